@@ -1,0 +1,96 @@
+"""From the press of Run to the worker's first recorded event, over real processes.
+
+    python -m benchmarks.run_latency --runs 40 --transport filesystem|redis
+
+One idle worker; each run is asked for as the page does, and cancelled once its first event stands
+in the database. Targets: p95 ≤ 1 s on Redis, ≤ 2 s on the filesystem transport.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+from tests import machine
+from tests.runs.rig import FIXTURE, Redis, Rig, free_port
+
+TARGET = {"redis": 1.0, "filesystem": 2.0}
+LEASE = 30  # as in the field: nothing here depends on a quick sweep
+
+
+def measure(rig: Rig, runs: int) -> list[float]:
+    """Seconds from the request to the first event, for each run."""
+    from django.contrib.auth.models import User
+
+    from webapp.runs import submit
+    from webapp.runs.models import OPEN, Run, Worker
+
+    while not Worker.objects.filter(last_seen__isnull=False).exists():
+        time.sleep(0.1)
+    found = []
+    for _ in range(runs):
+        reader = User.objects.create_user(uuid.uuid4().hex)
+        request = submit.Request("trial", "sleep", settings={"seconds": 60})
+        started = time.perf_counter()
+        run = submit.submit(reader, request)
+        while not Run.objects.filter(pk=run.pk, progress_seq__gte=0).exists():
+            time.sleep(0.005)
+        found.append(time.perf_counter() - started)
+        run.refresh_from_db()
+        submit.cancel(run)
+        while Run.objects.filter(state__in=OPEN).exists():
+            time.sleep(0.05)
+        time.sleep(0.3)
+    return found
+
+
+def main() -> int:
+    """Measure, print the quantiles; 1 if the target is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--transport", choices=TARGET, default="filesystem")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="assay-latency-"))
+    os.environ["ASSAY_DATA"] = str(folder)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
+    os.environ["ASSAY_METHODS_PATH"] = str(FIXTURE)
+    import django
+
+    django.setup()
+    redis = None
+    if options.transport == "redis":
+        program = machine.REDIS.find()
+        if program is None:
+            sys.exit(machine.REDIS.why_not)
+        (folder / "redis").mkdir()
+        redis = Redis(program, folder / "redis", free_port())
+        redis.start()
+    rig = Rig(folder, redis.url if redis else "", lease=LEASE, redis=redis)
+    try:
+        with rig.connected():
+            rig.migrate()
+            rig.recorder()
+            rig.beat()
+            rig.bench()
+            seconds = sorted(measure(rig, options.runs))
+    finally:
+        rig.stop()
+        if redis:
+            redis.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+    p50, p95 = (seconds[min(len(seconds) - 1, p * len(seconds) // 100)] for p in (50, 95))
+    figures = {"p50": p50, "p95": p95, "max": seconds[-1]}
+    report = {name: round(value, 3) for name, value in figures.items()}
+    print(json.dumps({"transport": options.transport, "runs": len(seconds), **report}))
+    return int(p95 > TARGET[options.transport])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

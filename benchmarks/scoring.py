@@ -1,0 +1,166 @@
+"""How long scoring takes, beside the seed bot's rule in the same run.
+
+    python benchmarks/scoring.py [--rounds 7] [--stream 1000000]
+
+A day of 1,500 synthetic papers (words by Zipf's law, a fifth of the keywords phrases) is scored by
+100 profiles of 30 keywords, by one, and by the seed bot's rule for one profile; the variants take
+turns, each round begins with nothing compiled. Then one new profile over a stream of papers, each
+made from a pool of distinct texts and never held. Fails over a target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import accumulate, islice
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.search import word
+from webapp.digests.scoring import Candidate, Keyword, Rules, Scorer, rank
+
+SEED = (
+    *("LLM", "RL", "RLHF", "Inference", "Training", "Attention", "Pipeline", "MOE", "Sparse"),
+    *("Quantization", "Speculative", "Efficient", "Efficiency", "Framework", "Parallel"),
+    *("Distributed", "Kernel", "Decode", "Decoding", "Prefill", "Throughput", "Fast", "Network"),
+    *("Hardware", "Cluster", "FP8", "FP4", "Optimization", "Scalable", "Communication"),
+)
+WORDS = 20_000
+DAY_TARGET = 0.5  # seconds: 1,500 papers, 100 profiles of 30 keywords
+STREAM_TARGET = 10.0  # seconds: one new profile, a million papers
+POOL = 25_000  # distinct papers of the stream
+
+
+def main() -> int:
+    """Measure and print; 1 over a target, else 0."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--stream", type=int, default=1_000_000)
+    options = parser.parse_args()
+    names = vocabulary()
+    day = list(islice(papers(names, seed=1), 1500))
+    failed = a_day(day, names, options.rounds)
+    return int(a_stream(names, options.stream) or failed)
+
+
+def a_day(day: list[Candidate], names: list[str], rounds: int) -> bool:
+    """The table of a day; whether a target is missed."""
+    many = profiles(names, 100)
+    one = [Rules(tuple(map(Keyword, SEED)))]
+    same = [Rules(tuple(map(Keyword, SEED)), substring=True)]
+    variants: dict[str, Callable[[], object]] = {
+        "100 profiles, words": lambda: ours(many, day),
+        "1 profile, words": lambda: ours(one, day),
+        "1 profile, substrings": lambda: ours(same, day),
+        "1 profile, the seed bot's rule": lambda: seed_rule(day),
+    }
+    times: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(rounds):
+        for name, run in variants.items():
+            began = time.process_time()
+            run()
+            times[name].append(time.process_time() - began)
+    share = statistics.mean(len(kept) for kept in Scorer(many).kept(day)) / len(day)
+    seeds = len(Scorer(one).kept(day)[0]) / len(day)
+    theirs = [(day[kept.at].id, kept.score) for kept in ours(same, day)[0]]
+    assert theirs == seed_rule(day), "substring matching is not the seed bot's rule"
+    print(f"{len(day):,} papers, {rounds} rounds, milliseconds of one core's time")
+    print(f"a profile keeps {share:.0%} of them, the seed bot's keywords {seeds:.0%}")
+    print(f"{'':34}{'median':>8}   95 % interval")
+    for name, taken in times.items():
+        low, high = interval(taken)
+        middle = statistics.median(taken)
+        print(f"{name:34}{middle * 1000:8.1f}   {low * 1000:.1f} to {high * 1000:.1f}")
+    print(f"target: 100 profiles {DAY_TARGET * 1000:.0f} ms\n")
+    return statistics.median(times["100 profiles, words"]) > DAY_TARGET
+
+
+def a_stream(names: list[str], count: int) -> bool:
+    """A new profile over `count` papers; whether the target is missed."""
+    pool = list(islice(papers(names, seed=2), min(POOL, count)))
+    scorer = Scorer([Rules(tuple(map(Keyword, SEED)))])
+    stream = (pool[number % len(pool)] for number in range(count))
+    began = time.process_time()
+    kept = len(scorer.kept(stream)[0])
+    taken = time.process_time() - began
+    print(
+        f"one new profile over {count:,} papers ({len(pool):,} distinct): {taken:.2f} s, "
+        f"{taken / count * 1e6:.1f} µs a paper, {kept:,} kept"
+    )
+    allowed = STREAM_TARGET * count / 1_000_000
+    print(f"target: {allowed:g} s")
+    return taken > allowed
+
+
+def ours(rules: list[Rules], day: list[Candidate]) -> list[list[object]]:
+    """Each profile's day in reading order, from nothing."""
+    kept = Scorer(rules).kept(day)
+    return [list(rank(one, found, day)) for one, found in zip(rules, kept, strict=True)]
+
+
+def seed_rule(day: list[Candidate]) -> list[tuple[str, float]]:
+    """The seed bot's rule for its 30 keywords, on its own: 1 a keyword, 0.5 more in the title."""
+    found = []
+    for paper in day:
+        text = (paper.title + " " + paper.abstract).lower()
+        score = 0.0
+        matched = False
+        for keyword in SEED:
+            if keyword.lower() in text:
+                matched = True
+                score += 1.0
+                if keyword.lower() in paper.title.lower():
+                    score += 0.5
+        if matched:
+            found.append((paper.id, score))
+    found.sort(key=lambda one: one[1], reverse=True)
+    return found[:30]
+
+
+def profiles(names: list[str], count: int) -> list[Rules]:
+    """Profiles of 30 keywords each, such that they keep about as many papers as the seed bot's."""
+    chance = random.Random(3)
+    usual = names[50:2500]
+    made = []
+    for _ in range(count):
+        words = chance.sample(usual, 36)
+        phrases = [
+            f"{first} {second}" for first, second in zip(words[:6], words[6:12], strict=True)
+        ]
+        made.append(Rules(tuple(map(Keyword, [*phrases, *words[12:]]))))
+    return made
+
+
+def vocabulary() -> list[str]:
+    """Words by rank; the seed bot's keywords stand among the usual ones."""
+    names = [word(rank) for rank in range(WORDS)]
+    for place, keyword in enumerate(SEED):
+        names[150 + place * 40] = keyword
+    return names
+
+
+def papers(names: list[str], seed: int) -> Iterator[Candidate]:
+    """Papers without end, of 10 and 190 words (some 1,300 characters); the same every time."""
+    chance = random.Random(seed)
+    weights = list(accumulate(1 / (rank + 3) for rank in range(len(names))))
+    number = 0
+    while True:
+        words = chance.choices(names, cum_weights=weights, k=200)
+        yield Candidate(f"{number:07d}", " ".join(words[:10]), " ".join(words[10:]) + ".")
+        number += 1
+
+
+def interval(times: list[float]) -> tuple[float, float]:
+    """A 95 % interval of the median by resampling."""
+    chance = random.Random(4)
+    medians = sorted(statistics.median(chance.choices(times, k=len(times))) for _ in range(2000))
+    return medians[50], medians[1949]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""How fast the digest page is, over real HTTP: gunicorn, 20,000 papers, a day of 50 cards.
+
+    python benchmarks/web.py [--seconds 5] [--workers 2]
+
+The client speaks over raw keep-alive sockets and only counts bytes, so that on a machine of few
+cores the server gets most of the time. Fails where DESIGN.md's targets are missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from urllib.parse import urlsplit
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.machine import CHROMIUM
+from tests.servers.site import Site, serving
+
+
+class Connection:
+    """One keep-alive connection."""
+
+    def __init__(self, address: str) -> None:
+        parts = urlsplit(address)
+        assert parts.hostname is not None
+        self.host = parts.netloc
+        self.socket = socket.create_connection((parts.hostname, parts.port or 80))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def get(self, path: str, headers: str = "Accept-Encoding: br\r\n") -> tuple[int, bytes, int]:
+        """Status, head and length of the body of one answer."""
+        request = f"GET {path} HTTP/1.1\r\nHost: {self.host}\r\n{headers}\r\n"
+        self.socket.sendall(request.encode())
+        data = b""
+        while (end := data.find(b"\r\n\r\n")) < 0:
+            data += self._more()
+        head = data[:end].lower()
+        at = head.find(b"content-length:")
+        length = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
+        left = length - (len(data) - end - 4)
+        while left > 0:
+            left -= len(self._more())
+        return int(head[9:12]), data[:end], length
+
+    def _more(self) -> bytes:
+        data = self.socket.recv(1 << 18)
+        if not data:
+            raise ConnectionError("the server hung up")
+        return data
+
+
+def latencies(site: Site, path: str, seconds: float, headers: str, status: int) -> list[float]:
+    """Milliseconds of each request of one client, after a warm-up of every worker."""
+    for _ in range(8):
+        warm = Connection(site.address)
+        for _ in range(5):
+            warm.get(path, headers)
+    connection = Connection(site.address)
+    taken = []
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        began = time.perf_counter()
+        answered, _, _ = connection.get(path, headers)
+        taken.append((time.perf_counter() - began) * 1000)
+        assert answered == status, answered
+    return taken
+
+
+def _hammer(address: str, path: str, until: float, count: object) -> None:
+    connection, answered = Connection(address), 0
+    while time.time() < until:
+        status, _, _ = connection.get(path)
+        assert status == 200, status
+        answered += 1
+    with count.get_lock():  # type: ignore[attr-defined]
+        count.value += answered  # type: ignore[attr-defined]
+
+
+def throughput(site: Site, path: str, seconds: float, clients: int) -> float:
+    """Requests a second of so many clients, each a process of its own."""
+    context = get_context("fork")
+    count = context.Value("l", 0)
+    began = time.time()
+    arguments = (site.address, path, began + seconds, count)
+    crowd = [context.Process(target=_hammer, args=arguments) for _ in range(clients)]
+    for client in crowd:
+        client.start()
+    for client in crowd:
+        client.join()
+        assert client.exitcode == 0
+    return count.value / (time.time() - began)
+
+
+def queries(site: Site) -> tuple[int, int]:
+    """Database queries of a page made anew, and of one kept."""
+    os.environ["ASSAY_DATA"] = str(site.data)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
+    import django
+
+    django.setup()
+    from django.db import connection
+    from django.test import Client
+    from django.test.utils import CaptureQueriesContext
+
+    counts = []
+    for _ in range(2):
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            assert Client(headers={"host": "localhost"}).get("/").status_code == 200
+        counts.append(len(captured))
+    return counts[0], counts[1]
+
+
+def transferred(site: Site, chromium: str) -> int:
+    """Bytes a fresh browser receives for the page and everything it needs."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        session = page.context.new_cdp_session(page)
+        session.send("Network.enable")
+        received: list[float] = []
+        session.on("Network.loadingFinished", lambda e: received.append(e["encodedDataLength"]))
+        page.goto(site.address)
+        page.wait_for_load_state("networkidle")
+        browser.close()
+    return int(sum(received))
+
+
+def quantile99(taken: list[float]) -> float:
+    """What one request in a hundred takes longer than."""
+    return statistics.quantiles(taken, n=100)[98]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement beside its target."""
+
+    name: str
+    value: float
+    unit: str
+    target: float
+    holds: Callable[[float, float], bool]
+
+    def __str__(self) -> str:
+        sign = "≤" if self.holds is at_most else "≥"
+        verdict = "" if self.holds(self.value, self.target) else "   missed"
+        return f"{self.name:<46} {self.value:>9.2f} {self.unit:<5} {sign} {self.target:g}{verdict}"
+
+
+def at_most(value: float, target: float) -> bool:
+    """Whether a cost stays within its target."""
+    return value <= target
+
+
+def at_least(value: float, target: float) -> bool:
+    """Whether a yield reaches its target."""
+    return value >= target
+
+
+def measure(site: Site, seconds: float) -> list[Row]:
+    """Every figure of the table."""
+    accept = "Accept-Encoding: br\r\n"
+    _, head, size = Connection(site.address).get("/", accept)
+    etag = next(line[5:].strip() for line in head.decode().split("\r\n") if line[:5] == "ETag:")
+    taken = latencies(site, "/", seconds, accept, 200)
+    again = latencies(site, "/", seconds / 2, f"{accept}If-None-Match: {etag}\r\n", 304)
+    rows = [
+        Row("digest page, 1 client, p50", statistics.median(taken), "ms", 5, at_most),
+        Row("digest page, 1 client, p99", quantile99(taken), "ms", 50, at_most),
+        Row("digest page, 16 clients", throughput(site, "/", seconds, 16), "req/s", 500, at_least),
+        Row("digest page unchanged (304), p50", statistics.median(again), "ms", 5, at_most),
+        Row("HTML, Brotli", size / 1000, "kB", 30, at_most),
+        Row("HTML, gzip", Connection(site.address).get("/", "Accept-Encoding: gzip\r\n")[2] / 1000,
+            "kB", 30, at_most),
+    ]  # fmt: skip
+    if chromium := CHROMIUM.find():
+        rows.append(
+            Row("everything, in Chromium", transferred(site, chromium) / 1000, "kB", 150, at_most)
+        )
+    anew, kept = queries(site)
+    rows.append(Row("queries of a page made anew", anew, "", 4, at_most))
+    rows.append(Row("queries of a page kept", kept, "", 1, at_most))
+    return rows
+
+
+def main() -> int:
+    """Measure, print, and fail over a target; the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(Path(folder), "big", options.workers) as site,
+    ):
+        rows = measure(site, options.seconds)
+    for row in rows:
+        print(row)
+    return int(any(not row.holds(row.value, row.target) for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

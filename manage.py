@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Assay's command line: `python3 manage.py up`, `test`, `methods …` and Django's commands.
+
+Any command takes `--data DIR`, the directory everything is kept in.
+"""
+
+import os
+import sys
+
+if sys.version_info < (3, 11):  # before any import that an older Python could not read
+    sys.exit(
+        "Assay needs Python 3.11 or newer; this is %d.%d.\n"
+        "Run it with a newer one, for instance: python3.11 manage.py up" % sys.version_info[:2]
+    )
+
+import bootstrap
+
+GROUPS = {"methods": ("web", "ml"), "test": ("web", "ml", "dev")}
+# These work on the database's shape themselves, or not on the database at all.
+LEAVE_DATABASE = {"check", "collectstatic", "diffsettings", "help", "makemigrations", "migrate"}
+LEAVE_DATABASE |= {"showmigrations", "sqlmigrate", "squashmigrations", "version", "--version"}
+
+
+def main() -> int:
+    """Run one of Assay's or Django's commands; the exit status."""
+    command, arguments = command_line(sys.argv[1:])
+    try:
+        bootstrap.enter(GROUPS.get(command, ("web",)))
+    except bootstrap.BootstrapError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit("\nStopped. Run the same command again: what is installed stays.")
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    if command == "methods":
+        from methods.__main__ import main as methods
+
+        return methods(arguments)
+    if command == "test":
+        from tests.run import main as test
+
+        return test(arguments)
+    if command == "up":
+        from workers.up import main as up
+
+        return up(arguments)
+    return django(command, arguments)
+
+
+def command_line(arguments: list[str]) -> tuple[str, list[str]]:
+    """The command and its arguments; `--data DIR` goes into ASSAY_DATA on the way."""
+    rest: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--data":
+            directory = next(words, "")
+        elif word.startswith("--data="):
+            directory = word.partition("=")[2]
+        else:
+            rest.append(word)
+            continue
+        if not directory:
+            sys.exit("--data needs a directory.")
+        os.environ["ASSAY_DATA"] = os.path.abspath(os.path.expanduser(directory))  # noqa: PTH100, PTH111
+    return (rest[0], rest[1:]) if rest else ("help", [])
+
+
+def django(command: str, arguments: list[str]) -> int:
+    """Run a Django command on a database that is up to date."""
+    import django
+    from django.core.management import execute_from_command_line
+
+    from webapp.env import SettingError
+
+    try:
+        django.setup()
+        if command not in LEAVE_DATABASE and not {"-h", "--help"} & set(arguments):
+            from webapp.database import DatabaseError, bring_up_to_date
+
+            try:
+                bring_up_to_date()
+            except DatabaseError as error:
+                sys.exit(str(error))
+    except SettingError as error:
+        sys.exit(f"Setting {error}")
+    execute_from_command_line([sys.argv[0], command, *arguments])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""``python -m methods``: list, describe, check and run the reference methods.
+
+Exit codes: 0 all went well; 1 a correctness check failed (no number is shown); 2 the input is
+wrong: an unknown name, a parameter out of bounds, no such device, too little memory; 3 a benchmark
+raised an error; 130 interrupted, with what was measured so far marked partial.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from types import ModuleType
+
+from methods.commands import check, describe, run
+from methods.commands import list as list_command
+from methods.errors import MethodsError
+
+COMMANDS: dict[str, ModuleType] = {
+    "list": list_command,
+    "describe": describe,
+    "check": check,
+    "run": run,
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's grammar: one subparser for each module in ``COMMANDS``."""
+    top = argparse.ArgumentParser(
+        prog="methods",
+        description=__doc__.partition("\n\n")[0],
+        epilog=__doc__.partition("\n\n")[2],
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        module.configure(commands.add_parser(name, help=module.HELP, description=module.__doc__))
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code; errors are told on standard error."""
+    try:
+        args = parser().parse_args(argv)
+    except SystemExit as stop:  # argparse: 0 after help, 2 after wrong usage, already told
+        return int(stop.code or 0)
+    try:
+        code: int = COMMANDS[args.command].main(args)
+    except MethodsError as error:
+        print(f"methods: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("methods: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone: there is no one left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 130
+    except Exception:  # ours or a method's: 1 would say that a check failed
+        traceback.print_exc()
+        return 3
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

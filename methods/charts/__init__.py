@@ -1,0 +1,102 @@
+"""Series to SVG: the command line and the site draw with the same pen.
+
+``draw`` makes a picture that stands alone: light and dark by the reader's preference or by
+``data-theme`` on the picture or on any element around it. A page whose content security policy
+forbids inline styles asks for ``standalone=False`` and serves ``STYLE`` in its own stylesheet.
+
+Lines are labelled where they end, so there is no legend; intervals are drawn as whiskers; a number
+in doubt has a hollow mark; a limit is dashed. The picture is 480 units wide, with text that can
+still be read when it is scaled down to 360 pixels.
+"""
+
+from __future__ import annotations
+
+import re
+
+from methods.charts.layout import short, wrap
+from methods.charts.lines import draw_lines
+from methods.charts.marks import MARGIN, SMALL, TITLE, WIDTH, escaped
+from methods.charts.plot import Plot, Quantity, reduce
+from methods.charts.rows import draw_rows
+from methods.charts.style import STYLE
+from methods.charts.words import check_value, duration, number
+from methods.protocol import Series
+
+__all__ = [
+    "STYLE",
+    "Quantity",
+    "check_value",
+    "describe",
+    "draw",
+    "draw_all",
+    "duration",
+    "number",
+]
+
+
+def draw(
+    series: Series, quantity: Quantity = "value", *, standalone: bool = True, ident: str = ""
+) -> str:
+    """The series as an SVG element: its values, or its ratios to the baseline.
+
+    ``ident`` must be unique on the page when a series is drawn twice there. Raises ValueError when
+    there is nothing to draw.
+    """
+    plot = reduce(series, quantity)
+    if not plot.points:
+        raise ValueError(f"the series {series.name!r} has no {quantity} to draw")
+    body, height = draw_rows(plot) if series.x.scale == "category" else draw_lines(plot)
+    head, top = _head(plot)
+    ident = re.sub(r"[^a-z0-9-]", "-", (ident or f"{series.name}-{quantity}").lower())
+    style = f"<style>{STYLE}</style>" if standalone else ""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="assay-chart" role="img" '
+        f'viewBox="0 0 {WIDTH:g} {height + top:.0f}" '
+        f'aria-labelledby="{ident}-title {ident}-desc">'
+        f'<title id="{ident}-title">{escaped(series.title)}</title>'
+        f'<desc id="{ident}-desc">{escaped(describe(series, quantity))}</desc>{style}'
+        f'<rect class="sheet" width="{WIDTH:g}" height="{height + top:.0f}"/>'
+        f'{head}<g transform="translate(0 {top:g})">{body}</g></svg>'
+    )
+
+
+def draw_all(series: Series) -> dict[str, str]:
+    """Every picture of a series by file name: its values and, with a baseline, its ratios."""
+    pictures = {series.name: draw(series)} if series.points else {}
+    if any(point.ratio for point in series.points):
+        pictures[f"{series.name}-ratio"] = draw(series, "ratio")
+    return pictures
+
+
+def describe(series: Series, quantity: Quantity = "value") -> str:
+    """The chart in words, for those who do not see it."""
+    plot = reduce(series, quantity)
+    parts = [f"{plot.measure}; {plot.better}."]
+    for variant in plot.variants:
+        points = [point for point in plot.points if point.variant == variant.name]
+        if points:
+            last = points[-1]
+            where = last.x if isinstance(last.x, str) else f"{series.x.label} {short(last.x)}"
+            parts.append(f"{variant.label}: {plot.say(last.value)} at {where}.")
+    parts += [f"Limit: {label}." for label, _ in plot.limits]
+    if series.partial:
+        parts.append("Partial: the run did not end.")
+    return " ".join(parts)
+
+
+def _head(plot: Plot) -> tuple[str, float]:
+    """Title, what is measured and which way is better; and the height they take."""
+    parts, y = [], MARGIN + TITLE - 2
+    for line in wrap(plot.series.title, TITLE, WIDTH - 2 * MARGIN)[:3]:
+        parts.append(f'<text class="title" x="{MARGIN:g}" y="{y:g}">{escaped(line)}</text>')
+        y += TITLE * 1.25
+    notes = [f"{plot.measure} · {plot.better}"]
+    if plot.series.partial:
+        notes.append("△ partial: the run did not end")
+    if any(dot.doubt for dot in plot.points):
+        notes.append("○ hollow marks: in doubt (noise, or too few blocks)")
+    for note in notes:
+        for line in wrap(note, SMALL, WIDTH - 2 * MARGIN)[:2]:
+            parts.append(f'<text class="soft" x="{MARGIN:g}" y="{y:g}">{escaped(line)}</text>')
+            y += SMALL * 1.35
+    return "".join(parts), y - 2

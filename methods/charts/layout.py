@@ -1,0 +1,155 @@
+"""Where things stand on a chart: scales, ticks, widths of text, labels that keep apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+NARROW, WIDE = frozenset("iljtfrI.,:;'|!()[] ·"), frozenset("mwMW@%—×")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Maps values from ``low`` to ``high`` onto pixels from ``start`` to ``end``."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    kind: Literal["linear", "log"] = "linear"
+
+    def __call__(self, value: float) -> float:
+        """The pixel of a value, kept within the ends."""
+        low, high, at = (self._place(v) for v in (self.low, self.high, value))
+        share = (at - low) / (high - low)
+        return self.start + (self.end - self.start) * min(1.0, max(0.0, share))
+
+    def _place(self, value: float) -> float:
+        if self.kind == "linear":
+            return value
+        return math.log10(value) if value > 0 else -math.inf
+
+    def ticks(self, count: int = 5) -> list[float]:
+        """Round values inside the scale, about ``count`` of them."""
+        if self.kind == "linear":
+            return linear_ticks(self.low, self.high, count)
+        return log_ticks(self.low, self.high, count)
+
+
+def span(values: Sequence[float], kind: str, *, zero: bool = False) -> tuple[float, float]:
+    """Ends of a scale that holds ``values`` with some air; never empty, never log of nothing."""
+    if kind == "log":
+        positive = [value for value in values if value > 0] or [1.0]
+        low, high = math.log10(min(positive)), math.log10(max(positive))
+        air = max(0.06 * (high - low), 0.04)
+        return 10 ** (low - air), 10 ** (high + air)
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    if zero:
+        low, high = min(low, 0.0), max(high, 0.0)
+    air = 0.06 * (high - low) or abs(high) * 0.5 or 1.0
+    return (low if zero and low == 0 else low - air), (high if zero and high == 0 else high + air)
+
+
+def linear_ticks(low: float, high: float, count: int) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten between ``low`` and ``high``."""
+    rough = (high - low) / count
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(k * step, 12) for k in range(first, last + 1)]
+
+
+def log_ticks(low: float, high: float, count: int) -> list[float]:
+    """Powers of ten, with 2 and 5 between where there is room, or round values in a short span."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+
+    def among(factors: tuple[float, ...], step: int = 1) -> list[float]:
+        every = [f * 10.0**k for k in range(first, last + 1, step) for f in factors]
+        return [value for value in every if low <= value <= high]
+
+    if high / low < 4:
+        return linear_ticks(low, high, count)
+    for factors in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
+        ticks = among(factors)
+        if len(ticks) <= count + 2:
+            return ticks
+    return among((1.0,), step=math.ceil((last - first) / count))
+
+
+def short(value: float) -> str:
+    """A tick's number: ``16k`` for 16384, ``2M``, ``0.05``; three significant digits."""
+    if value == 0:
+        return "0"
+    if value >= 1024 and value % 1024 == 0 and value < 1024**2:
+        return f"{value / 1024:g}k"
+    for size, sign in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            unit = 1e3 if sign == "k" else size
+            return f"{value / unit:.3g}{sign}"
+    return f"{value:.4g}"
+
+
+def text_width(text: str, size: float, *, mono: bool = False, bold: bool = False) -> float:
+    """About how wide a text is drawn, in pixels; rather too much than too little."""
+    if mono:
+        return len(text) * size * 0.61
+    if bold:
+        size *= 1.13
+
+    def em(character: str) -> float:
+        if character in NARROW:
+            return 0.36
+        if ord(character) > 0x2E80:
+            return 1.0
+        return 0.92 if character in WIDE else 0.69 if character.isupper() else 0.6
+
+    return size * sum(map(em, text))
+
+
+def shorten(text: str, size: float, width: float, *, bold: bool = False) -> str:
+    """``text``, or as much of it as fits ``width`` with an ellipsis."""
+    if text_width(text, size, bold=bold) <= width:
+        return text
+    while text and text_width(text + "…", size, bold=bold) > width:
+        text = text[:-1]
+    return text.rstrip() + "…"
+
+
+def wrap(text: str, size: float, width: float) -> list[str]:
+    """``text`` in lines no wider than ``width``; a word too long for a line is shortened."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and text_width(f"{lines[-1]} {word}", size) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(shorten(word, size, width))
+    return lines
+
+
+def keep_apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Moved as little as possible, ``places`` are at least ``gap`` apart and within the ends.
+
+    Neighbours that are too near form a block around their mean; blocks that touch merge (the pool
+    adjacent violators algorithm). If all cannot fit, they are spread evenly.
+    """
+    order = sorted(range(len(places)), key=lambda i: places[i])
+    if not order:
+        return []
+    if (len(order) - 1) * gap > high - low:
+        gap = (high - low) / max(1, len(order) - 1)
+    blocks: list[tuple[float, int]] = []  # mean of (place - rank * gap) and the number of members
+    for rank, i in enumerate(order):
+        mean, count = places[i] - rank * gap, 1
+        while blocks and blocks[-1][0] > mean:
+            before, members = blocks.pop()
+            mean = (mean * count + before * members) / (count + members)
+            count += members
+        blocks.append((mean, count))
+    room = high - (len(order) - 1) * gap
+    bases = [min(max(mean, low), room) for mean, count in blocks for _ in range(count)]
+    moved = [0.0] * len(places)
+    for rank, i in enumerate(order):
+        moved[i] = bases[rank] + rank * gap
+    return moved

@@ -1,0 +1,126 @@
+"""Variants as lines over a numeric x, each labelled where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from methods.charts.layout import Scale, keep_apart, short, shorten, span, text_width
+from methods.charts.marks import MARGIN, SMALL, TEXT, WIDTH, escaped, line, mark, whisker
+from methods.charts.plot import Plot
+from methods.protocol import Variant
+
+LABEL_GAP = 16.0
+MARKS = 16
+
+
+def draw_lines(plot: Plot) -> tuple[str, float]:
+    """Variants as lines over a numeric x, each labelled at its end."""
+    series = plot.series
+    names = [(variant.label, _end_value(plot, variant)) for variant in plot.variants]
+    names += [(label, "") for label, _ in plot.limits]
+    room = min(max(text_width(a + b, TEXT, bold=True) for a, b in names) + 14, WIDTH * 0.4)
+    values = [v for dot in plot.points for v in (dot.low, dot.value, dot.high)]
+    values += [y for _, points in plot.limits for _, y in points]
+    if plot.quantity == "ratio":
+        values.append(1.0)
+    top, bottom = 10.0, max(220.0, len(names) * LABEL_GAP + 30)
+    low, high = span(values, plot.kind)
+    y = Scale(low, high, bottom, top, plot.kind)
+    y_ticks = y.ticks(6)
+    suffix = "×" if plot.quantity == "ratio" else ""
+    left = MARGIN + max(text_width(short(t) + suffix, SMALL, mono=True) for t in y_ticks) + 8
+    right = WIDTH - MARGIN - room
+    xs = sorted({float(dot.x) for dot in plot.points})
+    x_kind: Literal["linear", "log"] = "log" if series.x.scale == "log" else "linear"
+    x_low, x_high = span(xs, x_kind)
+    x = Scale(x_low, x_high, left, right, x_kind)
+    parts = []
+    for tick in y_ticks:
+        parts.append(line("rule", left, y(tick), right, y(tick)))
+        label = escaped(short(tick) + suffix)
+        parts.append(
+            f'<text class="tick" text-anchor="end" x="{left - 7:.1f}" y="{y(tick) + 4:.1f}">'
+            f"{label}</text>"
+        )
+    parts.append(line("axis", left, bottom, right, bottom))
+    parts += _x_axis(plot, x, xs if len(xs) <= 10 else x.ticks(6), bottom)
+    if plot.quantity == "ratio":
+        parts.append(line("one", left, y(1), right, y(1)))
+    ends: list[tuple[float, float]] = []
+    for variant in plot.variants:
+        dots = [dot for dot in plot.points if dot.variant == variant.name]
+        marks = [(x(float(dot.x)), y(dot.value), dot) for dot in dots]
+        ends.append(marks[-1][:2])
+        path = " ".join(f"{a:.1f},{b:.1f}" for a, b, _ in marks)
+        whiskers = "".join(whisker(a, y(dot.low), y(dot.high)) for a, _, dot in marks)
+        shapes = "".join(
+            mark(plot.shape(variant), a, b, hollow=dot.doubt)
+            for a, b, dot in (marks if len(marks) <= MARKS else marks[-1:])
+        )
+        parts.append(
+            f'<g class="{plot.classes(variant)}"><polyline class="line" points="{path}"/>'
+            f"{whiskers}{shapes}</g>"
+        )
+    for _, points in plot.limits:
+        inside = [(x(float(a)), y(b)) for a, b in sorted(points, key=lambda p: float(p[0]))]
+        ends.append(inside[-1])
+        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in inside)
+        parts.append(f'<polyline class="limit" points="{path}"/>')
+    parts += _end_labels(plot, names, ends, right, (top + 6, bottom - 2))
+    return "".join(parts), bottom + 48
+
+
+def _end_value(plot: Plot, variant: Variant) -> str:
+    """A ratio is said beside the name; values stand on the axis and in the table."""
+    if plot.quantity == "value":
+        return ""
+    return " " + plot.say([dot for dot in plot.points if dot.variant == variant.name][-1].value)
+
+
+def _end_labels(
+    plot: Plot,
+    names: Sequence[tuple[str, str]],
+    ends: Sequence[tuple[float, float]],
+    right: float,
+    bounds: tuple[float, float],
+) -> Iterable[str]:
+    """Names beside the ends of their lines, moved apart, with a leader where they had to move."""
+    places = keep_apart([y for _, y in ends], LABEL_GAP, *bounds)
+    for index, ((name, value), (x, y), place) in enumerate(zip(names, ends, places, strict=True)):
+        variant = plot.variants[index] if index < len(plot.variants) else None
+        bold = variant is not None and variant.ours
+        room = WIDTH - 4 - (right + 12) - text_width(value, TEXT, bold=bold)
+        shown = escaped(shorten(name, TEXT, room, bold=bold) + value)
+        if abs(place - y) > 3 or right - x > 14:
+            yield (
+                f'<polyline class="leader" points="{x + 6:.1f},{y:.1f} '
+                f'{max(x + 6, right - 3):.1f},{y:.1f} {right + 9:.1f},{place:.1f}"/>'
+            )
+        text = f'x="{right + 12:.1f}" y="{place + 4.5:.1f}">{shown}</text>'
+        if variant is None:
+            yield f'<text class="limit-label" {text}'
+        else:
+            yield f'<g class="{plot.classes(variant)}"><text class="name" {text}</g>'
+
+
+def _x_axis(plot: Plot, x: Scale, ticks: Sequence[float], bottom: float) -> Iterable[str]:
+    """Ticks, as many labels as have room, and the axis' name."""
+    clear = -1e9
+    for tick in ticks:
+        at, label = x(tick), short(tick)
+        half = text_width(label, SMALL, mono=True) / 2
+        yield line("axis", at, bottom, at, bottom + 4)
+        if at - half < clear:
+            continue
+        clear = at + half + 6
+        yield (
+            f'<text class="tick" text-anchor="middle" x="{at:.1f}" y="{bottom + 18:.1f}">'
+            f"{escaped(label)}</text>"
+        )
+    unit = f" ({plot.series.x.unit})" if plot.series.x.unit else ""
+    name = shorten(plot.series.x.label + unit, SMALL, WIDTH - 2 * MARGIN)
+    yield (
+        f'<text class="soft" text-anchor="middle" x="{(x.start + x.end) / 2:.1f}" '
+        f'y="{bottom + 36:.1f}">{escaped(name)}</text>'
+    )

@@ -1,0 +1,139 @@
+"""A series reduced to the one quantity that a chart shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from methods.charts.layout import short
+from methods.charts.style import RIVALS
+from methods.protocol import Point, Series, Variant
+
+Quantity = Literal["value", "ratio"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """What is drawn of a point."""
+
+    variant: str
+    x: float | str
+    value: float
+    low: float
+    high: float
+    doubt: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A series reduced to one quantity."""
+
+    series: Series
+    quantity: Quantity
+    points: tuple[Dot, ...]
+    variants: tuple[Variant, ...]
+    limits: tuple[tuple[str, tuple[tuple[float | str, float], ...]], ...]
+    kind: Literal["linear", "log"]
+
+    @property
+    def baseline_label(self) -> str:
+        """What the ratios are against."""
+        return next(v.label for v in self.series.variants if v.name == self.series.baseline)
+
+    @property
+    def measure(self) -> str:
+        """What is measured, with its unit."""
+        if self.quantity == "ratio":
+            return f"times better than {self.baseline_label}"
+        unit = f" ({self.series.y.unit})" if self.series.y.unit else ""
+        return self.series.y.label + unit
+
+    @property
+    def better(self) -> str:
+        """Which way is better."""
+        higher = self.quantity == "ratio" or self.series.direction == "higher"
+        return "higher is better" if higher else "lower is better"
+
+    def say(self, value: float) -> str:
+        """A value in words, with its unit."""
+        if self.quantity == "ratio":
+            return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}×"
+        digits = 3 if abs(value) < 1000 else 4
+        return f"{short(float(f'{value:.{digits}g}'))} {self.series.y.unit}".strip()
+
+    def colour(self, variant: Variant) -> str:
+        """Gold for what is ours, ink for the baseline, calm colours for the others."""
+        if variant.ours:
+            ours = [v.name for v in self.series.variants if v.ours]
+            return "ours" if ours.index(variant.name) == 0 else "ours-2"
+        if variant.name == self.series.baseline:
+            return "base"
+        rest = [
+            v.name for v in self.series.variants if not v.ours and v.name != self.series.baseline
+        ]
+        return f"c{rest.index(variant.name) % RIVALS}"
+
+    def classes(self, variant: Variant) -> str:
+        """The style's classes for everything drawn of a variant."""
+        return f"v-{self.colour(variant)}" + (" ours" if variant.ours else "")
+
+    def shape(self, variant: Variant) -> int:
+        """The number of a variant's mark."""
+        return self.series.variants.index(variant)
+
+
+def reduce(series: Series, quantity: Quantity) -> Plot:
+    """The points, variants and limits of a series that have this quantity, in drawing order."""
+    order = {point.x: place for place, point in enumerate(series.points)}
+    numeric = series.x.scale != "category"
+    dots = sorted(
+        filter(None, (_dot(point, quantity) for point in series.points)),
+        key=lambda dot: dot.x if numeric else order[dot.x],
+    )
+    drawn = {dot.variant for dot in dots}
+    highest = max((dot.high for dot in dots), default=1.0)
+    lowest = min((dot.low for dot in dots), default=1.0)
+    if quantity == "ratio":
+        kind: Literal["linear", "log"] = "log" if lowest > 0 and highest > 3 * lowest else "linear"
+    else:
+        kind = "log" if series.y.scale == "log" and lowest > 0 else "linear"
+    return Plot(
+        series=series,
+        quantity=quantity,
+        points=tuple(dots),
+        variants=tuple(v for v in series.variants if v.name in drawn),
+        limits=tuple(_limits(series, quantity)),
+        kind=kind,
+    )
+
+
+def _dot(point: Point, quantity: Quantity) -> Dot | None:
+    doubt = bool(point.flags)
+    if quantity == "value":
+        low, high = min(point.low, point.median), max(point.high, point.median)
+        return Dot(point.variant, point.x, point.median, low, high, doubt)
+    if point.ratio is None:
+        return None
+    ratio = point.ratio
+    return Dot(point.variant, point.x, ratio.value, ratio.low, ratio.high, doubt)
+
+
+def _limits(
+    series: Series, quantity: Quantity
+) -> Iterable[tuple[str, tuple[tuple[float | str, float], ...]]]:
+    """Limits in the quantity drawn; one given as a ratio becomes values by way of the baseline."""
+    base = {point.x: point.median for point in series.points if point.variant == series.baseline}
+    for limit in series.limits:
+        if limit.of == quantity:
+            points = limit.points
+        elif series.direction == "lower":  # value = baseline / ratio, and the other way round
+            points = tuple(
+                (x, base[x] / y) for x, y in limit.points if base.get(x, 0) > 0 and y > 0
+            )
+        elif quantity == "value":
+            points = tuple((x, base[x] * y) for x, y in limit.points if x in base)
+        else:
+            points = tuple((x, y / base[x]) for x, y in limit.points if base.get(x, 0) > 0)
+        if points:
+            yield limit.label, points

@@ -1,0 +1,1 @@
+"""The commands of ``python -m methods``: a module each, with ``configure`` and ``main``."""

@@ -1,0 +1,124 @@
+"""``check``: the method's own table of checks, each with its bound and what was measured."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from methods import registry
+from methods.charts import check_value
+from methods.context import check_result
+from methods.errors import InputError, UnknownNameError
+from methods.protocol import Progress, one_line
+from methods.spec import Case, Check, Method
+from methods.terminal import ProgressBar, check_line, table
+
+HELP = "run a method's table of correctness checks"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One check after it has run: every case, or why it could not be run."""
+
+    check: Check
+    cases: tuple[Case, ...]
+    error: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether something was measured and all of it met its bound."""
+        return not self.error and bool(self.cases) and all(case.passed for case in self.cases)
+
+    @property
+    def worst(self) -> Case | None:
+        """The case nearest to, or furthest over, its bound."""
+        return max(self.cases, key=lambda case: case.strain, default=None)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the method's name, the device and the checks to run."""
+    parser.add_argument("method", metavar="METHOD")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--only", metavar="CHECK", action="append", help="this check only")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print the table; 1 when a check fails."""
+    from methods.runner import EXIT_CHECK, EXIT_OK, choose_device  # noqa: PLC0415 - imports torch
+
+    method = registry.get(args.method)
+    checks = _chosen(method, args.only)
+    device = choose_device(args.device)
+    bar, begun, rows = ProgressBar(), time.monotonic(), []
+    for done, check in enumerate(checks):
+        elapsed = time.monotonic() - begun
+        left = elapsed / done * (len(checks) - done) if done else None
+        bar.show(
+            Progress(fraction=done / len(checks), message=check.name, elapsed=elapsed, left=left)
+        )
+        rows.append(measure(method, check, device))
+    bar.clear()
+    sys.stdout.write(in_words(rows) + "\n")
+    return EXIT_OK if all(row.passed for row in rows) else EXIT_CHECK
+
+
+def measure(method: Method, check: Check, device: str) -> Row:
+    """Run one check; a check that raises is a check that fails, with the reason."""
+    cases: list[Case] = []
+    try:
+        found: Iterable[Case] = registry.load(method.slug, check.entry)(device)
+        cases.extend(found)
+    except Exception as error:  # the table says which check broke and the others still run
+        reason = one_line(f"{type(error).__name__}: {error}")[:300]
+        return Row(check, tuple(cases), reason)
+    return Row(check, tuple(cases), "" if cases else "it measured nothing")
+
+
+def in_words(rows: Iterable[Row]) -> str:
+    """The table of checks, then every case that failed."""
+    shown, failures, passed = [], [], 0
+    for row in rows:
+        worst = row.worst
+        passed += row.passed
+        said = f"{check_value(_measured(worst))}{_where(row, worst)}" if worst else row.error
+        shown.append(
+            (
+                row.check.name,
+                row.check.title,
+                row.check.bound,
+                said,
+                "passed" if row.passed else "FAILED",
+            )
+        )
+        failures += [
+            check_line(check_result(row.check.name, case)) for case in row.cases if not case.passed
+        ]
+        if row.error:
+            failures.append(f"FAILED  {row.check.name}: {row.error}")
+    parts = [table(("check", "what", "bound", "measured (worst)", ""), shown)]
+    if failures:
+        parts.append("\n".join(failures))
+    parts.append(f"{passed} of {len(shown)} checks passed")
+    return "\n\n".join(parts)
+
+
+def _chosen(method: Method, only: list[str] | None) -> tuple[Check, ...]:
+    if not method.checks:
+        raise InputError(f"{method.slug} declares no checks")
+    by_name = {check.name: check for check in method.checks}
+    for name in only or ():
+        if name not in by_name:
+            raise UnknownNameError(f"check of {method.slug}", name, by_name)
+    return tuple(by_name[name] for name in only) if only else method.checks
+
+
+def _measured(case: Case) -> float | bool | None:
+    return check_result("x", case).measured
+
+
+def _where(row: Row, case: Case) -> str:
+    label = f" ({case.label})" if case.label else ""
+    return f"{label} of {len(row.cases)}" if len(row.cases) > 1 else label

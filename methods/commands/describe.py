@@ -1,0 +1,110 @@
+"""``describe``: what a method is, what its source claims, what can be measured and how."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import textwrap
+from typing import Any
+
+from methods import registry
+from methods.charts import number
+from methods.spec import PRESETS, Benchmark, Method
+from methods.terminal import table
+
+HELP = "say what a method is, claims and can measure"
+_WIDTH = 100
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the method's name and ``--json``."""
+    parser.add_argument("method", metavar="METHOD")
+    parser.add_argument("--json", action="store_true", help="as one JSON object")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print the description."""
+    method = registry.get(args.method)
+    if args.json:
+        sys.stdout.write(json.dumps(as_dict(method), indent=2) + "\n")
+    else:
+        sys.stdout.write(in_words(method) + "\n")
+    return 0
+
+
+def as_dict(method: Method) -> dict[str, Any]:
+    """The specification as plain JSON values, parameters as JSON Schema."""
+    shallow = {name: getattr(method, name) for name in ("slug", "title", "description")}
+    return {
+        **shallow,
+        "aliases": list(method.aliases),
+        "papers": [dataclasses.asdict(paper) for paper in method.papers],
+        "claims": [dataclasses.asdict(claim) for claim in method.claims],
+        "checks": [dataclasses.asdict(check) for check in method.checks],
+        "benchmarks": [
+            {
+                "slug": benchmark.slug,
+                "title": benchmark.title,
+                "description": benchmark.description,
+                "version": benchmark.version,
+                "devices": list(benchmark.devices),
+                "presets": {
+                    name: preset.model_dump(mode="json")
+                    for name, preset in benchmark.presets.items()
+                },
+                "parameters": benchmark.params.model_json_schema(),
+            }
+            for benchmark in method.benchmarks
+        ],
+    }
+
+
+def in_words(method: Method) -> str:
+    """The specification for reading."""
+    parts = [method.title, textwrap.fill(method.description, _WIDTH)]
+    if method.papers:
+        rows = [(f"arXiv:{paper.arxiv_id}", paper.role, paper.title) for paper in method.papers]
+        parts.append(table(("paper", "role", "title"), rows))
+    if method.claims:
+        claims = [
+            (
+                claim.id,
+                textwrap.shorten(claim.text, 60, placeholder=" …"),
+                _claimed(claim.value, claim.upper, claim.unit),
+                str(claim.comparable),
+            )
+            for claim in method.claims
+        ]
+        parts.append(table(("claim", "the source says", "value", "comparable"), claims))
+    if method.checks:
+        checks = [(check.name, check.title, check.bound) for check in method.checks]
+        parts.append(table(("check", "what", "bound"), checks))
+    return "\n\n".join([*parts, *(_benchmark(method, found) for found in method.benchmarks)])
+
+
+def _benchmark(method: Method, benchmark: Benchmark) -> str:
+    rows = []
+    for info in benchmark.parameters():
+        unit = f" ({info.unit})" if info.unit else ""
+        presets = [_value(getattr(benchmark.presets[preset], info.name)) for preset in PRESETS]
+        rows.append((info.name, info.help + unit, info.allowed, *presets))
+    return "\n".join(
+        [
+            f"{method.slug}.{benchmark.slug} — {benchmark.title}",
+            textwrap.fill(benchmark.description, _WIDTH),
+            table(("parameter", "help", "allowed", *PRESETS), rows),
+        ]
+    )
+
+
+def _value(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _claimed(value: float | None, upper: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    span = number(value) + (f" – {number(upper)}" if upper is not None else "")
+    return f"{span} {unit}".strip()

@@ -1,0 +1,28 @@
+"""``list``: the methods and what can be measured of each."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from methods import registry
+from methods.terminal import table
+
+HELP = "list the methods and their benchmarks"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Take no arguments."""
+    del parser
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print a line for each benchmark."""
+    del args
+    rows = [
+        (f"{method.slug}.{benchmark.slug}", benchmark.title)
+        for method in registry.all_methods()
+        for benchmark in method.benchmarks
+    ]
+    sys.stdout.write((table(("benchmark", "measures"), rows) if rows else "no methods") + "\n")
+    return 0

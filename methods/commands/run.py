@@ -1,0 +1,111 @@
+"""``run``: measure one benchmark."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from pathlib import Path
+from typing import Literal
+
+from methods import registry
+from methods.errors import InputError, NotEnoughMemoryError, ParameterError, ParameterProblem
+from methods.output import JsonFile, JsonLines, Output, Plots, Words
+from methods.protocol import Cancelled, Failed, Strict, clean
+from methods.spec import PRESETS
+
+HELP = "measure a benchmark"
+MAX_SEED = 2**63 - 1
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the benchmark, its parameters and where the events go."""
+    parser.add_argument("name", metavar="METHOD.BENCHMARK")
+    parser.add_argument(
+        "--preset",
+        default="standard",
+        help="; ".join(f"{name}: {what}" for name, what in PRESETS.items())
+        + " (default: standard)",
+    )
+    parser.add_argument(
+        "--set", metavar="K=V", action="append", default=[], help="a parameter; lists as 512,1024"
+    )
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--seed", default="0", help="a whole number (default: 0)")
+    parser.add_argument(
+        "--json", metavar="FILE", help="events as JSON lines into FILE, or - as they happen"
+    )
+    parser.add_argument("--plots", metavar="DIR", help="charts as SVG into this folder")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the benchmark; the runner's exit code."""
+    stdout = sys.stdout
+    if args.json != "-":
+        return _measure(args, Words(sys.stdout, sys.stderr))
+    lines = JsonLines(stdout)
+    with contextlib.redirect_stdout(sys.stderr):  # what libraries print must not be read as events
+        try:
+            return _measure(args, lines)
+        except InputError as error:
+            kind: Literal["memory", "input"] = "input"
+            if isinstance(error, NotEnoughMemoryError):
+                kind = "memory"
+            lines.event(Failed(kind=kind, message=clean(str(error))[:2_000]))
+            raise
+        except KeyboardInterrupt:  # before the runner, which tells of it itself, had begun
+            lines.event(Cancelled(reason="interrupted"))
+            raise
+
+
+def _measure(args: argparse.Namespace, first: Output) -> int:
+    method, benchmark = registry.find(args.name)
+    params = benchmark.resolve(args.preset, settings(args.set))
+    seed = _seed(args.seed)
+    # Here, not above: it imports torch, and wrong input is answered at once without it.
+    from methods import runner  # noqa: PLC0415
+
+    device = runner.prepare(method, benchmark, params, args.device)
+    outputs = [first, *_files(args)]  # last, so that a run that is refused makes no folder
+
+    def emit(body: Strict) -> None:
+        for output in outputs:
+            output.event(body)
+
+    try:
+        return runner.run(
+            method, benchmark, params, device=device, seed=seed, preset=args.preset, emit=emit
+        )
+    finally:
+        for output in outputs:
+            output.close()
+
+
+def _files(args: argparse.Namespace) -> list[Output]:
+    outputs: list[Output] = []
+    if args.json not in (None, "-"):
+        outputs.append(JsonFile(Path(args.json)))
+    if args.plots:
+        outputs.append(Plots(Path(args.plots)))
+    return outputs
+
+
+def settings(pairs: list[str]) -> dict[str, str]:
+    """``["n=4096"]`` as a mapping; raises ParameterError for anything but ``name=value``, once."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            problem = ParameterProblem("--set", repr(pair[:80]), "name=value", "not a setting")
+            raise ParameterError([problem])
+        if name in found:
+            raise ParameterError([ParameterProblem(name, repr(value[:80]), "", "given twice")])
+        found[name] = value
+    return found
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text[:20]) > MAX_SEED:
+        problem = ParameterProblem("seed", repr(text[:80]), f"0 to {MAX_SEED}", "not a seed")
+        raise ParameterError([problem])
+    return int(text)

@@ -1,0 +1,178 @@
+"""The base model: Qwen2 or Qwen3, tiny and random or real from a folder or the hub, with LoRA.
+
+LoRA: Hu et al., arXiv:2106.09685, W x + (alpha / r) B A x with B = 0 at the start, so that a model
+with fresh adapters computes exactly what its base computes.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, get_peft_model
+from torch import Tensor, nn
+from transformers import AutoConfig, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+from methods.concept_lm.config import ConceptConfig, ConceptError
+
+CONFIGS: dict[str, Any] = {"qwen2": Qwen2Config, "qwen3": Qwen3Config}
+MODELS: dict[str, Any] = {"qwen2": Qwen2ForCausalLM, "qwen3": Qwen3ForCausalLM}
+LORA_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+
+
+def tiny_config(
+    family: str = "qwen3",
+    *,
+    vocab: int = 256,
+    d: int = 64,
+    layers: int = 6,
+    heads: int = 4,
+    kv_heads: int = 2,
+    d_ff: int = 128,
+    max_positions: int = 4096,
+) -> Any:
+    """A small Qwen configuration for tests and CPU benchmarks.
+
+    Raises:
+        ConceptError: for an unknown family or an empty vocabulary.
+    """
+    if family not in CONFIGS:
+        raise ConceptError(f"base family is {family!r}; choose from {', '.join(CONFIGS)}")
+    if vocab < 1:
+        raise ConceptError("the base needs a vocabulary of at least one token")
+    extra = {"head_dim": d // heads} if family == "qwen3" else {}
+    return CONFIGS[family](
+        vocab_size=vocab,
+        hidden_size=d,
+        intermediate_size=d_ff,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        max_position_embeddings=max_positions,
+        tie_word_embeddings=True,
+        attn_implementation="sdpa",
+        **extra,
+    )
+
+
+def load_base(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) -> Any:
+    """A causal language model from a configuration (random weights), a folder or a hub id.
+
+    Args:
+        source: a Qwen2Config or Qwen3Config, a path written by `save_pretrained`, or a hub id.
+        dtype: of the weights; the checkpoint's own where not given.
+        seed: of the random weights.
+
+    Raises:
+        ConceptError: when there is no such model, it is of another family, or it uses sliding
+            windows, which the split of its layers would silently change.
+    """
+    config = _read_config(source) if isinstance(source, (str, Path)) else source
+    if config.model_type not in MODELS:
+        raise ConceptError(
+            f"the base is a {config.model_type!r} model; this method reads {' and '.join(MODELS)}"
+        )
+    if "sliding_attention" in (getattr(config, "layer_types", None) or []):
+        raise ConceptError(
+            "the base uses sliding-window layers; load it with use_sliding_window off"
+        )
+    model_class = MODELS[config.model_type]
+    if isinstance(source, (str, Path)):
+        try:
+            model = model_class.from_pretrained(str(source), dtype=dtype or "auto")
+        except (OSError, ValueError) as error:
+            raise ConceptError(f"the weights of {source} cannot be read: {error}") from error
+    else:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = model_class(config)
+        model = model.to(dtype or torch.float32)
+    model.requires_grad_(False)
+    return model.eval()
+
+
+def _read_config(source: str | Path) -> Any:
+    try:
+        return AutoConfig.from_pretrained(str(source))
+    except (OSError, ValueError) as error:
+        raise ConceptError(
+            f"no base model at {str(source)!r}: give a folder with config.json and weights, or a "
+            f"hub id this machine can reach ({str(error).splitlines()[0]})"
+        ) from error
+
+
+def check_tokenizer(tokenizer: Any, config: Any) -> None:
+    """Check that every id of a tokenizer has an embedding in the base.
+
+    Raises:
+        ConceptError: when the tokenizer is larger than the base's vocabulary.
+    """
+    if len(tokenizer) > config.vocab_size:
+        raise ConceptError(
+            f"the tokenizer has {len(tokenizer)} tokens and the base {config.vocab_size}; "
+            "use the tokenizer that the base was trained with"
+        )
+
+
+def check_tokens(x: Tensor, config: Any) -> None:
+    """Check token ids and their number against the base.
+
+    Raises:
+        ConceptError: for an empty batch, ids outside the vocabulary, or too many positions.
+    """
+    if x.ndim != 2 or x.numel() == 0:
+        raise ConceptError(
+            f"tokens have shape {tuple(x.shape)}; a non-empty (batch, time) is needed"
+        )
+    if x.shape[1] > config.max_position_embeddings:
+        raise ConceptError(
+            f"{x.shape[1]} tokens, but the base has {config.max_position_embeddings} positions"
+        )
+    low, high = int(x.min()), int(x.max())
+    if low < 0 or high >= config.vocab_size:
+        raise ConceptError(
+            f"token ids lie in {low}..{high}, the base's vocabulary in 0..{config.vocab_size - 1}"
+        )
+
+
+def add_lora(base: Any, config: ConceptConfig, *, seed: int = 0) -> Any:
+    """Freeze a base and put LoRA on every linear map of its decoder layers."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return get_peft_model(
+            base,
+            LoraConfig(
+                r=config.lora_rank,
+                lora_alpha=config.lora_alpha,
+                lora_dropout=config.lora_dropout,
+                target_modules=LORA_TARGETS,
+                bias="none",
+                task_type="CAUSAL_LM",
+            ),
+        )
+
+
+class WideRMSNorm(nn.Module):
+    """Qwen's RMSNorm computed in the input's own precision.
+
+    Qwen rounds to fp32 inside its norm. Two orders of summation that agree to 1e-16 can then land
+    on either side of a rounding step and differ by 1e-7; comparing algorithms to 1e-12 needs a norm
+    without that step.
+    """
+
+    def __init__(self, weight: nn.Parameter, eps: float) -> None:
+        super().__init__()
+        self.weight = weight
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise the last dimension."""
+        return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+
+def widen_norms(model: nn.Module) -> None:
+    """Replace every RMSNorm of a model by `WideRMSNorm`, sharing its weights."""
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if type(child).__name__ in ("Qwen2RMSNorm", "Qwen3RMSNorm"):
+                norm: Any = child
+                setattr(module, name, WideRMSNorm(norm.weight, norm.variance_epsilon))

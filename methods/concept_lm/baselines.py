@@ -1,0 +1,156 @@
+"""What v2 is held against, all from one pretrained base, on identical data and steps.
+
+`plain` is v1. `dropped` is v2 with every token NULL, that is the base without its middle layers.
+`stride` and `similarity` place concepts by rule. `random` is the control: v2's boundaries with
+codes that mean nothing; whatever it gains, concepts did not.
+"""
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from methods.concept_lm.config import ConceptConfig, ConceptError
+from methods.concept_lm.data import Corpus
+from methods.concept_lm.flops import Shape, concept_token, plain_token
+from methods.concept_lm.head import entropy
+from methods.concept_lm.model import ConceptLM, ConceptOutput, token_nll
+from methods.concept_lm.train import Plan, train
+from methods.concept_lm.v1 import FullAttentionLM
+
+NAMES = ("plain", "dropped", "stride", "similarity", "random", "faithful", "recommended")
+
+
+def random_codes(n_concepts: int) -> Any:
+    """Codes without content, drawn anew at every use."""
+
+    def draw(ids: Tensor, is_concept: Tensor) -> Tensor:
+        return torch.randint_like(ids, n_concepts)
+
+    return draw
+
+
+def shuffled_codes(ids: Tensor, is_concept: Tensor) -> Tensor:
+    """The concepts of a batch, dealt out anew among their places."""
+    places = is_concept.nonzero(as_tuple=True)
+    dealt = ids.clone()
+    found = ids[places]
+    dealt[places] = found[torch.randperm(len(found), device=ids.device)]
+    return dealt
+
+
+@dataclass
+class Pretraining:
+    """All parameters of a small base on next-byte prediction: stands in for a real base."""
+
+    base: Any
+    corpus: Corpus
+    rows: int
+    length: int
+    seed: int
+
+    def module(self) -> nn.Module:
+        """The base."""
+        module: nn.Module = self.base
+        return module
+
+    def training_loss(self, step: int) -> Tensor:
+        """Next-token cross entropy, nats."""
+        x = self.corpus.batch(step, self.rows, self.length, self.seed)
+        return token_nll(self.base(input_ids=x, use_cache=False).logits, x).mean()
+
+
+def pretrain(base: Any, corpus: Corpus, plan: Plan, rows: int, length: int, **options: Any) -> None:
+    """Train every parameter of a base in place, then freeze it."""
+    base.requires_grad_(True)
+    train(Pretraining(base, corpus, rows, length, plan.seed), plan, **options)
+    base.requires_grad_(False)
+
+
+@dataclass
+class Judgement:
+    """How a model does on held-out text."""
+
+    bits: float  # bits a byte
+    flops: float  # operations a byte, decoding at the middle of the window
+    rate: float = 0.0  # share of positions that are concepts
+    tail95: float = 0.0  # 95th percentile of tokens since the last concept
+    perplexity: float = 0.0  # of the codes used
+    dead: float = 0.0  # share of codes never used
+    shuffled: float = 0.0  # nats a token lost when codes are shuffled
+
+
+class Candidate:
+    """One of `NAMES` with its own copy of the base."""
+
+    def __init__(self, name: str, base: Any, config: ConceptConfig, corpus: Corpus) -> None:
+        if name not in NAMES:
+            raise ConceptError(f"no candidate {name!r}; choose from {', '.join(NAMES)}")
+        self.name, self.config, self.corpus = name, config, corpus
+        self.rows, self.length, self.seed = 8, 128, 0
+        base = copy.deepcopy(base)
+        self.model: FullAttentionLM | ConceptLM
+        if name == "plain":
+            self.model = FullAttentionLM(base, config)
+        else:
+            self.model = ConceptLM(base, config)
+
+    def module(self) -> nn.Module:
+        """The model."""
+        return self.model
+
+    def training_loss(self, step: int) -> Tensor:
+        """The candidate's own loss on the step's batch, shared by all."""
+        x = self.corpus.batch(step, self.rows, self.length, self.seed)
+        if isinstance(self.model, FullAttentionLM):
+            return token_nll(self.model(x), x).mean()
+        output = self.run(x, "draw")
+        self.model.observe(output)
+        return self.model.loss(output, x)
+
+    def run(self, x: Tensor, noise: Any = None, codes: Any = None) -> ConceptOutput:
+        """A packed pass as this candidate makes it."""
+        assert isinstance(self.model, ConceptLM)
+        none = torch.zeros_like(x, dtype=torch.bool) if self.name == "dropped" else None
+        if self.name == "random":
+            codes = random_codes(self.config.n_concepts)
+        output: ConceptOutput = self.model(x, noise=noise, is_concept=none, codes=codes)
+        return output
+
+    def settle(self) -> None:
+        """Set the evaluation threshold for the final weights."""
+        if isinstance(self.model, ConceptLM):
+            batches = [self.corpus.batch(i, self.rows, self.length, self.seed) for i in range(8)]
+            self.model.settle(batches)
+
+    @torch.no_grad()
+    def judge(self, rows: int, length: int) -> Judgement:
+        """Measure on held-out windows."""
+        x = self.corpus.judged(rows, length)
+        self.model.eval()
+        shape = Shape.of(self.model.base_config)
+        if isinstance(self.model, FullAttentionLM):
+            nll = token_nll(self.model(x), x).mean()
+            return Judgement(float(nll) / math.log(2), plain_token(shape, length / 2))
+        output = self.run(x)
+        nll = token_nll(output.logits, x).mean()
+        is_concept = output.routing.is_concept
+        used = output.routing.ids[is_concept]
+        share = torch.bincount(used, minlength=self.config.n_concepts) / max(len(used), 1)
+        index = torch.arange(length)
+        tails = index - torch.where(is_concept, index, -1).cummax(1).values
+        shuffled = token_nll(self.run(x, codes=shuffled_codes).logits, x).mean()
+        rate = float(is_concept.float().mean())
+        cost = concept_token(shape, self.config, length / 2, rate, float(tails.float().mean()))
+        return Judgement(
+            bits=float(nll) / math.log(2),
+            flops=cost,
+            rate=rate,
+            tail95=float(tails.float().quantile(0.95)),
+            perplexity=float(entropy(share).exp()),
+            dead=float((share == 0).float().mean()),
+            shuffled=float(shuffled - nll),
+        )

@@ -1,0 +1,272 @@
+"""Decoding measured: v2 against the base it is made of, in interleaved blocks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from methods.concept_lm import checks
+from methods.concept_lm.base import load_base, tiny_config
+from methods.concept_lm.boundaries import Fixed
+from methods.concept_lm.config import ConceptConfig, ConceptError
+from methods.concept_lm.decode import DecodeState, SlotCache, prefill, step
+from methods.concept_lm.flops import Shape, speedup_bound
+from methods.concept_lm.model import ConceptLM
+from methods.concept_lm.reference import sequential_logits
+from methods.concept_lm.spec import DecodeParams
+from methods.context import Context
+from methods.measure.statistics import exact_point
+from methods.measure.timing import compare
+from methods.protocol import Axis, Limit, Variant
+
+BURST = 16  # tokens a call; a whole number of segments for every 1 / rho up to 16
+
+
+@dataclass
+class Plain:
+    """The base with the same cache buffers as v2: only what v2 changes differs."""
+
+    model: ConceptLM
+    rows: int
+
+    @torch.no_grad()
+    def prefill(self, x: Tensor) -> SlotCache:
+        """Read a prompt and predict the next token."""
+        n = x.shape[1]
+        cache = SlotCache(self.rows, n + BURST)
+        self._run(x, torch.arange(n, device=x.device)[None], cache, n)
+        return cache
+
+    @torch.no_grad()
+    def step(self, token: Tensor, cache: SlotCache) -> Tensor:
+        """One token of each row."""
+        return self._run(token[:, None], cache.lengths[:, None].to(token.device), cache, 1)
+
+    def _run(self, x: Tensor, positions: Tensor, cache: SlotCache, n: int) -> Tensor:
+        qwen = self.model.qwen
+        h = self.model.run_layers(
+            qwen.layers, qwen.embed_tokens(x), positions, cache.open(n, x.device), cache
+        )
+        cache.advance(n)
+        return self.model.read_out(h[:, -1:])
+
+
+def rewind(state: DecodeState) -> Callable[[], None]:
+    """A function that takes decoding back to where it is now, so that every call is alike.
+
+    Entries that are overwritten meanwhile keep their shape: time does not depend on their values.
+    """
+    caches = (state.shallow, state.middle, state.deep, state.probe)
+    lengths = [cache.lengths.clone() for cache in caches]
+    tail, concepts, times = state.tail.clone(), state.concepts.clone(), state.times.clone()
+    memory = state.memory
+
+    def back() -> None:
+        for cache, length in zip(caches, lengths, strict=True):
+            cache.lengths = length.clone()
+        state.tail, state.concepts, state.times = tail.clone(), concepts.clone(), times.clone()
+        state.memory = memory
+
+    return back
+
+
+def build(params: DecodeParams, device: str) -> ConceptLM:
+    """A folded model whose boundary is set before each measurement."""
+    if params.model:
+        source: Any = params.model
+    else:
+        source = tiny_config(
+            d=params.d,
+            layers=params.shallow + params.middle + params.deep,
+            heads=max(2, params.d // 64),
+            kv_heads=max(1, params.d // 128),
+            d_ff=3 * params.d,
+            vocab=params.vocab,
+            max_positions=max(params.contexts) + 4 * BURST,
+        )
+    base = load_base(source, dtype=getattr(torch, params.dtype))
+    split = (params.shallow, params.middle, params.deep)
+    config = ConceptConfig(*split, n_concepts=params.n_concepts, boundary="fixed")
+    model = ConceptLM(base, config).to(device).eval()
+    model.fold()
+    if max(params.contexts) + BURST > model.base_config.max_position_embeddings:
+        raise ConceptError(
+            f"contexts of {max(params.contexts)} do not fit the base's "
+            f"{model.base_config.max_position_embeddings} positions"
+        )
+    return model
+
+
+def decode(ctx: Context, params: DecodeParams) -> None:
+    """Tokens a second, prefill, cache bytes and the packed pass, over context and 1 / rho."""
+    if params.threads:  # small matrices: more threads mostly wait for each other
+        torch.set_num_threads(params.threads)
+    ctx.check_all("flex", checks.flex(ctx.device))
+    gate = checks.example(ctx.device, exact=False)
+    x = checks.tokens(ctx.device, rows=3)
+    checks.calibrate(gate, x)
+    ctx.check("decoding", checks.decode_error(gate, x, torch.tensor([20, 9, 1])), 1e-5)
+
+    model = build(params, ctx.device)
+    rules = {n: Fixed(1 / n).to(ctx.device) for n in params.tokens_per_concept}
+    shape = Shape.of(model.base_config)
+    labels = {f"tokens_{n}": f"v2, a concept every {n} tokens" for n in rules}
+    variants = [
+        Variant(name="plain", label="the base, same cache buffers"),
+        Variant(name="transformers", label="the base in transformers, DynamicCache"),
+        *(Variant(name=name, label=label, ours=True) for name, label in labels.items()),
+    ]
+    limits = [
+        Limit(
+            label=f"operations allow, every {n}",
+            points=tuple(
+                (float(T), speedup_bound(shape, model.config, T, 1 / n)) for T in params.contexts
+            ),
+            of="ratio",
+        )
+        for n in rules
+    ]
+    context = Axis(label="context", unit="tokens", scale="log")
+    speed = ctx.series(
+        "speed",
+        f"Decoding, {params.batch} row(s)",
+        x=context,
+        y=Axis(label="decoded", unit="tokens/s"),
+        direction="higher",
+        variants=variants,
+        baseline="plain",
+        limits=limits,
+    )
+    reading = ctx.series(
+        "prefill",
+        "Reading the prompt",
+        x=context,
+        y=Axis(label="time", unit="ms"),
+        direction="lower",
+        variants=[v for v in variants if v.name != "transformers"],
+        baseline="plain",
+    )
+    kept = ctx.series(
+        "kv_bytes",
+        "Keys and values kept",
+        x=context,
+        y=Axis(label="size", unit="bytes", scale="log"),
+        direction="lower",
+        variants=[v for v in variants if v.name != "transformers"],
+        baseline="plain",
+    )
+    total = len(params.contexts) * (2 * params.blocks + 1)
+    done = 0
+
+    def tick(_block: int, _of: int) -> None:
+        nonlocal done
+        done += 1
+        ctx.progress(done, total, "timing")
+
+    plain = Plain(model, params.batch)
+    vocab = model.base_config.vocab_size
+    for T in params.contexts:
+        prompt = torch.randint(vocab, (params.batch, T)).to(ctx.device)
+        calls, sizes = _decoders(model, rules, prompt)
+        timings = compare(
+            calls, device=ctx.device, seed=ctx.seed, blocks=params.blocks, samples=1, on_block=tick
+        )
+        speed.add(*timings.points(T, baseline="plain", work=BURST * params.batch))
+        readers: dict[str, Callable[[], object]] = {"plain": partial(plain.prefill, prompt)}
+        for n, rule in rules.items():
+            readers[f"tokens_{n}"] = partial(_prefill, model, rule, prompt)
+        timings = compare(
+            readers, device=ctx.device, blocks=params.blocks, samples=1, on_block=tick
+        )
+        reading.add(*timings.points(T, baseline="plain"))
+        for name, size in sizes.items():
+            kept.add(exact_point(name, T, size, direction="lower", baseline=sizes["plain"]))
+    if params.oracle:
+        _packed_against_loop(ctx, params)
+
+
+def _prefill(model: ConceptLM, rule: Fixed, prompt: Tensor) -> DecodeState:
+    model.boundary = rule
+    return prefill(model, prompt, room=BURST)[1]
+
+
+@torch.no_grad()
+def _decoders(
+    model: ConceptLM, rules: dict[int, Fixed], prompt: Tensor
+) -> tuple[dict[str, Callable[[], object]], dict[str, int]]:
+    """Calls that decode `BURST` tokens from a prompt and go back, and the bytes each keeps."""
+    token = prompt[:, 0]
+    T = prompt.shape[1]
+    plain = Plain(model, len(prompt))
+    cache = plain.prefill(prompt)
+
+    def plain_burst() -> None:
+        for _ in range(BURST):
+            plain.step(token, cache)
+        cache.lengths -= BURST
+
+    theirs = DynamicCache(config=model.base_config)
+    model.causal_lm(input_ids=prompt, past_key_values=theirs, use_cache=True, logits_to_keep=1)
+
+    @torch.no_grad()
+    def transformers_burst() -> None:
+        for _ in range(BURST):
+            model.causal_lm(input_ids=token[:, None], past_key_values=theirs, use_cache=True)
+        theirs.crop(-BURST)
+
+    def concept_burst(rule: Fixed, state: DecodeState, back: Callable[[], None]) -> None:
+        model.boundary = rule
+        for _ in range(BURST):
+            step(model, token, state)
+        back()
+
+    calls: dict[str, Callable[[], object]] = {
+        "plain": plain_burst,
+        "transformers": transformers_burst,
+    }
+    sizes = {"plain": cache.bytes()}
+    for n, rule in rules.items():
+        state = _prefill(model, rule, prompt)
+        sizes[f"tokens_{n}"] = state.kv_bytes()
+        calls[f"tokens_{n}"] = partial(concept_burst, rule, state, rewind(state))
+    assert int(cache.lengths[0]) == T
+    return calls, sizes
+
+
+def _packed_against_loop(ctx: Context, params: DecodeParams) -> None:
+    """The packed pass against the notes' loop, forward, on the tiny model of the checks."""
+    model = checks.example(ctx.device, exact=False)
+    x = checks.tokens(ctx.device, rows=1, n=params.oracle)
+    checks.calibrate(model, x)
+    with torch.no_grad():
+        error = checks.worst(model(x).logits, sequential_logits(model, x))
+    ctx.check("oracle", error, 1e-5, label="the two that are timed")
+
+    @torch.no_grad()
+    def packed() -> object:
+        return model(x)
+
+    @torch.no_grad()
+    def loop() -> object:
+        return sequential_logits(model, x)
+
+    series = ctx.series(
+        "packed_pass",
+        "One pass for all steps",
+        x=Axis(label="length", unit="tokens"),
+        y=Axis(label="time", unit="ms", scale="log"),
+        direction="lower",
+        variants=[
+            Variant(name="loop", label="the notes' loop"),
+            Variant(name="packed", label="one packed pass", ours=True),
+        ],
+        baseline="loop",
+    )
+    timings = compare(
+        {"loop": loop, "packed": packed}, device=ctx.device, blocks=params.blocks, samples=1
+    )
+    series.add(*timings.points(params.oracle, baseline="loop"))

@@ -1,0 +1,196 @@
+"""Bits a byte against operations a byte: v2 and its baselines from one base."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from methods.concept_lm import checks
+from methods.concept_lm.base import load_base, tiny_config
+from methods.concept_lm.baselines import NAMES, Candidate, Judgement, pretrain
+from methods.concept_lm.config import ConceptConfig, faithful, recommended
+from methods.concept_lm.data import stdlib
+from methods.concept_lm.model import ConceptLM
+from methods.concept_lm.spec import CompressionParams
+from methods.concept_lm.train import History, Plan, train
+from methods.context import Context
+from methods.measure.statistics import exact_point, point
+from methods.protocol import Axis, Variant
+
+LABELS = {
+    "plain": "v1, full attention",
+    "dropped": "all NULL: no middle layers",
+    "stride": "v2, fixed stride",
+    "similarity": "v2, H-Net's boundary",
+    "random": "v2 with codes that mean nothing",
+    "faithful": "v2 as the notes have it",
+    "recommended": "v2 as recommended",
+}
+
+
+def configure(name: str, params: CompressionParams) -> ConceptConfig:
+    """The configuration of a candidate."""
+    split = (params.shallow, params.middle, params.deep)
+    values: dict[str, Any] = {"rho": params.rho, "n_concepts": params.n_concepts}
+    if name == "recommended":
+        return recommended(*split, **values)
+    rule = {"stride": "fixed", "similarity": "similarity"}.get(name, "null")
+    return faithful(*split, boundary=rule, **values)
+
+
+def compression(ctx: Context, params: CompressionParams) -> None:
+    """Pretrain one base a seed, tune every candidate from it alike, judge on held-out text."""
+    torch.set_num_threads(1)
+    ctx.check_all("dropped_layers", checks.dropped_layers(ctx.device))
+    corpus = stdlib()
+    ctx.log(f"standard library sources {corpus.digest}: {len(corpus.train)} bytes to train on")
+    total = params.seeds * (params.pretrain_steps + len(NAMES) * params.steps)
+    done = 0
+
+    def tick(what: str) -> Callable[[int, History], None]:
+        return lambda step, history: ctx.progress(
+            done + step, total, f"{what}: {history.loss[-1] / math.log(2):.2f} bits a byte"
+        )
+
+    found: dict[str, list[Judgement]] = {name: [] for name in NAMES}
+    last: dict[str, Candidate] = {}
+    for seed in range(params.seeds):
+        base = load_base(
+            tiny_config(
+                d=params.d,
+                layers=params.shallow + params.middle + params.deep,
+                d_ff=8 * params.d // 3 // 32 * 32,
+            ),
+            seed=seed,
+        )
+        plan = Plan(params.pretrain_steps, lr=2e-3, seed=seed)
+        pretrain(base, corpus, plan, params.rows, params.length, on_step=tick("base"))
+        done += params.pretrain_steps
+        for name in NAMES:
+            candidate = Candidate(name, base, configure(name, params), corpus)
+            candidate.rows, candidate.length = params.rows, params.length
+            candidate.seed = seed + 1_000  # not the batches of pretraining
+            train(candidate, Plan(params.steps, seed=seed), on_step=tick(name))
+            done += params.steps
+            candidate.settle()
+            found[name].append(candidate.judge(params.judged, params.length))
+            last[name] = candidate
+    _pareto(ctx, found)
+    _codes(ctx, found, last, params)
+    recommended_model = last["recommended"]
+    ctx.artefact("boundaries.svg", heat_map(recommended_model, params.length))
+
+
+def _pareto(ctx: Context, found: dict[str, list[Judgement]]) -> None:
+    series = ctx.series(
+        "pareto",
+        "Quality against cost",
+        x=Axis(label="operations a byte, decoding", unit="operations"),
+        y=Axis(label="held-out text", unit="bits a byte"),
+        direction="lower",
+        variants=_variants(),
+        baseline="dropped",
+        caption="All from one base, on the same batches and steps. `dropped` costs least: what v2 "
+        "spends on concepts has to buy bits back.",
+    )
+    reference = [[j.bits] for j in found["dropped"]]
+    for name, judged in found.items():
+        series.add(
+            point(
+                name,
+                sum(j.flops for j in judged) / len(judged),
+                [[j.bits] for j in judged],
+                direction="lower",
+                baseline=None if name == "dropped" else reference,
+                min_blocks=3,
+                words="better/worse",
+                noise=False,
+            )
+        )
+
+
+def _variants(names: tuple[str, ...] = NAMES) -> list[Variant]:
+    ours = ("faithful", "recommended")
+    return [Variant(name=name, label=LABELS[name], ours=name in ours) for name in names]
+
+
+MEASURES: dict[str, tuple[str, str, Callable[[Judgement], float]]] = {
+    "shuffled": ("Lost when codes are shuffled", "nats a byte", lambda j: j.shuffled),
+    "perplexity": ("Perplexity of the codes", "codes", lambda j: j.perplexity),
+    "dead": ("Codes never used", "share", lambda j: j.dead),
+    "per_concept": ("Bytes for each concept", "bytes", lambda j: 1 / max(j.rate, 1e-9)),
+    "tail95": ("Tail, 95th percentile", "bytes", lambda j: j.tail95),
+}
+
+
+def _codes(
+    ctx: Context,
+    found: dict[str, list[Judgement]],
+    last: dict[str, Candidate],
+    params: CompressionParams,
+) -> None:
+    with_codes = tuple(name for name in NAMES if name not in ("plain", "dropped"))
+    for name, (title, unit, read) in MEASURES.items():
+        series = ctx.series(
+            name,
+            title,
+            x=Axis(label="text", scale="category"),
+            y=Axis(label=title.lower(), unit=unit),
+            direction="lower" if name in ("dead", "tail95") else "higher",
+            variants=_variants(with_codes),
+        )
+        for candidate in with_codes:
+            values = [[float(read(j))] for j in found[candidate]]
+            series.add(point(candidate, "held out", values, direction="higher", noise=False))
+    usage = ctx.series(
+        "usage",
+        "Codes by rank",
+        x=Axis(label="rank", scale="log"),
+        y=Axis(label="share of concepts"),
+        direction="higher",
+        variants=_variants(with_codes),
+    )
+    for name in with_codes:
+        x = last[name].corpus.judged(params.judged, params.length)
+        with torch.no_grad():
+            routing = last[name].run(x).routing
+        counts = torch.bincount(routing.ids[routing.is_concept], minlength=params.n_concepts).sort(
+            descending=True
+        )[0]
+        share = counts / counts.sum().clamp_min(1)
+        ranks = sorted({round(1.3**i) for i in range(40)})
+        for rank in ranks:
+            if rank <= params.n_concepts:
+                usage.add(
+                    exact_point(name, float(rank), float(share[rank - 1]), direction="higher")
+                )
+
+
+@torch.no_grad()
+def heat_map(candidate: Candidate, length: int, rows: int = 4) -> str:
+    """Held-out text as SVG, each byte shaded by how near it was to becoming a concept."""
+    x = candidate.corpus.judged(rows, min(length, 96))
+    output = candidate.run(x)
+    assert isinstance(candidate.model, ConceptLM)
+    head = candidate.model.head
+    shade = (head.control.threshold - head.margin(output.routing.logits)).sigmoid()
+    width, height = 8, 18
+    cells = []
+    for r, c in ((r, c) for r in range(rows) for c in range(x.shape[1])):
+        letter = chr(int(x[r, c]))
+        letter = letter if letter.isascii() and letter.isprintable() else "·"
+        letter = {"&": "&amp;", "<": "&lt;", ">": "&gt;", " ": "\u00a0"}.get(letter, letter)
+        bold = ' font-weight="bold"' if output.routing.is_concept[r, c] else ""
+        cells.append(
+            f'<rect x="{c * width}" y="{r * height}" width="{width}" height="{height}" '
+            f'fill="#e69f00" fill-opacity="{float(shade[r, c]):.2f}"/>'
+            f'<text x="{c * width + 1}" y="{r * height + 13}"{bold}>{letter}</text>'
+        )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {x.shape[1] * width} '
+        f'{rows * height}" font-family="monospace" font-size="12" role="img">'
+        "<title>Where the model places concepts: shaded by inclination, bold where placed</title>"
+        + "".join(cells)
+        + "</svg>"
+    )

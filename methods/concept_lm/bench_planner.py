@@ -1,0 +1,246 @@
+"""v3 measured on a task whose entropies are known."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from methods.concept_lm import checks_learning
+from methods.concept_lm.spec import PlannerParams
+from methods.concept_lm.synthetic import PlanTask
+from methods.concept_lm.v3.curriculum import Curriculum
+from methods.concept_lm.v3.em import NAIVE, NAIVE_CURRICULUM, EMSettings, HardEM, Trace
+from methods.concept_lm.v3.monitors import BANDS, diagnose, measured
+from methods.concept_lm.v3.planner import PlanShape
+from methods.context import Context
+from methods.measure.statistics import exact_point, point
+from methods.protocol import Axis, Limit, Point, Variant
+
+OURS = Variant(name="ours", label="warm-up, recogniser, annealed beta", ours=True)
+NAIVELY = Variant(name="naive", label="naive Hard-EM")
+
+
+def make(params: PlannerParams, seed: int, naive: bool = False) -> HardEM:
+    """Planner, executor and recogniser for the benchmark's task."""
+    task = PlanTask(types=params.types, bits=params.bits)
+    shape = PlanShape(params.types, task.codes, 1, task.u_vocab, task.y_vocab)
+    if naive:
+        plan = replace(NAIVE_CURRICULUM, steps=params.naive_steps)
+        return HardEM(task, shape, replace(NAIVE, seed=seed), plan)
+    plan = Curriculum(warm_up=params.warm_up, steps=params.steps)
+    return HardEM(task, shape, EMSettings(seed=seed), plan)
+
+
+def planner(ctx: Context, params: PlannerParams) -> None:
+    """Train `seeds` times, and the naive variant beside it."""
+    torch.set_num_threads(1)  # small matrices: threads would only wait for each other
+    ctx.check_all("typed_plans", checks_learning.typed_plans(ctx.device))
+    runs: dict[str, list[HardEM]] = {"ours": [], "naive": []}
+    traces: dict[str, Trace] = {}
+    seconds: list[float] = []
+    naive_runs = params.seeds if params.naive_steps else 0
+    total = params.seeds * (params.warm_up + params.steps) + naive_runs * params.naive_steps
+    done = 0
+    for seed in range(params.seeds):
+        for name in ("ours", "naive") if naive_runs else ("ours",):
+            em = make(params, seed, naive=name == "naive")
+            tick = _ticker(ctx, done, total, f"{name}, seed {seed}")
+            begun = time.process_time()
+            trace = em.train(tick, watch=params.watch)
+            if name == "ours":
+                seconds.append(time.process_time() - begun)
+            done += em.curriculum.total
+            runs[name].append(em)
+            traces.setdefault(name, trace)
+            for action in diagnose(trace.stats[-1]):
+                ctx.log(f"{name}, seed {seed}: {action.symptom}. Try: {action.action}.")
+    _report(ctx, runs)
+    _monitors(ctx, traces)
+    spent = ctx.series(
+        "seconds",
+        "Processor time of a training",
+        x=Axis(label="training", scale="category"),
+        y=Axis(label="time", unit="s"),
+        direction="lower",
+        variants=[OURS],
+        limits=[Limit(label="five minutes", points=(("all seeds", 300.0),))],
+    )
+    spent.add(_seeds("ours", "all seeds", seconds, "lower"))
+
+
+def _ticker(ctx: Context, done: int, total: int, what: str) -> Callable[[int, int], None]:
+    def tick(step: int, _of: int) -> None:
+        ctx.progress(done + step, total, what)
+
+    return tick
+
+
+def _seeds(
+    variant: str, x: str | float, values: list[float], direction: Literal["lower", "higher"]
+) -> Point:
+    return point(
+        variant,
+        x,
+        [[value] for value in values],
+        direction=direction,
+        min_blocks=3,
+        words="better/worse",
+        noise=False,
+    )
+
+
+def _report(ctx: Context, runs: dict[str, list[HardEM]]) -> None:
+    """What the plans carry, and how many codes they use."""
+    task = runs["ours"][0].task
+    floors = task.floors
+    used = [OURS] + ([NAIVELY] if runs["naive"] else [])
+    nll = ctx.series(
+        "nll",
+        "What the text costs",
+        x=Axis(label="given", scale="category"),
+        y=Axis(label="NLL of y", unit="nats"),
+        direction="lower",
+        variants=used,
+        limits=[
+            Limit(label="H(y | z), computed", points=tuple((g, floors.given_z) for g in GIVEN)),
+            Limit(label="H(y), computed", points=tuple((g, floors.free) for g in GIVEN)),
+        ],
+        caption="z* is the best of the candidates for the held-out text itself; the planner's plan "
+        "is written from the prompt alone. S(z) = log p(y|z) + log p(z|u) never exceeds "
+        "log p(y|u): what the prompt cannot foretell never helps.",
+    )
+    codes = ctx.series(
+        "codes",
+        "Codes in use",
+        x=Axis(label="type", scale="category"),
+        y=Axis(label="different codes in z*", unit="codes"),
+        direction="higher",
+        variants=used,
+        limits=[
+            Limit(
+                label="all",
+                points=tuple((f"type {k + 1}", float(task.codes)) for k in range(task.types)),
+            )
+        ],
+    )
+    for variant in used:
+        ems = runs[variant.name]
+        plans = [em.best_plans() for em in ems]
+        greedy = [em.planner.sample(em.held_u, 0.0) for em in ems]
+        generator = torch.Generator().manual_seed(ctx.seed)
+        orders = [torch.randperm(len(z), generator=generator) for z in plans]
+        values = (
+            [em.nll(z) for em, z in zip(ems, plans, strict=True)],
+            [em.nll(z) for em, z in zip(ems, greedy, strict=True)],
+            [em.nll(z[o]) for em, z, o in zip(ems, plans, orders, strict=True)],
+            [em.free_nll() for em in ems],
+        )
+        for given, found in zip(GIVEN, values, strict=True):
+            nll.add(_seeds(variant.name, given, found, "lower"))
+        for k in range(task.types):
+            counts = [float(em.codes_used(z)[k]) for em, z in zip(ems, plans, strict=True)]
+            codes.add(_seeds(variant.name, f"type {k + 1}", counts, "higher"))
+
+
+GIVEN = ("z*", "the planner's z", "another text's z*", "nothing")
+
+MONITORS = {
+    "shuffled": ("Lost under another plan", "nats a token"),
+    "masked": ("Lost under no plan", "nats a token"),
+    "random": ("Lost under a random plan", "nats a token"),
+    "gain": ("Gain over no plan", "nats a token"),
+    "margin": ("Margin of the best candidate", "nats"),
+    "flips": ("Plans that changed", "share"),
+    "staleness": ("Staleness of kept plans", "nats"),
+    "entropy": ("Planner's entropy", "share of ln V"),
+    "max_prob": ("Planner's highest probability", "probability"),
+    "agreement": ("Soft and hard concepts agree", "cosine"),
+    "grad_norm": ("Planner's gradient", "norm"),
+    "codes": ("Codes in use", "share"),
+}
+
+
+def _monitors(ctx: Context, traces: dict[str, Trace]) -> None:
+    """Every monitor over the steps of the first seed, with its normal band."""
+    used = [variant for variant in (OURS, NAIVELY) if variant.name in traces]
+    last = max(trace.steps[-1] for trace in traces.values())
+    for name, (title, unit) in MONITORS.items():
+        low, high = BANDS.get(name, (None, None))
+        series = ctx.series(
+            f"monitor_{name}",
+            title,
+            x=Axis(label="step", unit="steps"),
+            y=Axis(label=title.lower(), unit=unit),
+            direction="lower" if name in ("flips", "staleness", "grad_norm") else "higher",
+            variants=used,
+            limits=[
+                Limit(label=label, points=((0.0, bound), (float(last), bound)))
+                for label, bound in (("normal from", low), ("normal to", high))
+                if bound is not None
+            ],
+        )
+        for variant in used:
+            trace = traces[variant.name]
+            for step, stats in zip(trace.steps, trace.stats, strict=True):
+                value = measured(stats).get(name, math.nan)
+                if math.isfinite(value):
+                    series.add(exact_point(variant.name, float(step), value, direction="higher"))
+    buckets = ctx.series(
+        "monitor_buckets",
+        "NLL by position",
+        x=Axis(label="bucket of positions"),
+        y=Axis(label="NLL", unit="nats a token"),
+        direction="lower",
+        variants=used,
+    )
+    for variant in used:
+        for i, value in enumerate(traces[variant.name].stats[-1].buckets):
+            buckets.add(exact_point(variant.name, float(i), value, direction="lower"))
+
+
+def drop_concepts(z: Tensor, share: float, eos: int, generator: torch.Generator) -> Tensor:
+    """Plans with a random share of their concepts taken away (EOS in their place)."""
+    lost = torch.rand(z.shape, generator=generator) < share
+    return torch.where(lost, eos, z)
+
+
+def dropout(ctx: Context, params: PlannerParams) -> None:
+    """Reconstruction NLL against the share of concepts dropped at evaluation."""
+    torch.set_num_threads(1)
+    ctx.check_all("typed_plans", checks_learning.typed_plans(ctx.device))
+    ems = []
+    total = params.seeds * (params.warm_up + params.steps)
+    for seed in range(params.seeds):
+        em = make(params, seed)
+        em.train(_ticker(ctx, seed * em.curriculum.total, total, f"seed {seed}"), params.watch)
+        ems.append(em)
+    floors = ems[0].task.floors
+    shares = [i / 10 for i in range(11)]
+    series = ctx.series(
+        "dropout",
+        "What the text costs without some of its concepts",
+        x=Axis(label="concepts dropped", unit="share"),
+        y=Axis(label="NLL of y", unit="nats"),
+        direction="lower",
+        variants=[OURS],
+        limits=[
+            Limit(
+                label="computed: H(y | the codes that are left)",
+                points=tuple(
+                    (s, floors.given_z + s * (floors.free - floors.given_z)) for s in shares
+                ),
+            )
+        ],
+        caption="Types are independent: each lost concept costs its own bits, the floor is a line.",
+    )
+    for share in shares:
+        found = []
+        for em in ems:
+            generator = torch.Generator().manual_seed(ctx.seed)
+            z = drop_concepts(em.best_plans(), share, em.shape.eos, generator)
+            found.append(em.nll(z))
+        series.add(_seeds("ours", share, found, "lower"))

@@ -1,0 +1,270 @@
+"""The table of checks: what makes v2's shortcut the notes' loop, and keeps the base the base.
+
+Every function takes a device and yields measured values with their bounds.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from methods.concept_lm import masks
+from methods.concept_lm.base import load_base, tiny_config, widen_norms
+from methods.concept_lm.config import BOUNDARIES, ConceptConfig
+from methods.concept_lm.decode import prefill, step
+from methods.concept_lm.head import gumbel
+from methods.concept_lm.model import ConceptLM, token_nll
+from methods.concept_lm.reference import sequential_logits
+from methods.spec import Case
+
+T = 40
+FAMILIES = ("qwen2", "qwen3")
+POSITIONS = ("absolute", "compact")
+
+
+def example(
+    device: str, family: str = "qwen3", *, exact: bool = True, seed: int = 0, **changes: Any
+) -> ConceptLM:
+    """A tiny model whose adapters are not zero, in fp64 with exact norms unless told otherwise."""
+    values: dict[str, Any] = {"n_concepts": 32, "rho": 0.3} | changes
+    base = load_base(tiny_config(family), dtype=torch.float64 if exact else torch.float32)
+    if exact:
+        widen_norms(base)
+    model = ConceptLM(base, ConceptConfig(2, 2, 2, **values), seed=seed).to(device)
+    if exact:
+        model.double()
+    generator = torch.Generator().manual_seed(seed)
+    for name, p in model.named_parameters():
+        if "lora_B" in name:
+            p.data += torch.randn(p.shape, generator=generator).to(p) * 0.05
+    return model.eval()
+
+
+def tokens(device: str, rows: int = 2, n: int = T, seed: int = 1) -> Tensor:
+    """Random token ids of the tiny base: (rows, n)."""
+    return torch.randint(0, 256, (rows, n), generator=torch.Generator().manual_seed(seed)).to(
+        device
+    )
+
+
+def noise_like(model: ConceptLM, x: Tensor) -> Tensor:
+    """Gumbel noise for a batch, the same each time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(2)
+        like = torch.empty(0, dtype=next(model.head.parameters()).dtype)
+        return gumbel((*x.shape, model.config.n_concepts + 1), like).to(x.device)
+
+
+@torch.no_grad()
+def calibrate(model: ConceptLM, x: Tensor) -> None:
+    """Set the evaluation threshold so that this batch has the target share of concepts."""
+    model.head.control.calibrate(model.head.margin(model.head(model.run_shallow(x))))
+
+
+def worst(a: Tensor, b: Tensor) -> float:
+    """Largest absolute difference."""
+    return float((a - b).detach().abs().max())
+
+
+def oracle(device: str) -> Iterator[Case]:
+    """Sequential loop == packed pass, fp64 logits."""
+    settings = product(FAMILIES, POSITIONS, ("seed", "token"), (0, 5), (0.01, 0.3, 0.96))
+    for family, positions, readout, cap, rho in settings:
+        if cap and rho < 1 / (cap + 1):
+            continue
+        model = example(device, family, positions=positions, readout=readout, run_cap=cap, rho=rho)
+        x = tokens(device)
+        noise = noise_like(model, x)
+        with torch.no_grad():
+            packed = model(x, noise=noise).logits
+            loop = sequential_logits(model, x, noise)
+        label = f"{family} {positions} {readout} cap {cap} rho {rho}"
+        yield Case(worst(packed, loop), 1e-12, label=label)
+
+
+def gradients(device: str) -> Iterator[Case]:
+    """Sequential loop == packed pass, gradients of every trainable tensor, Qwen's own norms."""
+    for family, positions in product(FAMILIES, POSITIONS):
+        model = example(device, family, exact=False, positions=positions).double()
+        x = tokens(device)
+        noise = noise_like(model, x)
+        found = []
+        for logits in (model(x, noise=noise).logits, sequential_logits(model, x, noise)):
+            model.zero_grad()
+            torch.autograd.backward(token_nll(logits, x).mean())
+            found.append([p.grad.clone() for p in model.trainable().values() if p.grad is not None])
+        difference = max(worst(a, b) for a, b in zip(*found, strict=True))
+        yield Case(difference, 1e-5, label=f"{family} {positions}")
+
+
+def decoding(device: str) -> Iterator[Case]:
+    """Packed prefill then cached steps == full forward, ragged rows."""
+    settings = product(FAMILIES, POSITIONS, ("seed", "token"), ((0, 0), (5, 7)), (True, False))
+    for family, positions, readout, (cap, window), exact in settings:
+        model = example(
+            device,
+            family,
+            exact=exact,
+            positions=positions,
+            readout=readout,
+            run_cap=cap,
+            shallow_window=window,
+        )
+        x = tokens(device, rows=3)
+        calibrate(model, x)
+        label = f"{family} {positions} {readout} cap {cap} window {window} fp{64 if exact else 32}"
+        bound = 1e-12 if exact else 1e-5
+        yield Case(decode_error(model, x, torch.tensor([20, 9, 1])), bound, label=label)
+    for rule in BOUNDARIES:
+        model = example(device, boundary=rule)
+        x = tokens(device, rows=3)
+        with torch.no_grad():
+            for _ in range(20):
+                model.observe(model(x, noise=noise_like(model, x)))
+        error = decode_error(model, x, torch.tensor([20, 9, 1]))
+        yield Case(error, 1e-12, label=f"boundary {rule}")
+
+
+@torch.no_grad()
+def decode_error(model: ConceptLM, x: Tensor, lengths: Tensor, steps: int = 18) -> float:
+    """Largest difference of logits between decoding and one packed pass."""
+    full = model(x).logits
+    row = torch.arange(len(x), device=x.device)
+    at = lengths.to(x.device)
+    logits, state = prefill(model, x, lengths, room=4)
+    error = worst(logits, full[row, at - 1])
+    for i in range(steps):
+        logits = step(model, x[row, at + i], state)
+        error = max(error, worst(logits, full[row, at + i]))
+    return error
+
+
+def leak(device: str) -> Iterator[Case]:
+    """No logit depends on a later token: gradients to later embeddings are zero."""
+    for positions, readout in product(POSITIONS, ("seed", "token")):
+        model = example(device, positions=positions, readout=readout)
+        x = tokens(device)
+        seen: list[Tensor] = []
+
+        def keep(
+            _module: object, _inputs: object, out: Tensor, seen: list[Tensor] = seen
+        ) -> Tensor:
+            seen.append(out.detach().requires_grad_())
+            return seen[-1]
+
+        handle = model.qwen.embed_tokens.register_forward_hook(keep)
+        noise = noise_like(model, x)
+        output = model(x, noise=noise)
+        handle.remove()
+        later, own = 0.0, 0.0
+        for t in range(0, T - 1, 6):
+            (grad,) = torch.autograd.grad(output.logits[:, t].sum(), seen[0], retain_graph=True)
+            later = max(later, float(grad[:, t + 1 :].abs().max()))
+            own += float(grad[:, : t + 1].abs().max())
+        yield Case(later, 0.0, label=f"{positions} {readout}: gradient to later tokens")
+        yield Case(own > 0, True, label=f"{positions} {readout}: gradient to earlier tokens")
+        changed = x.clone()
+        changed[:, T // 2 :] = (changed[:, T // 2 :] + 7) % 256
+        with torch.no_grad():
+            other = model(changed, noise=noise)
+        past = slice(0, T // 2)
+        same = bool((other.routing.is_concept[:, past] == output.routing.is_concept[:, past]).all())
+        yield Case(same, True, label=f"{positions} {readout}: earlier boundaries stay")
+
+
+def dropped_layers(device: str) -> Iterator[Case]:
+    """All NULL == the base without its middle layers; no middle layers == the base's forward."""
+    for family in FAMILIES:
+        base = load_base(tiny_config(family))
+        x = tokens(device)
+        model = ConceptLM(base, ConceptConfig(2, 2, 2, n_concepts=8)).to(device).eval()
+        none = torch.zeros_like(x, dtype=torch.bool)
+        with torch.no_grad():
+            ours = model(x, is_concept=none).logits
+            short = load_base(tiny_config(family)).to(device)
+            short.model.layers = torch.nn.ModuleList(
+                [*short.model.layers[:2], *short.model.layers[4:]]
+            )
+            short.config.num_hidden_layers = 4
+            yield Case(worst(ours, hf_logits(short, x)), 0.0, label=f"{family}: all NULL")
+            whole = ConceptLM(load_base(tiny_config(family)), ConceptConfig(3, 0, 3, n_concepts=8))
+            ours = whole.to(device).eval()(x, is_concept=none).logits
+            theirs = hf_logits(load_base(tiny_config(family)).to(device), x)
+            yield Case(worst(ours, theirs), 0.0, label=f"{family}: no middle layers")
+
+
+def hf_logits(base: Any, x: Tensor) -> Tensor:
+    """Logits of transformers' own forward, under the same explicit boolean causal mask."""
+    n = x.shape[1]
+    mask = torch.ones(n, n, dtype=torch.bool, device=x.device).tril()[None, None]
+    mapping = {"full_attention": mask.expand(len(x), 1, n, n)}
+    logits: Tensor = base(x, attention_mask=mapping, use_cache=False).logits
+    return logits
+
+
+def flex(device: str) -> Iterator[Case]:
+    """FlexAttention's block mask == the boolean mask under SDPA."""
+    from torch.nn.attention.flex_attention import flex_attention  # noqa: PLC0415 - slow to import
+
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 2, 128, 16, generator=generator).to(device) for _ in range(3))
+    for rho in (0.0, 0.1, 0.5, 1.0):
+        is_concept = torch.rand(2, 128, generator=generator).to(device) < rho
+        allow = masks.deep_allow(is_concept)[:, None]
+        sdpa = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=allow)
+        ours = flex_attention(q, k, v, block_mask=masks.block_mask(is_concept))
+        assert isinstance(ours, Tensor)
+        yield Case(worst(sdpa, ours), 1e-5, label=f"rho {rho}")
+
+
+def trainables(device: str) -> Iterator[Case]:
+    """Trainable == LoRA + head + embedding; without the adapter the base is untouched."""
+    for family in FAMILIES:
+        x = tokens(device)
+        before = hf_logits(load_base(tiny_config(family)).to(device), x)
+        model = example(device, family, exact=False)
+        wanted = {
+            name
+            for name, _ in model.named_parameters()
+            if "lora_" in name or name.startswith(("head.proj.", "head.embedding."))
+        }
+        yield Case(set(model.trainable()) == wanted, True, label=f"{family}: names")
+        loss = model.loss(model(x, noise="draw"), x)
+        torch.autograd.backward(loss)
+        torch.optim.SGD(model.trainable().values(), lr=0.1).step()
+        with torch.no_grad(), model.peft.disable_adapter():
+            after = hf_logits(model.peft.base_model.model, x)
+        yield Case(worst(before, after), 0.0, label=f"{family}: adapter disabled after a step")
+
+
+def ragged(device: str) -> Iterator[Case]:
+    """A padded batch == its rows alone."""
+    for positions, readout in product(POSITIONS, ("seed", "token")):
+        model = example(device, exact=False, positions=positions, readout=readout)
+        x = tokens(device, rows=3)
+        calibrate(model, x)
+        lengths = torch.tensor([T, 17, 3], device=device)
+        with torch.no_grad():
+            batch = model(x, lengths=lengths).logits
+            difference = max(
+                worst(batch[b, :n], model(x[b : b + 1, :n]).logits[0])
+                for b, n in enumerate(lengths.tolist())
+            )
+        yield Case(difference, 1e-5, label=f"{positions} {readout}")
+
+
+def middle_gradients(device: str) -> Iterator[Case]:
+    """With every token NULL, nothing flows into the middle layers, the head or the embedding."""
+    model = example(device)
+    x = tokens(device)
+    none = torch.zeros_like(x, dtype=torch.bool)
+    torch.autograd.backward(token_nll(model(x, is_concept=none).logits, x).mean())
+    inner = [*model.middle.parameters(), *model.head.parameters()]
+    flow = max((float(p.grad.abs().max()) for p in inner if p.grad is not None), default=0.0)
+    yield Case(flow, 0.0, label="middle, head and embedding")
+    outer = [*model.shallow.parameters(), *model.deep.parameters()]
+    yield Case(
+        any(p.grad is not None and bool(p.grad.any()) for p in outer), True, label="the rest"
+    )

@@ -1,0 +1,172 @@
+"""The rows of the table of checks that need something to be learnt first."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from methods.concept_lm.base import load_base, tiny_config, widen_norms
+from methods.concept_lm.baselines import shuffled_codes
+from methods.concept_lm.config import ConceptConfig
+from methods.concept_lm.data import stdlib
+from methods.concept_lm.model import ConceptLM, token_nll
+from methods.concept_lm.synthetic import PlanTask, RecallTask
+from methods.concept_lm.v3.curriculum import Curriculum
+from methods.concept_lm.v3.em import NAIVE, NAIVE_CURRICULUM, EMSettings, HardEM
+from methods.concept_lm.v3.executor import Executor
+from methods.concept_lm.v3.monitors import Action, diagnose
+from methods.concept_lm.v3.planner import Planner, PlanShape, run, sequence_mask
+from methods.spec import Case
+
+
+def learn_recall(device: str, window: int, steps: int = 250) -> float:
+    """Train on `RecallTask`; nats that shuffling the concepts costs on the recalled symbol."""
+    task = RecallTask()
+    base = load_base(tiny_config(vocab=task.vocab, d=32, layers=3, d_ff=64, heads=2, kv_heads=1))
+    config = ConceptConfig(1, 1, 1, n_concepts=64, boundary="fixed", shallow_window=window)
+    model = ConceptLM(base, config).to(device)
+    model.peft.base_model.model.requires_grad_(True)  # the base is random: all of it must learn
+    optimiser = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.0)
+    generator = torch.Generator().manual_seed(0)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for i in range(steps):
+            x = task.sample(64, generator).to(device)
+            loss = token_nll(model(x, noise="draw").logits, x)[:, -1].mean()
+            for group in optimiser.param_groups:
+                group["lr"] = 5e-3 * min(1.0, (i + 1) / 20) * (1 - 0.9 * i / steps)
+            optimiser.zero_grad(set_to_none=True)
+            torch.autograd.backward(loss)
+            optimiser.step()
+        model.eval()
+        with torch.no_grad():
+            x = task.sample(256, generator).to(device)
+            kept = token_nll(model(x).logits, x)[:, -1].mean()
+            lost = token_nll(model(x, codes=shuffled_codes).logits, x)[:, -1].mean()
+    return float(lost - kept)
+
+
+def bottleneck(device: str) -> Iterator[Case]:
+    """Shuffling concepts costs much where only they carry, and nothing where attention goes by."""
+    yield Case(learn_recall(device, window=4), 5.0, ">=", "window of 4 tokens")
+    yield Case(learn_recall(device, window=0), 0.05, "<=", "global shallow attention")
+
+
+def null_rate(device: str) -> Iterator[Case]:
+    """The share of concepts stays at its target in training and on unseen text; runs end at R."""
+    corpus = stdlib()
+    for rho, cap in ((0.25, 0), (0.4, 4)):
+        base = load_base(tiny_config(d=32, layers=3, d_ff=64, heads=2, kv_heads=1))
+        config = ConceptConfig(1, 1, 1, n_concepts=64, rho=rho, run_cap=cap)
+        model = ConceptLM(base, config).to(device)
+        optimiser = torch.optim.AdamW(model.trainable().values(), lr=3e-3)
+        rates = []
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            for i in range(120):
+                x = corpus.batch(i, 8, 64).to(device)
+                output = model(x, noise="draw")
+                model.observe(output)
+                rates.append(float(output.routing.chosen.float().mean()))
+                optimiser.zero_grad(set_to_none=True)
+                torch.autograd.backward(model.loss(output, x))
+                optimiser.step()
+        model.eval()
+        model.settle([corpus.batch(i, 8, 64).to(device) for i in range(16)])
+        with torch.no_grad():
+            routing = model(corpus.judged(64, 64).to(device)).routing
+        label = f"rho {rho}, cap {cap}"
+        trained = sum(rates[40:]) / len(rates[40:])
+        yield Case(abs(trained - rho), 0.03, label=f"{label}: training")
+        seen = float(routing.chosen.float().mean())
+        yield Case(abs(seen - rho), 0.03, label=f"{label}: evaluation")
+        if cap:
+            yield Case(longest_run(routing.is_concept), cap, "<=", f"{label}: longest run of NULLs")
+
+
+def longest_run(is_concept: Tensor) -> int:
+    """The most NULLs in a row: (B, T) bool."""
+    index = torch.arange(is_concept.shape[1], device=is_concept.device)
+    last = torch.where(is_concept, index, -1).cummax(1).values
+    return int((index - last).max())
+
+
+def small_em(naive: bool, seed: int = 0) -> HardEM:
+    """A task of 2-bit codes that is learnt in seconds."""
+    task = PlanTask(types=2, bits=2)
+    shape = PlanShape(2, task.codes, 1, task.u_vocab, task.y_vocab, d=32)
+    if naive:
+        plan = replace(NAIVE_CURRICULUM, steps=60)
+        return HardEM(task, shape, replace(NAIVE, seed=seed, samples=256, batch=64), plan)
+    plan = Curriculum(warm_up=150, steps=60)
+    return HardEM(task, shape, EMSettings(seed=seed, samples=256, batch=64), plan)
+
+
+def monitors(device: str) -> Iterator[Case]:
+    """A healthy run leads to no action; a collapse injected into it is flagged."""
+    em = small_em(naive=False)
+    trace = em.train(watch=210)
+    yield Case(len(diagnose(trace.stats[-1])), 0, "<=", "actions for a healthy run")
+    with torch.no_grad():  # every concept becomes the same one
+        table = em.executor.concepts.weight
+        table[:] = table.mean(0)
+    found = {action.monitor for action in diagnose(em.observe(1.0))}
+    yield Case("shuffled" in found, True, label="all concepts made equal")
+    with torch.no_grad():  # planner and recogniser are sure of code 0, whatever they read
+        for name, p in em.everything.named_parameters():
+            if ".heads." in name:
+                p.zero_()
+                p[0] += 20.0 if name.endswith("bias") else 0.0
+    actions: list[Action] = diagnose(em.observe(1.0))
+    yield Case("entropy" in {a.monitor for a in actions}, True, label="the planner writes one plan")
+
+
+def typed_plans(device: str) -> Iterator[Case]:
+    """Typed-parallel log-probabilities == one type at a time; the executor never sees u."""
+    shape = PlanShape(types=3, codes=5, slots=3, u_vocab=7, y_vocab=4, d=32)
+    planner = Planner(shape).to(device).double()
+    executor = Executor(shape).to(device).double()
+    for model in (planner, executor):
+        widen_norms(model)
+    generator = torch.Generator().manual_seed(0)
+    u = torch.randint(7, (4, 5), generator=generator).to(device)
+    z = torch.randint(6, (4, 3, 4), generator=generator).to(device)
+    y = torch.randint(4, (4, 8), generator=generator).to(device)
+    z = torch.where((z == shape.eos).long().cumsum(-1) > 0, shape.eos, z)
+    z[:, :, -1] = shape.eos
+    with torch.no_grad():
+        together = planner.log_prob(u, z)
+        alone = sum(
+            (_alone(planner, u, z, k) for k in range(3)),
+            torch.zeros(4, dtype=torch.float64, device=device),
+        )
+        yield Case(float((together - alone).abs().max()), 1e-6, label="log p(z | u), nats")
+        wanted = executor.nll(z, y)
+        again = executor.nll(z, y)
+        yield Case(float((wanted - again).abs().max()), 0.0, label="executor, same plan twice")
+    e = executor.embed(z[:, :, :-1]).requires_grad_()
+    used = z[:, :, :-1] != shape.eos
+    prompt = planner.prompt.weight
+    nll = executor.token_nll(e, used, y).sum()
+    to_e, to_u = torch.autograd.grad(nll, [e, prompt], allow_unused=True)
+    yield Case(to_u is None, True, label="no path from the prompt to the executor")
+    yield Case(float(to_e[~used].abs().max()), 0.0, label="gradient to slots after EOS")
+
+
+def _alone(planner: Planner, u: Tensor, z: Tensor, k: int) -> Tensor:
+    """log p(z_k | u) in a pass that holds no other type."""
+    logits: Tensor = planner.heads[k](_states_of(planner, u, z, k))
+    logp = logits.log_softmax(-1).gather(-1, z[:, k, :, None])[..., 0]
+    return (logp * sequence_mask(z[:, k], planner.shape.eos)).sum(-1)
+
+
+def _states_of(planner: Planner, u: Tensor, z: Tensor, k: int) -> Tensor:
+    """Plain causal pass over [u, start of type k, its concepts]."""
+    offset = k * (planner.shape.codes + 1)
+    start = planner.start.weight[k].expand(len(u), 1, -1)
+    x = torch.cat([planner.prompt(u), start, planner.concepts(z[:, k, :-1] + offset)], 1)
+    n = x.shape[1]
+    allow = torch.ones(1, n, n, dtype=torch.bool, device=u.device).tril()
+    out = run(planner.backbone, x, torch.arange(n, device=u.device)[None], allow)
+    return out[:, u.shape[1] :]

@@ -1,0 +1,70 @@
+"""Text that every machine has: the Python standard library's source, as bytes."""
+
+import hashlib
+import sysconfig
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from methods.concept_lm.config import ConceptError
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Byte ids to train on and to be judged by; whole files lie on one side or the other."""
+
+    train: Tensor  # (n,) uint8
+    valid: Tensor  # (n,) uint8
+    digest: str  # of both, so that results on different Python versions are told apart
+
+    def batch(self, step: int, rows: int, length: int, seed: int = 0) -> Tensor:
+        """The training batch of a step, (rows, length): the same for every model compared."""
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        starts = torch.randint(max(1, len(self.train) - length), (rows,), generator=generator)
+        return self._cut(self.train, starts, length)
+
+    def judged(self, rows: int, length: int) -> Tensor:
+        """Evenly spread held-out windows: (rows, length)."""
+        starts = torch.linspace(0, max(0, len(self.valid) - length - 1), rows).long()
+        return self._cut(self.valid, starts, length)
+
+    @staticmethod
+    def _cut(text: Tensor, starts: Tensor, length: int) -> Tensor:
+        if len(text) <= length:
+            raise ConceptError(f"windows of {length} bytes do not fit a text of {len(text)}")
+        return text[starts[:, None] + torch.arange(length)].long()
+
+
+@cache
+def stdlib(limit: int = 8_000_000) -> Corpus:
+    """Source of this Python's standard library: every tenth file is held out.
+
+    Raises:
+        ConceptError: when this Python comes without its sources.
+    """
+    root = Path(sysconfig.get_path("stdlib"))
+    files = sorted(
+        path
+        for path in root.rglob("*.py")
+        if not {"site-packages", "test", "tests", "idlelib"} & set(path.relative_to(root).parts)
+    )
+    sides: tuple[list[bytes], list[bytes]] = ([], [])
+    size = 0
+    for i, path in enumerate(files):
+        if size > limit:
+            break
+        text = path.read_bytes()
+        size += len(text)
+        sides[i % 10 == 9].append(text)
+    train, valid = (b"".join(side) for side in sides)
+    if not valid:
+        raise ConceptError(f"no standard library sources under {root}")
+    digest = hashlib.sha256(train + valid).hexdigest()[:12]
+    return Corpus(_as_bytes(train), _as_bytes(valid), digest)
+
+
+def _as_bytes(text: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(text), dtype=torch.uint8)

@@ -1,0 +1,181 @@
+"""The concept head: which tokens become concepts, and which of the K concepts each becomes.
+
+Straight-through Gumbel-Softmax (Jang et al., arXiv:1611.01144): forward takes the argmax of
+logits + noise, backward the softmax at temperature tau.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from methods.concept_lm.config import ConceptConfig
+
+
+@dataclass
+class Routing:
+    """What the head decided for a batch."""
+
+    is_concept: Tensor  # (B, T) bool, with the run cap
+    ids: Tensor  # (B, T) long, meaningful where is_concept
+    logits: Tensor  # (B, T, K + 1), NULL last
+    noisy: Tensor  # (B, T, K + 1) logits with noise
+    chosen: Tensor  # (B, T) bool, before the run cap
+    signal: Tensor | None = None  # (B, T, width) what a boundary rule read
+    memory: Tensor | None = None  # (B, memory) what it remembers at the end
+
+
+def gumbel(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Standard Gumbel noise, drawn once a position."""
+    u = torch.rand(shape, dtype=like.dtype, device=like.device)
+    tiny = torch.finfo(like.dtype).tiny
+    return -torch.log((-torch.log(u.clamp_min(tiny))).clamp_min(tiny))
+
+
+class NullController(nn.Module):
+    """Holds the share of NULLs at its target, in training and at evaluation.
+
+    In training the notes' rule moves a bias on the NULL logit: null_bias += eta (target - rate).
+    At evaluation there is no noise to keep rare choices alive, and a plain argmax settles on NULL
+    everywhere; so a position becomes a concept where logit_NULL - logsumexp(concepts) lies under
+    `threshold`, which follows the quantile of that margin that leaves the target rate.
+    """
+
+    null_bias: Tensor
+    threshold: Tensor
+    seen: Tensor
+
+    def __init__(self, null_rate: float, step: float) -> None:
+        super().__init__()
+        self.null_rate = null_rate
+        self.step_size = step
+        self.register_buffer("null_bias", torch.tensor(0.0))
+        self.register_buffer("threshold", torch.tensor(0.0))
+        self.register_buffer("seen", torch.tensor(0))
+
+    @torch.no_grad()
+    def update(self, margin: Tensor, is_concept: Tensor, momentum: float = 0.9) -> None:
+        """Learn from one training batch.
+
+        Args:
+            margin: (N,) logit_NULL - logsumexp(concepts), without noise.
+            is_concept: (N,) bool, what was chosen with noise, before the run cap.
+        """
+        change = self.step_size * (self.null_rate - (1 - is_concept.float().mean()))
+        self.null_bias += change
+        self.threshold += change  # margins rise with the bias
+        self.calibrate(margin + change, momentum)
+
+    @torch.no_grad()
+    def calibrate(self, margin: Tensor, momentum: float = 0.0) -> None:
+        """Move the threshold to the quantile of `margin` that makes 1 - null_rate concepts."""
+        wanted = torch.quantile(margin.flatten()[: 1 << 20].float(), 1 - self.null_rate)
+        keep = momentum if int(self.seen) else 0.0
+        self.threshold.mul_(keep).add_((1 - keep) * wanted.to(self.threshold.dtype))
+        self.seen += 1
+
+
+class ConceptHead(nn.Module):
+    """K + 1 logits from the shallow hidden state, and the embedding of the chosen concepts."""
+
+    def __init__(self, d: int, config: ConceptConfig, embedding_std: float) -> None:
+        super().__init__()
+        self.n_concepts = config.n_concepts
+        self.temperature = config.temperature
+        # The input is normalised to unit RMS, so logits have std logit_std whatever the base.
+        self.proj = nn.Linear(d, config.n_concepts + 1)
+        nn.init.normal_(self.proj.weight, std=config.logit_std / math.sqrt(d))
+        nn.init.zeros_(self.proj.bias)
+        self.embedding = nn.Embedding(config.n_concepts, d)
+        nn.init.normal_(self.embedding.weight, std=embedding_std)
+        self.control = NullController(1 - config.rho, config.null_rate_step)
+        self._start_null(1 - config.rho)
+
+    @torch.no_grad()
+    def _start_null(self, r: float) -> None:
+        """Begin at a NULL rate of r.
+
+        With K equal logits e^b / (e^b + K) = r gives b = log(K r / (1 - r)); with logits that vary
+        log K becomes their mean logsumexp, taken here over random directions.
+        """
+        self.proj.weight[-1] = 0
+        directions = F.rms_norm(torch.randn(256, self.proj.in_features), (self.proj.in_features,))
+        spread = self.proj(directions)[:, :-1].logsumexp(-1).mean()
+        self.control.null_bias += spread + math.log(r / (1 - r))
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Logits over K concepts and NULL: (B, T, d) -> (B, T, K + 1)."""
+        logits: Tensor = self.proj(F.rms_norm(h, (h.shape[-1],)))
+        null = logits[..., -1:] + self.control.null_bias
+        return torch.cat([logits[..., :-1], null], dim=-1)
+
+    def margin(self, logits: Tensor) -> Tensor:
+        """How far NULL is ahead: logit_NULL - logsumexp(concepts), (B, T)."""
+        return logits[..., -1] - logits[..., :-1].logsumexp(-1)
+
+    def route(self, logits: Tensor, noise: Tensor | None) -> Routing:
+        """Choose NULL or a concept at every position.
+
+        Args:
+            logits: (B, T, K + 1) from `forward`.
+            noise: (B, T, K + 1) Gumbel noise in training; None at evaluation, where the
+                controller's threshold decides.
+        """
+        if noise is None:
+            is_concept = self.margin(logits) < self.control.threshold
+            noisy = logits
+        else:
+            noisy = logits + noise
+            is_concept = noisy[..., :-1].amax(-1) > noisy[..., -1]
+        return Routing(is_concept, noisy[..., :-1].argmax(-1), logits, noisy, is_concept)
+
+    def embed(self, ids: Tensor, noisy: Tensor | None) -> Tensor:
+        """e = E[id] + (p E - stopgrad(p E)): the chosen embedding, with the softmax's gradient.
+
+        Args:
+            ids: (B, C) chosen concepts.
+            noisy: (B, C, K + 1) their logits with noise; None where no gradient is wanted.
+
+        Returns:
+            (B, C, d).
+        """
+        hard: Tensor = self.embedding(ids)
+        if noisy is None or not torch.is_grad_enabled():
+            return hard
+        p = (noisy / self.temperature).softmax(-1)[..., :-1]  # NULL embeds to zero
+        soft = p @ self.embedding.weight
+        return hard + (soft - soft.detach())
+
+    def usage(self, logits: Tensor, mask: Tensor) -> Tensor:
+        """H(mean p) - H(p) / 2 over the positions in `mask`: high when codes are many and sure."""
+        p = logits[..., :-1][mask].softmax(-1)  # (N, K)
+        if not len(p):
+            return logits.new_zeros(())
+        return entropy(p.mean(0)) - entropy(p).mean() / 2
+
+
+def draw(logits: Tensor, temperature: float, generator: torch.Generator | None = None) -> Tensor:
+    """One id a row: (..., V) -> (...). The likeliest at temperature 0, else a sample."""
+    if temperature == 0:
+        return logits.argmax(-1)
+    p = (logits / temperature).softmax(-1)
+    return torch.multinomial(p.flatten(0, -2), 1, generator=generator).view(p.shape[:-1])
+
+
+def entropy(p: Tensor) -> Tensor:
+    """Entropy in nats of the last dimension."""
+    return -(p * p.clamp_min(1e-12).log()).sum(-1)
+
+
+def cap_runs(is_concept: Tensor, cap: int) -> Tensor:
+    """Force a concept after `cap` NULLs in a row.
+
+    off = t - cummax(last concept); force where off mod (R + 1) = 0. (B, T) bool -> (B, T) bool.
+    """
+    if cap == 0:
+        return is_concept
+    index = torch.arange(is_concept.shape[1], device=is_concept.device)
+    last = torch.where(is_concept, index, -1).cummax(1).values  # (B, T), -1 before the first
+    return is_concept | ((index - last) % (cap + 1) == 0)

@@ -1,0 +1,74 @@
+"""Who may look at whom.
+
+The one line that makes v2 trainable in a single pass is `deep_allow`: a query sees the concepts up
+to itself and the tokens of its own segment, which is exactly what the step-by-step loop would show
+it, because the set only changes where a concept appears.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def window_allow(n: int, window: int, device: torch.device) -> Tensor:
+    """Causal attention that looks back over `window` tokens: (n, n) bool."""
+    index = torch.arange(n, device=device)
+    distance = index[:, None] - index[None, :]
+    return (distance >= 0) & (distance < window)
+
+
+def deep_allow(is_concept: Tensor) -> Tensor:
+    """The deep layers' mask in a packed pass.
+
+    allow(q, k) = k <= q and (is_concept[k] or seg[k] == seg[q]),   seg = cumsum(is_concept)
+
+    Args:
+        is_concept: (B, T) bool.
+
+    Returns:
+        (B, T, T) bool, queries before keys.
+    """
+    n = is_concept.shape[1]
+    seg = is_concept.long().cumsum(1)  # (B, T)
+    index = torch.arange(n, device=is_concept.device)
+    causal = index[:, None] >= index[None, :]
+    return causal & (is_concept[:, None, :] | (seg[:, None, :] == seg[:, :, None]))
+
+
+def with_readout(allow: Tensor, is_concept: Tensor, packed: Tensor, used: Tensor) -> Tensor:
+    """Extend `deep_allow` by one extra query for each concept, which nobody else can see.
+
+    Args:
+        allow: (B, T, T) bool from `deep_allow`.
+        is_concept: (B, T) bool.
+        packed: (B, C) the position of each concept.
+        used: (B, C) bool, which of these slots hold a concept.
+
+    Returns:
+        (B, T + C, T + C) bool. The extra query of concept p sees concepts <= p and itself.
+    """
+    B, T = is_concept.shape
+    C = packed.shape[1]
+    index = torch.arange(T, device=allow.device)
+    sees = is_concept[:, None, :] & (index[None, None, :] <= packed[:, :, None])  # (B, C, T)
+    itself = torch.eye(C, dtype=torch.bool, device=allow.device).expand(B, C, C)
+    top = torch.cat([allow, allow.new_zeros(B, T, C)], dim=2)
+    return torch.cat([top, torch.cat([sees & used[:, :, None], itself], dim=2)], dim=1)
+
+
+def block_mask(is_concept: Tensor) -> Any:
+    """`deep_allow` as a FlexAttention block mask: computed blockwise, never stored as (T, T).
+
+    T must be padded to a multiple of 128 for the compiled kernel to reuse one graph.
+    """
+    # torch.nn.attention.flex_attention pulls in torch._dynamo, over a second of import.
+    from torch.nn.attention.flex_attention import create_block_mask  # noqa: PLC0415
+
+    seg = is_concept.long().cumsum(1)
+    B, T = is_concept.shape
+
+    def allow(b: Tensor, _h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return (k <= q) & (is_concept[b, k] | (seg[b, k] == seg[b, q]))
+
+    return create_block_mask(allow, B, None, T, T, device=str(is_concept.device))

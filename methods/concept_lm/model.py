@@ -1,0 +1,308 @@
+"""v2, online concept compression: one packed pass that equals the step-by-step loop.
+
+    h  = Shallow(x)                        every token, causal
+    c  = Head(h)                           NULL, or one of K concepts
+    m  = Middle(gather(e, is_concept))     concepts only, causal
+    D  = h with m scattered where is_concept
+    logits = lm_head(norm(Deep(D, allow))) allow: concepts before me, and my own segment
+
+The notes' loop gives each step t its own deep pass over [concepts <= tau(t), tokens after tau(t)].
+tau(t), the last concept, is constant inside a segment, so a token sees the same set at every later
+step of its segment, and a concept sees only earlier concepts: by induction over the layers no state
+depends on t, and one pass under `masks.deep_allow` computes them all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from methods.concept_lm import boundaries, masks
+from methods.concept_lm.base import add_lora, check_tokens
+from methods.concept_lm.config import ConceptConfig, ConceptError
+from methods.concept_lm.head import ConceptHead, Routing, cap_runs, gumbel
+
+Codes = Callable[[Tensor, Tensor], Tensor]  # (ids, is_concept) -> ids, to replace what was chosen
+
+
+@dataclass
+class ConceptOutput:
+    """What a packed pass computed."""
+
+    logits: Tensor  # (B, T, V)
+    routing: Routing
+    h: Tensor  # (B, T, d) shallow hidden states
+
+
+@dataclass
+class Packed:
+    """The concepts of each row, moved to the left."""
+
+    index: Tensor  # (B, C) position of each concept, 0 where unused
+    used: Tensor  # (B, C) bool
+    counts: Tensor  # (B,) concepts in each row
+
+
+def pack(is_concept: Tensor) -> Packed:
+    """Positions of the concepts, left-packed: (B, T) bool -> (B, C), C the most in any row."""
+    counts = is_concept.sum(1)
+    C = int(counts.max())
+    order = torch.sort((~is_concept).to(torch.uint8), dim=1, stable=True).indices[:, :C]
+    used = torch.arange(C, device=is_concept.device) < counts[:, None]
+    return Packed(torch.where(used, order, 0), used, counts)
+
+
+def gather(x: Tensor, index: Tensor) -> Tensor:
+    """Rows of x at `index`: (B, T, n), (B, C) -> (B, C, n)."""
+    return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
+
+
+class ConceptLM(nn.Module):
+    """A Qwen base with LoRA, a concept head and a concept embedding.
+
+    Args:
+        base: a Qwen2ForCausalLM or Qwen3ForCausalLM; it is frozen and adapted in place.
+        config: the split of its layers and the rules for concepts.
+        seed: of the new parameters.
+
+    Raises:
+        ConceptError: when the split does not fit the base.
+    """
+
+    def __init__(self, base: Any, config: ConceptConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        config.fit(base.config.num_hidden_layers)
+        self.config = config
+        self.base_config = base.config
+        self.peft = add_lora(base, config, seed=seed)
+        table = base.get_input_embeddings().weight
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.head = ConceptHead(base.config.hidden_size, config, float(table.float().std()))
+            self.boundary = boundaries.make(config.boundary, config.rho, base.config.hidden_size)
+        for new in (self.head, self.boundary):
+            if new is not None:
+                new.to(device=table.device, dtype=table.dtype)
+        self.attention: Literal["sdpa", "flex"] = "sdpa"
+
+    # -- the parts of the base, found through PEFT's wrapper ------------------------------------
+
+    @property
+    def causal_lm(self) -> Any:
+        """The adapted base, with its lm_head."""
+        return self.peft.base_model.model if hasattr(self.peft, "peft_config") else self.peft
+
+    @property
+    def qwen(self) -> Any:
+        """The base's decoder: embed_tokens, layers, norm, rotary_emb."""
+        return self.causal_lm.model
+
+    def fold(self) -> None:
+        """Add LoRA into the base's weights for good: decoding then runs plain linear maps."""
+        self.peft = self.peft.merge_and_unload()
+
+    @property
+    def shallow(self) -> Any:
+        """The first group of decoder layers, which sees every token."""
+        return self.qwen.layers[: self.config.shallow]
+
+    @property
+    def middle(self) -> Any:
+        """The second group, which sees concepts only."""
+        return self.qwen.layers[self.config.shallow : self.config.shallow + self.config.middle]
+
+    @property
+    def deep(self) -> Any:
+        """The last group, which sees concepts and the current tail."""
+        return self.qwen.layers[self.config.shallow + self.config.middle :]
+
+    def read_out(self, x: Tensor) -> Tensor:
+        """Final norm and vocabulary: (B, n, d) -> (B, n, V)."""
+        logits: Tensor = self.causal_lm.lm_head(self.qwen.norm(x))
+        return logits
+
+    def trainable(self) -> dict[str, nn.Parameter]:
+        """LoRA, concept head and concept embedding, by name: all that training changes."""
+        return {name: p for name, p in self.named_parameters() if p.requires_grad}
+
+    # -- one pass -------------------------------------------------------------------------------
+
+    def run_layers(
+        self,
+        layers: Any,
+        x: Tensor,
+        positions: Tensor,
+        mask: Any = None,
+        cache: Any = None,
+    ) -> Tensor:
+        """Run decoder layers on x: (B, n, d) -> (B, n, d).
+
+        Args:
+            layers: a slice of the base's layers.
+            x: hidden states.
+            positions: (B, n) or (1, n), for RoPE.
+            mask: bool, broadcast to (B, 1, n, keys), a flex block mask, or None for causal.
+            cache: a `decode.SlotCache`, which keeps keys and values.
+        """
+        rope = self.qwen.rotary_emb(x, positions)
+        for layer in layers:
+            x = layer(x, attention_mask=mask, position_embeddings=rope, past_key_values=cache)
+        return x
+
+    def run_shallow(self, x: Tensor) -> Tensor:
+        """Embed tokens and run the shallow layers: (B, T) -> (B, T, d)."""
+        T = x.shape[1]
+        mask = None
+        if self.config.shallow_window:
+            mask = masks.window_allow(T, self.config.shallow_window, x.device)[None, None]
+        positions = torch.arange(T, device=x.device)[None]
+        return self.run_layers(self.shallow, self.qwen.embed_tokens(x), positions, mask)
+
+    def route(
+        self,
+        h: Tensor,
+        noise: Tensor | None,
+        lengths: Tensor | None = None,
+        probe: Any = None,
+    ) -> Routing:
+        """Decide the concepts of a batch from its shallow hidden states (B, T, d)."""
+        routing = self.head.route(self.head(h), noise)
+        if self.boundary is not None:
+            routing.signal = self.boundary.signal(self, h, probe)
+            routing.chosen, routing.memory = self.boundary.packed(routing.signal, lengths)
+        routing.is_concept = cap_runs(routing.chosen, self.config.run_cap)
+        if lengths is not None:
+            inside = torch.arange(h.shape[1], device=h.device) < lengths[:, None]
+            routing.is_concept = routing.is_concept & inside
+        return routing
+
+    def run_middle(self, routing: Routing, packed: Packed) -> Tensor:
+        """Embed the chosen concepts and run the middle layers on them alone: (B, C, d)."""
+        e = self.head.embed(
+            routing.ids.gather(1, packed.index), gather(routing.noisy, packed.index)
+        )
+        if self.boundary is not None and routing.signal is not None:
+            gain = self.boundary.gain(routing.signal)  # (B, T, 1)
+            e = e if gain is None else e * gather(gain, packed.index)
+        positions = packed.index
+        if self.config.positions == "compact":
+            positions = torch.arange(e.shape[1], device=e.device)[None]
+        # Unused slots lie to the right of the used ones, so the causal mask already hides them.
+        return self.run_layers(self.middle, e, positions) if e.shape[1] else e
+
+    def deep_positions(self, is_concept: Tensor) -> Tensor:
+        """Positions in the deep layers, (B, T): the index, or the place in [concepts | tail]."""
+        index = torch.arange(is_concept.shape[1], device=is_concept.device)
+        if self.config.positions == "absolute":
+            return index[None]
+        n = is_concept.long().cumsum(1)  # concepts so far, this one included
+        last = torch.where(is_concept, index, -1).cummax(1).values
+        return n + index - last - 1  # concept: its rank n - 1; tail: n + offset
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        lengths: Tensor | None = None,
+        noise: Tensor | Literal["draw"] | None = None,
+        is_concept: Tensor | None = None,
+        codes: Codes | None = None,
+    ) -> ConceptOutput:
+        """Logits of every next token in one packed pass.
+
+        Args:
+            x: (B, T) token ids, padded on the right.
+            lengths: (B,) tokens in each row; all of them where not given.
+            noise: Gumbel noise (B, T, K + 1), "draw" to draw it, or None for evaluation.
+            is_concept: (B, T) bool to force the boundaries, for baselines.
+            codes: replaces the chosen ids, to measure what the concepts carry.
+
+        Raises:
+            ConceptError: for tokens the base cannot read.
+        """
+        check_tokens(x, self.base_config)
+        h = self.run_shallow(x)  # (B, T, d)
+        if isinstance(noise, str):
+            noise = gumbel((*x.shape, self.config.n_concepts + 1), h)
+        routing = self.route(h, noise, lengths)
+        if is_concept is not None:
+            routing.is_concept = is_concept
+        if codes is not None:
+            routing.ids = codes(routing.ids, routing.is_concept)
+        packed = pack(routing.is_concept)
+        m = self.run_middle(routing, packed)  # (B, C, d)
+        logits = self.read_out(self.run_deep(h, m, routing.is_concept, packed))
+        return ConceptOutput(logits, routing, h)
+
+    def run_deep(self, h: Tensor, m: Tensor, is_concept: Tensor, packed: Packed) -> Tensor:
+        """The deep layers over concepts and tails at once: (B, T, d) -> (B, T, d)."""
+        T, C = h.shape[1], m.shape[1]
+        slot = (is_concept.long().cumsum(1) - 1).clamp(0, max(C - 1, 0))  # (B, T)
+        D = torch.where(is_concept[..., None], gather(m, slot), h) if C else h
+        positions = self.deep_positions(is_concept)
+        if self.attention == "flex":
+            if self.config.readout == "token":
+                raise ConceptError("FlexAttention runs the seed readout; use sdpa for token")
+            return self.run_layers(self.deep, D, positions, masks.block_mask(is_concept))
+        allow = masks.deep_allow(is_concept)  # (B, T, T)
+        if self.config.readout == "seed" or not C:
+            return self.run_layers(self.deep, D, positions, allow[:, None])
+        # The token itself asks beside its concept: an extra query that is never a key.
+        allow = masks.with_readout(allow, is_concept, packed.index, packed.used)
+        positions = positions.expand(is_concept.shape)
+        extra = positions.gather(1, packed.index)
+        if self.config.positions == "compact":
+            extra = extra + 1
+        out = self.run_layers(
+            self.deep,
+            torch.cat([D, gather(h, packed.index)], 1),  # (B, T + C, d)
+            torch.cat([positions, extra], 1),
+            allow[:, None],
+        )
+        return torch.where(is_concept[..., None], gather(out[:, T:], slot), out[:, :T])
+
+    def loss(self, output: ConceptOutput, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Mean next-token cross entropy in nats, less the usage bonus where it is on."""
+        valid = torch.ones_like(x, dtype=torch.bool)
+        if lengths is not None:
+            valid = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
+        loss = token_nll(output.logits, x)[valid[:, 1:]].mean()
+        if self.config.usage_bonus:
+            used = output.routing.is_concept & valid
+            loss = loss - self.config.usage_bonus * self.head.usage(output.routing.logits, used)
+        if isinstance(self.boundary, boundaries.MultiToken):
+            loss = loss + 0.1 * self.boundary.loss(self, output.h, x)
+        return loss
+
+    @torch.no_grad()
+    def observe(self, output: ConceptOutput, lengths: Tensor | None = None) -> None:
+        """Let the boundary rule learn its rate from a training batch."""
+        routing = output.routing
+        valid = torch.ones_like(routing.chosen)
+        if lengths is not None:
+            valid = torch.arange(valid.shape[1], device=valid.device) < lengths[:, None]
+        if self.boundary is None:
+            margin = self.head.margin(routing.logits)
+            self.head.control.update(margin[valid], routing.chosen[valid])
+        elif routing.signal is not None:
+            self.boundary.observe(routing.signal[valid], routing.chosen[valid])
+
+    @torch.no_grad()
+    def settle(self, batches: list[Tensor]) -> None:
+        """Set the evaluation threshold for the weights as they are now, from training batches.
+
+        While training, the running threshold lags behind the weights; where a byte as common as the
+        space has nearly one margin everywhere, a small lag flips a quarter of all positions.
+        """
+        if self.boundary is not None:
+            return
+        margins = [self.head.margin(self.head(self.run_shallow(x))).flatten() for x in batches]
+        self.head.control.calibrate(torch.cat(margins))
+
+
+def token_nll(logits: Tensor, x: Tensor) -> Tensor:
+    """Negative log-likelihood of each next token: (B, T, V), (B, T) -> (B, T - 1) nats."""
+    return F.cross_entropy(logits[:, :-1].transpose(1, 2), x[:, 1:], reduction="none")

@@ -1,0 +1,262 @@
+"""What concept language models say of themselves. Free of torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from methods.spec import (
+    Answer,
+    Benchmark,
+    Check,
+    Claim,
+    Comparable,
+    Method,
+    Paper,
+    Params,
+    parameter,
+)
+
+Contexts = Annotated[
+    tuple[Annotated[int, Field(ge=16, le=32_768)], ...], Field(min_length=1, max_length=8)
+]
+Inverses = Annotated[
+    tuple[Annotated[int, Field(ge=2, le=64)], ...], Field(min_length=1, max_length=6)
+]
+
+
+class _Split(Params):
+    shallow: int = parameter(2, "Layers that see every token.", ge=1, le=64)
+    middle: int = parameter(8, "Layers that see concepts only.", ge=0, le=64)
+    deep: int = parameter(2, "Layers that see concepts and the tail.", ge=1, le=64)
+
+
+class DecodeParams(_Split):
+    """Parameters of `decode`."""
+
+    d: int = parameter(512, "Width of the model.", ge=64, le=8192, multiple_of=64)
+    contexts: Contexts = parameter(
+        (512, 2048, 4096), "Tokens before the measured ones.", unit="tokens"
+    )
+    tokens_per_concept: Inverses = parameter(
+        (2, 4, 8), "1 / rho: tokens for each concept.", unit="tokens"
+    )
+    batch: int = parameter(1, "Rows decoded together.", ge=1, le=64)
+    vocab: int = parameter(256, "Tokens in the vocabulary.", ge=2, le=262_144)
+    n_concepts: int = parameter(256, "Concepts in the vocabulary.", ge=1, le=65_536)
+    dtype: Literal["float32", "bfloat16"] = parameter("float32", "Type of the weights.")
+    blocks: int = parameter(7, "Interleaved blocks.", ge=5, le=100)
+    threads: int = parameter(1, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
+    oracle: int = parameter(256, "Length at which the loop is timed; 0 skips it.", ge=0, le=2048)
+    model: str = parameter("", "Folder or hub id of real weights; empty is random.", max_length=300)
+
+
+class CompressionParams(_Split):
+    """Parameters of `compression`."""
+
+    middle: int = parameter(4, "Layers that see concepts only.", ge=0, le=64)
+    d: int = parameter(96, "Width of the model.", ge=32, le=2048, multiple_of=32)
+    pretrain_steps: int = parameter(600, "Steps of the base on plain text.", ge=1, le=1_000_000)
+    steps: int = parameter(300, "Steps of each candidate from that base.", ge=1, le=1_000_000)
+    rows: int = parameter(8, "Windows a batch.", ge=1, le=1024)
+    length: int = parameter(128, "Bytes a window.", unit="bytes", ge=16, le=8192)
+    judged: int = parameter(64, "Held-out windows.", ge=1, le=4096)
+    rho: float = parameter(0.25, "Share of positions that become concepts.", gt=0, lt=1)
+    n_concepts: int = parameter(256, "Concepts in the vocabulary.", ge=1, le=65_536)
+    seeds: int = parameter(1, "Trainings of each candidate.", ge=1, le=10)
+
+
+class PlannerParams(Params):
+    """Parameters of `planner` and `dropout`."""
+
+    warm_up: int = parameter(600, "Steps of the autoencoder warm-up.", ge=0, le=100_000)
+    steps: int = parameter(150, "Steps of Hard-EM.", ge=1, le=100_000)
+    naive_steps: int = parameter(100, "Steps of Hard-EM without help; 0 skips.", ge=0, le=100_000)
+    seeds: int = parameter(3, "Trainings.", ge=1, le=10)
+    types: int = parameter(2, "Types of concepts.", ge=1, le=4)
+    bits: Literal[2, 4, 6] = parameter(6, "Bits of a code.", unit="bits")
+    watch: int = parameter(250, "Steps between two looks at the monitors.", ge=1, le=10_000)
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> PlannerParams:
+        if self.watch > self.warm_up + self.steps:
+            raise ValueError("watch is longer than the whole training")
+        return self
+
+
+def _check(name: str, title: str, bound: str, entry: str = "checks") -> Check:
+    return Check(name=name, title=title, bound=bound, entry=f"{entry}:{name}")
+
+
+METHOD = Method(
+    slug="concept_lm",
+    title="Concept language models",
+    description=(
+        "Discrete concept tokens inside a Qwen model: compressed online while it decodes (v2), or "
+        "planned before it writes (v3), with LoRA and small new modules on a frozen base. The "
+        "step-by-step loop of v2 is trained in one exactly equivalent pass."
+    ),
+    papers=(
+        Paper(arxiv_id="2512.24617", title="Dynamic Large Concept Models", role="related"),
+        Paper(arxiv_id="2602.08984", title="Next-concept prediction", role="related"),
+        Paper(
+            arxiv_id="2507.07955",
+            title="H-Net: Dynamic Chunking for End-to-End Hierarchical Sequence Modeling",
+            role="baseline",
+        ),
+        Paper(
+            arxiv_id="2412.09871",
+            title="Byte Latent Transformer: Patches Scale Better Than Tokens",
+            role="related",
+        ),
+        Paper(
+            arxiv_id="2502.08524", title="LLM Pretraining with Continuous Concepts", role="related"
+        ),
+        Paper(
+            arxiv_id="2412.08821",
+            title="Large Concept Models: Language Modeling in a Sentence Representation Space",
+            role="related",
+        ),
+        Paper(
+            arxiv_id="2510.27688", title="Continuous Autoregressive Language Models", role="related"
+        ),
+        Paper(
+            arxiv_id="2304.08467",
+            title="Learning to Compress Prompts with Gist Tokens",
+            role="baseline",
+        ),
+        Paper(
+            arxiv_id="2106.09685",
+            title="LoRA: Low-Rank Adaptation of Large Language Models",
+            role="ancestor",
+        ),
+        Paper(
+            arxiv_id="1611.01144",
+            title="Categorical Reparameterization with Gumbel-Softmax",
+            role="ancestor",
+        ),
+    ),
+    aliases=("concept tokens", "concept compression", "large concept model", "latent planning"),
+    claims=(
+        Claim(
+            id="gist_flops",
+            text="Gist tokens save up to 40 % of the operations but 4.2 % of the wall time.",
+            metric="wall time saved",
+            value=4.2,
+            unit="%",
+            setting="instruction prompts compressed to gist tokens, LLaMA-7B",
+            quote="up to 26x compression of prompts, resulting in up to 40% FLOPs reductions, 4.2% "
+            "wall time speedups",
+            section="Abstract",
+            comparable=Comparable.RATIO_ONLY,
+            reason="another model and another kind of compression; only the gap between operations "
+            "and time can be set beside ours",
+            answer=Answer(benchmark="decode", series="speed", variant="tokens_8", quantity="ratio"),
+        ),
+    ),
+    checks=(
+        _check("oracle", "The packed pass is the step-by-step loop", "logits within 1e-12 in fp64"),
+        _check("gradients", "And has its gradients", "every trainable tensor within 1e-5"),
+        _check("decoding", "Cached decoding is the full forward", "1e-12 in fp64, 1e-5 in fp32"),
+        _check("leak", "No logit depends on a later token", "gradients exactly 0"),
+        _check("dropped_layers", "All NULL is the base without its middle", "exactly"),
+        _check("flex", "FlexAttention's mask is SDPA's", "within 1e-5"),
+        _check("trainables", "Only LoRA, head and embedding are trained", "exactly; base restored"),
+        _check("ragged", "A padded batch is its rows alone", "within 1e-5"),
+        _check(
+            "null_rate",
+            "The share of concepts is held",
+            "within 0.03, runs at most R",
+            "checks_learning",
+        ),
+        _check("middle_gradients", "With every token NULL the middle learns nothing", "exactly 0"),
+        _check(
+            "bottleneck",
+            "Concepts carry what shallow attention cannot",
+            "shuffling costs over 5 nats with a window, under 0.05 without",
+            "checks_learning",
+        ),
+        _check(
+            "monitors",
+            "The monitors see a collapse and let a healthy run be",
+            "flagged / no action",
+            "checks_learning",
+        ),
+        _check(
+            "typed_plans",
+            "Types in parallel are types alone; the executor never sees u",
+            "within 1e-6; exactly",
+            "checks_learning",
+        ),
+    ),
+    benchmarks=(
+        Benchmark(
+            slug="decode",
+            title="Decoding speed",
+            description="Tokens a second, prefill and cache of v2 against the same base, over "
+            "context and compression, with the bound that counted operations set.",
+            params=DecodeParams,
+            presets={
+                "smoke": DecodeParams(
+                    d=64, contexts=(64,), tokens_per_concept=(4,), blocks=5, oracle=32
+                ),
+                "standard": DecodeParams(),
+                "full": DecodeParams(
+                    shallow=4,
+                    middle=20,
+                    deep=4,
+                    d=1024,
+                    contexts=(1024, 8192, 32_768),
+                    vocab=151_936,
+                    n_concepts=4096,
+                    dtype="bfloat16",
+                    blocks=9,
+                ),
+            },
+            entry="bench:decode",
+        ),
+        Benchmark(
+            slug="compression",
+            title="Compression and quality",
+            description="Bits a byte of Python source against operations a byte: v2 and its "
+            "baselines from one base, on identical data and steps.",
+            params=CompressionParams,
+            presets={
+                "smoke": CompressionParams(
+                    d=32, pretrain_steps=10, steps=5, rows=4, length=64, judged=4, n_concepts=32
+                ),
+                "standard": CompressionParams(),
+                "full": CompressionParams(
+                    d=512, pretrain_steps=20_000, steps=10_000, rows=64, length=1024, seeds=3
+                ),
+            },
+            entry="bench_compression:compression",
+        ),
+        Benchmark(
+            slug="planner",
+            title="Planning before writing",
+            description="v3 on a task with known entropies: what the plan carries, how many codes "
+            "it uses, and eight monitors over training, beside the naive variant's collapse.",
+            params=PlannerParams,
+            presets={
+                "smoke": PlannerParams(warm_up=6, steps=4, naive_steps=4, seeds=1, watch=5),
+                "standard": PlannerParams(),
+                "full": PlannerParams(warm_up=3000, steps=2000, naive_steps=2000, seeds=5),
+            },
+            entry="bench_planner:planner",
+        ),
+        Benchmark(
+            slug="dropout",
+            title="Losing concepts",
+            description="What the text costs when a random share of a plan is taken away.",
+            params=PlannerParams,
+            presets={
+                "smoke": PlannerParams(warm_up=6, steps=4, naive_steps=0, seeds=1, watch=5),
+                "standard": PlannerParams(naive_steps=0, seeds=1),
+                "full": PlannerParams(warm_up=3000, steps=2000, naive_steps=0, seeds=5),
+            },
+            entry="bench_planner:dropout",
+        ),
+    ),
+)

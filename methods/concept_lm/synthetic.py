@@ -1,0 +1,144 @@
+"""Tasks with known latent structure, and the entropies that no model can beat.
+
+`PlanTask` for v3: a prompt u names one code of each type in scrambled form; every code writes a few
+tokens of y, each of which carries one bit of the code and some noise. All entropies are computed
+from the tables that generate the data.
+
+`RecallTask` for v2: see its docstring.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from methods.concept_lm.config import ConceptError
+
+
+@dataclass(frozen=True)
+class PlanTask:
+    """Two or more independent codes, each writing `bits` tokens of 4 values.
+
+    For each type: code c in [2^bits] is uniform; token i of its stretch takes one of two values
+    that bit i of c selects, so each token holds one bit of the code and one of noise. The prompt
+    names c through a random permutation, as two symbols.
+    """
+
+    types: int = 2
+    bits: int = 6
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.types < 1 or not 2 <= self.bits <= 6 or self.bits % 2:
+            raise ConceptError("PlanTask needs a type and 2, 4 or 6 bits")
+
+    @property
+    def codes(self) -> int:
+        """Codes of each type."""
+        return int(2**self.bits)
+
+    @property
+    def u_vocab(self) -> int:
+        """Symbols of the prompt."""
+        return self.types * 2 * self.side
+
+    @property
+    def side(self) -> int:
+        """Values of one prompt symbol; two symbols name a code."""
+        return int(2 ** (self.bits // 2))
+
+    @property
+    def u_length(self) -> int:
+        """Symbols in a prompt."""
+        return 2 * self.types
+
+    @property
+    def y_vocab(self) -> int:
+        """Values of a token of y."""
+        return 4
+
+    @property
+    def y_length(self) -> int:
+        """Tokens of y."""
+        return self.types * self.bits
+
+    @cached_property
+    def table(self) -> Tensor:
+        """P(y_i = v | c): (types, codes, bits, 4)."""
+        generator = torch.Generator().manual_seed(self.seed)
+        table = torch.zeros(self.types, self.codes, self.bits, 4)
+        for k, i in product(range(self.types), range(self.bits)):
+            values = torch.randperm(4, generator=generator).view(2, 2)  # bit -> its two values
+            bit = (torch.arange(self.codes) >> i) & 1
+            table[k, torch.arange(self.codes)[:, None], i, values[bit]] = 0.5
+        return table
+
+    @cached_property
+    def names(self) -> Tensor:
+        """How the prompt names each code: (types, codes) permutations."""
+        generator = torch.Generator().manual_seed(self.seed + 1)
+        return torch.stack(
+            [torch.randperm(self.codes, generator=generator) for _ in range(self.types)]
+        )
+
+    def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Draw n examples: prompts (n, u_length), true codes (n, types), y (n, y_length)."""
+        z = torch.randint(self.codes, (n, self.types), generator=generator)
+        kind = torch.arange(self.types)
+        p = self.table[kind, z]  # (n, types, bits, 4)
+        y = torch.multinomial(p.view(-1, 4), 1, generator=generator).view(n, self.y_length)
+        name = self.names[kind, z]  # (n, types)
+        u = torch.stack([name // self.side, name % self.side], -1)  # (n, types, 2)
+        u = u + (torch.arange(2 * self.types) * self.side).view(self.types, 2)
+        return u.view(n, self.u_length), z, y
+
+    @cached_property
+    def floors(self) -> "Floors":
+        """Entropies of y in nats, by enumerating every stretch of tokens."""
+        given_code = free = 0.0
+        for k in range(self.types):
+            t = self.table[k].double()  # (codes, bits, 4)
+            given_code += float(-(t * t.clamp_min(1e-30).log()).sum((1, 2)).mean())
+            joint = torch.ones(self.codes, 1, dtype=torch.float64)
+            for i in range(self.bits):  # P(y_1..y_i | c), all stretches: (codes, 4^i)
+                joint = (joint[:, :, None] * t[:, i, None, :]).flatten(1)
+            p = joint.mean(0)
+            free += float(-(p * p.clamp_min(1e-300).log()).sum())
+        # The prompt names the codes one to one, so H(y | u) = H(y | z).
+        return Floors(given_z=given_code, given_u=given_code, free=free)
+
+
+@dataclass(frozen=True)
+class Floors:
+    """Entropies of y, nats a sequence."""
+
+    given_z: float
+    given_u: float
+    free: float
+
+
+@dataclass(frozen=True)
+class RecallTask:
+    """A symbol, filler longer than the shallow window reaches, then the symbol again.
+
+    x = [noise x 3, s, filler x gap, query, s]. With concepts at every fourth token the symbol
+    stands on one. The deep layers see that concept and the last tail: when the shallow layers look
+    back over a window only, nothing else connects the two places.
+    """
+
+    symbols: int = 16
+    gap: int = 10
+
+    @property
+    def vocab(self) -> int:
+        """Symbols, as many fillers, and the query."""
+        return 2 * self.symbols + 1
+
+    def sample(self, n: int, generator: torch.Generator) -> Tensor:
+        """(n, gap + 6) tokens; the last is the one to recall."""
+        s = torch.randint(self.symbols, (n, 1), generator=generator)
+        noise = torch.randint(self.symbols, (n, 3 + self.gap), generator=generator) + self.symbols
+        query = torch.full((n, 1), 2 * self.symbols)
+        return torch.cat([noise[:, :3], s, noise[:, 3:], query, s], 1)

@@ -1,0 +1,48 @@
+"""What changes over the course of v3's training."""
+
+from dataclasses import dataclass
+
+from methods.concept_lm.config import ConceptError
+
+
+@dataclass(frozen=True)
+class Curriculum:
+    """Warm-up, then Hard-EM.
+
+    Raises:
+        ConceptError: for shares outside [0, 1] or no steps.
+    """
+
+    warm_up: int = 900  # steps of the straight-through autoencoder on fresh data; 0 is naive
+    steps: int = 500  # steps of Hard-EM
+    warm_up_drop: float = 0.7  # share of y hidden from the executor in warm-up
+    drop: float = 0.2  # and in Hard-EM
+    anneal: float = 0.6  # share of Hard-EM over which beta goes from 0 to 1; 0 is beta = 1 at once
+    grow: float = 0.0  # share of warm-up over which y grows from a quarter to its full length
+
+    def __post_init__(self) -> None:
+        shares = (self.warm_up_drop, self.drop, self.anneal, self.grow)
+        if self.warm_up < 0 or self.steps < 1 or not all(0 <= share <= 1 for share in shares):
+            raise ConceptError("warm_up and steps are counts, drops and shares lie in [0, 1]")
+
+    @property
+    def total(self) -> int:
+        """All steps."""
+        return self.warm_up + self.steps
+
+    def beta(self, step: int) -> float:
+        """Weight of log p(z | u) in the choice of z*, at a step of Hard-EM."""
+        if self.anneal == 0:
+            return 1.0
+        return min(1.0, step / (self.anneal * self.steps))
+
+    def temperature(self, step: int) -> float:
+        """Of the straight-through samples in warm-up: 1 down to 1/2."""
+        return 1.0 - 0.5 * step / max(1, self.warm_up)
+
+    def length(self, step: int, longest: int) -> int:
+        """Tokens of y at a step of warm-up, short to long."""
+        if self.grow == 0:
+            return longest
+        share = min(1.0, 0.25 + 0.75 * step / (self.grow * max(1, self.warm_up)))
+        return max(1, round(share * longest))

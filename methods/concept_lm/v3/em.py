@@ -1,0 +1,316 @@
+"""Hard-EM: choose each example's plan, then train on the choice.
+
+    z* = argmax over candidates of  log p(y | z) + beta log p(z | u)          (E)
+    executor: -log p(y | z*)    planner: -log p(z* | u)    recogniser: CE(q(y), z*)   (M)
+
+S(z) = log p(y | z) + log p(z | u) <= log p(y | u): a plan is worth what u can foretell of y, and
+information that u cannot predict never helps.
+
+Naive Hard-EM starts from nothing: the executor ignores plans that mean nothing, and then no plan is
+better than another. What decides is the warm-up: a straight-through autoencoder y -> q -> z -> y on
+fresh data, with part of y hidden from the executor and a bonus for using many codes surely.
+"""
+
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from methods.concept_lm.config import ConceptError
+from methods.concept_lm.head import entropy, gumbel
+from methods.concept_lm.synthetic import PlanTask
+from methods.concept_lm.v3.curriculum import Curriculum
+from methods.concept_lm.v3.executor import Executor, Recogniser
+from methods.concept_lm.v3.monitors import Stats
+from methods.concept_lm.v3.planner import Planner, PlanShape
+
+
+@dataclass(frozen=True)
+class EMSettings:
+    """How Hard-EM is run; `naive` turns off all that keeps it from collapsing."""
+
+    samples: int = 2048  # examples whose plans are kept
+    batch: int = 128
+    every: int = 2  # M: epochs between two choices of an example's plan
+    lr: float = 3e-3
+    clip: float = 1.0
+    usage_bonus: float = 1.0
+    plan_drop: float = 0.1  # share of rows that see no plan: the z-free model to compare with
+    recogniser: bool = True  # whether q proposes candidates
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.samples < self.batch or self.batch < 2 or self.every < 1 or self.lr <= 0:
+            raise ConceptError("samples >= batch >= 2, every >= 1 and lr > 0 are needed")
+
+
+NAIVE = EMSettings(usage_bonus=0.0, recogniser=False)
+NAIVE_CURRICULUM = Curriculum(warm_up=0, drop=0.0, anneal=0.0)
+
+
+@dataclass
+class Choice:
+    """What an E-step found for a batch."""
+
+    z: Tensor  # (B, types, slots + 1)
+    score: Tensor  # (B,) S of the choice
+    old: Tensor  # (B,) S of the plan kept so far
+    margin: Tensor  # (B,) S(best) - S(second distinct)
+
+
+@dataclass
+class Trace:
+    """Monitors over the steps of a run."""
+
+    steps: list[int] = field(default_factory=list)
+    stats: list[Stats] = field(default_factory=list)
+
+
+class HardEM:
+    """Planner, executor and recogniser, trained together on a `PlanTask`."""
+
+    def __init__(
+        self,
+        task: PlanTask,
+        shape: PlanShape,
+        settings: EMSettings | None = None,
+        curriculum: Curriculum | None = None,
+    ) -> None:
+        self.task, self.shape = task, shape
+        self.settings = settings or EMSettings()
+        self.curriculum = curriculum or Curriculum()
+        seed = self.settings.seed
+        self.planner = Planner(shape, seed)
+        self.executor = Executor(shape, seed)
+        self.recogniser = Recogniser(shape, seed)
+        self.everything = nn.ModuleList([self.planner, self.executor, self.recogniser])
+        self.generator = torch.Generator().manual_seed(seed)
+        self.u, _, self.y = task.sample(self.settings.samples, self.generator)
+        held = torch.Generator().manual_seed(seed + 77_777)
+        self.held_u, _, self.held_y = task.sample(256, held)
+        self.z = self.random_plans(self.settings.samples)
+        self.age = torch.full((self.settings.samples,), self.settings.every)
+        self.last: Choice | None = None
+        self.flips = math.nan
+        self.planner_norms: list[float] = []
+
+    # -- plans ----------------------------------------------------------------------------------
+
+    def random_plans(self, n: int) -> Tensor:
+        """Plans of full length, uniformly drawn: (n, types, slots + 1)."""
+        size = (n, self.shape.types, self.shape.slots)
+        return self.close(torch.randint(self.shape.codes, size, generator=self.generator))
+
+    def close(self, ids: Tensor) -> Tensor:
+        """Append EOS, and let everything after the first EOS be EOS."""
+        ended = (ids == self.shape.eos).long().cumsum(-1) > 0
+        return F.pad(torch.where(ended, self.shape.eos, ids), (0, 1), value=self.shape.eos)
+
+    def recognised(self, y: Tensor, sample: bool) -> Tensor:
+        """Plans from q(z | y): the best, or a draw."""
+        logits = self.recogniser.logits(y)
+        if sample:
+            logits = logits + gumbel(tuple(logits.shape), logits)
+        return self.close(logits.argmax(-1))
+
+    def mutated(self, z: Tensor) -> Tensor:
+        """Each plan with one of its concepts redrawn."""
+        z = z.clone()
+        rows = torch.arange(len(z))
+        kind = torch.randint(self.shape.types, (len(z),), generator=self.generator)
+        slot = torch.randint(self.shape.slots, (len(z),), generator=self.generator)
+        new = torch.randint(self.shape.codes, (len(z),), generator=self.generator)
+        keep = z[rows, kind, slot] == self.shape.eos
+        z[rows, kind, slot] = torch.where(keep, self.shape.eos, new)
+        return z
+
+    @torch.no_grad()
+    def candidates(self, u: Tensor, y: Tensor, z: Tensor) -> Tensor:
+        """(K, B, types, slots + 1): the old plan, q's, mutations, the planner's."""
+        found = [z, self.mutated(z)]
+        if self.settings.recogniser:
+            best = self.recognised(y, sample=False)
+            found += [best, self.recognised(y, sample=True), self.mutated(best)]
+        found += [self.planner.sample(u, 1.0), self.planner.sample(u, 0.0)]
+        return torch.stack(found)
+
+    @torch.no_grad()
+    def choose(self, u: Tensor, y: Tensor, z: Tensor, beta: float) -> Choice:
+        """The E-step for a batch: score every candidate, keep the best."""
+        found = self.candidates(u, y, z)  # (K, B, types, slots + 1)
+        K, B = found.shape[:2]
+        flat = found.flatten(0, 1)
+        score = -self.executor.nll(flat, y.repeat(K, 1)).sum(1)
+        if beta > 0:
+            score = score + beta * self.planner.log_prob(u.repeat(K, 1), flat)
+        score = score.view(K, B)
+        best = score.argmax(0)  # (B,)
+        chosen = found[best, torch.arange(B)]
+        other = (found != chosen).flatten(2).any(-1)  # distinct from the choice
+        second = torch.where(other, score, -math.inf).amax(0)
+        top = score.amax(0)
+        return Choice(chosen, top, score[0], (top - second)[second > -math.inf])
+
+    # -- training -------------------------------------------------------------------------------
+
+    def train(
+        self,
+        on_step: Callable[[int, int], None] | None = None,
+        watch: int = 100,
+    ) -> Trace:
+        """Run the whole curriculum, with the monitors every `watch` steps."""
+        plan, settings, trace = self.curriculum, self.settings, Trace()
+        parameters = list(self.everything.parameters())
+        optimiser = torch.optim.AdamW(parameters, lr=settings.lr, weight_decay=0.0)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            for step in range(plan.total):
+                self.set_rate(optimiser, step)
+                warming = step < plan.warm_up
+                loss = self.warm_up_loss(step) if warming else self.em_loss(step - plan.warm_up)
+                optimiser.zero_grad(set_to_none=True)
+                torch.autograd.backward(loss)
+                self.planner_norms.append(gradient_norm(self.planner))
+                nn.utils.clip_grad_norm_(parameters, settings.clip)
+                optimiser.step()
+                if (step + 1) % watch == 0 or step + 1 == plan.total:
+                    trace.steps.append(step + 1)
+                    beta = 0.0 if warming else plan.beta(step - plan.warm_up)
+                    trace.stats.append(self.observe((step + 1) / plan.total, beta))
+                if on_step is not None:
+                    on_step(step + 1, plan.total)
+        return trace
+
+    def set_rate(self, optimiser: torch.optim.Optimizer, step: int) -> None:
+        """Warm up over 50 steps; fall linearly to a tenth over the whole run."""
+        share = min(1.0, (step + 1) / 50) * (1 - 0.9 * step / self.curriculum.total)
+        for group in optimiser.param_groups:
+            group["lr"] = self.settings.lr * share
+
+    def warm_up_loss(self, step: int) -> Tensor:
+        """The straight-through autoencoder on fresh data; the planner learns q's plans."""
+        plan, shape = self.curriculum, self.shape
+        u, _, y = self.task.sample(self.settings.batch, self.generator)
+        logits = self.recogniser.logits(y)[..., :-1]  # every slot is used
+        noisy = (logits + gumbel(tuple(logits.shape), logits)) / plan.temperature(step)
+        p = noisy.softmax(-1)  # (B, types, slots, codes)
+        ids = noisy.argmax(-1)
+        table = self.executor.concepts.weight.view(shape.types, shape.codes, -1)
+        one = F.one_hot(ids, shape.codes).to(p) + p - p.detach()
+        e = torch.einsum("bksc,kcd->bksd", one, table)
+        used = self.seen(ids)
+        length = plan.length(step, y.shape[1])
+        nll = self.executor.token_nll(e, used, y[:, :length], plan.warm_up_drop)
+        sure = logits.softmax(-1)
+        usage = (entropy(sure.mean(0)) - entropy(sure).mean(0) / 2).sum()
+        loss = nll.sum(1).mean() - self.settings.usage_bonus * usage
+        if step < plan.warm_up // 2:  # the codes still move too much to be learnt
+            return loss
+        return loss + self.planner.loss(u, self.close(ids))
+
+    def seen(self, ids: Tensor) -> Tensor:
+        """Which slots the executor may see: none, for a few rows."""
+        used = ids != self.shape.eos
+        hidden = torch.rand(len(ids)) < self.settings.plan_drop
+        return used & ~hidden[:, None, None]
+
+    def em_loss(self, step: int) -> Tensor:
+        """An E-step where it is due, then the three losses on z*."""
+        settings, plan = self.settings, self.curriculum
+        index = torch.randperm(settings.samples, generator=self.generator)[: settings.batch]
+        u, y = self.u[index], self.y[index]
+        self.age[index] += 1
+        due = self.age[index] > settings.every
+        if step == 0 and settings.recogniser:
+            with torch.no_grad():
+                self.z = self.recognised(self.y, sample=False)
+        if bool(due.any()):
+            rows = index[due]
+            choice = self.choose(u[due], y[due], self.z[rows], plan.beta(step))
+            self.flips = float((choice.z != self.z[rows]).flatten(1).any(1).float().mean())
+            self.z[rows] = choice.z
+            self.age[rows] = 0
+            self.last = choice
+        z = self.z[index]
+        ids = z[:, :, :-1]
+        nll = self.executor.token_nll(self.executor.embed(ids), self.seen(ids), y, plan.drop)
+        loss = nll.sum(1).mean() + self.planner.loss(u, z)
+        if settings.recogniser:
+            logits = self.recogniser.logits(y)
+            loss = loss + F.cross_entropy(logits.flatten(0, 2), ids.flatten())
+        return loss
+
+    # -- looking at it --------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def best_plans(self, beta: float = 0.0) -> Tensor:
+        """z* of the held-out examples, by the same E-step that training uses."""
+        z = self.planner.sample(self.held_u, 0.0)
+        return self.choose(self.held_u, self.held_y, z, beta).z
+
+    @torch.no_grad()
+    def nll(self, z: Tensor) -> float:
+        """-log p(y | z) of the held-out examples, nats a sequence."""
+        return float(self.executor.nll(z, self.held_y).sum(1).mean())
+
+    @torch.no_grad()
+    def free_nll(self) -> float:
+        """The same from the executor without any plan."""
+        return float(self.executor.nll(self.no_plans(), self.held_y).sum(1).mean())
+
+    def no_plans(self) -> Tensor:
+        """Empty plans for the held-out examples."""
+        size = (len(self.held_y), self.shape.types, self.shape.slots + 1)
+        return torch.full(size, self.shape.eos)
+
+    def codes_used(self, z: Tensor) -> list[int]:
+        """How many different codes of each type stand in some plans."""
+        return [len(set(z[:, k].flatten().tolist()) - {self.shape.eos}) for k in range(z.shape[1])]
+
+    @torch.no_grad()
+    def observe(self, progress: float, beta: float = 1.0) -> Stats:
+        """All monitors on the held-out examples, with plans chosen as training chooses them."""
+        y, L = self.held_y, self.held_y.shape[1]
+        z = self.best_plans(beta)
+        token = self.executor.nll(z, y)  # (B, L)
+        nll, free = float(token.mean()), self.free_nll() / L
+        order = torch.randperm(len(z), generator=torch.Generator().manual_seed(0))
+        kept = min(self.codes_used(z)) / min(self.shape.codes, len(z))
+        planned = self.planner.logits(self.held_u, z)[:, :, :-1].softmax(-1)
+        logits = self.recogniser.logits(y)[..., :-1]
+        table = self.executor.concepts.weight.view(self.shape.types, self.shape.codes, -1)
+        soft = torch.einsum("bksc,kcd->bksd", logits.softmax(-1), table)
+        hard = torch.einsum(
+            "bksc,kcd->bksd", F.one_hot(logits.argmax(-1), self.shape.codes).to(soft), table
+        )
+        width = 64 if L >= 128 else max(1, L // 4)
+        stats = Stats(
+            progress=progress,
+            shuffled=self.nll(z[order]) / L - nll,
+            masked=free - nll,
+            random=self.nll(self.random_plans(len(z))) / L - nll,
+            gain=free - nll,
+            entropy=float(entropy(planned).mean()) / math.log(self.shape.codes + 1),
+            max_prob=float(planned.amax(-1).mean()),
+            agreement=float(F.cosine_similarity(soft, hard, dim=-1).mean()),
+            grad_norm=statistics.mean(self.planner_norms[-5:]),
+            grad_median=statistics.median(self.planner_norms),
+            codes=kept,
+            bucket_width=width,
+            buckets=[float(part.mean()) for part in torch.split(token, width, 1)],
+        )
+        if self.last is not None:
+            stats.margin = float(self.last.margin.mean())
+            stats.staleness = float((self.last.score - self.last.old).mean())
+            stats.flips = self.flips
+        return stats
+
+
+def gradient_norm(module: nn.Module) -> float:
+    """Euclidean norm of all gradients of a module."""
+    norms = [p.grad.norm() for p in module.parameters() if p.grad is not None]
+    return float(torch.stack(norms).norm()) if norms else 0.0

@@ -1,0 +1,161 @@
+"""The executor p(y | z) and the recogniser q(z | y).
+
+The executor reads [BOS, SEP_1, C1.., SEP_2, C2.., SEP_y, y] and never the prompt: whatever it knows
+of u came through the concepts. Positions restart at 1 for each type; a learned type embedding on
+separators and concepts tells them apart. SEP_y gives the first token of y a place to be asked from,
+whatever the lengths of the plans before it.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from methods.concept_lm.decode import SlotCache
+from methods.concept_lm.head import draw
+from methods.concept_lm.v3.planner import PlanShape, run, sequence_mask
+
+
+class Executor(nn.Module):
+    """A Qwen decoder with a prefix of concepts."""
+
+    def __init__(self, shape: PlanShape, seed: int = 0) -> None:
+        super().__init__()
+        self.shape = shape
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.bos = nn.Parameter(torch.randn(shape.d) * 0.02)
+            self.separator = nn.Embedding(shape.types + 1, shape.d)  # the last is SEP_y
+            self.kind = nn.Embedding(shape.types, shape.d)
+            self.concepts = nn.Embedding(shape.types * shape.codes, shape.d)
+            self.tokens = nn.Embedding(shape.y_vocab, shape.d)
+            self.dropped = nn.Parameter(torch.zeros(shape.d))  # stands for a dropped token of y
+            self.head = nn.Linear(shape.d, shape.y_vocab, bias=False)
+        self.backbone = shape.backbone(seed + 1)
+
+    def embed(self, z: Tensor) -> Tensor:
+        """Plans (B, types, slots) to embeddings (B, types, slots, d); zeros from EOS on."""
+        offset = (torch.arange(self.shape.types, device=z.device) * self.shape.codes)[:, None]
+        inside = z < self.shape.codes
+        e: Tensor = self.concepts(torch.where(inside, z, 0) + offset)
+        return e * inside[..., None]
+
+    def prefix(self, e: Tensor, used: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """[BOS, SEP_1, C1.., SEP_2, C2.., SEP_y] from concept embeddings.
+
+        Args:
+            e: (B, types, slots, d).
+            used: (B, types, slots) bool, which slots hold a concept.
+
+        Returns:
+            embeddings (B, P, d), positions (P,), which may be looked at (B, P).
+        """
+        B, types, slots, d = e.shape
+        kind = self.kind.weight[None, :, None]  # (1, types, 1, d)
+        sep = self.separator.weight[:types][None, :, None].expand(B, types, 1, d) + kind
+        body = torch.cat([sep, e + kind], 2).flatten(1, 2)  # (B, types (slots + 1), d)
+        ends = self.separator.weight[types].expand(B, 1, d)
+        x = torch.cat([self.bos.expand(B, 1, d), body, ends], 1)
+        restart = torch.arange(1, slots + 2, device=e.device).repeat(types)
+        edge = restart.new_tensor([0]), restart.new_tensor([slots + 2])
+        positions = torch.cat([edge[0], restart, edge[1]])
+        true = used.new_ones(B, types, 1)
+        seen = torch.cat([true, used], 2).flatten(1)
+        return x, positions, torch.cat([true[:, 0], seen, true[:, 0]], 1)
+
+    def logits(self, e: Tensor, used: Tensor, y: Tensor, drop: float = 0.0) -> Tensor:
+        """Predictions of every token of y: (B, L, y_vocab).
+
+        Args:
+            e: (B, types, slots, d) concept embeddings.
+            used: (B, types, slots) bool.
+            y: (B, L).
+            drop: share of y's tokens hidden from the executor's input, so that it must use z.
+        """
+        x, places, seen = self.prefix(e, used)
+        P, L = x.shape[1], y.shape[1]
+        read = self.tokens(y[:, :-1])
+        if drop > 0:
+            hidden = torch.rand(read.shape[:2], device=read.device) < drop
+            read = torch.where(hidden[..., None], self.dropped, read)
+        positions = torch.cat([places, places[-1] + torch.arange(1, L, device=y.device)])
+        n = P + L - 1
+        allow = torch.ones(n, n, dtype=torch.bool, device=y.device).tril()[None]
+        keys = torch.cat([seen, seen.new_ones(len(y), L - 1)], 1)
+        itself = torch.eye(n, dtype=torch.bool, device=y.device)
+        out = run(
+            self.backbone,
+            torch.cat([x, read], 1),
+            positions[None],
+            (allow & keys[:, None]) | itself,
+        )
+        logits: Tensor = self.head(out[:, P - 1 :])
+        return logits
+
+    def nll(self, z: Tensor, y: Tensor, drop: float = 0.0) -> Tensor:
+        """-log p(y | z) a token, (B, L) nats, for plans (B, types, slots + 1)."""
+        z = z[:, :, :-1]
+        used = sequence_mask(z, self.shape.eos) & (z != self.shape.eos)
+        return self.token_nll(self.embed(z), used, y, drop)
+
+    def token_nll(self, e: Tensor, used: Tensor, y: Tensor, drop: float = 0.0) -> Tensor:
+        """The same from embeddings (B, types, slots, d)."""
+        logits = self.logits(e, used, y, drop)
+        return F.cross_entropy(logits.transpose(1, 2), y, reduction="none")
+
+    @torch.no_grad()
+    def write(
+        self,
+        z: Tensor,
+        n: int,
+        temperature: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Write n tokens from plans with a cache: (B, types, slots + 1) -> (B, n)."""
+        z = z[:, :, :-1]
+        used = sequence_mask(z, self.shape.eos) & (z != self.shape.eos)
+        x, places, seen = self.prefix(self.embed(z), used)
+        B, P = seen.shape
+        cache = SlotCache(B, P + n)
+        out, position = [], int(places[-1])
+        for t in range(n):
+            cache.open(x.shape[1], x.device)
+            rope = self.backbone.rotary_emb(x, places[None].expand(B, -1))
+            keys = torch.cat([seen, seen.new_ones(B, t)], 1)[:, None, None]  # (B, 1, 1, P + t)
+            if t == 0:
+                itself = torch.eye(P, dtype=torch.bool, device=x.device)
+                keys = (keys & torch.ones_like(itself).tril()) | itself
+            for layer in self.backbone.layers:
+                x = layer(x, attention_mask=keys, position_embeddings=rope, past_key_values=cache)
+            cache.advance(x.shape[1])
+            logits = self.head(self.backbone.norm(x[:, -1]))
+            token = draw(logits, temperature, generator)
+            out.append(token)
+            x, places = self.tokens(token)[:, None], places.new_tensor([position + t + 1])
+        return torch.stack(out, 1)
+
+
+class Recogniser(nn.Module):
+    """q(z | y): every slot of every type from one look at the whole of y."""
+
+    def __init__(self, shape: PlanShape, seed: int = 0) -> None:
+        super().__init__()
+        self.shape = shape
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.tokens = nn.Embedding(shape.y_vocab, shape.d)
+            self.ask = nn.Embedding(shape.types * shape.slots, shape.d)
+            self.heads = nn.ModuleList(
+                nn.Linear(shape.d, shape.codes + 1) for _ in range(shape.types)
+            )
+        self.backbone = shape.backbone(seed + 2)
+
+    def logits(self, y: Tensor) -> Tensor:
+        """(B, L) -> (B, types, slots, codes + 1)."""
+        B, L = y.shape
+        asks = self.ask.weight[None].expand(B, -1, -1)
+        x = torch.cat([self.tokens(y), asks], 1)
+        n = x.shape[1]
+        allow = torch.ones(1, n, n, dtype=torch.bool, device=y.device)
+        out = run(self.backbone, x, torch.arange(n, device=y.device)[None], allow)[:, L:]
+        h = out.view(B, self.shape.types, self.shape.slots, -1)
+        return torch.stack([head(h[:, k]) for k, head in enumerate(self.heads)], 1)

@@ -1,0 +1,190 @@
+"""What a benchmark is given: where to run, and how to say what it does and finds.
+
+Series are held back until the benchmark has ended, because a number is shown only when every check
+of the run has passed.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import time
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from methods.errors import CheckFailedError
+from methods.protocol import (
+    MAX_LOG_BYTES,
+    Artefact,
+    Axis,
+    CheckResult,
+    Limit,
+    Log,
+    Point,
+    Progress,
+    Series,
+    Strict,
+    Variant,
+    clean,
+)
+from methods.spec import Case, Direction, Relation
+
+PROGRESS_INTERVAL_S = 0.5
+
+Emit = Callable[[Strict], None]
+Device = Literal["cpu", "cuda"]
+
+
+class OpenSeries:
+    """A series being measured; :meth:`add` points to it as they come."""
+
+    def __init__(self, context: Context, series: Series) -> None:
+        self._context, self._series = context, series
+        self._points: list[Point] = list(series.points)
+
+    def add(self, *points: Point) -> None:
+        """Append measured points. Raises CheckFailedError when nothing has been checked yet."""
+        if not self._context.checks:
+            raise CheckFailedError(
+                "a benchmark checks that its results are right before it measures"
+            )
+        self._points += points
+        self.snapshot(partial=True)  # refuses a wrong point here, where its author sees it
+
+    def snapshot(self, *, partial: bool) -> Series:
+        """The series with the points so far."""
+        data = {name: getattr(self._series, name) for name in Series.model_fields}
+        return Series(**{**data, "points": tuple(self._points), "partial": partial})
+
+
+class Context:
+    """The one argument, beside its parameters, of a benchmark's entry function."""
+
+    def __init__(self, device: Device, seed: int, emit: Emit) -> None:
+        self.device: Device = device
+        self.seed = seed
+        self.checks = 0
+        self._emit = emit
+        self._begun = time.monotonic()
+        self._last_progress = -math.inf
+        self._log_offset = 0
+        self._series: dict[str, OpenSeries] = {}
+
+    def progress(self, done: float, total: float, message: str = "") -> None:
+        """Say that ``done`` of ``total`` is behind us; shown with the time left."""
+        now = time.monotonic()
+        fraction = min(1.0, max(0.0, done / total)) if total > 0 else 0.0
+        if now - self._last_progress < PROGRESS_INTERVAL_S and fraction < 1:
+            return
+        self._last_progress = now
+        elapsed = now - self._begun
+        left = elapsed * (1 - fraction) / fraction if fraction > 0 else None
+        self._emit(Progress(fraction=fraction, message=message[:200], elapsed=elapsed, left=left))
+
+    def log(self, text: str) -> None:
+        """Write a line (or several) to the run's log."""
+        data = (clean(text).rstrip("\n") + "\n").encode()
+        while data:
+            piece = data[:MAX_LOG_BYTES].decode(errors="ignore")  # never half a character
+            self._emit(Log(offset=self._log_offset, text=piece))
+            self._log_offset += len(piece.encode())
+            data = data[len(piece.encode()) :]
+
+    def check(
+        self,
+        name: str,
+        measured: float | bool,
+        bound: float | bool,
+        relation: Relation = "<=",
+        label: str = "",
+    ) -> None:
+        """Hold the run to a bound; raises CheckFailedError, after which no number is shown."""
+        self.check_all(name, [Case(measured, bound, relation, label)])
+
+    def check_all(self, name: str, cases: Iterable[Case]) -> None:
+        """Hold the run to every case of one of the method's check functions."""
+        for case in cases:
+            self._emit(check_result(name, case))
+            if not case.passed:
+                what = f"{name} ({case.label})" if case.label else name
+                wanted = f"{case.relation} {case.bound} wanted"
+                raise CheckFailedError(f"{what}: measured {case.measured}, {wanted}")
+            self.checks += 1
+
+    def series(
+        self,
+        name: str,
+        title: str,
+        *,
+        x: Axis,
+        y: Axis,
+        direction: Direction,
+        variants: Iterable[Variant],
+        baseline: str | None = None,
+        limits: Iterable[Limit] = (),
+        caption: str = "",
+    ) -> OpenSeries:
+        """Open a series to add points to; shown when the benchmark has ended."""
+        if name in self._series:
+            raise ValueError(f"there is a series {name!r} already")
+        header = Series(
+            name=name,
+            title=title,
+            x=x,
+            y=y,
+            direction=direction,
+            variants=tuple(variants),
+            points=(),
+            baseline=baseline,
+            limits=tuple(limits),
+            caption=caption,
+        )
+        self._series[name] = opened = OpenSeries(self, header)
+        return opened
+
+    def artefact(self, name: str, content: str | bytes) -> None:
+        """Keep a file beside the series; its ending says what it is (svg, png, txt, csv, json)."""
+        ending = name.rpartition(".")[2]
+        media_type = MEDIA_TYPES.get(ending)
+        if media_type is None:
+            raise ValueError(f"an artefact ends in one of {', '.join(MEDIA_TYPES)}: {name!r}")
+        if isinstance(content, str):
+            body = Artefact(name=name, media_type=media_type, encoding="text", content=content)
+        else:
+            encoded = base64.b64encode(content).decode()
+            body = Artefact(name=name, media_type=media_type, encoding="base64", content=encoded)
+        self._emit(body)
+
+    def release(self, *, partial: bool) -> list[Series]:
+        """The series that hold points, for the runner to show once the checks have passed."""
+        series = [opened.snapshot(partial=partial) for opened in self._series.values()]
+        return [one for one in series if one.points]
+
+
+MEDIA_TYPES: dict[
+    str, Literal["image/svg+xml", "image/png", "text/plain", "text/csv", "application/json"]
+] = {
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "txt": "text/plain",
+    "csv": "text/csv",
+    "json": "application/json",
+}
+
+
+def check_result(name: str, case: Case) -> CheckResult:
+    """The event body that tells of a case."""
+    return CheckResult(
+        name=name,
+        label=case.label[:200],
+        measured=_finite(case.measured),
+        bound=case.bound,
+        relation=case.relation,
+        passed=bool(case.passed),
+    )
+
+
+def _finite(value: float | bool) -> float | bool | None:
+    if isinstance(value, bool):
+        return value
+    return float(value) if math.isfinite(value) else None

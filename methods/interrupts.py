@@ -1,0 +1,58 @@
+"""One interrupt ends a run; it tears no event in two, and a second cuts off no last words."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interruptible:
+    """While entered, the first Ctrl-C or TERM raises KeyboardInterrupt; later ones do nothing."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
+        self._held = self._waiting = False
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._interrupt) for number in SIGNALS}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def ignore(self) -> None:
+        """From here on nothing interrupts: what was measured is being told."""
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        self._waiting = False
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Let an interrupt wait until the block is done."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+        if self._waiting:
+            self.ignore()
+            raise KeyboardInterrupt
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if self._held:
+            self._waiting = True
+            return
+        self.ignore()
+        raise KeyboardInterrupt

@@ -1,0 +1,184 @@
+"""The machine and the software a number belongs to. Works without git and without nvidia-smi."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import psutil
+import torch
+
+from methods.protocol import Environment, Gpu, Readings, one_line
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCK = ROOT / "requirements" / "ml.txt"
+PACKAGES = ("torch", "numpy", "transformers", "peft", "triton", "local-attention")
+_TIMEOUT_S = 10
+# Reasons nvidia-smi gives for holding the clock back: power, heat, an external brake.
+_THROTTLED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
+
+
+def collect(device: str = "cpu") -> Environment:
+    """Everything about this machine that a measurement on ``device`` depends on."""
+    processor = _processor()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    gpu = _gpu() if device == "cuda" else None
+    commit, dirty = _commit()
+    return Environment(
+        hardware=gpu.name if gpu else f"{processor}, {cores} cores"[:200],
+        processor=processor,
+        cores=cores or 1,
+        threads=torch.get_num_threads(),
+        memory_bytes=int(psutil.virtual_memory().total),
+        gpu=gpu,
+        platform=platform.platform()[:200],
+        versions=_versions(),
+        commit=commit,
+        dirty=dirty,
+        lock_sha256=hashlib.sha256(LOCK.read_bytes()).hexdigest() if LOCK.is_file() else "",
+        before=readings(device),
+    )
+
+
+def readings(device: str = "cpu") -> Readings:
+    """Clocks, temperatures, power and load as they are now; None what cannot be read."""
+    frequency = psutil.cpu_freq()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    gpu = _smi_readings() if device == "cuda" else {}
+    return Readings(
+        cpu_mhz=float(frequency.current) if frequency else None,
+        load=load,
+        gpu_mhz=_number(gpu.get("clocks.sm")),
+        gpu_memory_mhz=_number(gpu.get("clocks.mem")),
+        gpu_celsius=_number(gpu.get("temperature.gpu")),
+        gpu_watts=_number(gpu.get("power.draw")),
+        gpu_throttled=_throttled(gpu.get("clocks_throttle_reasons.active")),
+        gpu_other_processes=_other_processes() if gpu else None,
+    )
+
+
+def l2_bytes() -> int:
+    """Size of the GPU's second-level cache."""
+    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size)
+
+
+@cache
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.lower().startswith("model name"):
+            return one_line(line.partition(":")[2])[:150]
+    return (platform.processor() or platform.machine() or "unknown")[:150]
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    if torch.version.cuda:
+        versions["cuda"] = torch.version.cuda
+    return versions
+
+
+def _commit() -> tuple[str, bool | None]:
+    commit = _output(["git", "-C", str(ROOT), "rev-parse", "HEAD"])
+    if not commit:
+        return "", None
+    status = _output(["git", "-C", str(ROOT), "status", "--porcelain", "--", "methods"])
+    return commit.strip(), None if status is None else bool(status.strip())
+
+
+def _gpu() -> Gpu:
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    smi = _smi(["driver_version", "power.limit"])
+    return Gpu(
+        name=properties.name,
+        memory_bytes=int(properties.total_memory),
+        driver=smi.get("driver_version", "")[:200],
+        power_limit_watts=_number(smi.get("power.limit")),
+        capability=f"{properties.major}.{properties.minor}",
+        l2_bytes=int(properties.L2_cache_size),
+    )
+
+
+def _smi_readings() -> dict[str, str]:
+    return _smi(
+        [
+            "clocks.sm",
+            "clocks.mem",
+            "temperature.gpu",
+            "power.draw",
+            "clocks_throttle_reasons.active",
+        ]
+    )
+
+
+def _smi(fields: list[str]) -> dict[str, str]:
+    """What nvidia-smi says of the current GPU; empty without it."""
+    text = _output(
+        [
+            "nvidia-smi",
+            f"--query-gpu={','.join(fields)}",
+            "--format=csv,noheader,nounits",
+            f"--id={_gpu_id()}",
+        ]
+    )
+    if not text:
+        return {}
+    return dict(
+        zip(fields, (part.strip() for part in text.splitlines()[0].split(",")), strict=False)
+    )
+
+
+def _gpu_id() -> str:
+    """The GPU as nvidia-smi knows it: its UUID, since CUDA_VISIBLE_DEVICES renumbers."""
+    uuid = str(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid)
+    return uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
+
+
+def _other_processes() -> int | None:
+    text = _output(
+        ["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader", f"--id={_gpu_id()}"]
+    )
+    if text is None:
+        return None
+    return sum(pid.strip() not in ("", str(os.getpid())) for pid in text.splitlines())
+
+
+def _throttled(reasons: str | None) -> bool | None:
+    try:
+        return bool(int(reasons or "", 16) & _THROTTLED)
+    except ValueError:
+        return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None
+
+
+def _output(command: list[str]) -> str | None:
+    """What a command prints; None when it is not there, fails or hangs."""
+    if shutil.which(command[0]) is None:
+        return None
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,215 @@
+"""Time several variants against each other so that the machine's moods cancel.
+
+Variants run in blocks: every block times each variant once, in an order that changes from block to
+block, so that drift, other load and clock changes meet all of them alike. A sample is the mean
+time of so many consecutive calls as are long against the clock; every sample is kept.
+
+On the CPU the clock is the wall's, or, for one thread on a machine shared with others, the
+process's own processor time. On CUDA a sample is the time between two events on the current
+stream, after a synchronise, so that only device work counts. The L2 state is stated: ``warm``
+leaves the inputs where the last call left them, ``cold`` overwrites the cache before every call.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from methods.measure import environment
+from methods.measure.statistics import MIN_BLOCKS, block_medians, point
+from methods.protocol import Flag, Point, Readings
+
+Variants = Mapping[str, Callable[[], object]]
+SamplesByVariant = Mapping[str, tuple[tuple[float, ...], ...]]
+
+WARM_UP_TOLERANCE = 0.05
+MAX_SAMPLES_KEPT = 5_000
+_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6}
+_CPU_CLOCKS = {"wall": time.perf_counter, "process": time.process_time}
+
+Clock = Callable[[Callable[[], object], int], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds a call: for each variant its blocks, for each block its samples."""
+
+    blocks: SamplesByVariant
+    device: str
+    clock: Literal["wall", "process", "events"]
+    l2: Literal["warm", "cold"]
+    order: Literal["random", "abba"]
+    flags: tuple[Flag, ...]
+    before: Readings
+    after: Readings
+
+    def median(self, variant: str) -> float:
+        """The median block of a variant, in seconds."""
+        medians = sorted(block_medians(self.blocks[variant]))
+        return medians[len(medians) // 2]
+
+    def points(
+        self,
+        x: float | str,
+        *,
+        baseline: str | None = None,
+        unit: Literal["s", "ms", "us"] = "ms",
+        work: float | None = None,
+    ) -> list[Point]:
+        """A point for each variant: time, or with ``work`` (items a call) items a second."""
+
+        def converted(variant: str) -> list[list[float]]:
+            blocks = self.blocks[variant]
+            if work is not None:
+                return [[work / seconds for seconds in block] for block in blocks]
+            return [[seconds * _UNITS[unit] for seconds in block] for block in blocks]
+
+        return [
+            point(
+                variant,
+                x,
+                converted(variant),
+                direction="lower" if work is None else "higher",
+                baseline=None if baseline in (None, variant) else converted(baseline),
+                flags=self.flags,
+            )
+            for variant in self.blocks
+        ]
+
+
+def compare(
+    variants: Variants,
+    *,
+    device: str = "cpu",
+    seed: int = 0,
+    blocks: int = 10,
+    samples: int = 3,
+    min_sample_s: float = 0.01,
+    max_warm_up_s: float = 10.0,
+    order: Literal["random", "abba"] = "random",
+    l2: Literal["warm", "cold"] = "warm",
+    cpu_clock: Literal["wall", "process"] = "wall",
+    on_block: Callable[[int, int], None] | None = None,
+) -> Timings:
+    """Time ``variants`` (name to a call without arguments) in interleaved blocks.
+
+    Each variant is called first until its time is steady (five calls within 5 % of each other, at
+    most ``max_warm_up_s``). A sample repeats the call until it lasts ``min_sample_s``. ``on_block``
+    hears the blocks done and in all. Raises ValueError for fewer than five blocks, for no variant,
+    for a cold L2 on the CPU (its caches are not ours to empty) and for process time of several
+    threads.
+    """
+    if blocks < MIN_BLOCKS:
+        raise ValueError(f"at least {MIN_BLOCKS} blocks are needed for an interval, not {blocks}")
+    if not variants or samples < 1:
+        raise ValueError("there is nothing to time")
+    if blocks * samples > MAX_SAMPLES_KEPT:
+        raise ValueError(f"at most {MAX_SAMPLES_KEPT} samples are kept of a variant")
+    if device == "cpu" and l2 == "cold":
+        raise ValueError("a cold L2 is for CUDA: the processor's caches are not ours to empty")
+    if device == "cpu" and cpu_clock == "process" and torch.get_num_threads() > 1:
+        raise ValueError("process time adds threads up: call torch.set_num_threads(1) first")
+    clock = _cuda_clock(l2) if device == "cuda" else _cpu_clock(_CPU_CLOCKS[cpu_clock])
+    calls: dict[str, int] = {}
+    for name, call in variants.items():
+        steady = warm_up(lambda call=call: clock(call, 1), max_warm_up_s)  # type: ignore[misc]
+        calls[name] = 1 if l2 == "cold" else max(1, math.ceil(min_sample_s / max(steady, 1e-9)))
+    before = environment.readings(device)
+    measured: dict[str, list[tuple[float, ...]]] = {name: [] for name in variants}
+    rng = random.Random(seed)
+    names = list(variants)
+    for block in range(blocks):
+        for name in _order(names, block, order, rng):
+            clock(variants[name], 1)  # its caches were taken over by the variant before it
+            measured[name].append(tuple(clock(variants[name], calls[name]) for _ in range(samples)))
+        if on_block:
+            on_block(block + 1, blocks)
+    after = environment.readings(device)
+    return Timings(
+        blocks={name: tuple(found) for name, found in measured.items()},
+        device=device,
+        clock="events" if device == "cuda" else cpu_clock,
+        l2=l2,
+        order=order,
+        flags=machine_flags(before, after),
+        before=before,
+        after=after,
+    )
+
+
+def warm_up(sample: Callable[[], float], limit_s: float = 10.0, window: int = 5) -> float:
+    """Call ``sample`` until the last ``window`` times lie within 5 % of their least; the least.
+
+    Stops at ``limit_s`` on machines too noisy to be steady: the flags will say so.
+    """
+    begun = time.perf_counter()
+    recent: list[float] = []
+    while True:
+        recent = [*recent, sample()][-window:]
+        steady = len(recent) == window and max(recent) <= min(recent) * (1 + WARM_UP_TOLERANCE)
+        if steady or time.perf_counter() - begun > limit_s:
+            return min(recent)
+
+
+def machine_flags(before: Readings, after: Readings) -> tuple[Flag, ...]:
+    """Doubts that the machine's readings raise: throttling, others on the device."""
+    flags = []
+    fell = (
+        before.gpu_mhz is not None
+        and after.gpu_mhz is not None
+        and after.gpu_mhz < 0.9 * before.gpu_mhz
+    )
+    if fell or before.gpu_throttled or after.gpu_throttled:
+        flags.append(Flag.THROTTLED)
+    if (before.gpu_other_processes or 0) + (after.gpu_other_processes or 0) > 0:
+        flags.append(Flag.SHARED)
+    return tuple(flags)
+
+
+def _order(names: list[str], block: int, order: str, rng: random.Random) -> list[str]:
+    if order == "abba":
+        return names if block % 2 == 0 else names[::-1]
+    return rng.sample(names, len(names))
+
+
+def _cpu_clock(now: Callable[[], float]) -> Clock:
+    """A function ``(call, calls) -> seconds a call`` by the clock ``now``."""
+
+    def clock(call: Callable[[], object], calls: int) -> float:
+        begin = now()
+        for _ in range(calls):
+            call()
+        return (now() - begin) / calls
+
+    return clock
+
+
+def _cuda_clock(l2: str) -> Clock:
+    """The same between two events on the current stream, with a cold L2 where that is wanted."""
+    flush = None
+    if l2 == "cold":
+        flush = torch.empty(2 * environment.l2_bytes(), dtype=torch.int8, device="cuda")
+
+    def clock(call: Callable[[], object], calls: int) -> float:
+        begin, end = (_event() for _ in range(2))
+        if flush is not None:
+            flush.zero_()
+        torch.cuda.synchronize()
+        begin.record()
+        for _ in range(calls):
+            call()
+        end.record()
+        torch.cuda.synchronize()
+        return float(begin.elapsed_time(end)) / 1e3 / calls
+
+    return clock
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]

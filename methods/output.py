@@ -1,0 +1,184 @@
+"""Where a run's events go: JSON lines on standard output or in a file, or words on a terminal."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import singledispatch
+from pathlib import Path
+from typing import Protocol, TextIO
+
+from methods import charts
+from methods.charts import duration
+from methods.errors import InputError
+from methods.protocol import (
+    KINDS,
+    TERMINAL,
+    Artefact,
+    Cancelled,
+    CheckResult,
+    Failed,
+    Line,
+    Log,
+    Progress,
+    Result,
+    Series,
+    Started,
+    Strict,
+)
+from methods.terminal import ProgressBar, check_line, series_table
+
+
+class Output(Protocol):
+    """Hears every event of a run, then that there are no more."""
+
+    def event(self, body: Strict) -> None: ...  # noqa: D102
+    def close(self) -> None: ...  # noqa: D102
+
+
+class JsonLines:
+    """Every event on its own line, flushed at once: for the program that started this one."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._seq = stream, 0
+
+    def event(self, body: Strict) -> None:
+        """Write the event with the next sequence number."""
+        self._stream.write(Line(seq=self._seq, kind=KINDS[type(body)], body=body).dump() + "\n")
+        self._stream.flush()
+        self._seq += 1
+
+    def close(self) -> None:
+        """Nothing is held back."""
+
+
+class JsonFile:
+    """All events but progress, written whole when the run has ended."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.parent.is_dir() or path.is_dir():
+            raise InputError(f"--json: {path} is not a file in an existing folder")
+        self._path = path
+        self._lines: list[str] = []
+        self._ended = False
+
+    def event(self, body: Strict) -> None:
+        """Keep the event."""
+        if not isinstance(body, Progress):
+            line = Line(seq=len(self._lines), kind=KINDS[type(body)], body=body)
+            self._lines.append(line.dump() + "\n")
+            self._ended = line.kind in TERMINAL
+
+    def close(self) -> None:
+        """Write the file, all of it or, when the run's end is missing, nothing."""
+        if self._ended:
+            write_whole(self._path, "".join(self._lines).encode())
+
+
+class Plots:
+    """The series as SVG charts and the artefacts, as files in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--plots: {folder} is no folder: {error.strerror}") from None
+        self._folder, self._prefix = folder, "run"
+
+    def event(self, body: Strict) -> None:
+        """Write a file for every picture the event holds."""
+        if isinstance(body, Started):
+            self._prefix = f"{body.method}.{body.benchmark}"
+        elif isinstance(body, Series):
+            for name, svg in charts.draw_all(body).items():
+                write_whole(self._folder / f"{self._prefix}-{name}.svg", svg.encode())
+        elif isinstance(body, Artefact):
+            write_whole(self._folder / f"{self._prefix}-{body.name}", body.data())
+
+    def close(self) -> None:
+        """Every file is there already."""
+
+
+class Words:
+    """For people: progress and log on standard error, results on standard output."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out, self._err = out, err
+        self._bar = ProgressBar(err)
+
+    def event(self, body: Strict) -> None:
+        """Say it."""
+        if isinstance(body, Progress):
+            self._bar.show(body)
+            return
+        self._bar.clear()
+        stream = self._out if isinstance(body, Series | Result) else self._err
+        stream.write(_words(body))
+        stream.flush()
+
+    def close(self) -> None:
+        """Take the progress bar away."""
+        self._bar.clear()
+
+
+@singledispatch
+def _words(body: Strict) -> str:
+    raise TypeError(f"no words for {type(body).__name__}")
+
+
+@_words.register
+def _(body: Started) -> str:
+    chosen = " ".join(f"{name}={value}" for name, value in body.params.items())
+    return f"{body.method}.{body.benchmark} on {body.environment.hardware}\n{chosen}\n"
+
+
+@_words.register
+def _(body: Log) -> str:
+    return body.text
+
+
+@_words.register
+def _(body: CheckResult) -> str:
+    return check_line(body) + "\n"
+
+
+@_words.register
+def _(body: Series) -> str:
+    return f"\n{series_table(body)}\n"
+
+
+@_words.register
+def _(body: Artefact) -> str:
+    return f"made {body.name} ({len(body.data())} bytes; --plots DIR keeps it)\n"
+
+
+@_words.register
+def _(body: Result) -> str:
+    return f"\n{body.checks} checks passed; {duration(body.duration)}\n"
+
+
+@_words.register
+def _(body: Failed) -> str:
+    shown = "what was measured before is marked partial" if body.partial else "no numbers"
+    return f"{body.detail}failed ({body.kind}): {body.message}\n({shown})\n"
+
+
+@_words.register
+def _(body: Cancelled) -> str:
+    shown = "; what was measured before is marked partial" if body.partial else ""
+    return f"cancelled: {body.reason}{shown}\n"
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file all at once: readers see the old content or the new, never half."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

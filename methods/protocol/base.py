@@ -1,0 +1,83 @@
+"""What every message is made of: clean texts, names, strict models, canonical JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+_TERMINAL_SEQUENCE = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])?"
+)
+_INVISIBLE = re.compile("[\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
+class ProtocolError(ValueError):
+    """A message is malformed, too large, of another version or not signed by the expected key."""
+
+
+def clean(text: str) -> str:
+    """``text`` without what could hide, reorder or restyle it where it is shown.
+
+    Terminal sequences, control characters other than newline and tab, bidirectional overrides and
+    lone surrogates go; a carriage return becomes a newline.
+    """
+    text = _TERMINAL_SEQUENCE.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    text = _INVISIBLE.sub("", text)
+    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs"))
+
+
+def one_line(text: str) -> str:
+    """``clean`` text with every run of white space as one space."""
+    return " ".join(clean(text).split())
+
+
+Version = Annotated[int, Field(ge=1, le=1)]  # unlike Literal[1], not True
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+Token = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+WorkerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@-]{0,99}$")]
+Label = Annotated[str, Field(max_length=200), AfterValidator(one_line)]
+Sentence = Annotated[str, Field(max_length=2_000), AfterValidator(clean)]
+Page = Annotated[str, Field(max_length=20_000), AfterValidator(clean)]
+Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Seconds = Annotated[float, Field(ge=0)]
+Where = float | Annotated[str, Field(min_length=1, max_length=100), AfterValidator(one_line)]
+
+
+class Strict(BaseModel):
+    """Immutable, no unknown fields, no coercion, finite numbers only."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+M = TypeVar("M", bound=Strict)
+
+
+def canonical(value: object) -> bytes:
+    """JSON with sorted keys, no spaces, ASCII only; raises ProtocolError for NaN and non-JSON."""
+    try:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode(
+            "ascii"
+        )
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ProtocolError(f"not JSON: {error}") from None
+
+
+def parse(model: type[M], data: str | bytes, limit: int) -> M:
+    """The model in JSON text of at most ``limit`` bytes; raises :class:`ProtocolError`."""
+    if len(data) > limit:
+        raise ProtocolError(f"a {model.__name__} is at most {limit} bytes")
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        raise ProtocolError(in_words(error)) from None
+
+
+def in_words(error: ValidationError) -> str:
+    """The first thing pydantic refused, with its place, without the hostile input."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(str(part) for part in first["loc"]) or "message"
+    return f"{place}: {first['msg']}"[:500]

@@ -1,0 +1,166 @@
+"""What was measured, and on what: points, series, environment."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from methods.protocol.base import Count, Label, Name, Sentence, Strict, Where
+
+
+class Flag(StrEnum):
+    """Why a number deserves less trust."""
+
+    VARIATION = "variation"  # blocks of one variant differ by more than a tenth
+    DRIFT = "drift"  # the second half differs from the first
+    THROTTLED = "throttled"  # the clock fell, or the device says it was held back
+    SHARED = "shared"  # other processes kept the device busy
+    FEW = "insufficient data"  # fewer blocks than an interval needs
+
+
+Verdict = Literal["faster", "slower", "better", "worse", "no difference shown", "insufficient data"]
+
+
+class Ratio(Strict):
+    """How many times better than the baseline (above 1 is better), with its 95 % interval."""
+
+    value: Annotated[float, Field(gt=0)]
+    low: Annotated[float, Field(gt=0)]
+    high: Annotated[float, Field(gt=0)]
+    verdict: Verdict
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low > self.high:
+            raise ValueError("an interval runs from low to high")
+        return self
+
+
+class Point(Strict):
+    """One variant at one x: all samples, their median and quartiles, the 95 % interval.
+
+    ``low`` and ``high`` bound the typical block (see ``measure.statistics``).
+    """
+
+    variant: Name
+    x: Where
+    samples: Annotated[tuple[float, ...], Field(min_length=1, max_length=5_000)]
+    median: float
+    q1: float
+    q3: float
+    low: float
+    high: float
+    ratio: Ratio | None = None
+    flags: tuple[Flag, ...] = ()
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not (self.q1 <= self.median <= self.q3 and self.low <= self.high):
+            raise ValueError("quartiles and interval run from low to high")
+        return self
+
+
+class Axis(Strict):
+    """What an axis shows. ``category`` axes hold words, the others numbers."""
+
+    label: Label
+    unit: Label = ""
+    scale: Literal["linear", "log", "category"] = "linear"
+
+
+class Variant(Strict):
+    """One thing compared: its name in the points, its label for people, whether it is ours."""
+
+    name: Name
+    label: Label
+    ours: bool = False
+
+
+class Limit(Strict):
+    """A bound drawn as a dashed line: in the series' unit, or as a ratio to the baseline."""
+
+    label: Label
+    points: Annotated[tuple[tuple[Where, float], ...], Field(min_length=1, max_length=500)]
+    of: Literal["value", "ratio"] = "value"
+
+
+class Series(Strict):
+    """One quantity, measured for several variants over x; the same for page, file and chart."""
+
+    name: Name
+    title: Label
+    x: Axis
+    y: Axis
+    direction: Literal["lower", "higher"]
+    variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=40)]
+    points: Annotated[tuple[Point, ...], Field(max_length=2_000)]
+    baseline: Name | None = None
+    limits: Annotated[tuple[Limit, ...], Field(max_length=10)] = ()
+    caption: Sentence = ""
+    partial: bool = False
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        known = {variant.name for variant in self.variants}
+        if len(known) < len(self.variants):
+            raise ValueError("two variants have one name")
+        if self.baseline is not None and self.baseline not in known:
+            raise ValueError(f"the baseline {self.baseline!r} is not a variant")
+        wanted = str if self.x.scale == "category" else float
+        places = set()
+        for point in self.points:
+            if point.variant not in known:
+                raise ValueError(f"{point.variant!r} is not a variant")
+            if not isinstance(point.x, wanted):
+                raise ValueError(f"x {point.x!r} does not fit a {self.x.scale} axis")
+            if self.x.scale == "log" and float(point.x) <= 0:
+                raise ValueError("a log axis holds positive numbers")
+            places.add((point.variant, point.x))
+        if len(places) < len(self.points):
+            raise ValueError("a variant has two points at one x")
+        return self
+
+
+class Readings(Strict):
+    """What changes while measuring: clocks, temperatures, load. None where it cannot be read."""
+
+    cpu_mhz: float | None = None
+    load: float | None = None
+    gpu_mhz: float | None = None
+    gpu_memory_mhz: float | None = None
+    gpu_celsius: float | None = None
+    gpu_watts: float | None = None
+    gpu_throttled: bool | None = None
+    gpu_other_processes: Count | None = None
+
+
+class Gpu(Strict):
+    """The GPU measured on."""
+
+    name: Label
+    memory_bytes: Count
+    driver: Label = ""
+    power_limit_watts: float | None = None
+    capability: Label = ""
+    l2_bytes: Count | None = None
+
+
+class Environment(Strict):
+    """The machine and the software a number belongs to. Empty or None: could not be found out."""
+
+    hardware: (
+        Label  # the class results are compared within: "NVIDIA H200", "AMD EPYC 9B14, 2 cores"
+    )
+    processor: Label
+    cores: Count
+    threads: Count
+    memory_bytes: Count
+    gpu: Gpu | None = None
+    platform: Label
+    versions: dict[Annotated[str, Field(max_length=64)], Label]
+    commit: Annotated[str, Field(pattern=r"^([0-9a-f]{40})?$")] = ""
+    dirty: bool | None = None
+    lock_sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+    before: Readings = Readings()

@@ -1,0 +1,176 @@
+"""Runs one benchmark and tells of it: gate, measurement, series, and how it ended.
+
+The order is the point: parameters and memory are refused before anything is allocated, series are
+shown only after the last check has passed, and whatever ends a run early marks what had been
+measured as partial, or, if a check failed, shows none of it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import traceback
+from typing import Literal
+
+import numpy as np
+import torch
+
+from methods import registry
+from methods.context import Context, Device, Emit
+from methods.errors import (
+    CheckFailedError,
+    DeviceUnavailableError,
+    InputError,
+    NotEnoughMemoryError,
+)
+from methods.interrupts import Interruptible
+from methods.measure import environment, memory
+from methods.protocol import Cancelled, Failed, Result, Started, Strict, clean, one_line
+from methods.spec import Benchmark, Method, Params
+
+EXIT_OK, EXIT_CHECK, EXIT_INPUT, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+
+FailedKind = Literal["input", "check", "memory", "error"]
+EXIT_OF: dict[FailedKind, int] = {
+    "check": EXIT_CHECK,
+    "input": EXIT_INPUT,
+    "memory": EXIT_INPUT,
+    "error": EXIT_ERROR,
+}
+
+
+def choose_device(asked: str, offered: tuple[str, ...] = ("cpu", "cuda")) -> Device:
+    """The device for ``auto``, ``cpu`` or ``cuda``; raises DeviceUnavailableError."""
+    has_gpu = torch.cuda.is_available()
+    if asked == "auto":
+        wanted: tuple[Device, ...] = ("cuda", "cpu") if has_gpu else ("cpu",)
+        found = next((device for device in wanted if device in offered), None)
+        if found is None:
+            raise DeviceUnavailableError("this needs a GPU and torch sees none on this machine")
+        return found
+    if asked not in offered:
+        raise DeviceUnavailableError(
+            f"this runs on {' or '.join(offered)} only, not on {asked[:40]!r}"
+        )
+    if asked == "cuda" and not has_gpu:
+        raise DeviceUnavailableError(
+            "no CUDA device is visible to torch on this machine; use --device cpu or auto"
+        )
+    return "cuda" if asked == "cuda" else "cpu"
+
+
+def seed_everything(seed: int) -> None:
+    """Seed python's, numpy's and torch's global generators."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def prepare(method: Method, benchmark: Benchmark, params: Params, asked: str) -> Device:
+    """The device to run on, once the run is known to fit there; raises InputError."""
+    device = choose_device(asked, benchmark.devices)
+    if benchmark.memory:
+        memory.require(registry.load(method.slug, benchmark.memory)(params, device), device)
+    return device
+
+
+def run(
+    method: Method,
+    benchmark: Benchmark,
+    params: Params,
+    *,
+    device: Device,
+    seed: int,
+    preset: str | None,
+    emit: Emit,
+) -> int:
+    """Run the benchmark, telling ``emit`` every event in order; the exit code.
+
+    The last event is always one of result, failed and cancelled. Runs in the main thread, where
+    it takes Ctrl-C and TERM for itself.
+    """
+    begun = time.monotonic()
+    interrupts = Interruptible()
+
+    def emit_whole(body: Strict) -> None:
+        with interrupts.held():
+            emit(body)
+
+    context = Context(device, seed, emit_whole)
+    with interrupts:
+        try:
+            emit_whole(_started(method, benchmark, params, preset=preset, device=device, seed=seed))
+            seed_everything(seed)
+            registry.load(method.slug, benchmark.entry)(context, params)
+            series = context.release(partial=False)
+            if not series:
+                raise RuntimeError("the benchmark ended without having measured anything")
+            interrupts.ignore()
+        except (Exception, KeyboardInterrupt) as error:
+            interrupts.ignore()
+            return _end_early(error, context, emit)
+        for one in series:
+            emit(one)
+        emit(
+            Result(
+                duration=time.monotonic() - begun,
+                checks=context.checks,
+                series=tuple(one.name for one in series),
+                after=environment.readings(device),
+            )
+        )
+    return EXIT_OK
+
+
+def _started(
+    method: Method,
+    benchmark: Benchmark,
+    params: Params,
+    *,
+    preset: str | None,
+    device: Device,
+    seed: int,
+) -> Started:
+    return Started(
+        method=method.slug,
+        benchmark=benchmark.slug,
+        version=benchmark.version,
+        preset=preset,
+        params=params.model_dump(mode="json"),
+        seed=seed,
+        device=device,
+        environment=environment.collect(device),
+        at=time.time(),
+    )
+
+
+def _end_early(error: BaseException, context: Context, emit: Emit) -> int:
+    """Tell how the run ended and, unless a check failed, what it had measured, marked partial."""
+    if isinstance(error, KeyboardInterrupt):
+        emit(Cancelled(reason="interrupted", partial=_tell_partial(context, emit)))
+        return EXIT_INTERRUPTED
+    kind = _kind(error)
+    partial = kind != "check" and _tell_partial(context, emit)
+    message, detail = clean(str(error)) or type(error).__name__, ""
+    if kind == "error":
+        message = f"{type(error).__name__}: {one_line(message)}"
+        detail = clean("".join(traceback.format_exception(error)))
+    emit(Failed(kind=kind, message=message[:2_000], detail=detail[-8_000:], partial=partial))
+    return EXIT_OF[kind]
+
+
+def _tell_partial(context: Context, emit: Emit) -> bool:
+    series = context.release(partial=True)
+    for one in series:
+        emit(one)
+    return bool(series)
+
+
+def _kind(error: BaseException) -> FailedKind:
+    if isinstance(error, CheckFailedError):
+        return "check"
+    if isinstance(error, NotEnoughMemoryError | torch.OutOfMemoryError | MemoryError):
+        return "memory"
+    if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):
+        return "memory"  # torch's CPU allocator has no class of its own for this
+    return "input" if isinstance(error, InputError) else "error"

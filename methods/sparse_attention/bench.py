@@ -1,0 +1,339 @@
+"""How fast, how large: `latency`, `memory` and `model`. Quality is measured in `bench_quality`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from methods.context import Context, OpenSeries
+from methods.errors import InputError
+from methods.measure import memory as measured_memory
+from methods.measure.statistics import exact_point
+from methods.measure.timing import compare
+from methods.protocol import Axis, Limit, Variant
+from methods.sparse_attention import checks, peers
+from methods.sparse_attention.api import sparse_attention
+from methods.sparse_attention.cache import SparseKVCache
+from methods.sparse_attention.config import (
+    SparseAttentionConfig,
+    flop_limit,
+    resolve_window,
+)
+from methods.sparse_attention.gpt2 import GPT2, GPT2Config
+from methods.sparse_attention.spec import LatencyParams, MemoryParams, ModelParams
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+TOKENS = Axis(label="Sequence length", unit="tokens", scale="log")
+
+VARIANTS = {
+    "dense": Variant(name="dense", label="Dense causal (SDPA)"),
+    "adaptive": Variant(name="adaptive", label="Ours, adaptive window", ours=True),
+    "fixed": Variant(name="fixed", label="Ours, window 128", ours=True),
+    "naive": Variant(name="naive", label="Naive masked"),
+    "sdpa_mask": Variant(name="sdpa_mask", label="SDPA + bool mask"),
+    "flex": Variant(name="flex", label="FlexAttention"),
+    "local_attention": Variant(name="local_attention", label="local-attention, window 128"),
+    "longformer": Variant(name="longformer", label="Longformer, window 128"),
+    "big_bird": Variant(name="big_bird", label="BigBird, blocks of 64"),
+}
+
+
+def _ours(config: SparseAttentionConfig) -> peers.Attention:
+    return lambda q, k, v: sparse_attention(q, k, v, config)
+
+
+def _random(shape: tuple[int, ...], count: int, ctx: Context, dtype: torch.dtype) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(ctx.seed)
+    return [torch.randn(*shape, generator=generator).to(ctx.device, dtype) for _ in range(count)]
+
+
+def _configs(params: LatencyParams | MemoryParams) -> dict[str, SparseAttentionConfig]:
+    adaptive = SparseAttentionConfig(params.local_heads, params.global_heads)
+    return {"adaptive": adaptive, "fixed": replace(adaptive, adaptive_window=False)}
+
+
+def latency(ctx: Context, params: LatencyParams) -> None:
+    """Forward, and forward with backward, over lengths: dense, naive, published peers and ours."""
+    ctx.check_all("gate", checks.gate(ctx.device))
+    if params.threads:
+        torch.set_num_threads(params.threads)
+    configs = _configs(params)
+    forward = _latency_series(ctx, params, "forward", "Forward", configs["adaptive"])
+    both = _latency_series(
+        ctx, params, "forward_backward", "Forward and backward", configs["adaptive"]
+    )
+    steps = [(forward, n, False) for n in params.lengths]
+    steps += [(both, n, True) for n in params.lengths if n <= params.backward_up_to]
+    work = [n * n * (3 if backward else 1) for _, n, backward in steps]  # roughly, for time left
+    for step, (series, n, backward) in enumerate(steps):
+        _time_length(ctx, params, configs, series, n, backward=backward, step=step, work=work)
+
+
+def _latency_series(
+    ctx: Context, params: LatencyParams, name: str, title: str, config: SparseAttentionConfig
+) -> OpenSeries:
+    limits = tuple((float(n), flop_limit(config, n)) for n in params.lengths)
+    return ctx.series(
+        name,
+        f"{title}: {config.heads} heads of {params.d_head}, {params.dtype}",
+        x=TOKENS,
+        y=Axis(label="Time a call", unit="ms", scale="log"),
+        direction="lower",
+        variants=VARIANTS.values(),
+        baseline="dense",
+        limits=[Limit(label="FLOP limit, adaptive", points=limits, of="ratio")],
+        caption="Interleaved blocks in one process. The libraries compute their own patterns: "
+        "local-attention and Longformer windows in every head, BigBird blocks; the latter two "
+        "are not causal.",
+    )
+
+
+def _time_length(
+    ctx: Context,
+    params: LatencyParams,
+    configs: dict[str, SparseAttentionConfig],
+    series: OpenSeries,
+    n: int,
+    *,
+    backward: bool,
+    step: int,
+    work: list[int],
+) -> None:
+    heads, dtype = configs["adaptive"].heads, DTYPES[params.dtype]
+    q, k, v, grad = _random((params.batch, heads, n, params.d_head), 4, ctx, dtype)
+    attentions = _attentions(ctx, params, configs, n, backward=backward)
+    if "sdpa_mask" in attentions:
+        apart = peers.difference(attentions["adaptive"], attentions["sdpa_mask"], q, k, v)
+        ctx.check("same_as_sdpa_mask", apart, checks.BOUNDS[dtype], label=f"n = {n}")
+    inputs = [x.requires_grad_(backward) for x in (q, k, v)]
+
+    def call(attend: peers.Attention) -> Callable[[], object]:
+        def run() -> object:
+            with torch.set_grad_enabled(backward):
+                out = attend(q, k, v)
+            if not backward:
+                return out
+            upstream = grad if out.shape == grad.shape else grad.reshape(out.shape)
+            return torch.autograd.grad(out, inputs, upstream)
+
+        return run
+
+    def on_block(done: int, blocks: int) -> None:
+        share = sum(work[:step]) + work[step] * done / blocks
+        ctx.progress(share, sum(work), f"{series.snapshot(partial=True).name}, n = {n}")
+
+    ctx.progress(sum(work[:step]), sum(work), f"warming up, n = {n}")
+    timings = compare(
+        {name: call(attend) for name, attend in attentions.items()},
+        device=ctx.device,
+        seed=ctx.seed,
+        blocks=params.blocks,
+        samples=params.samples,
+        max_warm_up_s=params.max_warm_up_s,
+        on_block=on_block,
+    )
+    series.add(*timings.points(float(n), baseline="dense"))
+    peers.head_masks.cache_clear()
+
+
+def _attentions(
+    ctx: Context,
+    params: LatencyParams,
+    configs: dict[str, SparseAttentionConfig],
+    n: int,
+    *,
+    backward: bool,
+) -> dict[str, peers.Attention]:
+    """The variants that exist at this length, direction and device."""
+    found: dict[str, peers.Attention] = {"dense": peers.dense}
+    found |= {name: _ours(config) for name, config in configs.items()}
+    if n > params.peers_up_to:
+        return found
+    adaptive = configs["adaptive"]
+    found["naive"] = peers.naive(adaptive)
+    found["sdpa_mask"] = peers.sdpa_mask(adaptive)
+    window = resolve_window(configs["fixed"], n)
+    found["local_attention"] = peers.local_attention(window)
+    if params.dtype == "float32" and n % 2 == 0:
+        found["longformer"] = peers.longformer(adaptive.heads, params.d_head, window, n)
+    if params.dtype == "float32" and n % 64 == 0 and n >= 12 * 64:
+        found["big_bird"] = peers.big_bird(adaptive.heads, params.d_head, n)
+    if params.flex and not (backward and ctx.device == "cpu"):  # no backward on the CPU
+        flex = peers.flex(adaptive, n, ctx.device)
+        if flex is None:
+            ctx.log("FlexAttention is left out: it needs a C++ compiler on the CPU.")
+        else:
+            found["flex"] = flex
+    return found
+
+
+def latency_memory(params: LatencyParams, device: str) -> int:
+    """Bytes at the worst: tensors of the longest length, scores of the longest peer."""
+    del device
+    heads = params.local_heads + params.global_heads
+    rows = params.batch * heads * max(params.lengths) * params.d_head * 4
+    peer = min(max(params.lengths), params.peers_up_to)
+    return 24 * rows + 6 * params.batch * heads * peer * peer * 4
+
+
+def memory(ctx: Context, params: MemoryParams) -> None:
+    """Peak of one training step of attention, and the size of the key-value cache."""
+    ctx.check_all("gate", checks.gate(ctx.device))
+    configs = _configs(params)
+    heads, shown = configs["adaptive"].heads, ("dense", "adaptive", "fixed", "naive", "sdpa_mask")
+    peaks = ctx.series(
+        "peak",
+        "Peak memory of forward and backward",
+        x=TOKENS,
+        y=Axis(label="Peak above the inputs", unit="MiB", scale="log"),
+        direction="lower",
+        variants=[VARIANTS[name] for name in shown],
+        baseline="dense",
+        caption="Dense flash attention is linear in n already: sparse attention saves nothing.",
+    )
+    caches = ctx.series(
+        "kv_cache",
+        f"Key-value cache of one layer, {heads} heads of {params.d_head}, float32",
+        x=TOKENS,
+        y=Axis(label="Cache", unit="MiB", scale="log"),
+        direction="lower",
+        variants=[VARIANTS[name] for name in ("dense", "adaptive", "fixed")],
+        baseline="dense",
+    )
+    for step, n in enumerate(params.lengths):
+        ctx.progress(step, len(params.lengths), f"n = {n}")
+        q, k, v, grad = _random((1, heads, n, params.d_head), 4, ctx, torch.float32)
+        inputs = [x.requires_grad_() for x in (q, k, v)]
+        attentions = {"dense": peers.dense} | {name: _ours(c) for name, c in configs.items()}
+        if n <= params.peers_up_to:
+            attentions["naive"] = peers.naive(configs["adaptive"])
+            attentions["sdpa_mask"] = peers.sdpa_mask(configs["adaptive"])
+        found = {}
+        for name, attend in attentions.items():
+            run = partial(_attention_step, attend, inputs, grad)
+            run()
+            found[name] = measured_memory.peak(run, ctx.device) / 2**20
+        peaks.add(
+            *(
+                exact_point(name, n, peak, direction="lower", baseline=found["dense"])
+                for name, peak in found.items()
+            )
+        )
+        full = 2 * heads * n * params.d_head * 4 / 2**20
+        sizes = {"dense": full} | {
+            name: SparseKVCache(
+                config, batch=1, kv_heads=heads, d_head=params.d_head, context=n
+            ).nbytes
+            / 2**20
+            for name, config in configs.items()
+        }
+        caches.add(
+            *(
+                exact_point(name, n, size, direction="lower", baseline=full)
+                for name, size in sizes.items()
+            )
+        )
+        peers.head_masks.cache_clear()
+    ctx.progress(1, 1)
+
+
+def _attention_step(attend: peers.Attention, inputs: list[Tensor], grad: Tensor) -> object:
+    q, k, v = inputs
+    return torch.autograd.grad(attend(q, k, v), inputs, grad)
+
+
+def memory_memory(params: MemoryParams, device: str) -> int:
+    """Bytes at the worst, as `latency_memory`."""
+    del device
+    heads = params.local_heads + params.global_heads
+    peer = min(max(params.lengths), params.peers_up_to)
+    return 24 * heads * max(params.lengths) * params.d_head * 4 + 8 * heads * peer * peer * 4
+
+
+def model(ctx: Context, params: ModelParams) -> None:
+    """A whole GPT-2 with either attention: what is left of the gain when the rest is counted."""
+    ctx.check_all("gate", checks.gate(ctx.device))
+    variants = [VARIANTS["dense"], VARIANTS["adaptive"]]
+    opened = {
+        name: ctx.series(
+            name,
+            f"{title}: {params.n_layer} layers of GPT-2, batch {params.batch}",
+            x=TOKENS,
+            y=Axis(label="Time a step", unit="ms", scale="log"),
+            direction="lower",
+            variants=variants,
+            baseline="dense",
+        )
+        for name, title in (("forward", "Forward"), ("training", "Forward and backward"))
+    }
+    steps = [(name, n) for n in params.lengths for name in opened]
+    for step, (name, n) in enumerate(steps):
+        ctx.progress(step, len(steps), f"{name}, n = {n}")
+        torch.manual_seed(ctx.seed)
+        tokens = torch.randint(0, params.vocab_size, (params.batch, n), device=ctx.device)
+        config = GPT2Config(
+            vocab_size=params.vocab_size,
+            n_positions=n,
+            n_layer=params.n_layer,
+            n_head=params.n_head,
+            n_embd=params.n_embd,
+            sparse_config=_scaled(params.n_head),
+        )
+        calls = {
+            "dense": _step(config, tokens, ctx, training=name == "training"),
+            "adaptive": _step(
+                replace(config, use_sparse_attention=True), tokens, ctx, training=name == "training"
+            ),
+        }
+        timings = compare(
+            calls,
+            device=ctx.device,
+            seed=ctx.seed,
+            blocks=params.blocks,
+            samples=1,
+            max_warm_up_s=params.max_warm_up_s,
+            on_block=lambda done, blocks, step=step: ctx.progress(  # type: ignore[misc]
+                step + done / blocks, len(steps)
+            ),
+        )
+        opened[name].add(*timings.points(float(n), baseline="dense"))
+
+
+def _scaled(heads: int) -> SparseAttentionConfig:
+    if heads % 3:
+        raise InputError(f"n_head must be a multiple of 3 to split 2 : 1, not {heads}")
+    return SparseAttentionConfig(2 * heads // 3, heads // 3)
+
+
+def _step(
+    config: GPT2Config, tokens: Tensor, ctx: Context, *, training: bool
+) -> Callable[[], object]:
+    torch.manual_seed(ctx.seed)
+    net = GPT2(config).to(ctx.device).train(training)
+
+    def run() -> object:
+        if not training:
+            with torch.no_grad():
+                return net(tokens)
+        net.zero_grad(set_to_none=True)
+        logits = net(tokens)
+        loss = torch.nn.functional.cross_entropy(
+            logits[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten()
+        )
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    return run
+
+
+def model_memory(params: ModelParams, device: str) -> int:
+    """Bytes at the worst: two models with gradients, activations and logits of the longest."""
+    del device
+    weights = params.vocab_size * params.n_embd + 12 * params.n_layer * params.n_embd**2
+    rows = params.batch * max(params.lengths)
+    activations = rows * (20 * params.n_layer * params.n_embd + 4 * params.vocab_size)
+    return 4 * (4 * weights + activations)

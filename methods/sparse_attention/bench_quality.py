@@ -1,0 +1,318 @@
+"""How good: `language_model` and `recall`, small models trained on the spot with fixed seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sysconfig
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from methods.context import Context
+from methods.measure.statistics import point
+from methods.protocol import Axis, Variant
+from methods.sparse_attention import checks
+from methods.sparse_attention.config import SparseAttentionConfig
+from methods.sparse_attention.gpt2 import GPT2, GPT2Config
+from methods.sparse_attention.spec import LanguageModelParams, RecallParams
+
+HEADS = 6
+CORPUS_BYTES = 4_000_000
+HELD_OUT = 0.1
+STRIDE = 10
+
+DENSE = Variant(name="dense", label="Dense")
+LOCAL = Variant(name="local_only", label="Local heads only")
+OURS = Variant(name="ours", label="Ours, 4 local + 2 global", ours=True)
+POOL = Variant(name="pool", label="Ours, pooled anchors", ours=True)
+
+
+def _sparse_config(name: str, window: int) -> SparseAttentionConfig | None:
+    """What a variant attends with; None is dense."""
+    ours = SparseAttentionConfig(
+        local_heads=4,
+        global_heads=2,
+        window_size=window,
+        global_token_ratio=1 / STRIDE,
+        adaptive_window=False,
+    )
+    return {
+        "dense": None,
+        "local_only": replace(ours, local_heads=HEADS, global_heads=0),
+        "ours": ours,
+        "pool": replace(ours, anchor="pool"),
+    }[name]
+
+
+def _network(
+    name: str, window: int, *, vocab: int, context: int, n_layer: int, n_embd: int
+) -> GPT2:
+    config = _sparse_config(name, window)
+    return GPT2(
+        GPT2Config(
+            vocab_size=vocab,
+            n_positions=context,
+            n_layer=n_layer,
+            n_head=HEADS,
+            n_embd=n_embd,
+            use_sparse_attention=config is not None,
+            sparse_config=config or SparseAttentionConfig(local_heads=4, global_heads=2),
+        )
+    )
+
+
+def _train(
+    net: GPT2, steps: int, rate: float, loss_of: Callable[[GPT2], Tensor]
+) -> Iterator[float]:
+    """AdamW, a tenth of warm-up, then a cosine to a tenth; yields the loss of every step."""
+    optimiser = torch.optim.AdamW(net.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
+    warm_up = max(1, steps // 10)
+    for step in range(steps):
+        done = max(0, step - warm_up) / max(1, steps - warm_up)
+        scale = min(1.0, (step + 1) / warm_up) * (0.55 + 0.45 * math.cos(math.pi * done))
+        for group in optimiser.param_groups:
+            group["lr"] = rate * scale
+        loss = loss_of(net)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimiser.step()
+        yield float(loss.detach())
+
+
+# --- Byte language model -------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def standard_library() -> tuple[Tensor, str]:
+    """The first 4 MB of Python's standard library in sorted order, as bytes, and their SHA-256."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    text = bytearray()
+    for path in sorted(root.glob("*.py")) + sorted(root.glob("[a-z]*/*.py")):
+        if "site-packages" not in path.parts:
+            text += path.read_bytes()
+        if len(text) >= CORPUS_BYTES:
+            break
+    data = bytes(text[:CORPUS_BYTES])
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8), hashlib.sha256(data).hexdigest()
+
+
+def language_model(ctx: Context, params: LanguageModelParams) -> None:
+    """Bits per byte held out, after the same training on the same bytes, for each attention."""
+    ctx.check_all("gate", checks.gate(ctx.device))
+    corpus, digest = standard_library()
+    ctx.log(f"corpus: {len(corpus)} bytes of the standard library, SHA-256 {digest}")
+    cut = int(len(corpus) * (1 - HELD_OUT))
+    variants = (DENSE, LOCAL, OURS)
+    found: dict[str, list[list[float]]] = {variant.name: [] for variant in variants}
+    total = params.seeds * len(variants) * params.steps
+    done = 0
+    for seed in range(params.seeds):
+        for variant in variants:
+            torch.manual_seed(ctx.seed + seed)
+            net = _network(
+                variant.name,
+                params.window,
+                vocab=256,
+                context=params.context,
+                n_layer=params.n_layer,
+                n_embd=params.n_embd,
+            ).to(ctx.device)
+            draw = torch.Generator().manual_seed(1000 + ctx.seed + seed)
+
+            def loss_of(net: GPT2, draw: torch.Generator = draw) -> Tensor:
+                batch = _windows(corpus[:cut], params.batch, params.context, draw)
+                return _bits(net, batch.to(ctx.device))
+
+            for _ in _train(net, params.steps, 3e-3, loss_of):
+                done += 1
+                ctx.progress(done, total, f"{variant.label}, seed {seed}")
+            found[variant.name].append([_held_out(net, corpus[cut:], params, ctx)])
+    series = ctx.series(
+        "bits_per_byte",
+        f"Byte language model, {params.n_layer} layers of {params.n_embd}, window {params.window}",
+        x=Axis(label="Context", scale="category"),
+        y=Axis(label="Held-out loss", unit="bits per byte"),
+        direction="lower",
+        variants=variants,
+        baseline="dense",
+        caption=f"{params.steps} steps of {params.batch} x {params.context} bytes; "
+        f"{params.seeds} seeds.",
+    )
+    series.add(
+        *(
+            point(
+                variant.name,
+                f"{params.context} bytes",
+                found[variant.name],
+                direction="lower",
+                baseline=None if variant is DENSE else found["dense"],
+                min_blocks=3,
+                words="better/worse",
+                noise=False,
+            )
+            for variant in variants
+        )
+    )
+
+
+def _windows(corpus: Tensor, batch: int, context: int, draw: torch.Generator) -> Tensor:
+    """(batch, context + 1) bytes from random places."""
+    starts = torch.randint(0, len(corpus) - context - 1, (batch,), generator=draw)
+    return torch.stack([corpus[start : start + context + 1] for start in starts.tolist()]).long()
+
+
+def _bits(net: GPT2, batch: Tensor) -> Tensor:
+    logits = net(batch[:, :-1])
+    return F.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten()) / math.log(2)
+
+
+@torch.no_grad()
+def _held_out(net: GPT2, corpus: Tensor, params: LanguageModelParams, ctx: Context) -> float:
+    """Mean bits per byte over the same 64 windows for every model."""
+    draw = torch.Generator().manual_seed(7)
+    batches = [_windows(corpus, 8, params.context, draw) for _ in range(8)]
+    return sum(float(_bits(net, batch.to(ctx.device))) for batch in batches) / len(batches)
+
+
+# --- Recall of needles ---------------------------------------------------------------------------
+
+KEYS, VALUES, FILLERS, NEEDLES = 6, 6, 16, 4
+SOLVED = 0.02  # nats: training ends early below this
+VOCAB = KEYS * VALUES + KEYS + FILLERS  # needle (key, value), question (key), filler
+
+
+@dataclass(frozen=True)
+class Needles:
+    """A batch of the task: fillers with four needles, then a question for each, in random order.
+
+    A needle is one token that holds a key and its value; a question is one token that holds a key;
+    the answer, at the question, is the value's number.
+    """
+
+    tokens: Tensor  # (batch, context)
+    answers: Tensor  # (batch, 4), for the last 4 positions
+    places: Tensor  # (batch, 4), where the needle asked for stands
+
+    @classmethod
+    def draw(cls, batch: int, context: int, draw: torch.Generator, *, stride: int) -> Needles:
+        """Half of all needles stand on anchors; the others never do."""
+        body = context - NEEDLES
+        tokens = torch.randint(0, FILLERS, (batch, context), generator=draw) + KEYS * VALUES + KEYS
+        keys = torch.rand(batch, KEYS, generator=draw).argsort(1)[:, :NEEDLES]
+        values = torch.randint(0, VALUES, (batch, NEEDLES), generator=draw)
+        anchors = torch.arange(0, body, stride)
+        others = torch.tensor([p for p in range(body) if p % stride])
+        half = NEEDLES // 2
+        on = anchors[torch.rand(batch, len(anchors), generator=draw).argsort(1)[:, :half]]
+        off = others[torch.rand(batch, len(others), generator=draw).argsort(1)[:, half - NEEDLES :]]
+        places = torch.cat([on, off[:, : NEEDLES - half]], dim=1)  # (batch, 4)
+        tokens.scatter_(1, places, keys * VALUES + values)
+        order = torch.rand(batch, NEEDLES, generator=draw).argsort(1)
+        tokens[:, body:] = keys.gather(1, order) + KEYS * VALUES
+        return cls(tokens, values.gather(1, order), places.gather(1, order))
+
+
+def recall(ctx: Context, params: RecallParams) -> None:
+    """Share of needles answered right, on and off the anchors, and by distance."""
+    ctx.check_all("gate", checks.gate(ctx.device))
+    variants = (DENSE, LOCAL, OURS, POOL)
+    on_off: dict[tuple[str, str], list[list[float]]] = {}
+    by_distance: dict[tuple[str, float], list[list[float]]] = {}
+    total, done = params.seeds * len(variants) * params.steps, 0
+    for seed in range(params.seeds):
+        for variant in variants:
+            torch.manual_seed(ctx.seed + seed)
+            net = _network(
+                variant.name,
+                params.window,
+                vocab=VOCAB,
+                context=params.context,
+                n_layer=2,
+                n_embd=48,
+            ).to(ctx.device)
+            draw = torch.Generator().manual_seed(1000 + ctx.seed + seed)
+
+            def loss_of(net: GPT2, draw: torch.Generator = draw) -> Tensor:
+                task = Needles.draw(params.batch, params.context, draw, stride=STRIDE)
+                logits = net(task.tokens.to(ctx.device))[:, -NEEDLES:, :VALUES]
+                return F.cross_entropy(logits.flatten(0, 1), task.answers.flatten().to(ctx.device))
+
+            recent: deque[float] = deque([1.0] * 20, maxlen=20)
+            for step, loss in enumerate(_train(net, params.steps, 4e-3, loss_of)):
+                ctx.progress(done + step, total, f"{variant.label}, seed {seed}")
+                recent.append(loss)
+                if sum(recent) / len(recent) < SOLVED:
+                    break
+            done += params.steps
+            right, task = _answer(net, params, ctx)
+            if variant is DENSE:
+                ctx.check("dense_recall", float(right.mean()), params.gate, ">=", f"seed {seed}")
+            on = task.places % STRIDE == 0
+            for place, chosen in (("on an anchor", on), ("off the anchors", ~on)):
+                on_off.setdefault((variant.name, place), []).append([float(right[chosen].mean())])
+            for distance, chosen in _distances(task, params.context):
+                share = float(right[chosen & ~on].mean())
+                by_distance.setdefault((variant.name, distance), []).append([share])
+    where = ctx.series(
+        "recall",
+        f"Recall of needles, {params.context} tokens, window {params.window}, stride {STRIDE}",
+        x=Axis(label="The needle stands", scale="category"),
+        y=Axis(label="Answered right", unit="share"),
+        direction="higher",
+        variants=variants,
+        baseline="dense",
+        caption=f"Guessing gives {1 / VALUES:.3f}. {params.seeds} seeds.",
+    )
+    far = ctx.series(
+        "recall_by_distance",
+        "Recall off the anchors, by distance",
+        x=Axis(label="Distance to the question", unit="tokens"),
+        y=Axis(label="Answered right", unit="share"),
+        direction="higher",
+        variants=variants,
+        baseline="dense",
+    )
+    for series, results in ((where, on_off), (far, by_distance)):
+        for (name, x), blocks in results.items():
+            baseline = None if name == "dense" else results["dense", x]  # type: ignore[index]
+            series.add(
+                point(
+                    name,
+                    x,
+                    blocks,
+                    direction="higher",
+                    baseline=baseline,
+                    min_blocks=3,
+                    words="better/worse",
+                    noise=False,
+                )
+            )
+
+
+@torch.no_grad()
+def _answer(net: GPT2, params: RecallParams, ctx: Context) -> tuple[Tensor, Needles]:
+    """(samples, 4) 1.0 where right, over the same 1024 samples for every model."""
+    draw = torch.Generator().manual_seed(7)
+    task = Needles.draw(1024, params.context, draw, stride=STRIDE)
+    logits = [
+        net(part.to(ctx.device))[:, -NEEDLES:, :VALUES].cpu() for part in task.tokens.chunk(16)
+    ]
+    return (torch.cat(logits).argmax(-1) == task.answers).float(), task
+
+
+def _distances(task: Needles, context: int) -> Iterator[tuple[float, Tensor]]:
+    """Eighths of the context: their middle, and which needles lie that far from their question."""
+    asked = torch.arange(context - NEEDLES, context)
+    distance = asked - task.places  # (samples, 4)
+    width = context / 8
+    for eighth in range(8):
+        chosen = (distance >= eighth * width) & (distance < (eighth + 1) * width)
+        yield (eighth + 0.5) * width, chosen

@@ -1,0 +1,309 @@
+"""The table of checks: what must hold before any speed is worth printing.
+
+Each function yields cases for one device; bounds are norm-relative unless they say otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial, wraps
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from methods.measure import memory
+from methods.sparse_attention.api import Backend, PaddingSide, sparse_attention
+from methods.sparse_attention.cache import SparseKVCache
+from methods.sparse_attention.config import (
+    GlobalGroup,
+    SparseAttentionConfig,
+    head_groups,
+    sparsity_ratio,
+)
+from methods.sparse_attention.oracle import oracle_attention
+from methods.sparse_attention.probes import Intermediate, reach
+from methods.spec import Case
+
+BOUNDS = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
+FINE = 1e-5
+DOUBLED = (2048, 4096)
+SMALL = SparseAttentionConfig(local_heads=4, global_heads=2)
+
+
+def _fixed(window: int, **more: Any) -> SparseAttentionConfig:
+    return SparseAttentionConfig(
+        local_heads=4, global_heads=2, window_size=window, adaptive_window=False, **more
+    )
+
+
+# Lengths around tile edges, shorter than the window, odd; w = 1 and w = n; every option.
+SHAPES: tuple[tuple[str, int, SparseAttentionConfig], ...] = (
+    ("one token", 1, SMALL),
+    ("n below w", 50, _fixed(128)),
+    ("odd n", 333, SMALL),
+    ("w = 1", 130, _fixed(1)),
+    ("w = n", 200, _fixed(200)),
+    ("n not whole tiles", 777, _fixed(100)),
+    ("n whole strides", 640, SMALL),
+    ("pooled anchors", 333, _fixed(64, anchor="pool")),
+    ("own token", 333, _fixed(64, include_self=True)),
+    ("pooled, own token", 205, _fixed(64, anchor="pool", include_self=True)),
+    ("two windows", 333, _fixed(64, window_sizes=(40, 130))),
+    ("blocks", 333, _fixed(100, block_size=32)),
+)
+
+
+def relative_error(found: Tensor, wanted: Tensor) -> float:
+    """|found - wanted| / |wanted| in Euclidean norm.
+
+    A `wanted` below 0.05 an element in the mean counts as 0.05: the gradient of a softmax over one
+    key is exactly 0, and its rounding has nothing to be relative to.
+    """
+    found, wanted = found.detach().double(), wanted.detach().double()
+    size = max(float(wanted.norm()), 0.05 * wanted.numel() ** 0.5)
+    return float((found - wanted).norm() / size)
+
+
+def worst(errors: Sequence[float]) -> float:
+    """The largest, or NaN if there is one: the built-in `max` would pass over it."""
+    return float(torch.tensor(errors, dtype=torch.float64).max())
+
+
+class Inputs(NamedTuple):
+    """q, k, v of (batch, heads, n, d)."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Inputs:
+        """All three, changed alike."""
+        return Inputs(change(self.q), change(self.k), change(self.v))
+
+    def leaves(self, *, trained: bool = True) -> Inputs:
+        """The same values, as leaves of a new graph."""
+        return self.each(lambda x: x.detach().clone().requires_grad_(trained))
+
+
+def _draw(
+    *shape: int, device: str, dtype: torch.dtype = torch.float32, seed: int = 0
+) -> tuple[Inputs, Tensor]:
+    """Inputs and an output gradient, the same on every device."""
+    generator = torch.Generator().manual_seed(seed)
+    q, k, v, grad = (torch.randn(*shape, generator=generator).to(device, dtype) for _ in range(4))
+    return Inputs(q, k, v), grad
+
+
+def backends(device: str) -> tuple[Backend, ...]:
+    """What can run on the device; "gpu" runs on a CPU forward only."""
+    return ("cpu", "portable", "gpu") if device == "cpu" else ("gpu", "portable")
+
+
+def on_one_thread(check: Callable[[str], Iterator[Case]]) -> Callable[[str], list[Case]]:
+    """Small tensors gain nothing from threads, and wait for each other on a busy machine."""
+
+    @wraps(check)
+    def run(device: str) -> list[Case]:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return list(check(device))
+        finally:
+            torch.set_num_threads(threads)
+
+    return run
+
+
+@on_one_thread
+def oracle(device: str) -> Iterator[Case]:
+    """Output and gradients of every backend and dtype against the float64 definition."""
+    for dtype, bound in BOUNDS.items():
+        for label, n, config in SHAPES:
+            qkv, grad = _draw(2, config.heads, n, 16, device=device, dtype=dtype, seed=n)
+            wanted = _with_gradients(oracle_attention, qkv, grad.double(), config)
+            for backend in backends(device):
+                attend = partial(sparse_attention, backend=backend)
+                forward_only = backend == "gpu" and device == "cpu"
+                found = _with_gradients(attend, qkv, None if forward_only else grad, config)
+                errors = [relative_error(*pair) for pair in zip(found, wanted, strict=False)]
+                name = str(dtype).removeprefix("torch.")
+                yield Case(worst(errors), bound, label=f"{backend}, {name}, {label}")
+
+
+def _with_gradients(
+    attend: Callable[..., Tensor],
+    qkv: Inputs,
+    grad: Tensor | None,
+    config: SparseAttentionConfig,
+) -> list[Tensor]:
+    """Output, dQ, dK, dV; the output alone without a gradient of the output."""
+    inputs = qkv.leaves(trained=grad is not None)
+    out = attend(*inputs, config)
+    return [out] if grad is None else [out, *torch.autograd.grad(out, inputs, grad)]
+
+
+@on_one_thread
+def gradients(device: str) -> Iterator[Case]:
+    """The backward pass against finite differences, in float64."""
+    chosen: tuple[Backend, ...] = ("cpu", "portable") if device == "cpu" else ("portable",)
+    tiny = SparseAttentionConfig(1, 1, 5, 0.25, adaptive_window=False)
+    pooled = replace(tiny, anchor="pool", include_self=True)
+    for backend in chosen:
+        for label, config in (("stride", tiny), ("pool, own token", pooled)):
+            inputs, _ = _draw(1, config.heads, 14, 3, device=device, dtype=torch.float64)
+
+            attend = partial(sparse_attention, config=config, backend=backend)
+            right = torch.autograd.gradcheck(attend, tuple(inputs.leaves()), raise_exception=False)
+            yield Case(bool(right), True, label=f"{backend}, {label}")
+
+
+@on_one_thread
+def causality(device: str) -> Iterator[Case]:
+    """Changing tokens from t on changes nothing before t: exactly 0."""
+    n = 400
+    for backend in backends(device):
+        for label, config in (("stride", _fixed(64)), ("pool", _fixed(64, anchor="pool"))):
+            qkv, _ = _draw(1, config.heads, n, 32, device=device)
+            before = sparse_attention(*qkv, config, backend=backend)
+            changes = []
+            for t in (1, 33, 190, 200, 399):
+                changed = qkv.each(torch.clone)
+                for x in changed:
+                    x[:, :, t:] = 1e3 * torch.randn_like(x[:, :, t:])
+                after = sparse_attention(*changed, config, backend=backend)
+                changes.append(float((after - before)[:, :, :t].abs().max()))
+            yield Case(worst(changes), 0.0, label=f"{backend}, {label}")
+
+
+@on_one_thread
+def finite(device: str) -> Iterator[Case]:
+    """No infinity and no NaN in outputs and gradients, from scale 0 to 10,000."""
+    for backend in backends(device):
+        for dtype in BOUNDS:
+            for scale in (0.0, 1e-3, 100.0, 1e4):
+                config = _fixed(64)
+                qkv, grad = _draw(1, config.heads, 150, 32, device=device, dtype=dtype)
+                scaled = Inputs(*(x * scale for x in qkv))
+                forward_only = backend == "gpu" and device == "cpu"
+                attend = partial(sparse_attention, backend=backend)
+                found = _with_gradients(attend, scaled, None if forward_only else grad, config)
+                name = str(dtype).removeprefix("torch.")
+                good = all(bool(x.isfinite().all()) for x in found)
+                yield Case(good, True, label=f"{backend}, {name}, scale {scale:g}")
+
+
+@on_one_thread
+def decoding(device: str) -> Iterator[Case]:
+    """Cached decoding equals the full pass, past the ring's wrap; a prefix does not see n."""
+    n = 300
+    for label, config in (
+        ("stride", _fixed(48)),
+        ("pool, own token", _fixed(48, anchor="pool", include_self=True)),
+        ("blocks", _fixed(48, block_size=16)),
+    ):
+        qkv, _ = _draw(2, config.heads, n, 32, device=device)
+        full = sparse_attention(*qkv, config)
+        cache = SparseKVCache(
+            config, batch=2, kv_heads=config.heads, d_head=32, context=n, device=device
+        )
+        outs, start = [], 0
+        for new in [60, *[1] * 150, 17, *[1] * 73]:  # a prompt, tokens, a second prompt, tokens
+            q, k, v = (x[:, :, start : start + new] for x in qkv)
+            outs.append(cache.attend(q, k, v))
+            start += new
+        yield Case(relative_error(torch.cat(outs, 2), full), FINE, label=f"cache, {label}")
+    qkv, _ = _draw(1, SMALL.heads, 700, 32, device=device)
+    long = sparse_attention(*qkv, SMALL, context=1024)
+    short = sparse_attention(*qkv.each(lambda x: x[:, :, :600]), SMALL, context=1024)
+    yield Case(relative_error(short, long[:, :, :600]), FINE, label="prefix of 600 in 700")
+
+
+@on_one_thread
+def padding(device: str) -> Iterator[Case]:
+    """Padding rows are 0 whatever stands there; a batch equals its samples; GQA equals copies."""
+    config, n = _fixed(48), 150
+    (q, k, v), _ = _draw(3, config.heads, n, 32, device=device)
+    qkv = Inputs(q, k[:, ::2], v[:, ::2])  # 3 key-value heads for 6 query heads
+    lengths = torch.tensor([n, 97, 0], device=device)
+    sides: tuple[PaddingSide, ...] = ("right", "left")
+    pads, singles = [], []
+    for side in sides:
+        spoiled = qkv.each(torch.clone)
+        for b, length in enumerate(lengths.tolist()):
+            for x in spoiled:
+                x[b, :, _pad(side, length, n)] = torch.nan
+        out = sparse_attention(*spoiled, config, key_lengths=lengths, padding_side=side, context=n)
+        for b, length in enumerate(lengths.tolist()):
+            pads.append(float(out[b, :, _pad(side, length, n)].abs().sum()))
+            if length:
+                real = slice(0, length) if side == "right" else slice(n - length, n)
+                alone = Inputs(*(x[b : b + 1, :, real] for x in qkv))
+                single = sparse_attention(*alone, config, context=n)
+                singles.append(relative_error(out[b : b + 1, :, real], single))
+    yield Case(worst(pads), 0.0, label="padding rows")
+    yield Case(worst(singles), FINE, label="batch against single samples")
+    grouped = sparse_attention(*qkv, config)
+    copies = Inputs(q, *(x.repeat_interleave(2, 1) for x in qkv[1:]))
+    copied = sparse_attention(*copies, config)
+    yield Case(relative_error(grouped, copied), FINE, label="GQA against copied heads")
+
+
+def _pad(side: str, length: int, n: int) -> slice:
+    return slice(length, n) if side == "right" else slice(0, n - length)
+
+
+@on_one_thread
+def memory_growth(device: str) -> Iterator[Case]:
+    """Peak memory of forward and backward when n doubles."""
+    peaks = []
+    for n in DOUBLED:
+        qkv, grad = _draw(1, SMALL.heads, n, 64, device=device)
+        attend = partial(sparse_attention, context=DOUBLED[1])
+        step = partial(_with_gradients, attend, qkv, grad, SMALL)
+        step()
+        peaks.append(memory.peak(step, device))
+    yield Case(
+        peaks[1] / peaks[0], 2.3, label="n = {} to {}, forward and backward".format(*DOUBLED)
+    )
+
+
+@on_one_thread
+def closed_forms(device: str) -> Iterator[Case]:
+    """Pairs and sparsity in closed form against counted masks: exactly equal."""
+    del device  # arithmetic is the same everywhere
+    for label, n, config in SHAPES:
+        counted = Intermediate(config, n, n).head_masks().sum((1, 2))  # (heads,)
+        equal = True
+        for group in head_groups(config, config.heads, n):
+            pairs = counted[group.start]
+            if isinstance(group, GlobalGroup) and group.anchor == "pool" and group.include_self:
+                pairs = pairs + group.anchors(n)  # a pooled anchor is not the token at its place
+            equal &= group.pairs(n) == int(pairs)
+        yield Case(equal, True, label=label)
+    default = SparseAttentionConfig()
+    for n in (128, 512, 1024):
+        counted = Intermediate(default, n, n).head_masks().sum()
+        exact = 1.0 - int(counted) / (default.heads * n * n)
+        yield Case(sparsity_ratio(default, n) == exact, True, label=f"sparsity at {n}")
+
+
+@on_one_thread
+def two_layer_reach(device: str) -> Iterator[Case]:
+    """With w >= s, two layers carry something of every token to every later one."""
+    del device
+    yield Case(reach(_fixed(10), 500), 1.0, ">=", label="w = s = 10, n = 500")
+    yield Case(reach(SparseAttentionConfig(), 1000), 1.0, ">=", label="defaults, n = 1000")
+
+
+@on_one_thread
+def gate(device: str) -> Iterator[Case]:
+    """What a benchmark must pass before it measures: correct values, no look into the future."""
+    config, n = SparseAttentionConfig(), 700
+    qkv, grad = _draw(1, config.heads, n, 64, device=device)
+    found = _with_gradients(sparse_attention, qkv, grad, config)
+    wanted = _with_gradients(oracle_attention, qkv, grad.double(), config)
+    errors = [relative_error(*pair) for pair in zip(found, wanted, strict=True)]
+    yield Case(worst(errors), FINE, label="output and gradients against the oracle")
+    yield from causality(device)

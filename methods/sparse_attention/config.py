@@ -1,0 +1,268 @@
+"""What a grouped-head sparse attention is: heads, windows, anchors. Free of torch.
+
+Two thirds of the heads look at a causal sliding window, one third at uniformly spaced anchors:
+
+    local head    query i attends key j  <=>  j <= i  and  i - j < w
+    global head   query i attends key j  <=>  j <= i  and  j % s == 0,   s = round(1 / ratio)
+
+Names and defaults of the first seven fields of `SparseAttentionConfig` are the source's.
+The fields after them are our extensions, off by default.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from methods.errors import InputError
+
+Anchor = Literal["stride", "pool"]
+ModelSize = Literal["small", "medium", "large"]
+
+
+class ConfigError(InputError):
+    """A configuration that cannot be attended with; the message names the field and the value."""
+
+
+@dataclass(frozen=True)
+class SparseAttentionConfig:
+    """Which heads attend to what.
+
+    Extensions (ours, not the source's):
+
+    - `anchor="pool"`: an anchor's key and value are means over the `s` tokens that end at it.
+    - `include_self`: global heads see their own token as well.
+    - `window_sizes`: several windows at once; local heads fall into equal runs, one per window,
+      and `window_size` and `adaptive_window` are not used.
+    - `block_size`: block-sparse form; the window is counted in whole blocks of keys, so query i
+      attends `j <= i` with `i // b - j // b < ceil(w / b)`.
+    """
+
+    local_heads: int = 8
+    global_heads: int = 4
+    window_size: int = 128
+    global_token_ratio: float = 0.1
+    adaptive_window: bool = True
+    min_window_size: int = 32
+    max_window_size: int = 512
+    anchor: Anchor = "stride"
+    include_self: bool = False
+    window_sizes: tuple[int, ...] = ()
+    block_size: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("local_heads", "global_heads"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be at least 0, not {getattr(self, name)}")
+        if self.heads == 0:
+            raise ConfigError("local_heads + global_heads must be at least 1")
+        for name in ("window_size", "min_window_size", "max_window_size"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.min_window_size > self.max_window_size:
+            raise ConfigError(
+                f"min_window_size ({self.min_window_size}) exceeds "
+                f"max_window_size ({self.max_window_size})"
+            )
+        if not 0.0 < self.global_token_ratio <= 1.0:
+            raise ConfigError(
+                f"global_token_ratio must lie in (0, 1], not {self.global_token_ratio}"
+            )
+        if self.anchor not in ("stride", "pool"):
+            raise ConfigError(f"anchor must be 'stride' or 'pool', not {self.anchor!r}")
+        if any(w < 1 for w in self.window_sizes):
+            raise ConfigError(f"window_sizes must all be at least 1, not {self.window_sizes}")
+        if self.window_sizes and self.local_heads % len(self.window_sizes):
+            raise ConfigError(
+                f"local_heads ({self.local_heads}) must split evenly over "
+                f"{len(self.window_sizes)} window_sizes"
+            )
+        if self.block_size is not None and self.block_size < 1:
+            raise ConfigError(f"block_size must be at least 1, not {self.block_size}")
+
+    @property
+    def heads(self) -> int:
+        """All query heads."""
+        return self.local_heads + self.global_heads
+
+    @property
+    def stride(self) -> int:
+        """Distance s between anchors. It never depends on the length, or decoding would differ."""
+        return round(1.0 / self.global_token_ratio)
+
+
+@dataclass(frozen=True)
+class LocalGroup:
+    """A run of heads `[start, stop)` that attend to one sliding window."""
+
+    start: int
+    stop: int
+    window: int
+    block: int | None = None
+
+    def first_key(self, i: int) -> int:
+        """The earliest key that query i may attend, before clipping at the sequence's start."""
+        if self.block is None:
+            return i - self.window + 1
+        return (i // self.block - math.ceil(self.window / self.block) + 1) * self.block
+
+    def pairs(self, n: int) -> int:
+        """Query-key pairs that one head attends over n tokens: sum of min(i + 1, w)."""
+        if self.block is None:
+            w = min(self.window, n)
+            return w * n - w * (w - 1) // 2
+        return sum(i - max(self.first_key(i), 0) + 1 for i in range(n))
+
+
+@dataclass(frozen=True)
+class GlobalGroup:
+    """A run of heads `[start, stop)` that attend to every `stride`-th token."""
+
+    start: int
+    stop: int
+    stride: int
+    anchor: Anchor = "stride"
+    include_self: bool = False
+
+    def anchors(self, n: int) -> int:
+        """How many anchors n tokens hold; anchor 0 is token 0, so at least one when n > 0."""
+        return -(-n // self.stride)
+
+    def pairs(self, n: int) -> int:
+        """Query-key pairs that one head attends over n tokens: sum of floor(i / s) + 1."""
+        full, rest = divmod(n, self.stride)
+        pairs = self.stride * full * (full + 1) // 2 + rest * (full + 1)
+        if self.include_self:  # a token that is an anchor already sees itself, unless it is pooled
+            pairs += n if self.anchor == "pool" else n - self.anchors(n)
+        return pairs
+
+
+Group = LocalGroup | GlobalGroup
+
+
+def resolve_window(config: SparseAttentionConfig, context: int) -> int:
+    """The window in keys, self included, for a context of this many tokens.
+
+    Adaptive: w = clamp(int(b * sqrt(n / b)), min, max) with b = `window_size`; at most n either
+    way. Resolve it **once**, from the configured context: a window that grows with the sequence
+    changes what earlier tokens have already seen.
+
+    Raises:
+        ConfigError: if `context` is below 1.
+    """
+    if context < 1:
+        raise ConfigError(f"context must be at least 1 token, not {context}")
+    window = config.window_size
+    if config.adaptive_window:
+        window = int(window * math.sqrt(context / window))
+        window = max(config.min_window_size, min(window, config.max_window_size))
+    return min(window, context)
+
+
+def head_groups(
+    config: SparseAttentionConfig, heads: int, context: int, kv_heads: int | None = None
+) -> tuple[Group, ...]:
+    """Split a model's heads into runs that attend alike: the local ones first, then the global.
+
+    Raises:
+        ConfigError: if the configuration's heads do not add up to the model's, or a split would
+            cut through a group of query heads that share one key-value head.
+    """
+    if config.heads != heads:
+        raise ConfigError(
+            f"local_heads ({config.local_heads}) + global_heads ({config.global_heads}) = "
+            f"{config.heads}, but the model has {heads} heads"
+        )
+    groups = tuple(_groups(config, context))
+    sharing = _sharing(heads, kv_heads)
+    for group in groups:
+        if group.start % sharing:
+            raise ConfigError(
+                f"the split at head {group.start} cuts a key-value head that {sharing} query "
+                f"heads share; make it a multiple of {sharing}"
+            )
+    return groups
+
+
+def _groups(config: SparseAttentionConfig, context: int) -> Iterator[Group]:
+    windows = config.window_sizes or (resolve_window(config, context),)
+    if config.local_heads:
+        run = config.local_heads // len(windows)
+        for g, window in enumerate(windows):
+            yield LocalGroup(g * run, (g + 1) * run, min(window, context), config.block_size)
+    if config.global_heads:
+        yield GlobalGroup(
+            config.local_heads, config.heads, config.stride, config.anchor, config.include_self
+        )
+
+
+def _sharing(heads: int, kv_heads: int | None) -> int:
+    kv_heads = heads if kv_heads is None else kv_heads
+    if kv_heads < 1 or heads % kv_heads:
+        raise ConfigError(f"{heads} query heads cannot share {kv_heads} key-value heads evenly")
+    return heads // kv_heads
+
+
+def sparsity_ratio(config: SparseAttentionConfig, n: int, context: int | None = None) -> float:
+    """Share of the n * n query-key pairs left out, averaged over heads, in closed form.
+
+    Counted as the source counts it, against *all* n * n pairs; a causal dense head already
+    leaves out (n - 1) / 2n of them.
+    """
+    groups = head_groups(config, config.heads, context or n)
+    attended = sum((g.stop - g.start) * g.pairs(n) for g in groups)
+    return 1.0 - attended / (config.heads * n * n)
+
+
+def flop_limit(config: SparseAttentionConfig, n: int, context: int | None = None) -> float:
+    """Causal dense pairs over attended pairs: the most that any implementation can gain."""
+    groups = head_groups(config, config.heads, context or n)
+    attended = sum((g.stop - g.start) * g.pairs(n) for g in groups)
+    return config.heads * (n * (n + 1) // 2) / attended
+
+
+_HEADS_BY_SIZE: dict[ModelSize, tuple[int, int, int]] = {
+    "small": (4, 2, 128),
+    "medium": (8, 4, 256),
+    "large": (12, 4, 512),
+}
+
+
+def get_recommended_config(
+    context: int, *, heads: int = 12, size: ModelSize | None = None
+) -> SparseAttentionConfig:
+    """The source's recommendation for a context length or a model size, made to fit `heads`.
+
+    By length: under 512 tokens window 64 and heads 4 : 2; to 2048, 128 and 8 : 4; above, 256 and
+    12 : 4. By size: small 4 : 2, medium 8 : 4, large 12 : 4 with windows of at most 128 / 256 /
+    512 and a quarter of the context. The source gives head *counts* that add up to 6, 12 or 16;
+    we keep their proportion and scale it to the model's own heads.
+
+    Raises:
+        ConfigError: if there are fewer than 2 heads, `context` is below 1, or `size` is unknown.
+    """
+    if heads < 2:
+        raise ConfigError(f"heads must be at least 2 to form two groups, not {heads}")
+    if context < 1:
+        raise ConfigError(f"context must be at least 1 token, not {context}")
+    if size is not None and size not in _HEADS_BY_SIZE:
+        raise ConfigError(f"size must be one of {', '.join(_HEADS_BY_SIZE)}, not {size!r}")
+    if size is not None:
+        local, global_, largest = _HEADS_BY_SIZE[size]
+        window = max(1, min(largest, context // 4))
+    elif context < 512:
+        local, global_, window = 4, 2, 64
+    elif context <= 2048:
+        local, global_, window = 8, 4, 128
+    else:
+        local, global_, window = 12, 4, 256
+    scaled = max(1, round(heads * global_ / (local + global_)))
+    base = SparseAttentionConfig(local_heads=heads - scaled, global_heads=scaled)
+    return replace(
+        base,
+        window_size=window,
+        min_window_size=min(base.min_window_size, window),
+        max_window_size=max(base.max_window_size, window),
+    )

@@ -1,0 +1,108 @@
+"""The layer: projections around `sparse_attention`, with a cache for decoding."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from methods.errors import InputError
+from methods.sparse_attention.api import Backend, PaddingSide, sparse_attention
+from methods.sparse_attention.cache import SparseKVCache
+from methods.sparse_attention.config import SparseAttentionConfig, head_groups
+from methods.sparse_attention.probes import Intermediate
+
+
+class AttentionResult(NamedTuple):
+    """Always this, whether the intermediate was asked for or not."""
+
+    output: Tensor
+    intermediate: Intermediate | None
+
+
+class SparseAttention(nn.Module):
+    """Multi-head attention with grouped heads, in the place of GPT-2's.
+
+    Args:
+        n_embd: width of the model, divisible by the heads.
+        config: the heads and what they see.
+        context: the most tokens; the adaptive window is resolved for it, once.
+        kv_heads: key-value heads, fewer than the heads for grouped-query attention.
+        bias: whether the projections have biases.
+        dropout: on the output; attention weights themselves are not dropped.
+        backend: see `sparse_attention`.
+
+    Raises:
+        InputError: if the heads do not divide the width or fit the configuration.
+    """
+
+    def __init__(
+        self,
+        n_embd: int,
+        config: SparseAttentionConfig,
+        *,
+        context: int,
+        kv_heads: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        backend: Backend = "auto",
+    ) -> None:
+        super().__init__()
+        if n_embd % config.heads:
+            raise InputError(f"n_embd {n_embd} does not divide into {config.heads} heads")
+        self.config, self.context, self.backend = config, context, backend
+        self.kv_heads = config.heads if kv_heads is None else kv_heads
+        head_groups(config, config.heads, context, self.kv_heads)  # refuses what does not fit
+        self.d_head = n_embd // config.heads
+        self.c_attn = nn.Linear(n_embd, n_embd + 2 * self.kv_heads * self.d_head, bias=bias)
+        self.c_proj = nn.Linear(n_embd, n_embd, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        key_lengths: Tensor | None = None,
+        padding_side: PaddingSide = "right",
+        cache: SparseKVCache | None = None,
+        return_intermediate: bool = False,
+    ) -> AttentionResult:
+        """(batch, n, n_embd) -> (batch, n, n_embd) and, if asked for, what was attended."""
+        if x.shape[1] > self.context:
+            raise InputError(f"{x.shape[1]} tokens exceed the context of {self.context}")
+        kv_width = self.kv_heads * self.d_head
+        parts = self.c_attn(x).split([x.shape[2], kv_width, kv_width], dim=2)
+        # (batch, heads or kv_heads, n, d_head), views
+        q, k, v = (part.unflatten(2, (-1, self.d_head)).transpose(1, 2) for part in parts)
+        if cache is None:
+            out = sparse_attention(
+                q,
+                k,
+                v,
+                self.config,
+                key_lengths=key_lengths,
+                padding_side=padding_side,
+                context=self.context,
+                backend=self.backend,
+            )
+        else:
+            out = cache.attend(q, k, v, key_lengths=key_lengths, padding_side=padding_side)
+        out = self.dropout(self.c_proj(out.transpose(1, 2).flatten(2)))
+        return AttentionResult(out, self.describe(x.shape[1]) if return_intermediate else None)
+
+    def describe(self, n: int) -> Intermediate:
+        """What attending n tokens looks like in this layer."""
+        return Intermediate(self.config, n, self.context)
+
+    def new_cache(self, batch: int) -> SparseKVCache:
+        """An empty cache for `batch` samples, on the layer's device and in its dtype."""
+        weight = self.c_attn.weight
+        return SparseKVCache(
+            self.config,
+            batch=batch,
+            kv_heads=self.kv_heads,
+            d_head=self.d_head,
+            context=self.context,
+            dtype=weight.dtype,
+            device=weight.device,
+        )

@@ -1,0 +1,251 @@
+"""Grouped-head sparse attention on the CPU: tiles of dense flash attention, no n x n mask.
+
+Forward, for each tile (see `tiles`), with B the tile's bias:
+
+    S = Q K^T / sqrt(d) + B,    L_i = log sum_j exp S_ij,    O_i = sum_j exp(S_ij - L_i) V_j
+
+Backward from (O, L) alone, as in FlashAttention-2 (2307.08691, section 3.1.2); P is recomputed:
+
+    P = exp(S - L),  D_i = dO_i . O_i,  dV = P^T dO,  dS = P o (dO V^T - D),
+    dQ = dS K / sqrt(d),  dK = dS^T Q / sqrt(d)
+
+and the dK, dV of overlapping tiles are summed. Both run inside PyTorch's own CPU flash kernel,
+which returns L and takes it back. That operator is private: its presence is tested, and
+`attend_portable` does the same tiles by plain matrix products, softmax and autograd.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
+from methods.sparse_attention.tiles import Cut, Tile, plan, pool_anchors
+
+# Few rows waste less on the band's corners; many feed the matrix kernels better, wait less often
+# for all threads and leave fewer gradients to add up. A call's temporaries should fit the cache.
+FORWARD = Cut(rows=32, first_rows=128, anchor_rows=320, span=2048)
+BACKWARD = Cut(rows=96, first_rows=96, anchor_rows=320, span=384)
+
+# P = exp(S - L) recomputes S, and its rounding grows with S: at 2^14 in float32, P is off by 0.1 %,
+# at 10^9 it overflows. Beyond this |L| the backward pass takes the softmax anew instead.
+LARGEST_LSE = 2.0**14
+
+_FLASH = "_scaled_dot_product_flash_attention_for_cpu"
+HAS_FLASH = hasattr(torch.ops.aten, _FLASH) and hasattr(torch.ops.aten, _FLASH + "_backward")
+
+
+class _Saved(NamedTuple):
+    """What the backward pass needs; lse is (batch, heads, n), the others (batch, heads, n, d)."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    out: Tensor
+    lse: Tensor
+
+    def of(self, group: Group) -> _Saved:
+        return _Saved(*(x[:, group.start : group.stop] for x in self))
+
+
+class _Gradients(NamedTuple):
+    """All (batch, heads, n, d): that of the output, and those to be found."""
+
+    out: Tensor
+    q: Tensor
+    k: Tensor
+    v: Tensor
+
+    def of(self, group: Group) -> _Gradients:
+        return _Gradients(*(x[:, group.start : group.stop] for x in self))
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor:
+    """Sparse attention by tiles, differentiable once.
+
+    Args:
+        q: (batch, heads, n, d_head), float32, float64, bfloat16 or float16.
+        k: (batch, heads, n, d_head): one key-value head to every query head.
+        v: as k.
+        groups: which heads see what, covering all heads.
+
+    Returns:
+        (batch, heads, n, d_head) in q's dtype, laid out as (batch, n, heads, d_head) so that the
+        output projection that follows needs no copy.
+    """
+    out: Tensor = _TiledAttention.apply(q, k, v, groups)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _TiledAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor:
+        q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
+        b, h, n, d = q.shape
+        out = q.new_empty(b, n, h, d).transpose(1, 2)
+        lse = q.new_empty(b, h, n, dtype=_accumulator(q.dtype))
+        saved = _Saved(q, k, v, out, lse)
+        for group in groups:
+            _forward(saved.of(group), group)
+        ctx.save_for_backward(*saved)
+        ctx.groups = groups
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        saved = _Saved(*ctx.saved_tensors)
+        if saved.lse.abs().max() > LARGEST_LSE:
+            exact = _exact_backward(saved, grad, ctx.groups)
+            return exact[0], exact[1], exact[2], None
+        b, h, n, d = saved.q.shape
+        dq = saved.q.new_empty(b, n, h, d).transpose(1, 2)
+        # Sums over overlapping tiles are kept in the accumulator's precision.
+        dk, dv = (saved.lse.new_zeros(b, n, h, d).transpose(1, 2) for _ in "kv")
+        grad = grad if grad.stride(-1) == 1 else grad.contiguous()
+        gradients = _Gradients(grad, dq, dk, dv)
+        for group in ctx.groups:
+            _backward(saved.of(group), gradients.of(group), group)
+        return dq, dk.to(saved.k.dtype), dv.to(saved.v.dtype), None
+
+
+def _forward(s: _Saved, group: Group) -> None:
+    """Fill `out` and `lse` for one group's heads."""
+    flash = getattr(torch.ops.aten, _FLASH).default
+    batch, _, n, _ = s.q.shape
+    k, v = _key_side(s.k, group), _key_side(s.v, group)
+    for whole in plan(group, n, FORWARD, s.lse.dtype):
+        for b, tile in whole.per_call(batch):
+            q = tile.queries(s.q[b])
+            out, lse = flash(q, tile.keys(k[b]), tile.keys(v[b]), attn_mask=tile.bias)
+            tile.queries(s.out[b]).copy_(out)
+            tile.queries(s.lse[b]).copy_(lse)
+    if isinstance(group, GlobalGroup) and group.include_self:
+        _add_self(s, group)
+
+
+def _backward(s: _Saved, g: _Gradients, group: Group) -> None:
+    """Fill dQ and add to dK, dV for one group's heads."""
+    flash_backward = getattr(torch.ops.aten, _FLASH + "_backward").default
+    batch, _, n, _ = s.q.shape
+    k, v = _key_side(s.k, group), _key_side(s.v, group)
+    pooled = isinstance(group, GlobalGroup) and group.anchor == "pool"
+    dk, dv = (x.new_zeros(k.shape) if pooled else _key_side(x, group) for x in (g.k, g.v))
+    for whole in plan(group, n, BACKWARD, s.lse.dtype):
+        for b, tile in whole.per_call(batch):
+            dout, q, out, lse = (tile.queries(x[b]) for x in (g.out, s.q, s.out, s.lse))
+            tile_dq, tile_dk, tile_dv = flash_backward(
+                dout, q, tile.keys(k[b]), tile.keys(v[b]), out, lse.contiguous(),
+                0.0, False, attn_mask=tile.bias,
+            )  # fmt: skip
+            tile.queries(g.q[b]).copy_(tile_dq)
+            tile.add_keys(dk[b], tile_dk)
+            tile.add_keys(dv[b], tile_dv)
+    if isinstance(group, GlobalGroup):
+        if pooled:
+            _unpool(dk, g.k, group.stride)
+            _unpool(dv, g.v, group.stride)
+        if group.include_self:
+            _add_self_gradients(s, g, group)
+
+
+def _exact_backward(s: _Saved, grad: Tensor, groups: tuple[Group, ...]) -> tuple[Tensor, ...]:
+    """dQ, dK, dV with a softmax that never exceeds 1, whatever the scores: slow, rarely needed."""
+    with torch.enable_grad():
+        inputs = [x.detach().requires_grad_() for x in (s.q, s.k, s.v)]
+        out = attend_portable(inputs[0], inputs[1], inputs[2], groups)
+        return tuple(torch.autograd.grad(out, inputs, grad))
+
+
+def _accumulator(dtype: torch.dtype) -> torch.dtype:
+    """Softmax, L and gradient sums: float32, or float64 for float64 inputs."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def _key_side(x: Tensor, group: Group) -> Tensor:
+    """What a group's tiles index: all keys for windows, one row an anchor for global heads."""
+    if isinstance(group, LocalGroup):
+        return x
+    if group.anchor == "pool":
+        return pool_anchors(x, group.stride)
+    return x[:, :, :: group.stride]
+
+
+def _unpool(part: Tensor, total: Tensor, stride: int) -> None:
+    """Add the transpose of `pool_anchors`: an anchor's gradient, spread over the s tokens in it."""
+    m = part.shape[2] - 1
+    total[:, :, 0] += part[:, :, 0]
+    spread = (part[:, :, 1:, None] / stride).expand(-1, -1, -1, stride, -1)
+    total[:, :, 1 : 1 + m * stride] += spread.flatten(2, 3)
+
+
+def _self_scores(q: Tensor, k: Tensor, group: GlobalGroup) -> Tensor:
+    """q_i . k_i / sqrt(d), (batch, heads, n); -inf where token i already is its own anchor."""
+    dtype = _accumulator(q.dtype)
+    scores = (q.to(dtype) * k.to(dtype)).sum(-1) / math.sqrt(q.shape[-1])
+    if group.anchor == "stride":
+        scores[:, :, :: group.stride] = -torch.inf
+    return scores
+
+
+def _add_self(s: _Saved, group: GlobalGroup) -> None:
+    """Let every token see itself too: one more key each, merged in through the logsumexp."""
+    scores = _self_scores(s.q, s.k, group)
+    total = torch.logaddexp(s.lse, scores)
+    kept, own = torch.exp(s.lse - total)[..., None], torch.exp(scores - total)[..., None]
+    s.out.copy_(s.out * kept + s.v * own)
+    s.lse.copy_(total)
+
+
+def _add_self_gradients(s: _Saved, g: _Gradients, group: GlobalGroup) -> None:
+    """The backward equations above for the one key j = i; L already counts it."""
+    p = torch.exp(_self_scores(s.q, s.k, group) - s.lse)[..., None]
+    dout = g.out.to(p.dtype)
+    ds = p * (dout * (s.v.to(p.dtype) - s.out.to(p.dtype))).sum(-1, keepdim=True)
+    ds /= math.sqrt(s.q.shape[-1])
+    g.q.add_(ds * s.k)
+    g.k.add_(ds * s.q)
+    g.v.add_(p * dout)
+
+
+def attend_portable(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor:
+    """The same tiles by public calls alone: slower and with more memory, on any device and PyTorch.
+
+    Arguments and result as `attend`; differentiable any number of times.
+    """
+    outs = []
+    for group in groups:
+        heads = slice(group.start, group.stop)
+        outs.append(_portable(q[:, heads], k[:, heads], v[:, heads], group))
+    return torch.cat(outs, dim=1)
+
+
+def _portable(q: Tensor, k: Tensor, v: Tensor, group: Group) -> Tensor:
+    batch, heads, n, d = q.shape
+    dtype = _accumulator(q.dtype)
+    keys, values = _key_side(k, group), _key_side(v, group)
+    parts = []
+    for tile in plan(group, n, FORWARD, dtype):
+        tile_keys, tile_values, bias = tile.keys(keys), tile.keys(values), tile.bias
+        if isinstance(group, GlobalGroup) and group.include_self:
+            tile_keys = torch.cat([tile_keys, tile.queries(k)], dim=2)
+            tile_values = torch.cat([tile_values, tile.queries(v)], dim=2)
+            bias = torch.cat([bias, _own_bias(tile, group)], dim=1)
+        queries = tile.queries(q).to(dtype) / math.sqrt(d)
+        scores = queries @ tile_keys.to(dtype).transpose(-1, -2) + bias.to(q.device)
+        part = (torch.softmax(scores, dim=-1) @ tile_values.to(dtype)).to(q.dtype)
+        part = torch.unflatten(part, 0, (-1, tile.count)).transpose(1, 2)
+        parts.append(part.reshape(batch, heads, tile.count * tile.rows, d))
+    return torch.cat(parts, dim=2)
+
+
+def _own_bias(tile: Tile, group: GlobalGroup) -> Tensor:
+    """(rows, rows) bias by which each row sees its own token, unless that is its anchor already."""
+    own = torch.full((tile.rows, tile.rows), -torch.inf, dtype=tile.bias.dtype)
+    own.fill_diagonal_(0.0)
+    if group.anchor == "stride":
+        own[:: group.stride] = -torch.inf
+    return own

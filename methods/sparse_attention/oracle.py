@@ -1,0 +1,111 @@
+"""The definition, as slow and plain as can be: every other implementation must agree with this.
+
+    o_i = sum_j p_ij v_j,    p_i = softmax_j ( q_i . k_j / sqrt(d)  where M_ij,  -inf elsewhere )
+
+computed in float64 over explicit n x n masks M (True = may attend). A row with no key gives 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from methods.sparse_attention.config import (
+    GlobalGroup,
+    Group,
+    LocalGroup,
+    SparseAttentionConfig,
+    head_groups,
+)
+
+
+def local_mask(n: int, window: int, block: int | None = None) -> Tensor:
+    """Sliding window: `j <= i and i - j < w`; in whole blocks if `block` is given. (n, n) bool."""
+    i, j = torch.arange(n)[:, None], torch.arange(n)[None, :]
+    if block is None:
+        return (j <= i) & (i - j < window)
+    return (j <= i) & (i // block - j // block < math.ceil(window / block))
+
+
+def global_mask(n: int, stride: int, *, include_self: bool = False) -> Tensor:
+    """Anchors: `j <= i and j % s == 0`, and the token itself if asked for. (n, n) bool."""
+    i, j = torch.arange(n)[:, None], torch.arange(n)[None, :]
+    mask = (j <= i) & (j % stride == 0)
+    return mask | (i == j) if include_self else mask
+
+
+def group_mask(group: Group, n: int) -> Tensor:
+    """The mask that one head of a group attends through, over token positions. (n, n) bool."""
+    if isinstance(group, LocalGroup):
+        return local_mask(n, group.window, group.block)
+    return global_mask(n, group.stride, include_self=group.include_self)
+
+
+def pooling_matrix(n: int, stride: int) -> Tensor:
+    """(ceil(n / s), n) float64: row t averages the s tokens up to token t s; row 0 is token 0."""
+    anchor = torch.arange(0, n, stride)[:, None]
+    token = torch.arange(n)[None, :]
+    members = ((token <= anchor) & (token > anchor - stride)).double()
+    return members / members.sum(1, keepdim=True)
+
+
+def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Softmax attention through a bool mask that broadcasts to (..., n_q, n_k)."""
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    scores = scores.masked_fill(~mask, -math.inf)
+    empty = ~mask.any(-1, keepdim=True)
+    weights = torch.softmax(scores.masked_fill(empty, 0.0), dim=-1).masked_fill(empty, 0.0)
+    return weights @ v
+
+
+def oracle_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    config: SparseAttentionConfig,
+    *,
+    key_lengths: Tensor | None = None,
+    context: int | None = None,
+) -> Tensor:
+    """Grouped-head sparse attention by its definition, in float64.
+
+    Args:
+        q: (batch, heads, n, d_head).
+        k: (batch, kv_heads, n, d_head), `kv_heads` dividing `heads`.
+        v: as k.
+        config: the heads and what they see.
+        key_lengths: (batch,) real tokens of each right-padded sample; rows past them are 0.
+        context: the length that the window is resolved for; n if not given.
+
+    Returns:
+        (batch, heads, n, d_head) float64.
+    """
+    heads, n = q.shape[1], q.shape[2]
+    groups = head_groups(config, heads, context or n, k.shape[1])
+    sharing = heads // k.shape[1]
+    q, k, v = q.double(), k.double(), v.double()
+    k, v = k.repeat_interleave(sharing, 1), v.repeat_interleave(sharing, 1)
+    real = torch.ones(q.shape[0], n, dtype=torch.bool)
+    if key_lengths is not None:
+        real = torch.arange(n)[None, :] < key_lengths.cpu()[:, None]
+
+    out = torch.zeros_like(q)
+    for group in groups:
+        h = slice(group.start, group.stop)
+        keys, values, mask = k[:, h], v[:, h], group_mask(group, n)
+        if isinstance(group, GlobalGroup) and group.anchor == "pool":
+            keys, values, mask = _with_pooled_anchors(keys, values, group)
+        out[:, h] = masked_attention(q[:, h], keys, values, mask.to(q.device))
+    return out * real[:, None, :, None].to(q.device)
+
+
+def _with_pooled_anchors(k: Tensor, v: Tensor, group: GlobalGroup) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys and values [pooled anchors, own tokens] and the (n, m + n) mask over both."""
+    n, m = k.shape[-2], group.anchors(k.shape[-2])
+    anchors = torch.arange(n)[:, None] >= torch.arange(m)[None, :] * group.stride
+    own = torch.eye(n, dtype=torch.bool) & group.include_self
+    pooling = pooling_matrix(n, group.stride).to(k.device)
+    keys, values = torch.cat([pooling @ k, k], dim=-2), torch.cat([pooling @ v, v], dim=-2)
+    return keys, values, torch.cat([anchors, own], dim=-1)

@@ -1,0 +1,200 @@
+"""What grouped-head sparse attention is measured against, each behind one call `f(q, k, v)`.
+
+Dense attention and the masks that a first implementation uses compute the same shapes or the very
+same function; the published libraries compute *their* pattern, and say so in their labels.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from methods.sparse_attention.config import SparseAttentionConfig, head_groups, resolve_window
+from methods.sparse_attention.oracle import group_mask
+
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """PyTorch's fused causal attention."""
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+@lru_cache(maxsize=2)
+def head_masks(config: SparseAttentionConfig, n: int, device: str) -> Tensor:
+    """(heads, n, n) bool."""
+    groups = head_groups(config, config.heads, n)
+    masks = [group_mask(g, n).expand(g.stop - g.start, -1, -1) for g in groups]
+    return torch.cat(masks).to(device)
+
+
+def naive(config: SparseAttentionConfig) -> Attention:
+    """Scores of all n x n pairs, filled with -inf where the mask says so: the textbook's way."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        mask = head_masks(config, q.shape[2], str(q.device))
+        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        return torch.softmax(scores.masked_fill(~mask, -math.inf), dim=-1) @ v
+
+    return attend
+
+
+def sdpa_mask(config: SparseAttentionConfig) -> Attention:
+    """PyTorch's fused attention with the same masks as a bool tensor."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        mask = head_masks(config, q.shape[2], str(q.device))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+    return attend
+
+
+def flex(config: SparseAttentionConfig, n: int, device: str) -> Attention | None:
+    """FlexAttention, compiled, one call with both patterns in its mask; None without a compiler."""
+    if device == "cpu" and not (shutil.which("c++") or shutil.which("g++")):
+        return None
+    from torch.nn.attention.flex_attention import (  # noqa: PLC0415 - starts the compiler
+        create_block_mask,
+        flex_attention,
+    )
+
+    window, stride, local = resolve_window(config, n), config.stride, config.local_heads
+
+    def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        near = i - j < window
+        return (j <= i) & torch.where(h < local, near, j % stride == 0)
+
+    mask = create_block_mask(visible, None, config.heads, n, n, device=device)
+    compiled = torch.compile(flex_attention, dynamic=False)
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        out: Tensor = compiled(q, k, v, block_mask=mask)
+        return out
+
+    return attend
+
+
+def local_attention(window: int) -> Attention:
+    """The local-attention library: every head a causal window of `window` (+ 1), nothing global."""
+    from local_attention import LocalAttention  # noqa: PLC0415 - a peer, only needed here
+
+    layer = LocalAttention(
+        window_size=window,
+        causal=True,
+        look_backward=1,
+        exact_windowsize=True,
+        autopad=True,
+        use_rotary_pos_emb=False,
+    )
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        out: Tensor = layer(q, k, v)
+        return out
+
+    return attend
+
+
+class _Given(nn.Module):
+    """Stands for a projection of a transformers layer and hands over q, k or v as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.x: Tensor | None = None
+
+    def forward(self, _: Tensor) -> Tensor:
+        assert self.x is not None
+        return self.x.clone()  # Longformer scales its queries in place
+
+
+def _given(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, *, seq_first: bool) -> None:
+    """Hand (batch, heads, n, d) over in the layout of the layer's projections."""
+    for name, x in (("query", q), ("key", k), ("value", v)):
+        flat = x.transpose(1, 2).flatten(2)  # (batch, n, heads * d)
+        getattr(layer, name).x = flat.transpose(0, 1) if seq_first else flat
+
+
+def longformer(heads: int, d_head: int, window: int, n: int) -> Attention:
+    """Longformer's sliding chunks (transformers): half a window on either side, not causal."""
+    from transformers import LongformerConfig  # noqa: PLC0415 - slow, only needed here
+    from transformers.models.longformer.modeling_longformer import (  # noqa: PLC0415
+        LongformerSelfAttention,
+    )
+
+    window += window % 2
+    while n % window:  # the layer wants whole windows
+        window -= 2
+    config = LongformerConfig(
+        hidden_size=heads * d_head,
+        num_attention_heads=heads,
+        attention_window=[window],
+        num_hidden_layers=1,
+        attention_probs_dropout_prob=0.0,
+    )
+    layer: Any = LongformerSelfAttention(config, 0)  # type: ignore[no-untyped-call]
+    layer.query, layer.key, layer.value = _Given(), _Given(), _Given()
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        _given(layer, q, k, v, seq_first=True)
+        batch, _, n, _ = q.shape
+        out: Tensor = layer(
+            q.new_empty(batch, n, heads * d_head),
+            attention_mask=q.new_zeros(batch, n),
+            is_index_masked=torch.zeros(batch, n, dtype=torch.bool, device=q.device),
+            is_global_attn=False,
+        )[0]
+        return out
+
+    return attend
+
+
+def big_bird(heads: int, d_head: int, n: int, block: int = 64) -> Attention:
+    """BigBird's block-sparse attention (transformers): 3 near, 2 global, 3 random blocks of 64."""
+    from transformers import BigBirdConfig, BigBirdModel  # noqa: PLC0415 - slow, only needed here
+    from transformers.models.big_bird.modeling_big_bird import (  # noqa: PLC0415
+        BigBirdBlockSparseAttention,
+    )
+
+    config = BigBirdConfig(
+        hidden_size=heads * d_head,
+        num_attention_heads=heads,
+        block_size=block,
+        num_random_blocks=3,
+        max_position_embeddings=n,
+        attention_probs_dropout_prob=0.0,
+        use_bias=False,
+    )
+    layer: Any = BigBirdBlockSparseAttention(config, seed=0)  # type: ignore[no-untyped-call]
+    layer.query, layer.key, layer.value = _Given(), _Given(), _Given()
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        _given(layer, q, k, v, seq_first=False)
+        batch, _, n, _ = q.shape
+        ones = q.new_ones(batch, n)
+        blocked, band, from_mask, to_mask = BigBirdModel.create_masks_for_block_sparse_attn(
+            ones, block
+        )
+        out: Tensor = layer(
+            q.new_empty(batch, n, heads * d_head),
+            band_mask=band,
+            from_mask=from_mask,
+            to_mask=to_mask,
+            from_blocked_mask=blocked,
+            to_blocked_mask=blocked,
+        )[0]
+        return out
+
+    return attend
+
+
+def difference(ours: Attention, peer: Attention, q: Tensor, k: Tensor, v: Tensor) -> float:
+    """Norm-relative distance to a peer that computes the same function on the same inputs."""
+    with torch.no_grad():
+        a, b = ours(q, k, v).double(), peer(q, k, v).double()
+    return float((a - b).norm() / b.norm())

@@ -1,0 +1,110 @@
+"""Looking inside: what a layer attended to, without making it pay for the look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from methods.errors import InputError
+from methods.sparse_attention.config import (
+    GlobalGroup,
+    LocalGroup,
+    SparseAttentionConfig,
+    head_groups,
+    resolve_window,
+    sparsity_ratio,
+)
+from methods.sparse_attention.oracle import group_mask
+
+MOST_MASKED = 2048  # a mask of 2048 x 2048 is 4 MiB; above, the closed forms must do
+
+
+@dataclass(frozen=True)
+class Intermediate:
+    """What one forward pass looked like, described rather than stored.
+
+    `n` tokens were attended by a layer whose window was resolved for `context`.
+    """
+
+    config: SparseAttentionConfig
+    n: int
+    context: int
+
+    @property
+    def window(self) -> int:
+        """The window of the local heads, in keys, the token itself included."""
+        return resolve_window(self.config, self.context)
+
+    @property
+    def sparsity_ratio(self) -> float:
+        """Share of the n * n pairs that no head spends work on, averaged over heads."""
+        return sparsity_ratio(self.config, self.n, self.context)
+
+    def head_masks(self) -> Tensor:
+        """(heads, n, n) bool, True = attended; made when asked for.
+
+        Raises:
+            InputError: above 2048 tokens.
+        """
+        if self.n > MOST_MASKED:
+            raise InputError(
+                f"masks are made up to n = {MOST_MASKED}, not {self.n}; "
+                "sparsity_ratio and window need none"
+            )
+        groups = head_groups(self.config, self.config.heads, self.context)
+        masks = [group_mask(g, self.n).expand(g.stop - g.start, -1, -1) for g in groups]
+        return torch.cat(masks)
+
+    def local_mask(self) -> Tensor:
+        """(n, n) bool of the first local head."""
+        return self._first(LocalGroup)
+
+    def global_mask(self) -> Tensor:
+        """(n, n) bool of the first global head, over the tokens that stand at the anchors."""
+        return self._first(GlobalGroup)
+
+    def _first(self, kind: type[LocalGroup | GlobalGroup]) -> Tensor:
+        masks = self.head_masks()
+        for group in head_groups(self.config, self.config.heads, self.context):
+            if isinstance(group, kind):
+                return masks[group.start]
+        raise InputError(f"the configuration has no {kind.__name__.removesuffix('Group')} heads")
+
+
+@contextmanager
+def capture(model: nn.Module) -> Iterator[dict[str, Intermediate]]:
+    """Collect the last `Intermediate` of every sparse layer that runs inside the `with` block."""
+    from methods.sparse_attention.module import SparseAttention  # noqa: PLC0415 - it imports us
+
+    seen: dict[str, Intermediate] = {}
+    hooks = []
+    for name, layer in model.named_modules():
+        if isinstance(layer, SparseAttention):
+
+            def note(
+                module: SparseAttention, args: tuple[Tensor, ...], _: object, name: str = name
+            ) -> None:
+                seen[name] = module.describe(args[0].shape[1])
+
+            hooks.append(layer.register_forward_hook(note))
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def reach(config: SparseAttentionConfig, n: int, layers: int = 2) -> float:
+    """Share of causal pairs (i, j) where something of token j can arrive at i in `layers` layers.
+
+    Two layers suffice when w >= s: a window brings token j to an anchor, the anchor to i.
+    """
+    any_head = Intermediate(config, n, n).head_masks().any(0).double()  # (n, n)
+    reached = torch.eye(n, dtype=torch.float64)
+    for _ in range(layers):
+        reached = ((any_head @ reached) > 0).double()
+    return float(reached.tril().sum() / (n * (n + 1) / 2))

@@ -1,0 +1,366 @@
+"""What grouped-head sparse attention says of itself. Free of torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from methods.spec import (
+    Answer,
+    Benchmark,
+    Check,
+    Claim,
+    Comparable,
+    Method,
+    Paper,
+    Params,
+    parameter,
+)
+
+Length = Annotated[int, Field(ge=64, le=262_144)]
+Lengths = Annotated[tuple[Length, ...], Field(min_length=1, max_length=12)]
+
+
+class _Heads(Params):
+    local_heads: int = parameter(8, "Heads that attend to a sliding window.", ge=1, le=64)
+    global_heads: int = parameter(4, "Heads that attend to every tenth token.", ge=1, le=64)
+    d_head: int = parameter(64, "Size of a head.", ge=16, le=128, multiple_of=16)
+
+
+class LatencyParams(_Heads):
+    """Parameters of `latency`."""
+
+    lengths: Lengths = parameter((1024, 2048, 4096, 8192, 16384), "Lengths.", unit="tokens")
+    batch: int = parameter(1, "Samples a call.", ge=1, le=64)
+    dtype: Literal["float32", "bfloat16", "float16"] = parameter("float32", "Type of the inputs.")
+    backward_up_to: int = parameter(
+        8192, "The longest length measured with the backward pass.", unit="tokens", ge=0, le=262_144
+    )
+    peers_up_to: int = parameter(
+        4096, "The longest length for peers with n x n masks.", unit="tokens", ge=0, le=32_768
+    )
+    flex: bool = parameter(True, "Compile and measure FlexAttention, too.")
+    blocks: int = parameter(9, "Interleaved blocks.", ge=5, le=100)
+    samples: int = parameter(1, "Samples a block.", ge=1, le=20)
+    threads: int = parameter(0, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
+    max_warm_up_s: float = parameter(3.0, "Longest warm-up of a variant.", unit="s", ge=0, le=60)
+
+
+class MemoryParams(_Heads):
+    """Parameters of `memory`."""
+
+    lengths: Lengths = parameter((1024, 2048, 4096, 8192, 16384), "Lengths.", unit="tokens")
+    peers_up_to: int = parameter(
+        2048, "The longest length for peers with n x n masks.", unit="tokens", ge=0, le=16_384
+    )
+
+
+class ModelParams(Params):
+    """Parameters of `model`."""
+
+    lengths: Lengths = parameter((1024, 4096), "Lengths.", unit="tokens")
+    n_layer: int = parameter(2, "Layers.", ge=1, le=48)
+    n_head: int = parameter(12, "Heads; two thirds become local.", ge=3, le=48, multiple_of=3)
+    n_embd: int = parameter(768, "Width.", ge=48, le=4096, multiple_of=48)
+    vocab_size: int = parameter(50304, "Tokens in the vocabulary.", ge=64, le=131_072)
+    batch: int = parameter(1, "Samples a step.", ge=1, le=64)
+    blocks: int = parameter(7, "Interleaved blocks.", ge=5, le=100)
+    max_warm_up_s: float = parameter(5.0, "Longest warm-up of a variant.", unit="s", ge=0, le=60)
+
+    @model_validator(mode="after")
+    def _divides(self) -> ModelParams:
+        if self.n_embd % self.n_head:
+            raise ValueError(f"n_embd {self.n_embd} does not divide into {self.n_head} heads")
+        return self
+
+
+class LanguageModelParams(Params):
+    """Parameters of `language_model`."""
+
+    context: int = parameter(512, "Bytes a sample.", unit="bytes", ge=64, le=4096)
+    window: int = parameter(64, "Window of the local heads.", unit="bytes", ge=8, le=2048)
+    n_layer: int = parameter(3, "Layers.", ge=1, le=12)
+    n_embd: int = parameter(96, "Width; 6 heads.", ge=48, le=768, multiple_of=48)
+    steps: int = parameter(300, "Steps of training.", ge=10, le=20_000)
+    batch: int = parameter(8, "Samples a step.", ge=1, le=128)
+    seeds: int = parameter(3, "Independent trainings of each variant.", ge=3, le=20)
+
+
+class RecallParams(Params):
+    """Parameters of `recall`."""
+
+    context: int = parameter(128, "Tokens a sample.", unit="tokens", ge=64, le=2048)
+    window: int = parameter(16, "Window of the local heads.", unit="tokens", ge=8, le=1024)
+    steps: int = parameter(800, "Steps of training, at most.", ge=10, le=20_000)
+    batch: int = parameter(32, "Samples a step.", ge=1, le=512)
+    seeds: int = parameter(3, "Independent trainings of each variant.", ge=3, le=20)
+    gate: float = parameter(
+        0.95, "What the dense model must recall for the others to mean anything.", ge=0, le=1
+    )
+
+
+_SMOKE_LENGTHS = (256, 1024)
+
+METHOD = Method(
+    slug="sparse_attention",
+    title="Grouped-head sparse attention",
+    description="Causal attention in which two thirds of the heads see a sliding window and one "
+    "third sees uniformly spaced anchor tokens. The window grows with the square root of the "
+    "configured context. We measure it against dense attention and published sparse attention, "
+    "on CPU and GPU, and answer each of the source's claims.",
+    papers=(
+        Paper(
+            arxiv_id="1904.10509",
+            title="Generating Long Sequences with Sparse Transformers",
+            role="ancestor",
+        ),
+        Paper(
+            arxiv_id="2004.05150",
+            title="Longformer: The Long-Document Transformer",
+            role="baseline",
+        ),
+        Paper(
+            arxiv_id="2007.14062",
+            title="Big Bird: Transformers for Longer Sequences",
+            role="baseline",
+        ),
+        Paper(
+            arxiv_id="2307.08691",
+            title="FlashAttention-2: Faster Attention with Better Parallelism and Work "
+            "Partitioning",
+            role="related",
+        ),
+        Paper(
+            arxiv_id="2412.05496",
+            title="Flex Attention: A Programming Model for Generating Optimized Attention Kernels",
+            role="baseline",
+        ),
+    ),
+    aliases=(
+        "sparse attention",
+        "sliding window attention",
+        "local attention",
+        "windowed attention",
+        "strided attention",
+        "block-sparse attention",
+        "Longformer",
+        "BigBird",
+        "Sparse Transformer",
+    ),
+    claims=(
+        Claim(
+            id="complexity",
+            text="The cost of attention falls from O(n^2) to O(n w).",
+            metric="complexity",
+            quote="O(n²) -> O(n·w)",
+            reason="a statement about growth, answered by counting",
+            finding="False as stated: anchors every s = 10 tokens cost n^2 / 2s a global head, so "
+            "the cost stays quadratic and the gain never exceeds 30.",
+        ),
+        Claim(
+            id="speed",
+            text="1.2 to 2.0 times faster.",
+            metric="speed-up",
+            value=1.2,
+            upper=2.0,
+            unit="times",
+            quote="1.2-2.0x",
+            comparable=Comparable.RATIO_ONLY,
+            reason="the source names neither hardware nor baseline",
+            finding="A naive masked implementation is slower than dense attention; tiles that skip "
+            "what is masked gain more than claimed.",
+            answer=Answer(
+                benchmark="latency", series="forward", variant="adaptive", x=1024, quantity="ratio"
+            ),
+        ),
+        *(
+            Claim(
+                id=f"operations_{n}",
+                text=f"{times} times fewer operations at {n} tokens.",
+                metric="operations",
+                value=times,
+                unit="times",
+                setting=f"n = {n}",
+                reason="compares non-causal dense attention with one local head at w = 128, while "
+                f"the default window adapts to {window}",
+                finding=f"Over all heads, causal against causal: {limit} times.",
+            )
+            for n, times, window, limit in (
+                (512, 4.0, 256, 1.81),
+                (1024, 7.7, 362, 2.37),
+                (2048, 16.2, 512, 3.08),
+                (4096, 32.3, 512, 5.27),
+            )
+        ),
+        Claim(
+            id="memory",
+            text="Memory falls from 2 to 0.5 MB and, at the longest, from 128 to 4 MB.",
+            metric="memory",
+            unit="MB",
+            direction="lower",
+            quote="2 MB -> 0.5 MB ... 128 MB -> 4 MB",
+            reason="counts one head's n x n scores, which fused attention never stores",
+            finding="No saving in training memory over fused dense attention, which is O(n) "
+            "already. The key-value cache does shrink: 3.7 times at 1k, 18.5 times at 16k.",
+        ),
+        Claim(
+            id="sparsity",
+            text="Sparsity between 0.6 and 0.8.",
+            metric="sparsity",
+            value=0.6,
+            upper=0.8,
+            reason="holds only averaged over heads, with the adaptive window, against n x n pairs",
+            finding="0.646 / 0.677 / 0.733 / 0.789 at 128 / 256 / 512 / 1024 tokens, and 0.837 at "
+            "2048; a causal dense head already leaves out nearly 0.5.",
+        ),
+        Claim(
+            id="quality",
+            text="Quality on a par with dense attention.",
+            metric="quality",
+            reason="the source gives no number",
+            finding="A byte language model agrees within the interval; recall of a needle far "
+            "away depends on whether it stands on an anchor.",
+        ),
+    ),
+    checks=(
+        Check(
+            name="oracle",
+            title="Output, dQ, dK, dV against the float64 definition",
+            bound="fp32 1e-5, bf16 1e-2, fp16 2e-3, relative to the norm",
+            entry="checks:oracle",
+        ),
+        Check(
+            name="gradients",
+            title="Backward pass against finite differences",
+            bound="gradcheck in float64",
+            entry="checks:gradients",
+        ),
+        Check(
+            name="causality",
+            title="Changing the future changes nothing",
+            bound="exactly 0",
+            entry="checks:causality",
+        ),
+        Check(
+            name="finite",
+            title="Finite at scales 0, 1e-3, 100, 1e4, gradients too",
+            bound="three dtypes",
+            entry="checks:finite",
+        ),
+        Check(
+            name="decoding",
+            title="Cached decoding and prefixes equal the full pass",
+            bound="1e-5",
+            entry="checks:decoding",
+        ),
+        Check(
+            name="padding",
+            title="Padding rows 0, batch equals single, GQA equals copied heads",
+            bound="0 and 1e-5",
+            entry="checks:padding",
+        ),
+        Check(
+            name="memory_growth",
+            title="Peak memory when n doubles",
+            bound="2.3 times",
+            entry="checks:memory_growth",
+        ),
+        Check(
+            name="closed_forms",
+            title="Closed-form sparsity equals the counted mask",
+            bound="exact",
+            entry="checks:closed_forms",
+        ),
+        Check(
+            name="two_layer_reach",
+            title="Two layers reach all causal pairs when w >= s",
+            bound="all pairs",
+            entry="checks:two_layer_reach",
+        ),
+    ),
+    benchmarks=(
+        Benchmark(
+            slug="latency",
+            title="Latency over length",
+            description="Time of attention, forward and with backward, against dense attention, "
+            "masked attention and published sparse attention in one run.",
+            params=LatencyParams,
+            presets={
+                "smoke": LatencyParams(
+                    lengths=_SMOKE_LENGTHS,
+                    backward_up_to=256,
+                    flex=False,
+                    blocks=5,
+                    max_warm_up_s=0.3,
+                ),
+                "standard": LatencyParams(),
+                "full": LatencyParams(
+                    lengths=(1024, 2048, 4096, 8192, 16384, 32768, 65536),
+                    batch=4,
+                    dtype="bfloat16",
+                    backward_up_to=32768,
+                    samples=3,
+                ),
+            },
+            entry="bench:latency",
+            memory="bench:latency_memory",
+        ),
+        Benchmark(
+            slug="memory",
+            title="Memory over length",
+            description="Peak memory of a training step of attention, and the key-value cache.",
+            params=MemoryParams,
+            presets={
+                "smoke": MemoryParams(lengths=_SMOKE_LENGTHS),
+                "standard": MemoryParams(),
+                "full": MemoryParams(lengths=(1024, 4096, 16384, 65536), peers_up_to=4096),
+            },
+            entry="bench:memory",
+            memory="bench:memory_memory",
+        ),
+        Benchmark(
+            slug="model",
+            title="A whole GPT-2 step",
+            description="What is left of the gain when projections, MLP and vocabulary count.",
+            params=ModelParams,
+            presets={
+                "smoke": ModelParams(
+                    lengths=(256,), n_embd=192, vocab_size=512, blocks=5, max_warm_up_s=0.3
+                ),
+                "standard": ModelParams(),
+                "full": ModelParams(lengths=(1024, 4096, 16384), n_layer=12),
+            },
+            entry="bench:model",
+            memory="bench:model_memory",
+        ),
+        Benchmark(
+            slug="language_model",
+            title="Byte language model",
+            description="Bits per byte on the source of Python's standard library after equal "
+            "training: dense, local heads only, and ours.",
+            params=LanguageModelParams,
+            presets={
+                "smoke": LanguageModelParams(context=128, window=32, n_layer=1, steps=20, batch=4),
+                "standard": LanguageModelParams(),
+                "full": LanguageModelParams(
+                    context=1024, window=128, n_layer=6, n_embd=384, steps=3000, batch=32
+                ),
+            },
+            entry="bench_quality:language_model",
+        ),
+        Benchmark(
+            slug="recall",
+            title="Recall of needles",
+            description="Values remembered by key over a distance, when the needle stands on an "
+            "anchor and when it does not: dense, local heads only, ours, and pooled anchors.",
+            params=RecallParams,
+            presets={
+                "smoke": RecallParams(context=64, window=16, steps=30, batch=16, gate=0.0),
+                "standard": RecallParams(),
+                "full": RecallParams(context=1024, steps=3000, batch=64, window=64),
+            },
+            entry="bench_quality:recall",
+        ),
+    ),
+)

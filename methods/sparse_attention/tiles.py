@@ -1,0 +1,174 @@
+"""How a sparse pattern is cut into dense tiles that any attention kernel can run.
+
+A tile is a run of consecutive queries together with the consecutive keys that they see, and an
+additive bias (0 or -inf) for the ragged edges. Both head groups come out the same way:
+
+- a window over keys: block [a, a + B) of queries sees keys [a - w + 1, a + B), clipped at 0;
+- anchors, gathered so that anchor t is key t: queries [a, a + R) see anchors [0, (a + R - 1) / s].
+
+The bias of a tile depends only on where its keys end, not on where it stands in the sequence, so
+one small tensor serves a whole group and every tile takes a view of it. Unclipped windows are
+alike but for their place; `count` of them stand in one tile as overlapping strided views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
+
+ALIGN = 16  # floats to a vector register
+
+
+@dataclass(frozen=True)
+class Tile:
+    """`count` runs of `rows` queries; run c starts at `row + c * rows`, its keys at `col + ...`."""
+
+    row: int
+    rows: int
+    count: int
+    col: int
+    cols: int
+    bias: Tensor  # (rows, cols): 0 where the query may attend the key, -inf where it may not
+
+    def per_call(self, batch: int) -> Iterator[tuple[slice, Tile]]:
+        """Kernels take one leading dimension: all samples of one run, or all runs of one sample."""
+        if self.count == 1:
+            yield slice(None), self
+        elif batch <= self.count:
+            for b in range(batch):
+                yield slice(b, b + 1), self
+        else:
+            for c in range(self.count):
+                shift = c * self.rows
+                yield (
+                    slice(None),
+                    replace(self, row=self.row + shift, col=self.col + shift, count=1),
+                )
+
+    def queries(self, x: Tensor) -> Tensor:
+        """Its rows of (batch, heads, n, ...) as (batch * count, heads, rows, ...), a view."""
+        runs = x[:, :, self.row : self.row + self.count * self.rows]
+        if self.count == 1:
+            return runs
+        runs = torch.unflatten(runs, 2, (self.count, self.rows))
+        return runs.transpose(1, 2).flatten(0, 1)
+
+    def keys(self, x: Tensor) -> Tensor:
+        """The tile's keys in (batch, heads, n_k, d) as (batch * count, heads, cols, d), a view.
+
+        Neighbouring windows overlap: they are strides over the same memory.
+        """
+        span = x[:, :, self.col : self.col + (self.count - 1) * self.rows + self.cols]
+        if self.count == 1:
+            return span
+        windows = span.unfold(2, self.cols, self.rows)
+        return windows.permute(0, 2, 1, 4, 3).flatten(0, 1)
+
+    def add_keys(self, total: Tensor, part: Tensor) -> None:
+        """Add per-window gradients (batch * count, heads, cols, d) into (batch, heads, n_k, d).
+
+        Windows overlap, but slices of `rows` columns of all windows do not: one addition each.
+        """
+        windows = self.keys(total)
+        step = self.rows if self.count > 1 else self.cols
+        for c in range(0, self.cols, step):
+            windows[:, :, c : c + step] += part[:, :, c : c + step]
+
+
+class Cut(NamedTuple):
+    """How to cut: rows of queries to a tile, to a clipped tile, to a tile of anchors; to a call."""
+
+    rows: int
+    first_rows: int
+    anchor_rows: int
+    span: int
+
+
+def local_tiles(group: LocalGroup, n: int, cut: Cut, dtype: torch.dtype) -> list[Tile]:
+    """Cut a sliding window over n tokens.
+
+    Clipped windows at the sequence's start differ in length, so each is a tile of its own; these
+    have `first_rows` queries, since few calls matter more there than the waste on their corners.
+    """
+    whole = group.block or 1
+    rows, first_rows = (-(-r // whole) * whole for r in (cut.rows, cut.first_rows))
+    most = max(cut.span // rows, 1)
+    reach = -group.first_key(0)  # keys before a block's first query; w - 1 without blocks
+    reach += -(reach + rows) % ALIGN  # some more, masked, so that the kernels run without a tail
+    bias = _band(group, min(max(rows, first_rows), n), reach, dtype)
+    tiles = []
+    start = 0
+    while start < n:
+        clipped = max(reach - start, 0)
+        height = min(first_rows if clipped else rows, n - start)
+        count = min((n - start) // rows, most) if not clipped and height == rows else 1
+        cols = reach - clipped + height
+        edge = bias[:height, clipped : clipped + cols]
+        tiles.append(Tile(start, height, count, start - reach + clipped, cols, edge))
+        start += count * height
+    return tiles
+
+
+def anchor_tiles(group: GlobalGroup, n: int, cut: Cut, dtype: torch.dtype) -> list[Tile]:
+    """Cut attention to anchors 0, s, 2s, ... over n tokens; key t is anchor t.
+
+    Anchors in the future of a whole tile are left out of it, as a causal kernel leaves out blocks.
+    """
+    s = group.stride
+    rows = max(cut.anchor_rows // s, 1) * s
+    m = group.anchors(n)
+    bias = _stairs(s, rows, m, dtype)
+    tiles = []
+    for start in range(0, n, rows):
+        height = min(rows, n - start)
+        first_unseen = start // s + rows // s  # anchors that a full tile here would see
+        cols = group.anchors(start + height)
+        edge = bias[:height, bias.shape[1] - first_unseen :][:, :cols]
+        tiles.append(Tile(start, height, 1, 0, cols, edge))
+    return tiles
+
+
+@lru_cache(maxsize=32)
+def plan(group: Group, n: int, cut: Cut, dtype: torch.dtype) -> tuple[Tile, ...]:
+    """The tiles of one head group over n tokens, remembered for the next step or layer."""
+    if isinstance(group, LocalGroup):
+        return tuple(local_tiles(group, n, cut, dtype))
+    return tuple(anchor_tiles(group, n, cut, dtype))
+
+
+def _band(group: LocalGroup, rows: int, reach: int, dtype: torch.dtype) -> Tensor:
+    """(rows, reach + rows) bias of an unclipped block whose first query is column `reach`."""
+    i = torch.arange(rows)[:, None]
+    j = torch.arange(-reach, rows)[None, :]
+    first = torch.tensor([group.first_key(row) for row in range(rows)])[:, None]
+    return torch.zeros(rows, reach + rows, dtype=dtype).masked_fill(
+        (j > i) | (j < first), -torch.inf
+    )
+
+
+def _stairs(stride: int, rows: int, anchors: int, dtype: torch.dtype) -> Tensor:
+    """(rows, m + rows / s) bias: the last rows / s anchors appear one every s rows."""
+    fresh = rows // stride
+    i, t = torch.arange(rows)[:, None], torch.arange(fresh)[None, :]
+    bias = torch.zeros(rows, anchors + fresh, dtype=dtype)
+    bias[:, anchors:].masked_fill_(t * stride > i, -torch.inf)
+    return bias
+
+
+def pool_anchors(x: Tensor, stride: int) -> Tensor:
+    """Mean of the s tokens that end at each anchor; anchor 0 is token 0 alone (nothing precedes).
+
+    (..., n, d) -> (..., ceil(n / s), d). Anchor t covers tokens (t - 1) s + 1 .. t s, so whoever
+    may see token t s may see all that went into the mean.
+    """
+    first, n = x[..., :1, :], x.shape[-2]
+    m = (n - 1) // stride
+    rest = torch.unflatten(x[..., 1 : 1 + m * stride, :], -2, (m, stride)).mean(-2)
+    return torch.cat([first, rest], dim=-2)

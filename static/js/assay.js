@@ -1,0 +1,111 @@
+// What a page can do more where scripts run. Everything here has a link or a button without it.
+
+const root = document.documentElement;
+const cards = [...document.querySelectorAll(".card")];
+
+// Theme
+const toggle = document.querySelector(".theme");
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (root.dataset.theme ?? (prefersDark.matches ? "dark" : "light")) === "dark";
+toggle.hidden = false;
+toggle.setAttribute("aria-pressed", isDark());
+prefersDark.addEventListener("change", () => toggle.setAttribute("aria-pressed", isDark()));
+toggle.addEventListener("click", () => {
+  const theme = isDark() ? "light" : "dark";
+  root.dataset.theme = theme;
+  toggle.setAttribute("aria-pressed", theme === "dark");
+  try {
+    localStorage.setItem("theme", theme);
+  } catch {
+    // Storage is closed to us: the choice lasts as long as the page.
+  }
+});
+
+// Times: relative to now, absolute on hover
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const units = [["year", 31536000], ["month", 2592000], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60]];
+const tellTimes = () => {
+  for (const time of document.querySelectorAll("time[datetime]")) {
+    time.title ||= time.textContent;
+    const seconds = (new Date(time.dateTime) - Date.now()) / 1000;
+    const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
+    time.textContent = unit === "second" ? "just now" : relative.format(Math.trunc(seconds / size), unit);
+  }
+};
+tellTimes();
+setInterval(tellTimes, 60000);
+
+// Abstracts that are short enough need nothing to press
+const fit = () => {
+  for (const abstract of document.querySelectorAll(".abstract")) {
+    const text = abstract.querySelector(".text");
+    const open = abstract.querySelector("input").checked;
+    abstract.classList.toggle("short", !open && text.scrollHeight <= text.clientHeight + 1);
+  }
+};
+document.fonts.ready.then(fit);
+addEventListener("resize", fit);
+
+// Saving, without leaving the place
+const press = async (button) => {
+  const data = new FormData(button.form);
+  data.set(button.name, button.value);
+  const answer = await fetch(button.form.action, { method: "POST", body: data, headers: { Accept: "application/json" } });
+  if (!answer.ok || answer.redirected) throw new Error(`saving was answered ${answer.status}`);
+  button.setAttribute("aria-pressed", (await answer.json()).starred);
+};
+document.getElementById("stars")?.addEventListener("submit", (event) => {
+  const form = event.target;
+  event.preventDefault();
+  press(event.submitter).catch(() => {
+    // The form itself can tell the reader what went wrong.
+    const field = Object.assign(document.createElement("input"), { type: "hidden", name: "paper", value: event.submitter.value });
+    form.append(field);
+    form.submit();
+  });
+});
+
+// Copying a citation or a command
+const offerCopies = () => {
+  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+};
+offerCopies();
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+  const label = button.lastChild;
+  label.textContent = "Copied";
+  setTimeout(() => (label.textContent = "Copy"), 2000);
+});
+
+// Keys
+const keys = document.getElementById("keys");
+const current = () => document.activeElement.closest?.(".card") ?? cards.find((card) => card.matches(":target"));
+const go = (step) => {
+  const next = cards[current() ? cards.indexOf(current()) + step : 0];
+  next?.querySelector("h2 a").focus({ preventScroll: true });
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  next?.scrollIntoView({ block: "nearest", behavior: still ? "auto" : "smooth" });
+};
+const actions = {
+  j: () => go(1),
+  k: () => go(-1),
+  o: () => current()?.querySelector(".abstract input")?.click(),
+  v: () => (current() ?? document).querySelector("a.view")?.click(),
+  s: () => (current() ?? document).querySelector("button[name=paper]")?.click(),
+  "/": () => document.querySelector("#find, #q").focus(),
+  "?": () => keys.showModal(),
+};
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || keys.open) return;
+  const field = event.target.closest("input:not([type=checkbox]), textarea, select");
+  if (field) {
+    if (event.key === "Escape") field.blur();
+    return;
+  }
+  const action = Object.hasOwn(actions, event.key) && actions[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+});

@@ -1,0 +1,7 @@
+// Before the first paint: a reader's own choice of theme, so that nothing flashes.
+try {
+  const theme = localStorage.getItem("theme");
+  if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+} catch {
+  // Storage is closed to us: the system's preference stands.
+}

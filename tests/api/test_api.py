@@ -1,0 +1,227 @@
+"""The interface for programs, over the same rules as the pages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests.runs import scenes
+from tests.runs.saying import queued
+from webapp.api import tokens
+from webapp.api.models import Token
+from webapp.runs.models import Run, State
+
+pytestmark = pytest.mark.django_db
+RUNS = "/api/v1/runs"
+WANTED = {"method": "sparse_attention", "benchmark": "latency", "params": {"batch": 2}}
+
+
+@pytest.fixture
+def reader() -> User:
+    return User.objects.create_user("ada")
+
+
+class Program:
+    """A client with a token, or without."""
+
+    def __init__(self, token: str = "") -> None:
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.client = Client(enforce_csrf_checks=True)
+
+    def get(self, path: str, **query: str) -> Any:
+        return self.client.get(path, query, headers=self.headers)
+
+    def post(self, path: str, body: object = None, **headers: str) -> Any:
+        return self.client.post(
+            path, json.dumps(body or {}), "application/json", headers=self.headers | headers
+        )
+
+
+@pytest.fixture
+def program(reader: User) -> Program:
+    return Program(tokens.make(reader, "tests"))
+
+
+def problem(response: Any, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.content
+    assert response["Content-Type"] == "application/problem+json"
+    told = json.loads(response.content)
+    assert told["status"] == status
+    assert told["title"]
+    assert told["detail"]
+    return told
+
+
+def test_a_run_is_asked_for_followed_cancelled(program: Program, reader: User) -> None:
+    asked = program.post(RUNS, WANTED)
+    assert asked.status_code == 202
+    run = Run.objects.get()
+    assert asked["Location"] == f"{RUNS}/{run.pk}"
+    assert (run.reader, run.params["batch"]) == (reader, 2)
+    told = program.get(asked["Location"]).json()
+    assert (told["state"], told["ended"], told["url"]) == ("queued", False, f"/runs/{run.pk}/")
+    problem(program.get(f"{RUNS}/{run.pk}/results"), 409)
+    assert program.post(f"{RUNS}/{run.pk}/cancel").status_code == 202
+    assert program.get(asked["Location"]).json()["state"] == State.CANCELLED
+    problem(program.post(f"{RUNS}/{run.pk}/cancel"), 409)
+
+
+def test_results_are_open_to_all(reader: User) -> None:
+    run = scenes.measured(reader)
+    told = Program().get(f"{RUNS}/{run.pk}/results").json()
+    assert told["series"][0]["name"] == "forward"
+    assert told["hardware"] == "a processor, 2 cores"
+    assert "--set batch=2" in told["command"]
+    listed = Program().get(RUNS, state="succeeded").json()
+    assert [one["id"] for one in listed] == [str(run.pk)]
+
+
+def test_asking_twice_with_a_key_is_one_run(program: Program) -> None:
+    first = program.post(RUNS, WANTED, **{"Idempotency-Key": "a"}).json()
+    second = program.post(RUNS, WANTED, **{"Idempotency-Key": "a"}).json()
+    assert first["id"] == second["id"]
+    assert program.post(RUNS, WANTED).json()["id"] != first["id"]
+    problem(program.post(RUNS, WANTED, **{"Idempotency-Key": "k" * 65}), 422)
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "words"),
+    [
+        ({"params": {"batch": 99}}, 422, "batch"),
+        ({"params": {"nothing": 1}}, 422, "no parameter is called"),
+        ({"params": 3}, 422, "params"),
+        ({"preset": "huge"}, 422, "preset"),
+        ({"device": "tpu"}, 422, "device"),
+        ({"seed": -1}, 422, "seed"),
+        ({"path": "/etc/passwd"}, 422, "path"),
+        ({"method": "nothing"}, 404, "no method is called"),
+        ({"benchmark": "lat"}, 404, "benchmark"),
+    ],
+)
+def test_a_refusal_names_what_was_wrong(
+    program: Program, change: dict[str, Any], status: int, words: str
+) -> None:
+    told = problem(program.post(RUNS, WANTED | change), status)
+    assert words in json.dumps(told)
+    assert not Run.objects.exists()
+
+
+def test_a_parameter_is_refused_with_its_bounds(program: Program) -> None:
+    told = problem(program.post(RUNS, WANTED | {"params": {"batch": 99}}), 422)
+    assert told["errors"][0]["name"] == "batch"
+    assert told["errors"][0]["allowed"] == "integer from 1 to 64"
+    assert told["errors"][0]["given"] == "99"
+
+
+def test_what_is_no_json_is_refused(program: Program) -> None:
+    response = program.client.post(RUNS, "{", "application/json", headers=program.headers)
+    problem(response, 400)
+
+
+def test_limits_hold_for_programs_too(program: Program, reader: User) -> None:
+    for _ in range(4):
+        queued(reader)
+    assert "most at a time" in problem(program.post(RUNS, WANTED), 403)["detail"]
+
+
+def test_nobody_asks_without_a_token(reader: User) -> None:
+    for caller in (Program(), Program("assay_wrong")):
+        response = caller.post(RUNS, WANTED)
+        problem(response, 401)
+        assert response["WWW-Authenticate"] == "Bearer"
+    client = Client()
+    client.force_login(reader)  # a session is no token
+    assert client.post(RUNS, json.dumps(WANTED), "application/json").status_code == 401
+
+
+def test_nobody_cancels_or_sees_what_is_anothers(program: Program) -> None:
+    run = queued(User.objects.create_user("eve"))
+    assert "Only its reader" in problem(program.post(f"{RUNS}/{run.pk}/cancel"), 403)["detail"]
+    Run.objects.filter(pk=run.pk).update(public=False)
+    for path in (f"{RUNS}/{run.pk}", f"{RUNS}/{run.pk}/results"):
+        problem(program.get(path), 404)
+        problem(Program().get(path), 404)
+    assert program.get(RUNS).json() == []
+
+
+def test_a_token_is_slowed_down_and_no_other(program: Program, reader: User, monkeypatch) -> None:
+    monkeypatch.setattr(tokens, "A_MINUTE", 2)
+    other = Program(tokens.make(reader, "other"))
+    for _ in range(2):
+        assert program.post(RUNS, WANTED).status_code == 202
+    response = program.post(RUNS, WANTED)
+    problem(response, 429)
+    assert response["Retry-After"] == "60"
+    assert other.post(RUNS, WANTED).status_code == 202
+    Token.objects.update(minute=0)  # a minute later
+    assert program.post(RUNS, WANTED).status_code == 202
+
+
+def test_a_revoked_token_and_one_of_a_reader_put_out_are_void(
+    program: Program, reader: User
+) -> None:
+    User.objects.filter(pk=reader.pk).update(is_active=False)
+    problem(program.post(RUNS, WANTED), 401)
+    User.objects.filter(pk=reader.pk).update(is_active=True)
+    assert tokens.revoke(reader, Token.objects.get().pk)
+    problem(program.post(RUNS, WANTED), 401)
+    problem(program.get(RUNS), 401)  # not taken for an anonymous visitor
+
+
+def test_the_methods_tell_their_parameters() -> None:
+    told = {method["slug"]: method for method in Program().get("/api/v1/methods").json()}
+    latency = told["sparse_attention"]["benchmarks"][0]
+    batch = next(one for one in latency["parameters"] if one["name"] == "batch")
+    assert batch["allowed"] == "integer from 1 to 64"
+    assert batch["presets"]["full"] == 4
+
+
+def test_an_address_without_anything_is_a_problem_too() -> None:
+    problem(Program().get(f"{RUNS}/00000000-0000-4000-8000-000000000000"), 404)
+
+
+def test_the_document_and_its_page_name_every_operation(client: Client) -> None:
+    schema = client.get("/api/v1/openapi.json").json()
+    html = client.get("/api/docs").content.decode()
+    for path in schema["paths"]:
+        assert path in html
+    assert "cdn" not in html
+    assert client.get("/api/v1/docs").status_code == 404  # the page that loads from elsewhere
+
+
+class TestTokensPage:
+    ADDRESS = "/account/tokens/"
+
+    def test_a_token_is_shown_once_and_works(self, client: Client, reader: User) -> None:
+        client.force_login(reader)
+        html = client.post(self.ADDRESS, {"name": "<b>night</b>"}).content.decode()
+        token = html.partition('id="made"')[2].partition(">")[2].partition("<")[0]
+        assert token.startswith("assay_")
+        assert token not in client.get(self.ADDRESS).content.decode()
+        assert "&lt;b&gt;night" in html
+        assert Program(token).post(RUNS, WANTED).status_code == 202
+        assert token not in json.dumps(list(Token.objects.values()), default=str)
+
+    def test_revoking_is_for_its_reader(self, client: Client, reader: User) -> None:
+        tokens.make(reader, "mine")
+        pk = str(Token.objects.get().pk)
+        client.force_login(User.objects.create_user("eve"))
+        client.post(self.ADDRESS, {"revoke": pk})
+        assert Token.objects.exists()
+        client.force_login(reader)
+        client.post(self.ADDRESS, {"revoke": pk})
+        assert not Token.objects.exists()
+
+    def test_there_is_an_end_to_them(self, client: Client, reader: User, monkeypatch) -> None:
+        monkeypatch.setattr(tokens, "MOST", 1)
+        client.force_login(reader)
+        client.post(self.ADDRESS, {"name": "one"})
+        assert "already" in client.post(self.ADDRESS, {"name": "two"}).content.decode()
+        assert Token.objects.count() == 1
+
+    def test_strangers_are_led_to_the_sign_in(self, client: Client) -> None:
+        assert client.get(self.ADDRESS)["Location"].startswith("/sign-in/")

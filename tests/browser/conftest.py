@@ -1,0 +1,73 @@
+"""One Chromium, and one gunicorn a scene, for all browser tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+
+from tests.servers.site import Site, serving
+
+DESKTOP = {"width": 1440, "height": 1000}
+PHONE = {"width": 360, "height": 780}
+expect.set_options(timeout=20_000)  # of a machine that does other things too
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """Chromium."""
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Site]]:
+    """The site over a scene, started when first asked for."""
+    started: dict[str, Site] = {}
+    with ExitStack() as stack:
+
+        def start(scene: str) -> Site:
+            if scene not in started:
+                data = tmp_path_factory.mktemp(scene)
+                started[scene] = stack.enter_context(serving(data, scene))
+            return started[scene]
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def signed_in(browser: Browser, site: Callable[[str], Site]) -> dict[str, object]:
+    """What a browser keeps of a reader who signed in with a link."""
+    full = site("full")
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{full.address}/sign-in/{full.tokens.pop()}/")
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign out").wait_for()
+    state = context.storage_state()
+    context.close()
+    return dict(state)
+
+
+@pytest.fixture
+def reader(
+    browser: Browser, site: Callable[[str], Site], signed_in: dict[str, object]
+) -> Iterator[BrowserContext]:
+    """A fresh context of the signed-in reader."""
+    context = browser.new_context(
+        base_url=site("full").address, viewport=DESKTOP, storage_state=signed_in
+    )  # type: ignore[arg-type]
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def anyone(browser: Browser, site: Callable[[str], Site]) -> Iterator[BrowserContext]:
+    """A fresh context of somebody new."""
+    context = browser.new_context(base_url=site("full").address, viewport=DESKTOP)
+    yield context
+    context.close()

@@ -1,0 +1,164 @@
+"""What must hold for every page: accessible in every look, nothing from elsewhere, no overflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import axe_playwright_python
+import pytest
+from django.urls import URLPattern, URLResolver, get_resolver
+from playwright.sync_api import Browser, BrowserContext
+from playwright.sync_api import Page as Tab
+
+from tests.browser.conftest import DESKTOP, PHONE
+from tests.browser.inventory import NOT_PAGES, PAGES, Page
+from tests.servers.site import Site
+
+pytestmark = pytest.mark.browser
+
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
+LOOKS = {
+    "light": {"color_scheme": "light", "viewport": DESKTOP},
+    "dark": {"color_scheme": "dark", "viewport": DESKTOP},
+    "phone": {"color_scheme": "light", "viewport": PHONE},
+    "no-script": {"java_script_enabled": False, "viewport": DESKTOP},
+}
+
+
+def test_the_inventory_holds_every_page() -> None:
+    """A URL pattern that is neither a page here nor named as no page fails."""
+
+    def names(resolver: URLResolver, prefix: str = "") -> Iterator[str]:
+        for pattern in resolver.url_patterns:
+            if isinstance(pattern, URLPattern):
+                yield f"{prefix}{pattern.name}"
+            elif pattern.app_name != "admin":
+                yield from names(pattern, f"{pattern.namespace}:" if pattern.namespace else prefix)
+
+    there = set(names(get_resolver()))
+    known = {page.view for page in PAGES} | NOT_PAGES
+    assert there == known
+
+
+class Looks:
+    """One context a look, scene and reader: a context costs more than a page."""
+
+    def __init__(
+        self, browser: Browser, site: Callable[[str], Site], state: dict[str, object]
+    ) -> None:
+        self.browser, self.site, self.state = browser, site, state
+        self.context = cache(self._context)
+        self.contexts: list[BrowserContext] = []
+
+    def _context(self, look: str, scene: str, signed_in: bool) -> BrowserContext:
+        context = self.browser.new_context(
+            base_url=self.site(scene).address,
+            bypass_csp=True,  # axe itself is put into the page
+            storage_state=self.state if signed_in else None,  # type: ignore[arg-type]
+            **LOOKS[look],  # type: ignore[arg-type]
+        )
+        self.contexts.append(context)
+        return context
+
+
+@pytest.fixture(scope="module")
+def looks(
+    browser: Browser, site: Callable[[str], Site], signed_in: dict[str, object]
+) -> Iterator[Looks]:
+    made = Looks(browser, site, signed_in)
+    yield made
+    for context in made.contexts:
+        context.close()
+
+
+def violations(tab: Tab) -> list[str]:
+    """What axe finds: rule, and where."""
+    tab.evaluate(AXE)
+    found = tab.evaluate(
+        """async () => {
+            const where = (node) =>
+                node.target.join(" ") + ": " + node.any.map((check) => check.message).join("; ");
+            const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+            return violations.map((v) => v.id + " " + v.nodes.slice(0, 3).map(where).join(" | "));
+        }"""
+    )
+    return list(found)
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "phone"])
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_a_page_is_accessible_whole_and_of_one_origin(
+    looks: Looks, site: Callable[[str], Site], page: Page, look: str
+) -> None:
+    tab = looks.context(look, page.scene, page.signed_in).new_page()
+    own = urlsplit(site(page.scene).address).netloc
+    foreign, errors = [], []
+    tab.on("request", lambda request: foreign.append(request.url)
+           if urlsplit(request.url).netloc not in {own, ""} else None)  # fmt: skip
+    tab.on("pageerror", lambda error: errors.append(str(error)))
+    tab.on("requestfailed", lambda request: errors.append(f"failed: {request.url}"))
+    response = tab.goto(page.path)
+    assert response is not None
+    assert response.status == page.status
+    tab.evaluate("document.fonts.ready.then(() => true)")
+    assert violations(tab) == []
+    assert not foreign
+    assert not errors
+    width = tab.viewport_size["width"]
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    tab.close()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_a_page_is_accessible_without_javascript(
+    looks: Looks, browser: Browser, page: Page
+) -> None:
+    """The document as it is without scripts, put before axe where scripts run but the page's own
+    do not: its script elements are taken out before the second browser sees them.
+    """
+    tab = looks.context("no-script", page.scene, page.signed_in).new_page()
+    response = tab.goto(page.path)
+    assert response is not None
+    assert response.status == page.status
+    html = tab.content()
+    assert tab.locator("main").is_visible()
+    address = tab.url
+    tab.close()
+
+    judge = looks.context("light", page.scene, page.signed_in).new_page()
+    judge.route("**/*.js", lambda route: route.abort())
+    judge.route(address, lambda route: route.fulfill(
+        body=html, content_type="text/html; charset=utf-8"))  # fmt: skip
+    judge.goto(address)
+    assert judge.locator("html[data-theme]").count() == 0
+    assert violations(judge) == []
+    judge.close()
+
+
+def test_the_browser_itself_refuses_what_is_not_ours(
+    browser: Browser, site: Callable[[str], Site]
+) -> None:
+    """The policy that the pages are served under, tried: no inline script, no foreign image."""
+    context = browser.new_context(base_url=site("full").address)
+    tab = context.new_page()
+    tab.goto("/")
+    tab.evaluate(
+        """() => {
+            window.refused = [];
+            document.addEventListener("securitypolicyviolation", (e) =>
+                window.refused.push(e.effectiveDirective));
+            const script = document.createElement("script");
+            script.textContent = "window.ran = true";
+            document.body.append(script);
+            const image = document.createElement("img");
+            image.src = "https://elsewhere.example/x.png";
+            document.body.append(image);
+        }"""
+    )
+    tab.wait_for_function("window.refused.length >= 2")
+    assert tab.evaluate("window.ran") is None
+    assert {"script-src-elem", "img-src"} <= set(tab.evaluate("window.refused"))
+    context.close()

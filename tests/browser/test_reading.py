@@ -1,0 +1,247 @@
+"""A reader at work: keys, chips, theme, saving, profiles, with scripts and without."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, expect
+
+from tests.browser.conftest import PHONE
+from tests.servers.site import Site
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_keys_walk_through_a_day(anyone: BrowserContext) -> None:
+    tab = anyone.new_page()
+    tab.goto("/")
+    cards = tab.locator(".card")
+    tab.keyboard.press("j")
+    expect(cards.nth(0).locator("h2 a")).to_be_focused()
+    tab.keyboard.press("j")
+    tab.keyboard.press("j")
+    expect(cards.nth(2).locator("h2 a")).to_be_focused()
+    tab.keyboard.press("k")
+    expect(cards.nth(1).locator("h2 a")).to_be_focused()
+    expect(cards.nth(1)).to_be_in_viewport()
+    tab.keyboard.press("o")
+    expect(cards.nth(1).locator(".abstract input")).to_be_checked()
+    tab.keyboard.press("o")
+    expect(cards.nth(1).locator(".abstract input")).not_to_be_checked()
+    tab.keyboard.press("/")
+    expect(tab.locator("#find")).to_be_focused()
+    tab.keyboard.type("jjo?")
+    expect(tab.locator("#find")).to_have_value("jjo?")
+    tab.keyboard.press("Escape")
+    tab.keyboard.press("?")
+    expect(tab.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    tab.keyboard.press("Escape")
+    expect(tab.get_by_role("dialog")).to_be_hidden()
+    tab.keyboard.press("Control+j")
+    tab.keyboard.press("j")
+    tab.keyboard.press("Enter")
+    tab.wait_for_url(re.compile(r"/papers/2603\.\d{5}/$"))
+
+
+def test_v_leads_to_arxiv(anyone: BrowserContext) -> None:
+    tab = anyone.new_page()
+    anyone.route("https://arxiv.org/**", lambda route: route.fulfill(body="arXiv"))
+    tab.goto("/")
+    tab.keyboard.press("j")
+    tab.keyboard.press("v")
+    tab.wait_for_url(re.compile(r"https://arxiv\.org/abs/2603\.\d{5}"))
+
+
+def test_every_control_can_be_reached_by_tab_and_shows_it(anyone: BrowserContext) -> None:
+    tab = anyone.new_page()
+    tab.goto("/")
+    tab.keyboard.press("Tab")
+    expect(tab.get_by_text("Skip to the content")).to_be_focused()
+    expect(tab.get_by_text("Skip to the content")).to_be_in_viewport()
+    seen = set()
+    for _ in range(40):
+        tab.keyboard.press("Tab")
+        name, outline = tab.evaluate(
+            """() => {
+                const e = document.activeElement;
+                const shown = e.matches(".abstract input") ? e.labels[0] : e;
+                return [e.tagName + (e.className || e.name || e.textContent.trim()),
+                        getComputedStyle(shown).outlineStyle];
+            }"""
+        )
+        seen.add(name)
+        assert outline != "none", name
+    assert len(seen) > 15
+
+
+def test_a_part_of_the_score_lights_up_in_the_text(anyone: BrowserContext) -> None:
+    tab = anyone.new_page()
+    tab.goto("/")
+    chip = tab.locator(".chips a").first
+    key = chip.get_attribute("data-k")
+    mark = tab.locator(".card").first.locator(f'mark[data-k~="{key}"]').first
+    calm = mark.evaluate("e => getComputedStyle(e).backgroundColor")
+    chip.hover()
+    expect(mark).not_to_have_css("background-color", calm)
+    tab.mouse.move(0, 0)
+    expect(mark).to_have_css("background-color", calm)
+    chip.focus()
+    tab.keyboard.press("Shift+Tab")
+    tab.keyboard.press("Tab")
+    expect(mark).not_to_have_css("background-color", calm)
+    chip.click()
+    tab.wait_for_url("**/?keyword=*")
+
+
+def test_the_theme_is_kept_without_a_flash(browser: Browser, site: Callable[[str], Site]) -> None:
+    context = browser.new_context(base_url=site("full").address, color_scheme="light")
+    tab = context.new_page()
+    tab.goto("/")
+    light = tab.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    button = tab.get_by_role("button", name="Dark theme")
+    expect(button).to_have_attribute("aria-pressed", "false")
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    dark = tab.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert dark != light
+    # Before the body is there, the choice stands already.
+    tab.add_init_script(
+        """new MutationObserver((_, watching) => { if (document.body) {
+            window.first = getComputedStyle(document.documentElement).backgroundColor;
+            watching.disconnect();
+        } }).observe(document, {childList: true, subtree: true})"""
+    )
+    tab.goto("/intake/")
+    assert tab.evaluate("window.first") == dark
+    context.close()
+
+
+def test_saving_stays_in_place_and_is_kept(reader: BrowserContext) -> None:
+    tab = reader.new_page()
+    tab.goto("/")
+    card = tab.locator(".card").nth(5).get_attribute("id")
+    button = tab.locator(".card").nth(5).get_by_role("button", name="Save")
+    expect(button).to_have_attribute("aria-pressed", "false")
+    for _ in range(6):
+        tab.keyboard.press("j")
+    tab.keyboard.press("s")
+    expect(button).to_have_attribute("aria-pressed", "true")
+    assert tab.url.endswith("/")
+    tab.reload()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    tab.goto("/starred/")
+    expect(tab.locator(f'[id="{card}"]')).to_be_visible()
+    tab.goto("/")
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_session_that_ended_leads_to_the_sign_in(reader: BrowserContext) -> None:
+    tab = reader.new_page()
+    tab.goto("/")
+    reader.clear_cookies(name="sessionid")
+    tab.locator(".card").first.get_by_role("button", name="Save").click()
+    tab.wait_for_url("**/sign-in/**")
+
+
+def test_a_profile_is_made_previewed_changed_and_deleted(reader: BrowserContext) -> None:
+    tab = reader.new_page()
+    tab.goto("/profiles/")
+    tab.get_by_role("link", name="New profile").click()
+    tab.get_by_label("Name").fill("Kernels")
+    tab.get_by_label("Categories").fill("cs.LG cs.DC")
+    tab.get_by_label("Keywords").fill("/(/")
+    tab.get_by_role("button", name="Preview on past days").click()
+    expect(tab.get_by_role("alert")).to_contain_text("Nothing was saved")
+    expect(tab.get_by_label("Keywords")).to_have_attribute("aria-invalid", "true")
+    tab.get_by_label("Keywords").fill("Kernel ; 2\nsparse")
+    tab.get_by_role("button", name="Preview on past days").click()
+    expect(tab.get_by_role("region", name="What the last days would have held")).to_be_visible()
+    tab.get_by_role("button", name="Save").click()
+    tab.wait_for_url("**/p/kernels/")
+    expect(tab.locator(".card").first).to_be_visible()
+    tab.goto("/profiles/kernels/")
+    tab.get_by_label("Keywords").fill("sparse")
+    tab.get_by_role("button", name="Preview on past days").click()
+    expect(tab.get_by_role("region", name="What would have changed")).to_contain_text("go")
+    tab.get_by_text("Delete this profile").click()
+    tab.get_by_role("button", name="Delete “Kernels”").click()
+    tab.wait_for_url("**/profiles/")
+    expect(tab.get_by_role("status")).to_contain_text("deleted")
+
+
+def test_times_are_relative_with_the_absolute_on_hover(anyone: BrowserContext) -> None:
+    tab = anyone.new_page()
+    tab.goto("/")
+    time = tab.locator(".head time")
+    expect(time).to_have_text(re.compile(r"ago|yesterday|last|in "))
+    expect(time).to_have_attribute("title", "12 Mar 2026, 06:10 UTC")
+
+
+def test_a_citation_is_copied(browser: Browser, site: Callable[[str], Site]) -> None:
+    address = site("full").address
+    context = browser.new_context(base_url=address)
+    context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address)
+    tab = context.new_page()
+    tab.goto("/papers/2603.00049/")
+    tab.get_by_role("button", name="Copy").click()
+    expect(tab.get_by_role("button", name="Copied")).to_be_visible()
+    assert tab.evaluate("navigator.clipboard.readText()").startswith("@misc{")
+    context.close()
+
+
+def test_mathematics_is_drawn(anyone: BrowserContext) -> None:
+    tab = anyone.new_page()
+    tab.goto("/papers/2603.00049/")
+    box = tab.locator(".prose math").first.bounding_box()
+    assert box is not None
+    assert box["width"] > 8
+    tab.goto("/papers/hep-th/9901001/")
+    expect(tab.locator("h1 code.tex, h1")).to_contain_text(["$\\broken{"])
+
+
+def test_reading_saving_and_narrowing_work_without_javascript(
+    browser: Browser, site: Callable[[str], Site], signed_in: dict[str, object]
+) -> None:
+    context = browser.new_context(
+        base_url=site("full").address,
+        java_script_enabled=False,
+        viewport=PHONE,
+        storage_state=signed_in,
+    )  # type: ignore[arg-type]
+    tab = context.new_page()
+    tab.goto("/")
+    card = tab.locator(".card", has=tab.locator("summary .more")).first
+    rest = card.locator("details.authors")
+    folded = rest.bounding_box()
+    rest.locator("summary").click()
+    unfolded = rest.bounding_box()
+    assert folded is not None
+    assert unfolded is not None
+    assert unfolded["height"] > folded["height"]
+    text = card.locator(".abstract .text")
+    clamped = text.bounding_box()
+    card.locator(".abstract label").click()
+    whole = text.bounding_box()
+    assert clamped is not None
+    assert whole is not None
+    assert whole["height"] > clamped["height"]
+    button = card.get_by_role("button", name="Save")
+    before = button.get_attribute("aria-pressed")
+    button.click()
+    expect(button).not_to_have_attribute("aria-pressed", str(before))
+    tab.get_by_role("link", name="Narrow and order").click()
+    tab.get_by_role("complementary", name="Narrow and order").get_by_text("Kernel").click()
+    expect(tab.locator(".chosen")).to_contain_text("Only Kernel")
+    context.close()
+
+
+def test_print_shows_whole_abstracts_and_no_controls(anyone: BrowserContext) -> None:
+    tab = anyone.new_page()
+    tab.goto("/")
+    tab.emulate_media(media="print")
+    expect(tab.locator(".rail")).to_be_hidden()
+    expect(tab.locator(".find")).to_be_hidden()
+    expect(tab.locator(".card .abstract .text").first).to_have_css("display", "block")

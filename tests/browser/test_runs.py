@@ -1,0 +1,260 @@
+"""A reader runs the real benchmark and watches it; every state is a page that all can read."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.processes import ROOT, wait_for
+from tests.runs.rig import Rig, free_port
+
+pytestmark = pytest.mark.browser
+
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 780}
+BENCHMARK_SECONDS = 300  # the smoke preset takes half a minute on an idle machine
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _beside_playwright() -> Iterator[None]:
+    """Playwright keeps an event loop in this thread; Django's ORM is used beside, not in it."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@contextmanager
+def served(rig: Rig) -> Iterator[str]:
+    """The address of the site over a rig's data."""
+    rig.migrate()
+    collect = (
+        "import django; django.setup(); from workers.up import collect_static; collect_static()"
+    )
+    environment = {**rig.environment, "DJANGO_SETTINGS_MODULE": "webapp.settings"}
+    subprocess.run([sys.executable, "-c", collect], cwd=ROOT, env=environment, check=True)
+    port = free_port()
+    web = subprocess.Popen(
+        [sys.executable, "-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "webapp.wsgi"],
+        cwd=ROOT,
+        env=environment | {"WEB_CONCURRENCY": "1"},
+        stderr=subprocess.DEVNULL,
+    )
+    address = f"http://127.0.0.1:{port}"
+
+    def answers() -> bool:
+        try:
+            with urlopen(f"{address}/healthz", timeout=2) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    try:
+        wait_for(answers, 60, "the site")
+        yield address
+    finally:
+        web.terminate()
+        web.wait(20)
+
+
+def sign_in(page: Page, address: str, name: str) -> None:
+    """By a link, as every reader does."""
+    from webapp.readers import links
+
+    page.goto(f"{address}/sign-in/{links.make_link(links.reader_named(name))}/")
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign out").wait_for()
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds."""
+    page.evaluate(AXE)
+    return page.evaluate(
+        """async () => {
+            const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+            const where = (node) => node.target.join(" ") + " " + node.failureSummary;
+            return violations.map((v) => v.id + ": " + v.nodes.slice(0, 3).map(where).join(" | "));
+        }"""
+    )
+
+
+def test_a_new_reader_runs_the_real_benchmark_and_sees_the_chart(
+    browser: Browser, tmp_path: Path, django_db_blocker
+) -> None:
+    rig = Rig(tmp_path, lease=30)
+    with django_db_blocker.unblock(), rig.connected(), served(rig) as address:
+        try:
+            rig.recorder()
+            rig.beat()
+            rig.bench()
+            watch(browser, address)
+        finally:
+            rig.stop()
+
+
+def watch(browser: Browser, address: str) -> None:
+    context = browser.new_context(viewport=DESKTOP)
+    page = context.new_page()
+    asked: list[str] = []
+    errors: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    sign_in(page, address, "ada")
+
+    page.goto(f"{address}/methods/sparse_attention/run/latency/")
+    expect(page.get_by_role("radio", name="smoke")).to_be_checked()
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_url("**/runs/*/")
+    page.evaluate("window.first = true")
+
+    # Watched, never reloaded: the page itself follows the run to its end.
+    standing = page.locator(".standing [role=status]")
+    expect(standing).to_contain_text("Running on", timeout=60_000)
+    expect(page.locator(".live progress[value]")).to_be_visible(timeout=60_000)
+    expect(standing).to_contain_text("Succeeded in", timeout=BENCHMARK_SECONDS * 1000)
+    assert page.evaluate("window.first") is True
+    expect(page.locator("svg.assay-chart").first).to_be_visible()
+    assert "passed" in page.locator("table.checks").inner_text()
+    rows = page.locator("table.points").first.inner_text()
+    assert any(word in rows for word in ("faster", "slower", "no difference shown"))
+
+    # The end of asking: nothing more is polled.
+    polled = sum("/live?" in url for url in asked)
+    assert polled
+    time.sleep(3)
+    assert sum("/live?" in url for url in asked) == polled
+    assert {urlsplit(url).netloc for url in asked} == {urlsplit(address).netloc}
+    assert not errors
+    page.set_viewport_size(PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def still(
+    tmp_path_factory: pytest.TempPathFactory, django_db_blocker
+) -> Iterator[tuple[str, dict[str, str], str]]:
+    """A site without workers over a run in every state: address, pages by name, a session."""
+    from tests.runs import scenes
+    from webapp.readers import links
+
+    rig = Rig(tmp_path_factory.mktemp("still"), lease=3600)
+    with django_db_blocker.unblock(), rig.connected(), served(rig) as address:
+        reader = links.reader_named("ada")
+        made = scenes.every_state(reader)
+        second, other = scenes.measured(reader, 1.3), scenes.measured(reader, 0.1, "NVIDIA H200")
+        pages = {name: f"/runs/{run.pk}/" for name, run in made.items()}
+        pages |= {
+            "list": "/runs/",
+            "no run fits": "/runs/?method=nothing",
+            "form": "/methods/sparse_attention/run/latency/",
+            "compare": f"/compare?runs={made['succeeded'].pk},{second.pk}",
+            "compare-ratios": f"/compare?runs={made['succeeded'].pk},{other.pk}",
+            "compare-nothing": "/compare",
+            "workers": "/workers/",
+            "tokens": "/account/tokens/",
+            "api": "/api/docs",
+        }
+        yield address, pages, links.make_link(reader)
+        rig.stop()
+
+
+@pytest.fixture(scope="module")
+def session(browser: Browser, still: tuple[str, dict[str, str], str]) -> dict[str, object]:
+    """What a browser keeps of a signed-in reader."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{still[0]}/sign-in/{still[2]}/")
+    page.get_by_role("main").get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign out").wait_for()
+    state = context.storage_state()
+    context.close()
+    return dict(state)
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_state_is_accessible_whole_and_of_one_origin(
+    browser: Browser, still, session, scheme: str, viewport: dict[str, int]
+) -> None:
+    address, pages, _ = still
+    context = browser.new_context(
+        color_scheme=scheme, viewport=viewport, storage_state=session, bypass_csp=True
+    )
+    found, own = {}, urlsplit(address).netloc
+    for name, path in pages.items():
+        page = context.new_page()
+        wrong: list[str] = []
+        page.on("request", lambda request, wrong=wrong: wrong.append(request.url)
+                if urlsplit(request.url).netloc not in {own, ""} else None)  # fmt: skip
+        page.on("pageerror", lambda error, wrong=wrong: wrong.append(str(error)))
+        response = page.goto(address + path)
+        if response is None or response.status != 200:
+            wrong.append(f"answered {response and response.status}")
+        for details in page.locator("main details").all():
+            details.evaluate("node => node.open = true")
+        page.wait_for_load_state("load")
+        width = page.evaluate("document.documentElement.scrollWidth")
+        if width > viewport["width"]:
+            wrong.append(f"{width} px wide")
+        if wrong := wrong + violations(page):
+            found[name] = wrong
+        page.close()
+    context.close()
+    assert found == {}
+
+
+def test_a_hidden_page_asks_nothing_and_a_site_that_is_gone_is_told(
+    browser: Browser, still, session
+) -> None:
+    address, pages, _ = still
+    context = browser.new_context(storage_state=session)
+    page = context.new_page()
+    page.goto(address + pages["running"])
+    polls: list[str] = []
+    page.on("request", lambda request: polls.append(request.url)
+            if "/live?" in request.url else None)  # fmt: skip
+    page.evaluate("Object.defineProperty(document, 'hidden', { value: true, writable: true })")
+    polls.clear()
+    time.sleep(3)
+    assert polls == []
+    with page.expect_request("**/live?*", timeout=1_000):
+        page.evaluate(
+            "document.hidden = false; document.dispatchEvent(new Event('visibilitychange'))"
+        )
+    context.set_offline(True)
+    expect(page.locator("[data-lost]")).to_be_visible(timeout=20_000)
+    context.set_offline(False)
+    expect(page.locator("[data-lost]")).to_be_hidden(timeout=20_000)
+    context.close()
+
+
+def test_without_javascript_a_reload_follows_the_run(browser: Browser, still) -> None:
+    address, pages, _ = still
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address + pages["running"])
+    expect(page.get_by_text("without JavaScript, reload it")).to_be_visible()
+    expect(page.locator("#log")).to_contain_text("warming up <b>variants</b>")
+    page.reload()
+    expect(page.locator(".standing")).to_contain_text("42 %")
+    context.close()

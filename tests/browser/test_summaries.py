@@ -1,0 +1,81 @@
+"""The whole way of a summary in a browser: sample digest, model, claims, card and feed.
+
+Everything is real but arXiv and the model, which are local servers: `manage.py up` with its
+workers, a reader who signs in by the link and presses a button, a page that looks again by itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import feedparser
+import httpx
+import pytest
+from playwright.sync_api import Browser, expect
+from pytest_httpserver import HTTPServer
+
+from tests.browser.conftest import DESKTOP
+from tests.processes import up, wait_for
+from tests.servers.openai import OpenAIServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+PAPER = "2512.15306"
+FILLER = "Training large models takes many machines and much memory. " * 12
+HTML = f"""<article><section class="ltx_section"><h2>1 Introduction</h2><p>{FILLER}</p></section>
+<section class="ltx_section"><h2>2 Results</h2><p>Replacing the library by the copy engine raises
+throughput by 81% on four cards, and utilisation reaches 70 percent.</p></section></article>"""
+
+
+def test_from_the_digest_to_the_claims_and_the_feed(
+    browser: Browser, httpserver: HTTPServer, tmp_path: Path
+) -> None:
+    httpserver.expect_request(f"/html/{PAPER}v1").respond_with_data(HTML, content_type="text/html")
+    with OpenAIServer(delay=1.0) as model:
+        settings = {
+            "OPENAI_BASE_URL": model.url,
+            "ASSAY_SUMMARY_MODEL": "small",
+            "ASSAY_ARXIV_SITE_URL": httpserver.url_for("").rstrip("/"),
+            "ASSAY_ARXIV_SECONDS": "0",
+        }
+        with up(tmp_path, **settings) as house:
+            link = house.said(r"sign in, once, by +(\S+)")[1]
+            house.said(r"The sample digest of 2025-12-18 is there")
+            context = browser.new_context(base_url=house.address, viewport=DESKTOP)
+            page = context.new_page()
+            page.goto(link)
+            page.get_by_role("main").get_by_role("button", name="Sign in").click()
+            page.goto(f"/papers/{PAPER}/")
+            expect(page.get_by_text("Nobody has asked for a summary")).to_be_visible()
+            expect(page.get_by_role("heading", name="From the abstract, by rule")).to_be_visible()
+            model.scenario = "wrong_types"
+            page.get_by_role("button", name="Summarise").click()
+            # Nothing is reloaded from here on: the page looks again by itself.
+            expect(page.get_by_text("The last try failed")).to_be_visible(timeout=60_000)
+            page.reload()
+            model.scenario = "good"
+            page.get_by_role("button", name="Try again").click()
+            expect(page.get_by_text("Made by small")).to_be_visible(timeout=60_000)
+            expect(page.get_by_text("from the full text (HTML) of version 1")).to_be_visible()
+            expect(page.get_by_text("Every number in it stands in the paper")).to_be_visible()
+            page.reload()
+            claims = page.locator(".claim")
+            assert claims.count() >= 1
+            assert page.locator(".claim.unverified").count() == 0
+            claims.first.locator("summary").click()
+            expect(claims.first.locator("blockquote")).to_be_visible()
+            feed = wait_for(lambda: _summarised(house.address), 60, "the gist in the feed")
+            assert feed["summary"].startswith("The paper reports: ")
+            assert "<h3>Claims</h3>" in feed["content"][0]["value"]
+            page.goto("/")
+            card = page.locator(f'[id="p-{PAPER}"]')
+            expect(card.locator(".gist")).to_contain_text("The paper reports")
+            context.close()
+
+
+def _summarised(address: str) -> feedparser.FeedParserDict | None:
+    """The paper's entry in the site's feed, once it says what the model said."""
+    feed = feedparser.parse(httpx.get(f"{address}digest.atom").content)
+    assert not feed.bozo
+    entry = next(e for e in feed.entries if PAPER in e.id)
+    return entry if entry.summary.startswith("The paper reports") else None

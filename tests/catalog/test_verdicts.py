@@ -1,0 +1,77 @@
+"""A claim beside a measurement: each word where it belongs, and none without ground."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from methods.protocol import Flag, Point, Ratio
+from methods.spec import Answer, Claim, Comparable
+from webapp.catalog.verdicts import Word, judge
+
+
+def claim(value: float | None, quantity: str = "ratio", **fields: Any) -> Claim:
+    answer = Answer(benchmark="b", series="s", variant="ours", quantity=quantity)  # type: ignore[arg-type]
+    given = {"comparable": Comparable.SAME, "answer": answer, **fields}
+    return Claim(id="c", text="t", metric="m", value=value, **given)
+
+
+def point(low: float, high: float, *, ratio: bool = True, flags: tuple[Flag, ...] = ()) -> Point:
+    middle = (low + high) / 2
+    found = Ratio(value=middle, low=low, high=high, verdict="faster") if ratio else None
+    return Point(
+        variant="ours", x=1.0, samples=(middle,), median=middle, q1=middle, q3=middle,
+        low=low, high=high, ratio=found, flags=flags,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("claimed", "low", "high", "word"),
+    [
+        (2.0, 2.1, 2.3, Word.REPRODUCED),
+        (2.0, 1.9, 2.05, Word.REPRODUCED),
+        (2.0, 1.5, 1.7, Word.PARTLY),
+        (2.0, 1.1, 1.3, Word.NOT),
+        (2.0, 0.3, 0.5, Word.NOT),
+    ],
+)
+def test_ratios_are_judged_by_what_they_have_above_one(
+    claimed: float, low: float, high: float, word: Word
+) -> None:
+    assert judge(claim(claimed), point(low, high)).word is word
+
+
+@pytest.mark.parametrize(
+    ("direction", "claimed", "low", "high", "word"),
+    [
+        ("higher", 90.0, 88.0, 91.0, Word.REPRODUCED),
+        ("higher", 90.0, 60.0, 65.0, Word.PARTLY),
+        ("higher", 90.0, 10.0, 20.0, Word.NOT),
+        ("lower", 10.0, 9.0, 9.5, Word.REPRODUCED),
+        ("lower", 10.0, 15.0, 16.0, Word.PARTLY),
+        ("lower", 10.0, 40.0, 50.0, Word.NOT),
+    ],
+)
+def test_values_are_judged_in_the_claims_direction(
+    direction: str, claimed: float, low: float, high: float, word: Word
+) -> None:
+    judged = judge(claim(claimed, "value", direction=direction), point(low, high, ratio=False))
+    assert judged.word is word
+
+
+def test_what_cannot_be_compared_is_never_judged() -> None:
+    other = claim(2.0, comparable=Comparable.NOT, reason="other hardware")
+    assert judge(other, point(5.0, 6.0)).word is Word.INCOMPARABLE
+    assert judge(other, point(5.0, 6.0)).reason == "other hardware"
+    assert judge(claim(None), point(5.0, 6.0)).word is Word.INCOMPARABLE
+
+
+def test_without_ground_there_is_no_word() -> None:
+    assert judge(claim(2.0), None).word is None
+    assert judge(claim(2.0), point(2.0, 3.0, ratio=False)).word is None
+    assert judge(claim(2.0), point(2.0, 3.0, flags=(Flag.FEW,))).word is None
+
+
+def test_every_word_has_a_glyph_of_its_own() -> None:
+    assert len({word.glyph for word in Word}) == len(Word)

@@ -1,0 +1,119 @@
+"""What every test shares: a data directory of its own, and the servers of the machine."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import django
+import pytest
+
+from tests import machine
+from tests.servers import stores
+from webapp.env import VARIABLES
+
+# Before Django's settings load: no test touches a developer's own data, or obeys their settings.
+for variable in VARIABLES:
+    os.environ.pop(variable.name, None)
+_data, _owner = tempfile.mkdtemp(prefix="assay-test-"), os.getpid()
+os.environ["ASSAY_DATA"] = _data
+os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
+# Playwright's synchronous interface keeps an event loop in this thread for the whole session;
+# Django would take every test that follows in the same process for asynchronous code.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+# The one setting that a run of the tests may choose (tests/test_postgresql.py).
+if url := os.environ.get("ASSAY_TEST_DATABASE_URL"):
+    os.environ["DATABASE_URL"] = url
+django.setup()
+
+
+@atexit.register
+def _remove_data() -> None:
+    if os.getpid() == _owner:  # a fork that ends must not take the session's data with it
+        shutil.rmtree(_data, ignore_errors=True)
+
+
+IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """In CI a skip is a failure: nothing stays untested unseen. A GPU alone may be missing."""
+    report = yield
+    if IN_CI and not item.get_closest_marker("gpu"):
+        _forbid_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Iterator[None]:
+    """The same for a module that skips itself."""
+    report = yield
+    if IN_CI:
+        _forbid_skip(report)
+    return report
+
+
+def _forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+    report.outcome = "failed"
+    report.longrepr = f"CI=true, so this skip is a failure: {reason}"
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
+    """SQLite in a file, as outside tests: in memory it locks tables in ways a file does not."""
+    from django.db import connection
+
+    if connection.vendor == "sqlite":
+        connection.settings_dict["TEST"]["NAME"] = os.environ["ASSAY_DATA"] + "/test.sqlite3"
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> None:
+    """Beside the database, the static files that pages name, collected as `up` does."""
+    from workers.up import collect_static
+
+    collect_static()
+
+
+@pytest.fixture(autouse=True)
+def _plain_static(settings: Any) -> None:
+    """Pages in tests name static files as they are: nothing was collected and hashed."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = settings.STORAGES | {"staticfiles": plain}
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of the system's Chromium."""
+    return _needed(machine.CHROMIUM)
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis of this session's own."""
+    program = _needed(machine.REDIS)
+    with stores.redis(program, tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def postgresql_url() -> Iterator[str]:
+    """A PostgreSQL cluster of this session's own, as a DATABASE_URL."""
+    initdb = _needed(machine.POSTGRESQL)
+    with stores.postgresql(Path(initdb).parent) as url:
+        yield url
+
+
+def _needed(need: machine.Need) -> str:
+    if found := need.find():
+        return found
+    pytest.skip(need.why_not)

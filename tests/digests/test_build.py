@@ -1,0 +1,238 @@
+import re
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from tests.digests.days import (
+    MONDAY,
+    TUESDAY,
+    WEDNESDAY,
+    announce,
+    listing,
+    paper,
+    profile,
+    shown,
+)
+from webapp.digests.build import build
+from webapp.digests.models import Digest, DigestEntry, Profile
+from webapp.digests.profiles import SEED_KEYWORDS, set_wanted, site_profile, wanted_of
+from webapp.papers.models import Announcement, Listing, Paper
+
+pytestmark = pytest.mark.django_db
+
+
+def rows() -> list[tuple[object, ...]]:
+    """Every entry, without keys and times."""
+    return list(
+        DigestEntry.objects.order_by("digest__profile", "digest__date", "rank").values_list(
+            "digest__profile__slug", "digest__date", "digest__fingerprint", "rank", "score",
+            "paper__arxiv_id", "announce_type", "version", "title_html", "abstract_html",
+        )
+    )  # fmt: skip
+
+
+def test_a_day_is_scored_ranked_explained_and_marked() -> None:
+    mine = profile()
+    announce(MONDAY, paper(1, "Kernels"), paper(2), paper(3, "Models & <b>RL</b>", abstract="x"))
+    [digest] = build([MONDAY], [mine])
+    assert (digest.considered, digest.matched) == (3, 3)
+    assert shown(mine, MONDAY) == ["2603.00002", "2603.00003", "2603.00001"]
+    first = digest.entries.first()
+    assert first is not None
+    assert (first.score, first.rank, first.announce_type, first.version) == (4.0, 1, "new", 1)
+    assert first.matches == [
+        {"keyword": "sparse", "where": ["title"], "points": 1.5},
+        {"keyword": "attention", "where": ["title"], "points": 1.5},
+        {"keyword": "models", "where": ["abstract"], "points": 1.0},
+    ]
+    assert first.title_html == (
+        'On <mark data-k="0">sparse</mark> <mark data-k="1">attention</mark>'
+    )
+    assert 'language <mark data-k="2">models</mark>' in first.abstract_html
+    second = digest.entries.get(rank=2)
+    assert second.title_html == '<mark data-k="0">Models</mark> &amp; &lt;b&gt;RL&lt;/b&gt;'
+
+
+def test_building_again_changes_nothing() -> None:
+    mine = profile()
+    announce(MONDAY, paper(1), paper(2))
+    [first] = build([MONDAY], [mine])
+    keys = set(DigestEntry.objects.values_list("pk", flat=True))
+    [again] = build([MONDAY, MONDAY], [mine])
+    assert (again.pk, again.changed_at, again.fingerprint) == (
+        first.pk,
+        first.changed_at,
+        first.fingerprint,
+    )
+    assert set(DigestEntry.objects.values_list("pk", flat=True)) == keys
+
+
+def test_what_a_reader_sees_changes_the_fingerprint_and_only_the_changed_entry_is_newer() -> None:
+    mine = profile()
+    one, two = paper(1), paper(2)
+    announce(MONDAY, one, two)
+    [first] = build([MONDAY], [mine])
+    before = dict(DigestEntry.objects.values_list("paper_id", "changed_at"))
+    two.title = "On sparse attention, revised"
+    two.save()
+    [second] = build([MONDAY], [mine])
+    assert second.pk == first.pk
+    assert second.fingerprint != first.fingerprint
+    assert second.changed_at > first.changed_at
+    after = dict(DigestEntry.objects.values_list("paper_id", "changed_at"))
+    assert after[one.pk] == before[one.pk]
+    assert after[two.pk] == second.changed_at
+
+
+def test_what_no_reader_sees_changes_nothing() -> None:
+    mine = profile()
+    one = paper(1)
+    announce(MONDAY, one)
+    [first] = build([MONDAY], [mine])
+    one.enriched_at = datetime(2026, 3, 2, tzinfo=UTC)
+    one.save()
+    Profile.objects.filter(pk=mine.pk).update(language="zh")
+    [second] = build([MONDAY], [mine])
+    assert (second.fingerprint, second.changed_at) == (first.fingerprint, first.changed_at)
+
+
+def test_a_paper_comes_once_and_a_replacement_where_it_is_asked_for() -> None:
+    mine = profile()
+    curious = profile("Curious", announce_types=["new", "cross", "replace"])
+    one = paper(1)
+    announce(MONDAY, one)
+    announce(TUESDAY, one, kind="cross")
+    announce(WEDNESDAY, one, kind="replace", version=2)
+    build([MONDAY, TUESDAY, WEDNESDAY], [mine, curious])
+    assert [shown(mine, day) for day in (MONDAY, TUESDAY, WEDNESDAY)] == [["2603.00001"], [], []]
+    assert shown(curious, TUESDAY) == []
+    assert shown(curious, WEDNESDAY) == ["2603.00001"]
+    assert Digest.objects.get(profile=curious, date=WEDNESDAY).entries.get().version == 2
+
+
+def test_a_category_admits_what_was_announced_in_it_that_day() -> None:
+    mine = profile()
+    one = paper(1, categories=["cs.LG", "cs.CL"])
+    announce(MONDAY, one, category="cs.LG")
+    build([MONDAY], [mine])
+    assert shown(mine, MONDAY) == []
+    announce(MONDAY, one, kind="cross")
+    build([MONDAY], [mine])
+    assert shown(mine, MONDAY) == ["2603.00001"]
+    assert DigestEntry.objects.get().announce_type == "new"  # the weightiest of all categories
+
+
+def test_the_order_in_which_days_come_leaves_no_trace() -> None:
+    mine = profile(size=2)
+    papers = [paper(number, abstract="models " * (number % 2)) for number in range(1, 7)]
+    days = {MONDAY: papers[:3], TUESDAY: papers[2:5], WEDNESDAY: papers[1:]}
+    found = []
+    for order in permutations(days):
+        Announcement.objects.all().delete()
+        Digest.objects.all().delete()
+        for day in order:
+            announce(day, *days[day])
+            build([day], [mine])
+        found.append(rows())
+    assert found[0]
+    assert all(one == found[0] for one in found)
+
+
+def test_a_day_that_loses_its_papers_loses_its_digest_and_gives_them_to_later_days() -> None:
+    mine = profile()
+    one = paper(1)
+    announce(MONDAY, one)
+    announce(TUESDAY, one)
+    build([MONDAY, TUESDAY], [mine])
+    assert shown(mine, TUESDAY) == []
+    Announcement.objects.filter(listing__date=MONDAY).delete()
+    build([MONDAY], [mine])
+    assert not Digest.objects.filter(date=MONDAY).exists()
+    assert shown(mine, TUESDAY) == ["2603.00001"]
+
+
+def test_a_day_without_matches_is_a_digest_without_entries() -> None:
+    mine = profile(words=["zebra"])
+    announce(MONDAY, paper(1))
+    [digest] = build([MONDAY], [mine])
+    assert (digest.considered, digest.matched, digest.entries.count()) == (1, 0, 0)
+    listing(TUESDAY, state=Listing.State.EMPTY)
+    assert build([TUESDAY], [mine]) == []
+
+
+def test_the_sample_gives_way() -> None:
+    announce(MONDAY, paper(1, is_sample=True))
+    build([MONDAY])
+    assert Digest.objects.get().is_sample
+    Listing.objects.all().delete()
+    Paper.objects.all().delete()
+    announce(TUESDAY, paper(2))
+    build([TUESDAY])
+    assert [digest.date for digest in Digest.objects.all()] == [TUESDAY]
+    assert not Digest.objects.get().is_sample
+
+
+def test_the_site_has_one_profile_with_the_seed_bots_interests() -> None:
+    site = site_profile()
+    assert site_profile().pk == site.pk
+    assert [one["keyword"] for one in site.keywords] == list(SEED_KEYWORDS)
+    assert site.categories == ["cs.AI", "cs.CL", "cs.DC", "cs.LG"]
+    kept = wanted_of(site)
+    set_wanted(site, kept)
+    site.save()
+    assert wanted_of(Profile.objects.get(pk=site.pk)) == kept
+
+
+def test_a_profile_that_cannot_be_read_costs_only_itself(caplog: pytest.LogCaptureFixture) -> None:
+    good, bad = profile(), profile("Bad", words=["/(/"])
+    announce(MONDAY, paper(1))
+    [digest] = build([MONDAY], [bad, good])
+    assert digest.profile_id == good.pk
+    assert "Profile bad cannot be read" in caplog.text
+
+
+def test_a_failure_in_the_middle_leaves_the_digest_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine = profile()
+    announce(MONDAY, paper(1))
+    build([MONDAY], [mine])
+    before = rows()
+    announce(MONDAY, paper(2))
+
+    def torn(*_: object) -> None:
+        DigestEntry.objects.all().delete()
+        raise OSError("disk full")
+
+    monkeypatch.setattr("webapp.digests.build._replace", torn)
+    with pytest.raises(OSError, match="disk full"):
+        build([MONDAY], [mine])
+    assert rows() == before
+
+
+def test_queries_do_not_grow_with_the_papers() -> None:
+    mine = profile()
+
+    def cost() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            build([MONDAY], [mine])
+        return len(queries)
+
+    announce(MONDAY, *(paper(number) for number in range(1, 3)))
+    few = cost()
+    announce(MONDAY, *(paper(number) for number in range(3, 30)))
+    assert cost() <= few + 2
+
+
+def test_ties_keep_their_order_when_arxiv_tells_when_papers_came() -> None:
+    mine = profile()
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    announce(
+        MONDAY,
+        *(paper(n, submitted_at=at - timedelta(hours=n) if n < 3 else None) for n in range(1, 5)),
+    )
+    build([MONDAY], [mine])
+    assert [re.sub(r".*0+", "", one) for one in shown(mine, MONDAY)] == ["2", "1", "3", "4"]

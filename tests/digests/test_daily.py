@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from io import StringIO
+from unittest import mock
+
+import pytest
+from django.core.management import CommandError, call_command
+from pytest_django import Settings
+
+from tests.servers.arxiv import ArxivServer
+from webapp.digests.daily import update, wanted_categories
+from webapp.digests.models import Digest, Profile
+from webapp.papers import audit
+from webapp.papers.days import last_batch_day
+from webapp.papers.models import Listing, Paper
+from workers import site_tasks
+
+pytestmark = pytest.mark.django_db
+SAMPLE = date(2025, 12, 18)
+
+
+@pytest.fixture
+def arxiv(settings: Settings) -> Iterator[ArxivServer]:
+    settings.ARXIV_SECONDS = 0
+    settings.ARXIV_CATEGORIES = ["cs.AI", "cs.CL"]
+    with ArxivServer() as server:
+        settings.ARXIV_RSS_URL = server.rss_url
+        settings.ARXIV_API_URL = server.api_url
+        yield server
+
+
+def test_categories_of_settings_and_profiles_are_wanted_once(settings: Settings) -> None:
+    settings.ARXIV_CATEGORIES = ["cs.CL", "cs.AI"]
+    Profile.objects.create(slug="one", name="One", categories=["hep-th", "cs.CL"])
+    assert wanted_categories() == ["cs.CL", "cs.AI", "hep-th"]
+
+
+def test_a_round_ends_with_the_digest(arxiv: ArxivServer) -> None:
+    report = update(["cs.AI", "cs.CL"])
+    assert not report.failed
+    digest = Digest.objects.get(profile__is_site=True, date=arxiv.today)
+    assert digest.entries.count() > 0
+    assert not digest.is_sample
+
+
+def test_without_arxiv_the_sample_is_shown_until_it_answers(arxiv: ArxivServer) -> None:
+    arxiv.behave("hang-up")
+    report = update(["cs.AI", "cs.CL"])
+    assert report.failed
+    assert SAMPLE in report.dates
+    assert Digest.objects.get().is_sample
+    arxiv.behave("normal")
+    update(["cs.AI", "cs.CL"])
+    assert not Digest.objects.filter(date=SAMPLE).exists()
+    assert Digest.objects.filter(date=arxiv.today, is_sample=False).exists()
+
+
+def test_a_process_that_died_before_its_digests_is_made_good(arxiv: ArxivServer) -> None:
+    with (
+        mock.patch("webapp.digests.daily.build", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        update(["cs.AI"])
+    assert not Digest.objects.exists()
+    assert update(["cs.AI"]).dates == set()  # 304
+    assert Digest.objects.exists()
+
+
+def run(*options: str) -> str:
+    out = StringIO()
+    call_command("fetch", *options, stdout=out)
+    return out.getvalue()
+
+
+def test_the_command_prints_a_table_of_counts(arxiv: ArxivServer) -> None:
+    lines = run("--category", "cs.AI", "cs.CL", "--category", "cs.LG").splitlines()
+    assert lines[0].split() == [
+        *("category", "day", "state", "new", "cross", "replace", "replace-cross", "refused", "why")
+    ]
+    rows = {line.split()[0]: line.split() for line in lines[1:] if str(arxiv.today) in line}
+    assert rows.keys() == {"cs.AI", "cs.CL", "cs.LG"}
+    listing = Listing.objects.get(category="cs.LG", date=arxiv.today)
+    assert rows["cs.LG"][2:5] == [
+        "complete",
+        str(listing.counts["new"]),
+        str(listing.counts["cross"]),
+    ]
+
+
+def test_the_command_fetches_what_is_wanted_since_a_day(arxiv: ArxivServer) -> None:
+    since = last_batch_day(date.fromordinal(arxiv.today.toordinal() - 7))
+    out = run("--since", since.isoformat())
+    assert f"cs.AI     {since}  complete" in out
+    assert f"cs.CL     {since}  complete" in out
+
+
+def test_the_command_says_why_nothing_was_fetched(arxiv: ArxivServer) -> None:
+    arxiv.behave("feed-error")
+    with pytest.raises(CommandError, match=r"Nothing was fetched: .*Feed error for query"):
+        run("--category", "cs.AI")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--category", "cs.AI", "../etc"), "'../etc' is no arXiv category"),
+        (("--since", "yesterday"), "--since 'yesterday': write a day as 2026-03-02"),
+    ],
+)
+def test_the_command_refuses_what_it_cannot_read(options: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(CommandError, match=reason):
+        run(*options)
+
+
+def test_a_tick_asks_for_what_is_due_and_the_next_for_nothing(arxiv: ArxivServer) -> None:
+    site_tasks.poll()
+    asked = len(arxiv.log)
+    assert asked >= 2
+    due = audit.due(wanted_categories(), datetime.now(UTC))
+    site_tasks.poll()
+    assert len(arxiv.log) == asked or due  # a holiday of the calendar alone is asked for again
+    assert Digest.objects.exists()
+
+
+def test_enrichment_puts_the_digest_in_its_final_order(arxiv: ArxivServer) -> None:
+    site_tasks.poll()
+    site_tasks.enrich_papers()
+    assert not Paper.objects.filter(enriched_at=None).exists()
+    arxiv.behave("broken")
+    Paper.objects.update(enriched_at=None)
+    site_tasks.enrich_papers()  # said in the log, and waits for the next tick
+    assert Paper.objects.filter(enriched_at=None).exists()

@@ -1,0 +1,245 @@
+import random
+from datetime import UTC, datetime
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from webapp.digests.finders import ByAutomaton, ByToken, finders
+from webapp.digests.patterns import Kind, fold, normalise, term
+from webapp.digests.scoring import Candidate, Keyword, Match, Rules, Scorer, rank
+
+
+def rules(*keywords: str, **fields: object) -> Rules:
+    return Rules(tuple(map(Keyword, keywords)), **fields)  # type: ignore[arg-type]
+
+
+def candidate(title: str, abstract: str = "", **fields: object) -> Candidate:
+    return Candidate("x", title, abstract, **fields)  # type: ignore[arg-type]
+
+
+def test_a_score_is_the_sum_of_its_parts() -> None:
+    one = Rules((Keyword("sparse", 2.0, 0.25), Keyword("attention"), Keyword("RL")))
+    [score] = Scorer([one]).score(candidate("Sparse attention", "Sparse world."))
+    assert score.score == 3.75
+    assert score.matches == (
+        Match("sparse", ("title", "abstract"), 2.25),
+        Match("attention", ("title",), 1.5),
+    )
+    assert score.kept
+
+
+def test_decimal_weights_add_up_as_on_paper() -> None:
+    one = Rules((Keyword("a1", 0.1, 0), Keyword("b1", 0.2, 0)))
+    assert Scorer([one]).score(candidate("", "a1 b1"))[0].score == 0.3
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        ({}, True),
+        ({"min_score": 1.5}, True),
+        ({"min_score": 1.500001}, False),
+        ({"exclude": ("survey",)}, False),
+        ({"exclude": ("view",)}, True),
+        ({"categories": frozenset({"cs.CL"})}, True),
+        ({"categories": frozenset({"cs.CV"})}, False),
+        ({"announce_types": frozenset({"replace"})}, False),
+    ],
+)
+def test_rules_decide_what_is_kept(fields: dict[str, object], kept: bool) -> None:
+    paper = candidate("Attention", "A survey; reviewed.", categories=("cs.AI", "cs.CL"))
+    [score] = Scorer([rules("attention", **fields)]).score(paper)
+    assert (score.score, score.kept) == (1.5, kept)
+    assert bool(Scorer([rules("attention", **fields)]).kept([paper])[0]) == kept
+
+
+def test_without_a_keyword_a_paper_is_out_whatever_the_least_score() -> None:
+    [score] = Scorer([rules("attention")]).score(candidate("Kernels"))
+    assert (score.score, score.kept, score.matches) == (0.0, False, ())
+
+
+def test_no_phrase_reaches_from_title_to_abstract() -> None:
+    assert not Scorer([rules("sparse attention")]).score(candidate("Sparse", "attention"))[0].kept
+
+
+def test_reading_order_is_score_then_submission_then_id() -> None:
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    papers = [
+        Candidate("4", "x", "", submitted_at=None),
+        Candidate("3", "x", "", submitted_at=at.replace(hour=5)),
+        Candidate("2", "x", "", submitted_at=at.replace(hour=5)),
+        Candidate("1", "x", "x", submitted_at=at.replace(hour=9)),
+        Candidate("0", "", "x", submitted_at=at),
+    ]
+    order = rank(rules("x"), Scorer([rules("x")]).kept(papers)[0], papers)
+    assert [papers[one.at].id for one in order] == ["2", "3", "1", "4", "0"]
+    assert len(rank(rules("x", size=2), Scorer([rules("x")]).kept(papers)[0], papers)) == 2
+
+
+# The seed bot's rule, stated on its own: facts/peers.md.
+
+
+def seed_rule(
+    keywords: list[str], excluded: list[str], papers: list[Candidate], size: int
+) -> list[tuple[str, float]]:
+    kept = []
+    for paper in papers:
+        text = (paper.title + " " + paper.abstract).lower()
+        score = 0.0
+        matched = False
+        for keyword in keywords:
+            if keyword.lower() in text:
+                matched = True
+                score += 1.0
+            if keyword.lower() in paper.title.lower():
+                score += 0.5
+        if paper.announce_type != "new" or not matched:
+            continue
+        if any(word.lower() in text for word in excluded):
+            continue
+        kept.append((paper.id, score))
+    kept.sort(key=lambda one: one[1], reverse=True)
+    return kept[:size]
+
+
+words = st.text("aAbBrRlL iİßΣσ-.中", min_size=1, max_size=4).filter(str.strip)
+texts = st.text("aAbBrRlL iİßΣσ-.中", max_size=30)
+
+
+@given(
+    st.lists(words, min_size=1, max_size=80, unique_by=lambda word: normalise(word).lower()),
+    st.lists(words, max_size=3),
+    st.lists(st.tuples(texts, texts, st.sampled_from(["new", "cross"])), max_size=12),
+    st.integers(1, 8),
+)
+@settings(deadline=None)
+def test_substring_is_the_seed_bots_rule(
+    keywords: list[str], excluded: list[str], drafts: list[tuple[str, str, str]], size: int
+) -> None:
+    papers = [
+        Candidate(str(number), normalise(title), normalise(abstract), announce_type=type_)
+        for number, (title, abstract, type_) in enumerate(drafts)
+    ]
+    one = rules(
+        *keywords,
+        exclude=tuple(excluded),
+        substring=True,
+        announce_types=frozenset({"new"}),
+        size=size,
+    )
+    scorer = Scorer([one])
+    order = rank(one, scorer.kept(papers)[0], papers)
+    ours = [(papers[kept.at].id, kept.score) for kept in order]
+    assert ours == seed_rule([normalise(k) for k in keywords], excluded, papers, size)
+    for paper in papers:  # the reasons add up, whatever the paper's type
+        score = scorer.score(paper)[0]
+        assert score.score == sum(match.points for match in score.matches)
+
+
+# Two ways of finding the same.
+
+vocabulary = [
+    "ab",
+    "b",
+    "c",
+    "abs",
+    "ab-c",
+    "b c",
+    "ab c b",
+    "a-b-c",
+    "abc",
+    "c++",
+    "中",
+    "中c",
+    "é",
+    "ab*",
+    "bc* b",
+    "b's",
+    "ies",
+    "y",
+    "by",
+]
+pieces = st.lists(
+    st.sampled_from(
+        [
+            "ab",
+            "AB",
+            "b",
+            "c",
+            "C++",
+            "a",
+            "abc",
+            "abcs",
+            "by",
+            "bies",
+            "bs",
+            "中",
+            "é",
+            "É",
+            "-",
+            " ",
+            "\n",
+            ".",
+            ",",
+            "_",
+            "\u2011",
+            "'",
+            "$",
+        ]
+    ),
+    max_size=25,
+).map("".join)
+
+
+@given(st.lists(st.sampled_from(vocabulary), min_size=1, unique=True), pieces, pieces)
+@settings(deadline=None, max_examples=400)
+def test_tokens_and_automaton_find_the_same(keywords: list[str], title: str, abstract: str) -> None:
+    terms = list(enumerate(map(term, keywords)))
+    by_token = [set(found) for found in ByToken(terms).find(title, abstract)]
+    automaton = ByAutomaton(Kind.WORDS, terms)
+    assert by_token == [set(found) for found in automaton.find(title, abstract)]
+    each = [{number for number, one in terms if one.stands_in(text)} for text in (title, abstract)]
+    assert by_token == [each[0], each[0] | each[1]]
+
+
+@given(st.lists(st.sampled_from(vocabulary), min_size=1, max_size=6, unique=True), pieces, pieces)
+@settings(deadline=None)
+def test_many_profiles_score_as_each_alone(keywords: list[str], title: str, abstract: str) -> None:
+    paper = candidate(title, abstract)
+    many = [rules(*keywords), rules(*keywords[::-1], "/b.c/"), rules(*keywords, substring=True)]
+    together = Scorer(many).score(paper)
+    assert together == [Scorer([one]).score(paper)[0] for one in many]
+    for score in together:
+        exact = sum((Fraction(str(match.points)) for match in score.matches), Fraction())
+        assert Fraction(str(score.score)) == exact
+
+
+def test_an_automaton_out_of_memory_still_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.digests.finders.SET_MEMORY", 20_000)
+    automaton = ByAutomaton(
+        Kind.WORDS, list(enumerate(map(term, ["sparse", "attention", "zebra"])))
+    )
+    in_title, anywhere = automaton.find("Sparse attention", "")
+    assert set(in_title) == set(anywhere) == {0, 1}
+
+
+def test_an_expression_that_needs_many_states_is_harmless() -> None:
+    bad = tuple(f"/(a|b)*{letter}(a|b){{60}}c/" for letter in "ab")
+    rng = random.Random(1)
+    papers = [candidate("".join(rng.choices("ab", k=1500)), "attention") for _ in range(30)]
+    started = datetime.now(UTC)
+    assert len(Scorer([rules(*bad, "attention")]).kept(papers)[0]) == 30
+    assert (datetime.now(UTC) - started).total_seconds() < 5
+
+
+def test_many_substrings_are_found_as_few() -> None:
+    many = [term(f"q{number}", substring=True) for number in range(80)]
+    [finder] = finders(many, single=True)
+    title, everywhere = finder.find("xq7x", "Q79")
+    assert (set(title), set(everywhere)) == ({7}, {7, 79})
+
+
+def test_folding_is_the_same_for_words_and_texts() -> None:
+    assert fold("Straße") == fold("STRASSE")

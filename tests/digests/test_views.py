@@ -1,0 +1,323 @@
+"""The pages of digests, as HTTP answers."""
+
+from datetime import date
+
+import pytest
+from django.urls import reverse
+
+from tests import factories
+from webapp.digests.models import Digest, Profile, Star
+from webapp.papers.models import Listing
+from webapp.ui.pages import shelf
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _empty_shelf():
+    shelf.clear()
+
+
+@pytest.fixture
+def reader(client):
+    made = factories.make_reader()
+    client.force_login(made)
+    return made
+
+
+def text(response):
+    return response.content.decode()
+
+
+def test_today_shows_every_card_with_its_reasons(client):
+    factories.make_day(5)
+    page = text(client.get("/"))
+    assert "Thursday, 12 March 2026" in page
+    assert page.count('<article class="card"') == 5
+    assert "<b>+1.5</b>" in page
+    assert '<mark data-k="' in page
+    assert "cs.LG complete" in page
+
+
+def test_an_anonymous_page_touches_no_session_and_takes_at_most_four_queries(
+    client, django_assert_max_num_queries
+):
+    factories.make_day(30)
+    with django_assert_max_num_queries(4):
+        first = client.get("/")
+    with django_assert_max_num_queries(1):
+        again = client.get("/", headers={"if-none-match": first["ETag"]})
+    assert again.status_code == 304
+    assert not first.cookies
+    assert "csrfmiddlewaretoken" not in text(first)
+
+
+def test_a_changed_day_is_a_new_page(client):
+    digest = factories.make_day(3)
+    before = client.get("/")
+    digest.entries.filter(rank=3).delete()
+    Digest.objects.update(fingerprint="another")
+    after = client.get("/", headers={"if-none-match": before["ETag"]})
+    assert after.status_code == 200
+    assert text(after).count("<article") == 2
+
+
+@pytest.mark.parametrize("change", ["poll", "next day", "profile"])
+def test_what_else_a_page_shows_makes_it_new_too(client, change):
+    digest = factories.make_day(3)
+    before = client.get("/digest/2026-03-12/")
+    if change == "poll":
+        Listing.objects.filter(category="cs.CL").update(
+            state="failed", reason="503", polled_at=factories.moment(date(2026, 3, 12), 9)
+        )
+    if change == "next day":
+        factories.make_digest(digest.profile, [], date(2026, 3, 13))
+    if change == "profile":
+        profile = digest.profile
+        profile.name = "Another"
+        profile.save()
+    assert client.get("/digest/2026-03-12/")["ETag"] != before["ETag"]
+
+
+def test_filters_live_in_the_query_string(client):
+    factories.make_day(14)
+    whole = text(client.get("/?order=title"))
+    cross = text(client.get("/?type=cross"))
+    assert whole.count("<article") == 14
+    assert cross.count("<article") == 2
+    assert "2</span> of <span" in cross
+    kernel = text(client.get("/?keyword=Kernel&view=titles&order=new"))
+    assert 'class="cards titles"' in kernel
+    assert 0 < kernel.count("<article") < 14
+    ids = [part.split('"')[0] for part in kernel.split('<article class="card" id="p-')[1:]]
+    assert ids == sorted(ids, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "query", ["keyword=%00%27%22%3Cscript%3E", "category=nope", "order=x&view=y&page=z", "type="]
+)
+def test_a_strange_filter_is_a_page_all_the_same(client, query):
+    factories.make_day(3)
+    response = client.get(f"/?{query}")
+    assert response.status_code == 200
+    assert "<script>" not in text(response).replace("<script src", "")
+
+
+def test_a_day_tells_its_neighbours(client):
+    factories.make_day(2)
+    factories.make_digest(Profile.objects.get(), [], date(2026, 3, 10))
+    page = text(client.get("/digest/2026-03-12/"))
+    assert 'href="/digest/2026-03-10/"' in page
+    assert "Nothing of this day matches" in text(client.get("/digest/2026-03-10/"))
+
+
+@pytest.mark.parametrize(
+    ("day", "said"),
+    [
+        ("2026-03-14", "Nothing is announced on a Saturday"),
+        ("2026-03-11", "manage.py fetch --since 2026-03-11"),
+        ("2999-01-03", "has not come yet"),
+    ],
+)
+def test_a_day_without_a_digest_says_why(client, day, said):
+    factories.make_day(2)
+    response = client.get(f"/digest/{day}/")
+    assert response.status_code == 404
+    assert said in text(response)
+
+
+@pytest.mark.parametrize("path", ["/digest/2026-02-30/", "/digest/x/", "/p/nobody/", "/p/a b/"])
+def test_what_is_no_page_is_a_404_of_our_own(client, path):
+    response = client.get(path)
+    assert response.status_code == 404
+    assert "Nothing stands here" in text(response)
+
+
+def test_a_first_start_says_what_is_going_on(client):
+    response = client.get("/")
+    assert response.status_code == 200
+    assert "The first day is on its way" in text(response)
+    factories.make_listing(state="failed", reason="no route to host", counts={})
+    assert "no route to host" in text(client.get("/"))
+
+
+def test_the_sample_is_labelled_on_every_page(client):
+    factories.make_day(2)
+    assert "A sample" not in text(client.get("/"))
+    factories.make_listing("cs.RO", state="failed", reason="no route to host", counts={})
+    factories.make_listing("cs.SY", source="sample")
+    for path in ("/", "/profiles/", "/feeds/", "/intake/", "/search", "/keyboard/", "/sign-in/"):
+        page = text(client.get(path))
+        assert "A sample, not today’s arXiv" in page, path
+        assert "no route to host." in page
+
+
+def test_late_days_are_told_on_today_only(client):
+    factories.make_day(2)
+    factories.make_listing(
+        "cs.CL", date(2026, 3, 13), state="stale", reason="the same batch again", counts={}
+    )
+    assert "the same batch again" in text(client.get("/"))
+    assert "the same batch again" not in text(client.get("/digest/2026-03-12/"))
+
+
+def test_a_profile_has_its_own_page_days_and_archive(client):
+    profile = factories.make_profile("mine", name="Mine <b>", owner=factories.make_reader())
+    factories.make_digest(profile, [factories.make_paper(1)])
+    for path in ("/p/mine/", "/p/mine/2026-03-12/", "/digest/?profile=mine"):
+        page = text(client.get(path))
+        assert "Mine &lt;b&gt;" in page
+    assert 'href="/p/mine/2026-03-12/"' in page
+    assert client.get("/digest/?profile=nobody").status_code == 404
+
+
+def test_a_category_shows_all_that_was_announced_page_by_page(client, monkeypatch):
+    monkeypatch.setattr("webapp.digests.views.PAPERS_A_PAGE", 2)
+    factories.make_day(12)
+    first = text(client.get("/category/cs.LG/"))
+    assert first.count("<article") == 2
+    assert "?page=2" in first
+    assert text(client.get("/category/cs.LG/?page=2&date=2026-03-12")).count("<article") == 1
+    assert client.get("/category/cs.XX/").status_code == 404
+    assert "No batch" in text(client.get("/category/cs.LG/?date=2020-01-01"))
+
+
+def test_saving_and_letting_go(client, reader):
+    paper = factories.make_paper(1)
+    answer = client.post(
+        "/star/", {"paper": paper.arxiv_id}, headers={"accept": "application/json"}
+    )
+    assert answer.json() == {"starred": True}
+    assert paper.title_html in text(client.get("/starred/"))
+    back = client.post("/star/", {"paper": paper.arxiv_id, "next": "/digest/2026-03-12/?type=new"})
+    assert back["Location"] == f"/digest/2026-03-12/?type=new#p-{paper.arxiv_id}"
+    assert not Star.objects.exists()
+    assert "Nothing saved yet" in text(client.get("/starred/"))
+
+
+@pytest.mark.parametrize("elsewhere", ["https://evil.example/", "//evil.example", "javascript:a()"])
+def test_saving_leads_nowhere_else(client, reader, elsewhere):
+    paper = factories.make_paper(1)
+    back = client.post("/star/", {"paper": paper.arxiv_id, "next": elsewhere})
+    assert back["Location"].startswith("/#")
+
+
+def test_saving_needs_a_reader_a_post_and_a_paper(client):
+    paper = factories.make_paper(1)
+    assert client.post("/star/", {"paper": paper.arxiv_id})["Location"].startswith("/sign-in/")
+    client.force_login(factories.make_reader())
+    assert client.get("/star/").status_code == 405
+    assert client.post("/star/", {"paper": "nonsense"}).status_code == 404
+    assert client.get("/starred/").status_code == 200
+
+
+def test_a_signed_in_page_is_the_readers_own(client, reader):
+    digest = factories.make_day(2)
+    anonymous = client_without_cookies()
+    Star.objects.create(reader=reader, paper=digest.entries.get(rank=1).paper)
+    mine = client.get("/")
+    assert 'aria-pressed="true"' in text(mine)
+    assert mine["Cache-Control"] == "private, no-cache"
+    theirs = anonymous.get("/")
+    assert "aria-pressed" not in text(theirs)
+    assert "Sign in" in text(theirs)
+
+
+def client_without_cookies():
+    from django.test import Client
+
+    return Client()
+
+
+FORM = {
+    "name": "Long context",
+    "categories": "cs.LG cs.CL",
+    "keywords": "Attention\nquant* ; 2",
+    "announce_types": ["new"],
+    "matching": "token",
+    "min_score": "0",
+    "size": "30",
+    "language": "en",
+}
+
+
+def test_a_profile_is_previewed_then_saved_then_built(client, reader):
+    factories.make_day(6)
+    preview = client.post("/profiles/new/", FORM | {"preview": "1"})
+    assert preview.status_code == 200
+    assert "What the last days would have held" in text(preview)
+    assert not Profile.objects.filter(owner=reader).exists()
+    saved = client.post("/profiles/new/", FORM | {"save": "1"})
+    assert saved["Location"] == "/p/long-context/"
+    page = text(client.get("/p/long-context/"))
+    assert "is saved" in page
+    assert page.count("<article") > 0
+    assert "Long context" in text(client.get("/profiles/"))
+
+
+def test_errors_stand_at_their_fields_and_nothing_is_lost(client, reader):
+    profile = factories.make_profile("mine", owner=reader, name="Mine")
+    response = client.post(
+        "/profiles/mine/", FORM | {"keywords": "/(/", "name": "Kept words", "save": "1"}
+    )
+    assert response.status_code == 422
+    page = text(response)
+    assert "Kept words" in page
+    assert 'id="id_keywords_error"' in page
+    profile.refresh_from_db()
+    assert profile.name == "Mine"
+
+
+def test_a_changed_profile_shows_what_would_change(client, reader):
+    factories.make_day(6)
+    factories.make_profile("mine", owner=reader, name="Mine")
+    page = text(client.post("/profiles/mine/", FORM | {"keywords": "Kernel", "preview": "1"}))
+    assert "What would have changed" in page
+    assert "Nothing is saved yet" in page
+
+
+def test_a_profile_is_deleted_with_its_days(client, reader):
+    profile = factories.make_profile("mine", owner=reader, name="Mine")
+    factories.make_digest(profile, [factories.make_paper(1)])
+    assert client.post("/profiles/mine/", {"delete": "1"})["Location"] == "/profiles/"
+    assert not Profile.objects.exists()
+    assert not Digest.objects.exists()
+
+
+def test_only_the_owner_edits_and_only_staff_the_sites_own(client, reader):
+    factories.make_profile("theirs", owner=factories.make_reader("other"))
+    factories.make_profile()
+    assert client.get("/profiles/theirs/").status_code == 403
+    assert client.get("/profiles/site/").status_code == 403
+    assert client.post("/profiles/theirs/", {"delete": "1"}).status_code == 403
+    reader.is_staff = True
+    reader.save()
+    assert client.get("/profiles/site/").status_code == 200
+    client.post("/profiles/site/", {"delete": "1"})
+    assert Profile.objects.filter(slug="site").exists()
+
+
+def test_profiles_of_one_reader_are_limited(client, reader, monkeypatch):
+    monkeypatch.setattr("webapp.digests.profile_views.MAX_PROFILES", 1)
+    factories.make_profile("one", owner=reader)
+    assert client.post("/profiles/new/", FORM | {"save": "1"})["Location"] == "/profiles/"
+    assert Profile.objects.count() == 1
+
+
+@pytest.mark.parametrize("name", ["profile-new", "stars"])
+def test_what_is_a_readers_own_asks_to_sign_in(client, name):
+    response = client.get(reverse(f"digests:{name}"))
+    assert response["Location"].startswith("/sign-in/?next=")
+
+
+def test_pages_announce_their_feeds(client):
+    factories.make_day(2)
+    factories.make_profile("mine", owner=factories.make_reader())
+    assert 'type="application/atom+xml" title="Assay, Atom" href="/digest.atom"' in text(
+        client.get("/")
+    )
+    assert 'href="/p/mine.json"' in text(client.get("/p/mine/"))
+    page = text(client.get("/feeds/"))
+    for address in ("/digest.rss", "/p/mine.atom", "/category/cs.LG.json", "/feeds/opml"):
+        assert f'href="{address}"' in page
+        assert client.get(address).status_code == 200

@@ -1,0 +1,186 @@
+"""Processes that are killed under a run, on both transports: the run ends well, once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+from django.utils import timezone
+
+from tests.processes import ROOT, wait_for
+from tests.runs.asking import ask, ended, measuring, reached
+from tests.runs.rig import Rig
+from webapp.runs import submit
+from webapp.runs.models import Run, State, Worker
+
+
+def children_of(pid: int) -> list[int]:
+    done = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True)
+    return [int(word) for word in done.stdout.split()]
+
+
+def measured_once(run: Run) -> None:
+    """One result, one table, one set of checks."""
+    assert run.state == State.SUCCEEDED, (run.state, run.failure, run.reason)
+    assert run.events.filter(token=run.token, kind="result").count() == 1
+    assert [len(series.data["points"]) for series in run.series.all()] == [5]
+    assert run.checks.count() == 1
+    assert run.leased_until is None
+
+
+def nothing_left(rig: Rig) -> None:
+    wait_for(lambda: not rig.benchmarks(), 5, "the end of every benchmark process")
+
+
+def test_a_run_is_measured(rig: Rig) -> None:
+    run = ended(ask(words="hello"))
+    measured_once(run)
+    assert run.attempt == 1
+    assert run.environment is not None
+    assert run.charged_seconds <= 10
+    nothing_left(rig)
+
+
+def test_kill_9_of_the_workers_main_process(rig: Rig) -> None:
+    run = measuring(ask(seconds=3))
+    rig.kill("one")
+    nothing_left(rig)
+    rig.bench()
+    measured_once(ended(run))
+    assert run.attempt == 2
+
+
+def test_kill_9_of_the_workers_child(rig: Rig) -> None:
+    run = measuring(ask(seconds=3))
+    for child in children_of(rig.running["one"].pid):
+        os.kill(child, signal.SIGKILL)
+    nothing_left(rig)
+    measured_once(ended(run))
+    assert run.attempt == 2
+
+
+@pytest.mark.parametrize("victim", ["methods run", "warden.py"])
+def test_kill_9_of_the_subprocess(rig: Rig, victim: str) -> None:
+    run = measuring(ask(seconds=2))
+    for pid in rig.benchmarks():
+        with suppress(OSError):
+            command = (ROOT / f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+            if victim in command and ("warden" in victim) == ("warden" in command):
+                os.kill(pid, signal.SIGKILL)
+    measured_once(ended(run))
+    assert run.attempt == 2
+    nothing_left(rig)
+
+
+def test_kill_9_of_the_recorder(rig: Rig) -> None:
+    run = measuring(ask(seconds=2))
+    rig.kill("recorder")
+    time.sleep(2 * rig.lease)  # long enough for every lease to run out unheard
+    rig.recorder()
+    measured_once(ended(run))
+    assert run.attempt == 1, "it was our silence, not the worker's"
+
+
+def test_kill_9_of_the_web_server_at_the_press_of_run(rig: Rig) -> None:
+    """Committed, and killed before the broker was told: a sweep finds it."""
+    before = set(Run.objects.values_list("pk", flat=True))
+    _killed_at(rig, "webapp.runs.broker.kick", "from tests.runs.asking import ask; ask()")
+    run = Run.objects.exclude(pk__in=before).get()
+    measured_once(ended(run))
+
+
+def test_kill_9_of_a_dispatcher_between_commit_and_send(rig: Rig) -> None:
+    rig.kill("recorder")
+    run = ask()
+    Worker.objects.update(last_seen=timezone.now())  # nobody listened meanwhile
+    dispatch = "from webapp.runs.dispatch import dispatch; dispatch()"
+    _killed_at(rig, "webapp.runs.broker.send_job", dispatch)
+    run.refresh_from_db()
+    assert (run.state, run.sent_at) == (State.DISPATCHED, None)
+    rig.recorder()
+    measured_once(ended(run))
+    assert run.attempt == 1
+
+
+def _killed_at(rig: Rig, function: str, code: str) -> None:
+    """Run code in a process of the site that dies the moment it calls `function`."""
+    module, _, name = function.rpartition(".")
+    script = (
+        "import django, os, importlib; django.setup();"
+        f"setattr(importlib.import_module({module!r}), {name!r},"
+        " lambda *_: os.kill(os.getpid(), 9));" + code
+    )
+    environment = {**rig.environment, "DJANGO_SETTINGS_MODULE": "webapp.settings"}
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment)
+    assert done.returncode == -signal.SIGKILL
+
+
+def test_redis_killed_and_started_again(rig: Rig) -> None:
+    if rig.redis is None:
+        return  # files survive their processes
+    run = measuring(ask(seconds=3))
+    time.sleep(1.2)  # what Redis was told more than a second ago, it has written down
+    rig.redis.kill()
+    time.sleep(rig.lease)
+    rig.redis.start()
+    measured_once(ended(run, 60))
+    measured_once(ended(ask(), 60))
+
+
+def test_a_worker_told_to_stop_gives_its_run_back(rig: Rig) -> None:
+    run = measuring(ask(seconds=3))
+    started = time.monotonic()
+    rig.kill("one", signal.SIGTERM)
+    assert time.monotonic() - started < 8
+    reached(run, State.QUEUED, 5)
+    nothing_left(rig)
+    rig.bench()
+    measured_once(ended(run))
+    assert run.attempt == 2
+
+
+def test_a_worker_that_never_comes_back(rig: Rig) -> None:
+    """Lost twice: the run fails, and costs its reader nothing."""
+    run = measuring(ask(seconds=60))
+    for attempt in (1, 2):
+        run = reached(run, attempt=attempt)
+        rig.kill("one")
+        if attempt == 1:
+            reached(run, State.QUEUED, 15)
+            rig.bench()
+    ended(run)
+    assert (run.state, run.failure, run.charged_seconds) == (State.FAILED, "worker_lost", 0)
+    rig.bench()
+    measured_once(ended(ask()))
+
+
+def test_cancel_ends_a_run_within_two_seconds(rig: Rig) -> None:
+    run = measuring(ask(seconds=60, steps=600))
+    time.sleep(0.3)
+    started = time.monotonic()
+    assert submit.cancel(run)
+    ended(run, 2.5)
+    assert time.monotonic() - started < 2.5
+    assert run.state == State.CANCELLED
+    assert run.result is None
+    assert all(series.data["partial"] for series in run.series.all())
+    nothing_left(rig)
+
+
+def test_cancel_races_success(rig: Rig) -> None:
+    """Whoever wins, the run ends once and says one thing."""
+    seen = set()
+    for wait in (0.0, 0.6, 1.4, 1.8, 2.0, 2.2):
+        run = ask(seconds=0.1)
+        time.sleep(wait)
+        submit.cancel(run)
+        ended(run)
+        seen.add(run.state)
+        assert run.state in {State.SUCCEEDED, State.CANCELLED}
+        assert (run.result is not None) == (run.state == State.SUCCEEDED)
+    assert State.CANCELLED in seen

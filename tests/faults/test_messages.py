@@ -1,0 +1,126 @@
+"""The broker loses, doubles, delays and forges, and a clock is wrong: over real processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+from celery import Celery
+
+from tests.faults.test_kills import measured_once, nothing_left
+from tests.processes import wait_for
+from tests.runs import saying
+from tests.runs.asking import ask, ended, measuring, reached
+from tests.runs.rig import Rig
+from webapp.runs import broker
+from webapp.runs.dispatch import send
+from webapp.runs.models import Run, State, Worker
+
+
+def purge(queue: str) -> int:
+    """Lose every message of a queue."""
+    app: Celery = broker._app()
+    with app.connection_for_write() as connection:
+        return connection.default_channel.queue_purge(queue)
+
+
+def put(task: str, queue: str, *args: object) -> None:
+    broker._app().send_task(task, args=args, queue=queue)
+
+
+def test_a_lost_job_is_sent_again(rig: Rig) -> None:
+    main = rig.running["one"]
+    main.send_signal(signal.SIGSTOP)  # its child goes on to say that it lives
+    run = reached(ask(), State.DISPATCHED)
+    wait_for(lambda: purge("bench-cpu"), 5, "the job")
+    main.send_signal(signal.SIGCONT)
+    measured_once(ended(run))
+    assert run.attempt == 1
+
+
+def test_lost_events_are_said_again(rig: Rig) -> None:
+    run = measuring(ask(seconds=2))
+    rig.kill("recorder")
+    wait_for(lambda: not rig.benchmarks(), 20, "the end of the benchmark")
+    time.sleep(0.3)
+    purge("events")
+    rig.recorder()
+    ended(run)
+    assert (run.state, run.attempt) == (State.SUCCEEDED, 1)
+    wait_for(run.series.exists, 10, "the series, said again")
+
+
+def test_doubled_jobs_are_measured_once(rig: Rig) -> None:
+    run = reached(ask(seconds=1))
+    for _ in range(3):
+        send(run)
+    ended(run)
+    for _ in range(2):
+        send(run)
+    measured_once(ended(ask()))
+    run.refresh_from_db()
+    measured_once(run)
+    assert rig.log("one").count(f"Run {run.pk} came twice") == 5
+
+
+def test_a_late_job_of_an_old_attempt_is_stopped(rig: Rig) -> None:
+    """Delivered when its run has long ended: the worker is told so at its first word."""
+    run = ended(ask())
+    late = Run.objects.get(pk=run.pk)
+    late.token = f"{run.token[:20]}-late"
+    late.params = {**run.params, "seconds": 60}
+    before = rig.log("one").count(f"Run {run.pk} is cancelled")
+    send(late)
+    wait_for(lambda: rig.log("one").count(f"Run {run.pk} is cancelled") > before, 30, "the answer")
+    nothing_left(rig)
+    run.refresh_from_db()
+    measured_once(run)
+
+
+def test_forged_replayed_malformed_and_oversized(rig: Rig) -> None:
+    """Nothing of it changes a run, and the recorder and the worker go on."""
+    run = measuring(ask(seconds=2))
+    good = saying.say(run, 500, saying.result())
+    junk: list[object] = [
+        {**good, "sig": "0" * 64},
+        {**good, "seq": 3},
+        None,
+        {},
+        "x" * 5_000_000,
+        {"deep": json.loads("[" * 400 + "]" * 400)},
+    ]
+    for message in junk:
+        put("runs.record", "events", message)
+        put("runs.hear", "events", message)
+        put("bench.run", "bench-cpu", message)
+        put("bench.run", "bench-cpu", {"one": message})
+    put("runs.record", "events")
+    put("runs.nothing", "events", 1)
+    put("bench.run", "bench-cpu", 1, 2)
+    _raw(rig, b"\xff not json at all {")
+    _raw(rig, b"")
+    measured_once(ended(run))
+    replayed = saying.say(run, 500, saying.series(median=99.0))
+    put("runs.record", "events", replayed)  # signed, but of a run that has its series
+    measured_once(ended(ask()))
+    for name in ("recorder", "one"):
+        assert rig.running[name].poll() is None
+
+
+def _raw(rig: Rig, data: bytes) -> None:
+    """Put bytes on the events queue past every library."""
+    if rig.redis is None:
+        name = f"{time.monotonic_ns():020d}_raw.events.msg"
+        (rig.data / "broker" / "messages" / name).write_bytes(data)
+
+
+def test_a_worker_with_another_key(rig: Rig) -> None:
+    """It announces nothing, it is given nothing, and its events count for nothing."""
+    saying.live_worker("stranger", last_seen=None)
+    rig.bench("stranger", key="ab" * 32)
+    wait_for(lambda: "ready" in rig.log("stranger"), 20, "the stranger")
+    time.sleep(1)
+    assert Worker.objects.get(name="stranger").last_seen is None
+    rig.kill("stranger")
+    Worker.objects.filter(name="stranger").delete()

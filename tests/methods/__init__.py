@@ -1,0 +1,1 @@
+"""Tests of the measuring kernel and of each method."""

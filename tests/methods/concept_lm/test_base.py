@@ -1,0 +1,107 @@
+"""The base: tiny or from disk through the same code; clear errors before work starts."""
+
+import pytest
+import torch
+from transformers import LlamaConfig
+
+from methods.concept_lm import checks
+from methods.concept_lm.base import check_tokenizer, load_base, tiny_config
+from methods.concept_lm.config import ConceptConfig, ConceptError, faithful, recommended
+from methods.concept_lm.decode import generate, prefill, step
+from methods.concept_lm.model import ConceptLM
+
+
+@pytest.mark.parametrize("family", ["qwen2", "qwen3"])
+def test_a_saved_model_loads_through_the_same_code(tmp_path, family):
+    base = load_base(tiny_config(family), seed=3)
+    base.save_pretrained(tmp_path)
+    again = load_base(tmp_path)
+    x = checks.tokens("cpu")
+    with torch.no_grad():
+        assert torch.equal(base(x).logits, again(x).logits)
+        model = ConceptLM(again, ConceptConfig(2, 2, 2, n_concepts=8)).eval()
+        assert generate(model, x, 3).shape == (2, 3)
+
+
+def test_no_model_there(tmp_path):
+    with pytest.raises(ConceptError, match=r"no base model at .*give a folder with config\.json"):
+        load_base(tmp_path / "nothing")
+
+
+def test_weights_missing(tmp_path):
+    tiny_config().save_pretrained(tmp_path)
+    with pytest.raises(ConceptError, match=r"weights of .* cannot be read"):
+        load_base(tmp_path)
+
+
+def test_another_family(tmp_path):
+    LlamaConfig().save_pretrained(tmp_path)
+    with pytest.raises(ConceptError, match="'llama' model; this method reads qwen2 and qwen3"):
+        load_base(tmp_path)
+
+
+def test_sliding_windows_are_refused():
+    config = tiny_config()
+    config.layer_types = ["sliding_attention"] * 6
+    with pytest.raises(ConceptError, match="sliding-window"):
+        load_base(config)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"shallow": 0}, "at least one shallow"),
+        ({"middle": -1}, "no negative count"),
+        ({"n_concepts": 0}, "needs an entry"),
+        ({"rho": 0.0}, r"strictly in \(0, 1\)"),
+        ({"rho": 1.0}, r"strictly in \(0, 1\)"),
+        ({"run_cap": -1}, "counts of tokens"),
+        ({"run_cap": 2, "rho": 0.2}, "forces at least 0.333 concepts"),
+        ({"positions": "relative"}, "choose absolute or compact"),
+        ({"readout": "both"}, "choose seed or token"),
+        ({"boundary": "words"}, "choose from null, "),
+        ({"temperature": 0.0}, "must be positive"),
+        ({"lora_rank": 0}, "at least 1"),
+    ],
+)
+def test_bad_configurations(changes, message):
+    with pytest.raises(ConceptError, match=message):
+        ConceptConfig(**({"shallow": 2, "middle": 2, "deep": 2} | changes))
+
+
+def test_the_split_must_add_up():
+    with pytest.raises(ConceptError, match="2/3/2 adds up to 7 layers; the base model has 6"):
+        ConceptLM(load_base(tiny_config()), ConceptConfig(2, 3, 2))
+
+
+def test_bad_tokens():
+    model = checks.example("cpu")
+    with pytest.raises(
+        ConceptError, match=r"ids lie in 0\.\.256, the base's vocabulary in 0\.\.255"
+    ):
+        model(torch.tensor([[0, 256]]))
+    with pytest.raises(ConceptError, match="5000 tokens, but the base has 4096 positions"):
+        model(torch.zeros(1, 5000, dtype=torch.long))
+    with pytest.raises(ConceptError, match="non-empty"):
+        model(torch.zeros(1, 0, dtype=torch.long))
+    with pytest.raises(ConceptError, match=r"prompt lengths must lie in 1\.\.40"):
+        prefill(model, checks.tokens("cpu"), torch.tensor([0, 4]))
+
+
+def test_decoding_past_the_positions():
+    base = load_base(tiny_config(max_positions=6))
+    model = ConceptLM(base, ConceptConfig(2, 2, 2, n_concepts=8)).eval()
+    _, state = prefill(model, torch.zeros(1, 6, dtype=torch.long))
+    with pytest.raises(ConceptError, match="6 positions"):
+        step(model, torch.zeros(1, dtype=torch.long), state)
+
+
+def test_tokenizer_that_does_not_fit():
+    with pytest.raises(ConceptError, match="tokenizer has 300 tokens and the base 256"):
+        check_tokenizer(range(300), tiny_config())
+    check_tokenizer(range(256), tiny_config())
+
+
+def test_presets():
+    assert faithful(2, 8, 2).usage_bonus == 0
+    assert recommended(2, 8, 2).usage_bonus > 0

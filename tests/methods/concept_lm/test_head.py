@@ -1,0 +1,88 @@
+"""Which tokens become concepts, and that their number is held."""
+
+import torch
+
+from methods.concept_lm import checks
+from methods.concept_lm.config import ConceptConfig
+from methods.concept_lm.decode import SlotCache
+from methods.concept_lm.flops import Shape, kv_ratio, speedup_bound
+from methods.concept_lm.head import ConceptHead, cap_runs, gumbel
+from methods.concept_lm.masks import deep_allow
+
+
+def test_the_cap_agrees_with_counting():
+    generator = torch.Generator().manual_seed(0)
+    for cap in (1, 3, 7):
+        wanted = torch.rand(4, 100, generator=generator) < 0.05
+        capped = cap_runs(wanted, cap)
+        for row, out in zip(wanted.tolist(), capped.tolist(), strict=True):
+            run = 0
+            for own, concept in zip(row, out, strict=True):
+                assert concept == (own or run == cap)
+                run = 0 if concept else run + 1
+
+
+def test_the_first_null_rate_is_the_target():
+    torch.manual_seed(0)
+    for rho in (0.1, 0.5):
+        head = ConceptHead(64, ConceptConfig(1, 1, 1, n_concepts=512, rho=rho), 0.02)
+        h = torch.randn(8, 128, 64)
+        logits = head(h)
+        rate = head.route(logits, gumbel(tuple(logits.shape), logits)).is_concept.float().mean()
+        assert abs(float(rate) - rho) < 0.05
+
+
+def test_the_controller_follows_a_drifting_head():
+    torch.manual_seed(0)
+    head = ConceptHead(64, ConceptConfig(1, 1, 1, n_concepts=64, rho=0.25), 0.02)
+    rates = []
+    for i in range(80):
+        logits = head(torch.randn(4, 128, 64)).detach()
+        logits[..., :-1] += 0.02 * i  # concepts grow more likely all the time
+        chosen = head.route(logits, gumbel(tuple(logits.shape), logits)).is_concept
+        head.control.update(head.margin(logits).flatten(), chosen.flatten())
+        rates.append(float(chosen.float().mean()))
+    assert abs(sum(rates[40:]) / 40 - 0.25) < 0.03
+    assert abs(float(head.route(logits, None).is_concept.float().mean()) - 0.25) < 0.08
+
+
+def test_gradient_reaches_the_head_only_through_concepts():
+    model = checks.example("cpu", exact=False)
+    x = checks.tokens("cpu")
+    model.loss(model(x, noise=checks.noise_like(model, x)), x).backward()
+    for p in model.head.parameters():
+        assert p.grad is not None
+        assert bool(p.grad.any())
+
+
+def test_deep_allow_by_hand():
+    allow = deep_allow(torch.tensor([[False, True, False, False, True]]))[0].int().tolist()
+    assert allow == [
+        [1, 0, 0, 0, 0],
+        [0, 1, 0, 0, 0],  # a concept starts a segment: the old tail is gone
+        [0, 1, 1, 0, 0],
+        [0, 1, 1, 1, 0],
+        [0, 1, 0, 0, 1],
+    ]
+
+
+def test_a_cache_grows_and_keeps_what_it_holds():
+    cache = SlotCache(2, capacity=2)
+    seen = []
+    for _ in range(9):
+        k = torch.randn(2, 1, 1, 4)
+        cache.open(1, k.device)
+        keys, _ = cache.update(k, k, 0)
+        cache.advance(1)
+        seen.append(k)
+    assert torch.equal(keys, torch.cat(seen, 2))
+    assert cache.bytes() == 2 * 2 * 9 * 4 * 4
+
+
+def test_counted_costs_match_the_notes_for_a_small_qwen():
+    """0.6B split 4/20/4 at rho 1/4: 1.83x at 1k and 3.62x at 32k."""
+    shape = Shape(d=1024, d_ff=3072, heads=16, kv_heads=8, d_head=128, vocab=151936, layers=28)
+    config = ConceptConfig(4, 20, 4)
+    assert abs(speedup_bound(shape, config, 1024, 0.25) - 1.83) < 0.05
+    assert abs(speedup_bound(shape, config, 32768, 0.25) - 3.62) < 0.1
+    assert abs(kv_ratio(config, 32768, 0.25) - (4 + 0.25 * 24) / 28) < 0.01

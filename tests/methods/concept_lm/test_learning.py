@@ -1,0 +1,114 @@
+"""What must be learnt to be checked: each row passes, and fails when what it guards is broken."""
+
+import pytest
+import torch
+
+from methods.concept_lm import checks_learning as checks
+from methods.concept_lm.head import NullController
+from methods.concept_lm.v3 import planner
+from methods.concept_lm.v3.curriculum import Curriculum
+from methods.concept_lm.v3.monitors import Stats, diagnose, measured
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "check",
+    [checks.null_rate, checks.bottleneck, checks.monitors, checks.typed_plans],
+    ids=lambda check: check.__name__,
+)
+def test_holds(check):
+    assert [case for case in check("cpu") if not case.passed] == []
+
+
+def test_null_rate_fails_without_its_controller(monkeypatch):
+    monkeypatch.setattr(NullController, "calibrate", lambda self, margin, momentum=0.0: None)
+    assert any(not case.passed for case in checks.null_rate("cpu"))
+
+
+def test_bottleneck_fails_when_the_window_is_ignored(monkeypatch):
+    learn = checks.learn_recall
+    monkeypatch.setattr(checks, "learn_recall", lambda device, window: learn(device, 0, steps=60))
+    assert not next(iter(checks.bottleneck("cpu"))).passed
+
+
+def test_typed_plans_fails_when_types_see_each_other(monkeypatch):
+    def causal(prompt, types, n, device):
+        size = prompt + types * n
+        return torch.ones(1, size, size, dtype=torch.bool).tril()
+
+    monkeypatch.setattr(planner, "type_mask", causal)
+    assert any(not case.passed for case in checks.typed_plans("cpu"))
+
+
+def test_monitors_fails_when_nobody_looks(monkeypatch):
+    small = checks.small_em
+
+    def untrained(naive):
+        em = small(naive)
+        em.curriculum = Curriculum(warm_up=1, steps=1)
+        return em
+
+    monkeypatch.setattr(checks, "small_em", untrained)
+    monkeypatch.setattr(checks, "diagnose", lambda stats: [])
+    assert any(not case.passed for case in checks.monitors("cpu"))
+
+
+HEALTHY = Stats(
+    progress=0.6,
+    shuffled=0.5,
+    masked=0.4,
+    random=0.5,
+    gain=0.4,
+    margin=2.0,
+    flips=0.1,
+    staleness=0.2,
+    entropy=0.2,
+    max_prob=0.8,
+    agreement=0.95,
+    grad_norm=0.5,
+    grad_median=0.6,
+    codes=0.9,
+    buckets=[1.0, 1.05, 1.1],
+)
+
+
+def test_a_healthy_run_needs_nothing():
+    assert diagnose(HEALTHY) == []
+    assert diagnose(Stats()) == []  # what was not measured says nothing
+    assert measured(Stats(gain=1.0)) == {"gain": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("monitor", "changes"),
+    [
+        ("shuffled", {"shuffled": 0.01, "random": 0.0}),
+        ("gain", {"gain": -0.1}),
+        ("margin", {"margin": 0.05, "flips": 0.6, "progress": 0.3}),
+        ("margin", {"margin": 12.0, "flips": 0.01}),
+        ("flips", {"flips": 0.7}),
+        ("flips", {"flips": 0.0, "progress": 0.1}),
+        ("staleness", {"staleness": 1.5}),
+        ("entropy", {"entropy": 0.95}),
+        ("entropy", {"entropy": 0.01, "codes": 0.05}),
+        ("codes", {"codes": 0.1}),
+        ("agreement", {"agreement": 0.5}),
+        ("agreement", {"agreement": 1.0, "entropy": 0.01, "progress": 0.1}),
+        ("grad_norm", {"grad_norm": 0.001}),
+        ("grad_norm", {"grad_norm": 50.0}),
+        ("buckets", {"buckets": [0.2, 2.0, 2.0]}),
+    ],
+)
+def test_each_symptom_has_its_action(monitor, changes):
+    actions = diagnose(Stats(**(vars(HEALTHY) | changes)))
+    assert monitor in {action.monitor for action in actions}
+    assert all(action.symptom and action.action for action in actions)

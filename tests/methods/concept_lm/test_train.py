@@ -1,0 +1,177 @@
+"""Training: the same with and without interruption; clear errors; data and floors."""
+
+import math
+
+import pytest
+import torch
+
+from methods.concept_lm.base import load_base, tiny_config
+from methods.concept_lm.baselines import NAMES, Candidate, shuffled_codes
+from methods.concept_lm.config import ConceptConfig, ConceptError
+from methods.concept_lm.data import Corpus, stdlib
+from methods.concept_lm.synthetic import PlanTask
+from methods.concept_lm.train import Plan, train
+from methods.concept_lm.v3.curriculum import Curriculum
+from methods.concept_lm.v3.em import EMSettings
+from methods.concept_lm.v3.executor import Executor
+from methods.concept_lm.v3.planner import Planner, PlanShape
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+CONFIG = ConceptConfig(1, 1, 1, n_concepts=16)
+
+
+def candidate(name="faithful"):
+    base = load_base(tiny_config(d=32, layers=3, d_ff=64, heads=2, kv_heads=1))
+    made = Candidate(name, base, CONFIG, stdlib())
+    made.rows, made.length = 2, 32
+    return made
+
+
+def weights(made):
+    return torch.cat([p.detach().flatten() for p in made.module().parameters()])
+
+
+def test_resuming_changes_nothing(tmp_path):
+    whole, parts = candidate(), candidate()
+    train(whole, Plan(6))
+    path = tmp_path / "run.pt"
+
+    def interrupt(step, _history):
+        if step == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(parts, Plan(6), checkpoint=path, every=2, on_step=interrupt)
+    again = candidate()
+    history = train(again, Plan(6), checkpoint=path, every=2)
+    assert len(history.loss) == 6
+    assert torch.equal(weights(whole), weights(again))
+    assert torch.equal(whole.model.head.control.null_bias, again.model.head.control.null_bias)
+
+
+def test_checkpoints_of_another_version_or_model(tmp_path):
+    path = tmp_path / "run.pt"
+    train(candidate(), Plan(1), checkpoint=path, describe={"model": CONFIG.as_dict()})
+    with pytest.raises(ConceptError, match="made with another model"):
+        train(candidate(), Plan(1), checkpoint=path, describe={"model": {"shallow": 3}})
+    state = torch.load(path) | {"format": 99}
+    torch.save(state, path)
+    with pytest.raises(ConceptError, match="format 99, this code reads 1"):
+        train(candidate(), Plan(1), checkpoint=path)
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(ConceptError, match="is not a checkpoint"):
+        train(candidate(), Plan(1), checkpoint=path)
+
+
+def test_a_loss_that_is_no_number():
+    made = candidate()
+    made.training_loss = lambda step: torch.tensor(math.nan, requires_grad=True)
+    with pytest.raises(ConceptError, match="loss is nan at step 0"):
+        train(made, Plan(1))
+
+
+@pytest.mark.parametrize("values", [{"steps": 0}, {"steps": 1, "lr": 0}, {"steps": 1, "clip": 0}])
+def test_bad_plans(values):
+    with pytest.raises(ConceptError, match="must be positive"):
+        Plan(**values)
+
+
+def test_gradients_are_clipped_and_rates_rise_and_fall():
+    made = candidate()
+    history = train(made, Plan(2, clip=1e-9))
+    assert all(norm > 1e-6 for norm in history.grad_norm)  # before clipping
+    plan = Plan(100, lr=1.0, warm_up=10)
+    assert plan.rate(0) == 0.1
+    assert plan.rate(10) == 1.0
+    assert plan.rate(99) < 0.11
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_candidate_trains_and_is_judged(name):
+    made = candidate(name)
+    train(made, Plan(2))
+    made.settle()
+    judged = made.judge(2, 32)
+    assert 4 < judged.bits < 12
+    assert judged.flops > 0
+    if name == "dropped":
+        assert judged.rate == 0
+        assert judged.flops < candidate("plain").judge(1, 32).flops
+
+
+def test_unknown_candidate():
+    with pytest.raises(ConceptError, match="no candidate 'best'"):
+        candidate("best")
+
+
+def test_shuffling_keeps_the_codes():
+    ids = torch.arange(20).view(2, 10)
+    is_concept = ids % 2 == 0
+    dealt = shuffled_codes(ids, is_concept)
+    assert torch.equal(dealt[~is_concept], ids[~is_concept])
+    assert sorted(dealt[is_concept].tolist()) == ids[is_concept].tolist()
+
+
+def test_the_corpus_is_split_by_file_and_windows_must_fit():
+    corpus = stdlib()
+    assert len(corpus.train) > 10 * len(corpus.valid)
+    assert torch.equal(corpus.batch(3, 2, 16), corpus.batch(3, 2, 16))
+    assert not torch.equal(corpus.batch(3, 2, 16), corpus.batch(4, 2, 16))
+    tiny = Corpus(torch.zeros(8, dtype=torch.uint8), torch.zeros(8, dtype=torch.uint8), "")
+    with pytest.raises(ConceptError, match="do not fit a text of 8"):
+        tiny.batch(0, 1, 16)
+
+
+def test_floors_are_those_of_the_data():
+    """By the tables: 12 tokens of one bit each given the codes; 12 bits more without them."""
+    floors = PlanTask().floors
+    assert math.isclose(floors.given_z, 12 * math.log(2), rel_tol=1e-6)
+    assert math.isclose(floors.free, 24 * math.log(2), rel_tol=1e-6)
+    task = PlanTask(types=1, bits=2)
+    u, z, y = task.sample(4000, torch.Generator().manual_seed(0))
+    _, counts = torch.unique(y, dim=0, return_counts=True)
+    p = counts / counts.sum()
+    assert abs(float(-(p * p.log()).sum()) - task.floors.free) < 0.02
+    assert len(torch.unique(torch.cat([u, z], 1), dim=0)) == task.codes  # u names z one to one
+
+
+def test_bad_settings_of_v3():
+    with pytest.raises(ConceptError, match="at least one entry"):
+        PlanShape(2, 0, 1, 4, 4)
+    with pytest.raises(ConceptError, match="lie in"):
+        Curriculum(drop=1.5)
+    with pytest.raises(ConceptError, match="samples >= batch"):
+        EMSettings(samples=4, batch=8)
+    with pytest.raises(ConceptError, match="2, 4 or 6 bits"):
+        PlanTask(bits=3)
+
+
+def test_writing_with_a_cache_is_writing_without():
+    shape = PlanShape(types=2, codes=5, slots=3, u_vocab=7, y_vocab=4, d=32)
+    executor, planner = Executor(shape), Planner(shape)
+    u = torch.randint(7, (3, 4), generator=torch.Generator().manual_seed(0))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        z = planner.sample(u)
+    z[0, 0] = shape.eos  # an empty plan among others
+    text = executor.write(z, 6, temperature=0.0)
+    ids = z[:, :, :-1]
+    with torch.no_grad():
+        logits = executor.logits(executor.embed(ids), ids != shape.eos, text)
+    assert torch.equal(logits.argmax(-1), text)
+
+
+def test_multi_token_heads_and_short_to_long():
+    shape = PlanShape(types=2, codes=5, slots=3, u_vocab=7, y_vocab=4, d=32, mtp=2)
+    planner = Planner(shape)
+    u = torch.zeros(2, 3, dtype=torch.long)
+    z = torch.tensor([[[0, 1, 2, 5], [3, 5, 5, 5]]]).expand(2, -1, -1)
+    assert float(planner.loss(u, z)) > float(planner.loss(u, z, mtp_weight=0.0))
+    assert math.isclose(
+        float(planner.loss(u, z, mtp_weight=0.0)),
+        -float(planner.log_prob(u, z).mean()),
+        rel_tol=1e-5,
+    )
+    plan = Curriculum(warm_up=100, grow=0.5)
+    assert [plan.length(s, 64) for s in (0, 25, 50, 99)] == [16, 40, 64, 64]
+    assert [Curriculum(steps=10, anneal=0.5).beta(s) for s in (0, 5, 9)] == [0.0, 1.0, 1.0]

@@ -1,0 +1,138 @@
+"""Blocks are interleaved, everything is kept, and what is slower is found slower."""
+
+import random
+import time
+from itertools import pairwise
+
+import pytest
+import torch
+
+from methods.measure.timing import compare, machine_flags, warm_up
+from methods.protocol import Flag, Readings
+
+
+def test_a_call_twice_as_long_is_found_to_be() -> None:
+    timings = compare(
+        {"long": lambda: time.sleep(0.008), "short": lambda: time.sleep(0.004)},
+        blocks=6,
+        samples=2,
+        max_warm_up_s=0.2,
+    )
+    long, short = timings.points(1024, baseline="long")
+    assert long.ratio is None
+    assert short.ratio is not None
+    assert short.ratio.verdict == "faster"
+    assert 1.5 < short.ratio.value < 2.5
+    assert short.median >= 4  # milliseconds
+    assert len(short.samples) == 12
+    assert timings.median("long") >= 0.008
+    assert (timings.clock, timings.l2, timings.order) == ("wall", "warm", "random")
+
+
+def test_work_a_second_is_better_when_higher() -> None:
+    timings = compare(
+        {"long": lambda: time.sleep(0.004), "short": lambda: time.sleep(0.002)},
+        blocks=5,
+        samples=1,
+        max_warm_up_s=0.1,
+    )
+    _, short = timings.points(1, baseline="long", work=100)
+    assert short.median <= 100 / 0.002
+    assert short.ratio is not None
+    assert short.ratio.value > 1
+
+
+@pytest.mark.parametrize("order", ["random", "abba"])
+def test_variants_alternate_within_every_block(order: str) -> None:
+    called: list[str] = []
+    started: list[int] = []
+
+    def call(name: str):
+        def run() -> None:
+            called.append(name)
+            time.sleep(0.001)
+
+        return run
+
+    heard: list[tuple[int, int]] = []
+    names = ["a", "b", "c"]
+    compare(
+        {name: call(name) for name in names},
+        blocks=6,
+        samples=1,
+        min_sample_s=0,
+        max_warm_up_s=0,
+        order=order,
+        on_block=lambda done, of: (heard.append((done, of)), started.append(len(called))),
+    )
+    assert heard == [(k, 6) for k in range(1, 7)]
+    bounds = [3, *started]  # one warm-up call a variant comes first
+    blocks = [called[a:b] for a, b in pairwise(bounds)]
+    assert all(sorted(block) == sorted(names * 2) for block in blocks)
+    orders = [block[::2] for block in blocks]
+    if order == "abba":
+        assert orders == [names, names[::-1]] * 3
+    else:
+        assert len({tuple(found) for found in orders}) > 1
+
+
+def test_warm_up_goes_on_until_the_times_are_steady() -> None:
+    falling = iter([8.0, 4.0, 2.0, 1.0, 1.01, 1.02, 1.0, 1.01, 9.0])
+    assert warm_up(lambda: next(falling)) == 1.0
+    assert next(falling) == 9.0  # the five before it were steady
+    rng = random.Random(0)
+    begun = time.perf_counter()
+    warm_up(lambda: (time.sleep(0.001), rng.random())[1], limit_s=0.1)
+    assert time.perf_counter() - begun < 5
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"blocks": 4}, "at least 5 blocks"),
+        ({"samples": 0}, "nothing to time"),
+        ({"variants": {}}, "nothing to time"),
+        ({"samples": 10**6}, "at most"),
+        ({"l2": "cold"}, "for CUDA"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(wrong: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        compare(**{"variants": {"a": lambda: None}, **wrong})
+
+
+def test_process_time_is_for_one_thread() -> None:
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        with pytest.raises(ValueError, match="set_num_threads"):
+            compare({"a": lambda: None}, cpu_clock="process")
+        torch.set_num_threads(1)
+        timings = compare(
+            {"a": lambda: time.sleep(0.005)}, cpu_clock="process", blocks=5, min_sample_s=0
+        )
+        assert timings.median("a") < 0.004  # sleeping takes no processor time
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_the_machines_readings_raise_doubts() -> None:
+    calm = Readings(gpu_mhz=1900.0, gpu_throttled=False, gpu_other_processes=0)
+    assert machine_flags(calm, calm) == ()
+    assert machine_flags(Readings(), Readings()) == ()
+    fallen = calm.model_copy(update={"gpu_mhz": 1500.0})
+    assert machine_flags(calm, fallen) == (Flag.THROTTLED,)
+    crowded = calm.model_copy(update={"gpu_other_processes": 1, "gpu_throttled": True})
+    assert machine_flags(calm, crowded) == (Flag.THROTTLED, Flag.SHARED)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("l2", ["warm", "cold"])
+def test_a_larger_product_takes_longer_on_the_gpu(l2: str) -> None:
+    a, b = (torch.randn(n, n, device="cuda") for n in (4096, 2048))
+    timings = compare({"large": lambda: a @ a, "small": lambda: b @ b}, device="cuda", l2=l2)
+    _, small = timings.points(1, baseline="large")
+    assert small.ratio is not None
+    assert small.ratio.verdict == "faster"
+    assert timings.clock == "events"

@@ -1,0 +1,88 @@
+"""Every benchmark runs from the command line's own runner, in its smallest form."""
+
+import pytest
+import torch
+
+from methods import registry, runner
+from methods.protocol import CheckResult, Failed, Result, Series, Strict
+from methods.sparse_attention import bench_quality, peers
+from methods.sparse_attention.bench_quality import STRIDE, Needles
+from methods.sparse_attention.config import SparseAttentionConfig
+from methods.sparse_attention.spec import METHOD
+
+SMALLEST = {
+    "latency": {"lengths": "128,192", "backward_up_to": 128, "max_warm_up_s": 0},
+    "memory": {"lengths": "128,256"},
+    "model": {"lengths": "64", "n_layer": 1, "max_warm_up_s": 0},
+    "language_model": {"steps": 10, "context": 64, "batch": 2},
+    "recall": {"steps": 10},
+}
+
+
+@pytest.mark.parametrize("slug", SMALLEST)
+def test_a_benchmark_checks_then_shows_series(slug: str) -> None:
+    method, benchmark = registry.find(f"sparse_attention.{slug}")
+    params = benchmark.resolve("smoke", SMALLEST[slug])
+    events: list[Strict] = []
+    code = runner.run(
+        method, benchmark, params, device="cpu", seed=0, preset="smoke", emit=events.append
+    )
+    assert code == 0, [event for event in events if isinstance(event, Failed)]
+    assert isinstance(events[-1], Result)
+    series = [event for event in events if isinstance(event, Series)]
+    first = next(i for i, event in enumerate(events) if isinstance(event, Series))
+    assert any(isinstance(event, CheckResult) for event in events[:first])
+    for one in series:
+        assert {point.variant for point in one.points} <= {v.name for v in one.variants}
+        assert any(point.ratio for point in one.points)
+
+
+def test_claims_are_answered_by_series_that_exist() -> None:
+    for claim in METHOD.claims:
+        assert claim.finding
+        if claim.answer:
+            assert METHOD.benchmark(claim.answer.benchmark)
+
+
+@pytest.mark.parametrize("make", [peers.naive, peers.sdpa_mask])
+def test_masked_peers_compute_the_same_function(make: object) -> None:
+    from methods.sparse_attention.api import sparse_attention
+
+    config = SparseAttentionConfig(local_heads=4, global_heads=2)
+    q, k, v = (torch.randn(1, 6, 200, 16) for _ in "qkv")
+
+    def ours(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return sparse_attention(q, k, v, config)
+
+    assert peers.difference(ours, make(config), q, k, v) < 1e-5  # type: ignore[operator]
+
+
+def test_published_peers_attend_within_their_windows() -> None:
+    q, k, v = (torch.randn(1, 12, 768, 16) for _ in "qkv")
+    far = v.clone()
+    far[:, :, 0] += 100.0
+    for attend in (peers.local_attention(128), peers.longformer(12, 16, 128, 768)):
+        a, b = attend(q, k, v), attend(q, k, far)
+        assert a.numel() == q.numel()
+        flat = (a - b).reshape(1, -1) if a.shape == q.shape else None
+        changed = (a - b).abs()
+        rows = changed.amax((0, 1, 3)) if flat is not None else changed.amax((0, 2))
+        assert rows[0] > 0
+        assert rows[300:].max() == 0
+    assert peers.big_bird(12, 16, 768)(q, k, v).numel() == q.numel()
+
+
+def test_needles_stand_where_they_say() -> None:
+    task = Needles.draw(64, 128, torch.Generator().manual_seed(3), stride=STRIDE)
+    on = task.places % STRIDE == 0
+    assert (on.sum(1) == 2).all()
+    needles = task.tokens.gather(1, task.places)
+    questions = task.tokens[:, -4:] - bench_quality.KEYS * bench_quality.VALUES
+    assert torch.equal(needles // bench_quality.VALUES, questions)
+    assert torch.equal(needles % bench_quality.VALUES, task.answers)
+
+
+def test_a_language_model_is_trained_on_bytes_that_can_be_named() -> None:
+    corpus, digest = bench_quality.standard_library()
+    assert len(corpus) == bench_quality.CORPUS_BYTES
+    assert len(digest) == 64

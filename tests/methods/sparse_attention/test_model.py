@@ -1,0 +1,171 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from methods.errors import InputError
+from methods.sparse_attention import monitor, probes
+from methods.sparse_attention.cache import SparseKVCache
+from methods.sparse_attention.config import SparseAttentionConfig
+from methods.sparse_attention.gpt2 import GPT2, GPT2Config
+from methods.sparse_attention.module import AttentionResult, SparseAttention
+from methods.sparse_attention.oracle import oracle_attention
+
+CONFIG = SparseAttentionConfig(local_heads=4, global_heads=2, window_size=16, adaptive_window=False)
+TINY = GPT2Config(
+    vocab_size=61,
+    n_positions=80,
+    n_layer=2,
+    n_head=6,
+    n_embd=48,
+    use_sparse_attention=True,
+    sparse_config=CONFIG,
+)
+
+
+def test_the_source_s_model() -> None:
+    config = GPT2Config()
+    assert (config.vocab_size, config.n_positions) == (50304, 1024)
+    assert (config.n_layer, config.n_head, config.n_embd) == (12, 12, 768)
+    assert not config.use_sparse_attention
+    assert config.sparse_config == SparseAttentionConfig()
+
+
+def test_a_model_refuses_heads_that_do_not_fit() -> None:
+    with pytest.raises(InputError, match=r"6, the model 12|8 \+ 4 heads, the model 16"):
+        GPT2Config(n_head=16, n_embd=256, use_sparse_attention=True)
+    with pytest.raises(InputError, match="does not divide"):
+        GPT2Config(n_head=5)
+
+
+def test_dense_weights_of_transformers_give_the_same_logits(tmp_path: Path) -> None:
+    from transformers import GPT2Config as TheirConfig
+    from transformers import GPT2LMHeadModel
+
+    theirs = GPT2LMHeadModel(
+        TheirConfig(vocab_size=61, n_positions=80, n_layer=2, n_head=6, n_embd=48)
+    ).eval()
+    theirs.save_pretrained(tmp_path)
+    ours = GPT2.from_pretrained(tmp_path).eval()
+    tokens = torch.randint(0, 61, (2, 70))
+    torch.testing.assert_close(ours(tokens), theirs(tokens).logits, rtol=1e-4, atol=1e-5)
+
+    everything = SparseAttentionConfig(
+        local_heads=6, global_heads=0, window_size=80, adaptive_window=False
+    )
+    sparse = GPT2.from_pretrained(tmp_path, sparse_config=everything).eval()  # w = n is dense
+    torch.testing.assert_close(sparse(tokens), theirs(tokens).logits, rtol=1e-4, atol=1e-5)
+
+
+def test_missing_weights_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing-here"):
+        GPT2.from_pretrained(tmp_path / "nothing-here")
+
+
+def test_cached_generation_equals_generation_without_a_cache() -> None:
+    model = GPT2(TINY).eval()
+    prompts = torch.randint(0, 61, (3, 24))
+    lengths = torch.tensor([24, 7, 15])
+    found = model.generate(prompts, 40, key_lengths=lengths)
+    for b, length in enumerate(lengths.tolist()):
+        tokens = prompts[b : b + 1, :length]
+        for step in range(40):
+            best = model(tokens)[:, -1].argmax(-1)
+            assert best == found[b, step]
+            tokens = torch.cat([tokens, best[:, None]], dim=1)
+
+
+def test_only_sparse_models_have_caches_and_positions_end() -> None:
+    with pytest.raises(InputError, match="use_sparse_attention"):
+        GPT2(GPT2Config(vocab_size=8, n_positions=8, n_layer=1, n_head=2, n_embd=8)).new_caches(1)
+    model = GPT2(TINY)
+    with pytest.raises(InputError, match="80 positions"):
+        model(torch.zeros(1, 81, dtype=torch.long))
+    with pytest.raises(InputError, match="context of 80"):
+        model.generate(torch.zeros(1, 70, dtype=torch.long), 20)
+
+
+def test_a_step_of_training_lowers_the_loss() -> None:
+    model = GPT2(TINY)
+    tokens = torch.randint(0, 61, (4, 64))
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(8):
+        loss = torch.nn.functional.cross_entropy(
+            model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()
+        )
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] - 0.3
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_the_layer_is_its_projections_around_the_definition() -> None:
+    layer = SparseAttention(48, CONFIG, context=80, kv_heads=3)
+    x = torch.randn(2, 50, 48)
+    q, k, v = (
+        part.unflatten(2, (-1, 8)).transpose(1, 2)
+        for part in layer.c_attn(x).split([48, 24, 24], dim=2)
+    )
+    inner = oracle_attention(q, k, v, CONFIG, context=80).float()
+    wanted = layer.c_proj(inner.transpose(1, 2).flatten(2))
+    torch.testing.assert_close(layer(x).output, wanted)
+
+
+def test_the_layer_always_returns_one_type() -> None:
+    layer = SparseAttention(48, CONFIG, context=80)
+    x = torch.randn(1, 30, 48)
+    plain, described = layer(x), layer(x, return_intermediate=True)
+    assert type(plain) is type(described) is AttentionResult
+    assert plain.intermediate is None
+    seen = described.intermediate
+    assert seen is not None
+    assert seen.window == 16
+    assert seen.head_masks().shape == (6, 30, 30)
+    assert seen.sparsity_ratio == pytest.approx(1 - seen.head_masks().double().mean().item())
+    assert seen.local_mask().sum() < seen.head_masks()[0].numel()
+    assert torch.equal(seen.global_mask(), seen.head_masks()[-1])
+
+
+def test_masks_are_not_made_above_2048() -> None:
+    seen = probes.Intermediate(CONFIG, 2049, 4096)
+    assert 0 < seen.sparsity_ratio < 1
+    with pytest.raises(InputError, match="2048"):
+        seen.head_masks()
+
+
+def test_the_layer_refuses_what_does_not_fit() -> None:
+    with pytest.raises(InputError, match="does not divide"):
+        SparseAttention(50, CONFIG, context=80)
+    with pytest.raises(InputError, match="cuts a key-value head"):
+        SparseAttention(48, CONFIG, context=80, kv_heads=2)
+    with pytest.raises(InputError, match="context of 80"):
+        SparseAttention(48, CONFIG, context=80)(torch.randn(1, 81, 48))
+
+
+def test_capture_and_times_of_every_layer() -> None:
+    model = GPT2(TINY)
+    tokens = torch.randint(0, 61, (1, 40))
+    with probes.capture(model) as seen, monitor.layer_times(model) as times:
+        model(tokens)
+        model(tokens)
+    assert set(seen) == set(times) == {"h.0.attn", "h.1.attn"}
+    assert all(found.n == 40 for found in seen.values())
+    assert all(len(taken) == 2 and min(taken) > 0 for taken in times.values())
+    model(tokens)
+    assert all(len(taken) == 2 for taken in times.values())  # the hooks are gone
+
+
+def test_a_monitored_step_counts_its_memory() -> None:
+    step = monitor.measure_step(lambda: torch.zeros(1_000_000))
+    assert step.seconds > 0
+    assert 4_000_000 <= step.peak_bytes < 5_000_000
+
+
+@pytest.mark.parametrize(("n", "times"), [(1024, 3.7), (16384, 18.5)])
+def test_the_cache_shrinks_as_claimed(n: int, times: float) -> None:
+    config = SparseAttentionConfig()
+    cache = SparseKVCache(config, batch=1, kv_heads=12, d_head=8, context=n)
+    assert 2 * 12 * n * 8 * 4 / cache.nbytes == pytest.approx(times, abs=0.05)

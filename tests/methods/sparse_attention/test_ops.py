@@ -1,0 +1,173 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from methods.errors import InputError
+from methods.sparse_attention import ops_cpu
+from methods.sparse_attention.api import sparse_attention
+from methods.sparse_attention.checks import relative_error
+from methods.sparse_attention.config import SparseAttentionConfig
+from methods.sparse_attention.oracle import local_mask, masked_attention, oracle_attention
+
+CONFIG = SparseAttentionConfig(local_heads=4, global_heads=2)
+
+
+def qkv(batch: int = 1, heads: int = 6, n: int = 50, d: int = 16) -> list[torch.Tensor]:
+    return [torch.randn(batch, heads, n, d) for _ in range(3)]
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> SparseAttentionConfig:
+    return SparseAttentionConfig(
+        local_heads=draw(st.sampled_from([0, 2, 4])),
+        global_heads=draw(st.sampled_from([1, 2])),
+        window_size=draw(st.integers(1, 400)),
+        adaptive_window=False,
+        global_token_ratio=draw(st.sampled_from([1.0, 0.5, 0.1, 0.03])),
+        anchor=draw(st.sampled_from(["stride", "pool"])),
+        include_self=draw(st.booleans()),
+        block_size=draw(st.none() | st.integers(1, 80)),
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    config=configs(),
+    n=st.integers(1, 420),
+    batch=st.integers(1, 3),
+    seed=st.integers(0, 2**31),
+    backend=st.sampled_from(["cpu", "portable"]),
+)
+def test_any_configuration_agrees_with_the_oracle(
+    config: SparseAttentionConfig, n: int, batch: int, seed: int, backend: str
+) -> None:
+    torch.manual_seed(seed)
+    inputs = [x.double().requires_grad_() for x in qkv(batch, config.heads, n, 8)]
+    grad = torch.randn(batch, config.heads, n, 8, dtype=torch.float64)
+    out = sparse_attention(*inputs, config, backend=backend)  # type: ignore[arg-type]
+    wanted = oracle_attention(*inputs, config)
+    torch.testing.assert_close(out, wanted, rtol=1e-9, atol=1e-9)
+    for found, exact in zip(
+        torch.autograd.grad(out, inputs, grad),
+        torch.autograd.grad(wanted, inputs, grad),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, exact, rtol=1e-8, atol=1e-8)
+
+
+def test_the_oracle_agrees_with_a_loop() -> None:
+    q, k, v = (x[0, 0].double() for x in qkv(n=9, d=4))
+    out = masked_attention(q, k, v, local_mask(9, 3))
+    for i in range(9):
+        keys = range(max(0, i - 2), i + 1)
+        weights = torch.stack([(q[i] @ k[j] / 2).exp() for j in keys])
+        expected = sum(w * v[j] for w, j in zip(weights / weights.sum(), keys, strict=True))
+        torch.testing.assert_close(out[i], expected)
+
+
+def test_a_row_without_keys_is_zero_with_zero_gradient() -> None:
+    q, k, v = (x.double().requires_grad_() for x in qkv(n=4))
+    mask = torch.tensor([[False] * 4] + [[True] * 4] * 3)
+    out = masked_attention(q, k, v, mask)
+    assert (out[:, :, 0] == 0).all()
+    grads = torch.autograd.grad(out.sum(), [q, k, v])
+    assert all(g.isfinite().all() for g in grads)
+    assert (grads[0][:, :, 0] == 0).all()
+
+
+def test_strided_inputs_and_a_layout_that_projects_without_a_copy() -> None:
+    packed = torch.randn(2, 70, 3 * 6 * 16, requires_grad=True)
+    q, k, v = (x.unflatten(2, (6, 16)).transpose(1, 2) for x in packed.chunk(3, 2))
+    out = sparse_attention(q, k, v, CONFIG)
+    assert out.transpose(1, 2).flatten(2).data_ptr() == out.data_ptr()
+    assert relative_error(out, oracle_attention(q, k, v, CONFIG)) < 1e-5
+    odd = [x.transpose(2, 3).contiguous().transpose(2, 3) for x in (q, k, v)]  # d is not last
+    torch.testing.assert_close(sparse_attention(*odd, CONFIG), out)
+    out.sum().backward()
+    assert packed.grad is not None
+    assert packed.grad.isfinite().all()
+
+
+def test_without_the_private_kernel_auto_takes_public_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    q, k, v = qkv()
+    before = sparse_attention(q, k, v, CONFIG)
+    monkeypatch.setattr(ops_cpu, "HAS_FLASH", False)
+    monkeypatch.setattr(ops_cpu, "_FLASH", "no_such_operator")
+    torch.testing.assert_close(sparse_attention(q, k, v, CONFIG), before)
+    with pytest.raises(InputError, match="portable"):
+        sparse_attention(q, k, v, CONFIG, backend="cpu")
+
+
+def test_the_reference_backend_returns_the_input_s_dtype() -> None:
+    q, k, v = (x.half() for x in qkv())
+    assert sparse_attention(q, k, v, CONFIG, backend="reference").dtype == torch.float16
+
+
+def test_autocast_of_a_model_reaches_the_operator_in_bfloat16() -> None:
+    layer = torch.nn.Linear(96, 3 * 96)
+    with torch.autocast("cpu", torch.bfloat16):
+        q, k, v = (
+            x.unflatten(2, (6, 16)).transpose(1, 2)
+            for x in layer(torch.randn(1, 40, 96)).chunk(3, 2)
+        )
+        assert sparse_attention(q, k, v, CONFIG).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda q, k, v: (q[0], k, v), "batch, heads, n, d_head"),
+        (lambda q, k, v: (q[:, :, :0], k[:, :, :0], v[:, :, :0]), "empty"),
+        (lambda q, k, v: (q, k[:, :, :9], v), "must both be"),
+        (lambda q, k, v: (q, k, v[..., :8]), "must both be"),
+        (lambda q, k, v: (q, k.double(), v), "one dtype"),
+        (lambda q, k, v: (q.int(), k.int(), v.int()), "one dtype"),
+        (lambda q, k, v: (q, k[:, :4], v[:, :4]), "evenly"),
+        (lambda q, k, v: (q[:, :5], k[:, :5], v[:, :5]), "the model has 5 heads"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_explained(change: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        sparse_attention(*change(*qkv()), CONFIG)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"key_lengths": torch.tensor([51])}, "0 .. 50"),
+        ({"key_lengths": torch.tensor([-1])}, "0 .. 50"),
+        ({"key_lengths": torch.tensor([5, 5])}, "integers"),
+        ({"key_lengths": torch.tensor([5.0])}, "integers"),
+        ({"padding_side": "top"}, "padding_side"),
+        ({"backend": "tpu"}, "backend"),
+    ],
+)
+def test_options_that_do_not_fit_are_explained(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        sparse_attention(*qkv(), CONFIG, **options)  # type: ignore[arg-type]
+
+
+def test_padding_receives_no_gradient() -> None:
+    q, k, v = (x.requires_grad_() for x in qkv(2))
+    for side, pad in (("right", slice(20, 50)), ("left", slice(0, 30))):
+        out = sparse_attention(
+            q,
+            k,
+            v,
+            CONFIG,
+            key_lengths=torch.tensor([50, 20]),
+            padding_side=side,  # type: ignore[arg-type]
+        )
+        for grad in torch.autograd.grad(out.square().sum(), [q, k, v]):
+            assert (grad[1, :, pad] == 0).all()
+            assert (grad[0] != 0).any()
+
+
+def test_a_window_that_follows_the_length_would_change_the_past() -> None:
+    q, k, v = qkv(n=700)
+    long = sparse_attention(q, k, v, CONFIG)
+    short = sparse_attention(*(x[:, :, :600] for x in (q, k, v)), CONFIG)
+    assert (long[:, :, :600] - short).abs().max() > 1e-2  # hence `context`

@@ -1,0 +1,268 @@
+"""``python -m methods`` in its own process: what it prints, writes and answers."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from methods.protocol import Cancelled, CheckResult, Failed, Line, Result, Series, Started
+from tests.methods.conftest import Done, command, environment, lines
+
+Cli = Callable[..., Done]
+
+
+def test_list_names_every_benchmark(cli: Cli) -> None:
+    done = cli("list")
+    assert done.returncode == 0
+    assert "toy.right" in done.stdout
+
+
+def test_describe_in_words_and_as_json(cli: Cli) -> None:
+    words = cli("describe", "toy")
+    assert "toy.right" in words.stdout
+    assert "integer from 1 to 64" in words.stdout
+    told = json.loads(cli("describe", "toy", "--json").stdout)
+    assert told["benchmarks"][0]["parameters"]["properties"]["n"]["maximum"] == 64
+    assert told["benchmarks"][0]["presets"]["smoke"] == {"n": 2}
+
+
+def test_check_prints_the_table_and_fails_with_a_check(cli: Cli) -> None:
+    done = cli("check", "toy")
+    assert done.returncode == 1
+    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+    assert rows["sums"].endswith("passed")
+    assert all(rows[name].endswith("FAILED") for name in ("broken", "empty", "wrong"))
+    assert "3 (three) of 3" in rows["wrong"]
+    assert "FAILED  wrong (three): 3 <= 1" in done.stdout
+    assert "ArithmeticError: no such sum" in done.stdout
+    assert "it measured nothing" in done.stdout
+    assert "1 of 4 checks passed" in done.stdout
+    assert cli("check", "toy", "--only", "sums").returncode == 0
+
+
+def test_run_prints_a_table_and_nothing_of_the_bar_without_a_terminal(cli: Cli) -> None:
+    done = cli("run", "toy.right", "--preset", "smoke", "--set", "n=3")
+    assert done.returncode == 0
+    assert "2.05× (1.99 – 2.11)  faster" in done.stdout
+    assert "1 checks passed" in done.stdout
+    assert "█" not in done.stdout + done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "at 3" in done.stderr
+
+
+def test_events_stream_as_lines_that_nothing_else_disturbs(cli: Cli) -> None:
+    done = cli("run", "toy.right", "--preset", "smoke", "--json", "-", "--seed", "7")
+    events = lines(done.stdout)
+    assert [event.seq for event in events] == list(range(len(events)))
+    started, result = events[0].body, events[-1].body
+    assert isinstance(started, Started)
+    assert (started.params, started.seed, started.device) == ({"n": 2}, 7, "cpu")
+    assert isinstance(result, Result)
+    assert result.series == ("speed",)
+    (series,) = (event.body for event in events if isinstance(event.body, Series))
+    assert not series.partial
+    kinds = [event.kind for event in events]
+    assert {"check", "progress", "log", "artefact"} <= set(kinds)
+    assert kinds.index("series") > max(k for k, kind in enumerate(kinds) if kind == "check")
+    assert "a library that talks" in done.stderr
+
+
+def test_a_file_and_charts_are_kept(cli: Cli, tmp_path: Path) -> None:
+    done = cli("run", "toy.right", "--preset", "smoke", "--json", "out.jsonl", "--plots", "plots")
+    assert done.returncode == 0
+    kinds = [event.kind for event in lines((tmp_path / "out.jsonl").read_text())]
+    assert kinds[0] == "started"
+    assert kinds[-1] == "result"
+    assert "progress" not in kinds
+    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == [
+        "toy.right-note.txt",
+        "toy.right-speed-ratio.svg",
+        "toy.right-speed.svg",
+    ]
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_failed_check_shows_no_number(cli: Cli) -> None:
+    done = cli("run", "toy.wrong", "--json", "-")
+    assert done.returncode == 1
+    events = lines(done.stdout)
+    assert [event.kind for event in events] == ["started", "check", "check", "failed"]
+    check, failed = events[2].body, events[3].body
+    assert isinstance(check, CheckResult)
+    assert (check.passed, check.measured) == (False, None)
+    assert isinstance(failed, Failed)
+    assert (failed.kind, failed.partial) == ("check", False)
+    words = cli("run", "toy.wrong")
+    assert "median" not in words.stdout
+    assert "no numbers" in words.stderr
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "code", "end"),
+    [
+        ("raising", 3, ("error", True, "ArithmeticError: the method's own error")),
+        ("silent", 3, ("error", False, "without having measured anything")),
+        ("unchecked", 1, ("check", False, "checks that its results are right")),
+        ("exhausted", 2, ("memory", True, "can't allocate memory")),
+    ],
+)
+def test_every_other_end_has_its_code(
+    cli: Cli, benchmark: str, code: int, end: tuple[str, bool, str]
+) -> None:
+    kind, partial, said = end
+    done = cli("run", f"toy.{benchmark}", "--json", "-")
+    assert done.returncode == code
+    events = lines(done.stdout)
+    failed = events[-1].body
+    assert isinstance(failed, Failed)
+    assert (failed.kind, failed.partial) == (kind, partial)
+    assert said in failed.message
+    assert [e.body.partial for e in events if isinstance(e.body, Series)] == [True] * partial
+    assert bool(failed.detail) is (kind == "error")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run", "toy.rihgt"), "did you mean 'right'?"),
+        (("run", "tyo.right"), "did you mean 'toy'?"),
+        (("run", "toy.right", "--preset", "smok"), "did you mean 'smoke'?"),
+        (("run", "toy.right", "--set", "n=65"), "n: Input should be less than or equal to 64"),
+        (("run", "toy.right", "--set", "n"), "not a setting"),
+        (("run", "toy.right", "--set", "n=1", "--set", "n=2"), "given twice"),
+        (("run", "toy.right", "--set", "n=nan"), "given 'nan'"),
+        (("run", "toy.right", "--seed", "-1"), "given '-1'"),
+        (("run", "toy.right", "--seed", "1e9"), "not a seed"),
+        (("run", "toy.hungry"), "about 4194304.0 GiB are needed on cpu"),
+        (("run", "toy.right", "--json", "no/such/folder/x.jsonl"), "existing folder"),
+        (("run", "toy.right", "--plots", "/dev/null/x"), "is no folder"),
+        (("run", "toy.right", "--device", "tpu"), "invalid choice: 'tpu'"),
+        (("describe", "tou"), "did you mean 'toy'?"),
+        (("check", "toy", "--only", "sum"), "did you mean 'sums'?"),
+        (("measure",), "invalid choice"),
+        ((), "COMMAND"),
+    ],
+)
+def test_wrong_input_is_explained_and_leaves_nothing_behind(
+    cli: Cli, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    keep = ()
+    if "run" in arguments and not {"--json", "--plots"} & set(arguments):
+        keep = ("--json", "kept.jsonl", "--plots", "plots")
+    done = cli(*arguments, *keep)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_device_that_is_not_there_is_wrong_input(cli: Cli) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    done = cli("run", "toy.right", "--device", "cuda")
+    assert (done.returncode, "no CUDA device is visible" in done.stderr) == (2, True)
+    done = cli("run", "toy.gpu_only", "--json", "-")
+    assert done.returncode == 2
+    (failed,) = lines(done.stdout)
+    assert isinstance(failed.body, Failed)
+    assert failed.body.kind == "input"
+
+
+def test_a_refusal_for_memory_says_so_to_the_program_that_asked(cli: Cli) -> None:
+    (failed,) = lines(cli("run", "toy.hungry", "--json", "-").stdout)
+    assert isinstance(failed.body, Failed)
+    assert failed.body.kind == "memory"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path, number: int) -> None:
+    kept = tmp_path / "kept.jsonl"
+    process = subprocess.Popen(
+        command("run", "toy.endless", "--json", kept),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    while "measuring" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "PARTIAL" in out
+    assert "cancelled" in err
+    events = lines(kept.read_text())
+    assert [event.kind for event in events] == ["started", "check", "log", "series", "cancelled"]
+    series, cancelled = events[3].body, events[4].body
+    assert isinstance(series, Series)
+    assert series.partial
+    assert isinstance(cancelled, Cancelled)
+    assert cancelled.partial
+
+
+def test_a_reader_that_goes_away_ends_the_run_quietly() -> None:
+    process = subprocess.Popen(
+        command("run", "toy.right", "--json", "-"),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+
+
+def test_a_terminal_sees_a_bar_with_the_time_left() -> None:
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        command("run", "toy.right", "--set", "n=5"),
+        env={**environment(), "COLUMNS": "80"},
+        stdout=subprocess.PIPE,
+        stderr=follower,
+    )
+    os.close(follower)
+    seen = b""
+    try:
+        while piece := os.read(leader, 4096):
+            seen += piece
+    except OSError:  # the other end has closed
+        pass
+    finally:
+        os.close(leader)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    bars = [part for part in seen.decode().split("\r") if "█" in part]
+    assert any(" left  n = " in bar for bar in bars)
+    assert all(len(bar) <= 80 for bar in bars)
+
+
+def test_listing_answers_at_once_because_it_loads_no_torch() -> None:
+    code = "import sys; from methods.__main__ import main; main(['list']); print(*sys.modules)"
+    begun = time.monotonic()
+    done = subprocess.run(
+        [command()[0], "-c", code], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert not {"torch", "numpy", "django"} & set(done.stdout.split())
+    assert time.monotonic() - begun < 5
+
+
+def test_a_line_is_what_the_protocol_says() -> None:
+    line = Line(seq=0, kind="cancelled", body=Cancelled())
+    assert json.loads(line.dump()) == {
+        "body": {"partial": False, "reason": ""},
+        "kind": "cancelled",
+        "seq": 0,
+        "v": 1,
+    }

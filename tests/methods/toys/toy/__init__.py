@@ -1,0 +1,1 @@
+"""A method whose benchmarks end in every way a run can end."""

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import time
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webapp.papers.changes import Kind, Span, changes, compare
+from webapp.papers.models import Paper, PaperVersion
+
+
+def test_words_are_compared() -> None:
+    assert compare("We count paper boats.", "We count brass  clocks and boats.") == (
+        Span(Kind.SAME, "We count"),
+        Span(Kind.REMOVED, "paper"),
+        Span(Kind.ADDED, "brass clocks and"),
+        Span(Kind.SAME, "boats."),
+    )
+    assert compare("a\nb", "a b") == (Span(Kind.SAME, "a b"),)
+    assert compare("", "") == ()
+
+
+@given(*[st.lists(st.sampled_from("abcde")).map(" ".join)] * 2)
+def test_spans_hold_both_texts(old: str, new: str) -> None:
+    spans = compare(old, new)
+    assert " ".join(s.text for s in spans if s.kind != Kind.REMOVED) == new
+    assert " ".join(s.text for s in spans if s.kind != Kind.ADDED) == old
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("a b " * 5_000, "b a " * 5_000),
+        ("a " * 1_400 + "x", "y " + "a " * 1_300),
+        (" ".join(map(str, range(1_400))), " ".join(map(str, range(1_400, 0, -1)))),
+    ],
+)
+def test_the_worst_texts_are_compared_in_no_time(old: str, new: str) -> None:
+    began = time.perf_counter()
+    compare(old, new)
+    assert time.perf_counter() - began < 1
+
+
+@pytest.mark.django_db
+def test_the_latest_change_comes_first() -> None:
+    paper = Paper.objects.create(arxiv_id="2603.00001", title="C", abstract="z")
+    for number, words in ((1, "A"), (2, "B"), (4, "B")):
+        PaperVersion.objects.create(
+            paper=paper,
+            number=number,
+            title=words,
+            abstract="z",
+            announced_on=date(2026, 3, number),
+        )
+    found = changes(paper)
+    assert [(c.old.number, c.new.number) for c in found] == [(2, 4), (1, 2)]
+    assert [(c.title_changed, c.abstract_changed) for c in found] == [(False, False), (True, False)]

@@ -1,0 +1,149 @@
+"""The pages of papers, as HTTP answers."""
+
+from datetime import date
+
+import pytest
+
+from tests import factories
+from webapp.papers.models import PaperVersion
+
+pytestmark = pytest.mark.django_db
+
+
+def text(response):
+    return response.content.decode()
+
+
+def test_a_paper_carries_what_reference_managers_read(client):
+    factories.make_paper(
+        1, title=r"Poincar\'e \emph{and} $n^2$", authors=[{"name": 'A "B" C'}, {"name": "D E"}]
+    )
+    page = text(client.get("/papers/2603.00001/"))
+    for line in (
+        '<meta name="citation_title" content="Poincaré and $n^2$">',
+        '<meta name="citation_author" content="A &quot;B&quot; C">',
+        '<meta name="citation_author" content="D E">',
+        '<meta name="citation_publication_date" content="2026/03/11">',
+        '<meta name="citation_pdf_url" content="https://arxiv.org/pdf/2603.00001">',
+        '<meta name="citation_arxiv_id" content="2603.00001">',
+    ):
+        assert line in page
+    assert "<msup><mi>n</mi><mn>2</mn></msup>" in page
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("/papers/2603.00001v2/", "/papers/2603.00001/#v2"),
+        ("/papers/math.GT/0309136/", "/papers/math/0309136/"),
+        ("/papers/math/0309136v1/", "/papers/math/0309136/#v1"),
+    ],
+)
+def test_one_paper_has_one_address(client, asked, found):
+    assert client.get(asked)["Location"] == found
+
+
+@pytest.mark.parametrize(
+    "path", ["/papers/2603.99999/", "/papers/x/", "/papers/2603.00001v0/", "/papers/2603.99999.bib"]
+)
+def test_an_unknown_paper_is_a_404(client, path):
+    factories.make_paper(1)
+    assert client.get(path).status_code == 404
+
+
+def test_a_hostile_title_is_text(client):
+    factories.make_paper(1, title="<script>alert(1)</script> & $\\broken{")
+    page = text(client.get("/papers/2603.00001/"))
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+def test_versions_show_what_changed(client):
+    paper = factories.make_paper(1, version=2, abstract="We lose nothing here.")
+    PaperVersion.objects.filter(paper=paper).update(number=1, abstract="We <b>win nothing here.")
+    PaperVersion.objects.create(
+        paper=paper, number=2, title=paper.title, abstract=paper.abstract,
+        announced_on=date(2026, 3, 13),
+    )  # fmt: skip
+    page = text(client.get("/papers/2603.00001/"))
+    assert "<ins>lose</ins>" in page
+    assert "<del>&lt;b&gt;win</del>" in page
+    assert "announced 13 Mar 2026" in page
+
+
+def test_citations_are_files(client):
+    factories.make_paper(1)
+    factories.make_paper(2, arxiv_id="hep-th/9901001")
+    bib = client.get("/papers/2603.00001.bib")
+    assert bib["Content-Type"] == "application/x-bibtex; charset=utf-8"
+    assert bib["Content-Disposition"] == 'attachment; filename="2603.00001.bib"'
+    assert text(bib).startswith("@misc{")
+    ris = client.get("/papers/hep-th/9901001.ris")
+    assert ris["Content-Disposition"] == 'attachment; filename="hep-th-9901001.ris"'
+    assert text(ris).startswith("TY  - UNPB\r\n")
+
+
+def test_a_thousand_authors_are_folded_not_lost(client):
+    names = [{"name": f"Author {n}", "affiliation": ""} for n in range(1000)]
+    factories.make_paper(1, authors=names)
+    page = text(client.get("/papers/2603.00001/"))
+    assert "+984" in page
+    assert "Author 999" in page
+
+
+def test_the_audit_shows_states_counts_reasons_and_problems(client):
+    factories.make_listing("cs.LG")
+    factories.make_listing(
+        "cs.CL", state="stale", reason="<i>again</i>", counts={},
+        problems=[{"item": "entry 3", "reason": "no title"}],
+    )  # fmt: skip
+    page = text(client.get("/intake/"))
+    assert "Thursday, 12 March 2026" in page
+    assert "stale" in page
+    assert "&lt;i&gt;again&lt;/i&gt;" in page
+    assert "1 entry refused" in page
+    assert "no title" in page
+    assert '<td class="num" data-label="new">120</td>' in page
+
+
+def test_the_audit_is_paged_and_opens_at_a_day(client, monkeypatch):
+    monkeypatch.setattr("webapp.papers.views.DAYS_A_PAGE", 1)
+    factories.make_listing("cs.LG", date(2026, 3, 11))
+    factories.make_listing("cs.LG", date(2026, 3, 12))
+    assert 'id="d2026-03-12"' in text(client.get("/intake/"))
+    second = text(client.get("/intake/?page=2"))
+    assert 'id="d2026-03-11"' in second
+    assert 'id="d2026-03-12"' not in second
+    assert 'id="d2026-03-11"' in text(client.get("/intake/?date=2026-03-11"))
+    assert "Nothing was asked" in text(client.get("/intake/?date=nonsense"))
+
+
+def test_an_audit_without_rows_says_how_to_begin(client):
+    assert "manage.py fetch" in text(client.get("/intake/"))
+
+
+def test_search_finds_by_words_and_tells_when_nothing_fits(client):
+    factories.make_paper(2)
+    factories.make_paper(4)
+    factories.make_listing("cs.LG")
+    page = text(client.get("/search?q=dispatch"))
+    assert page.count("<article") == 2
+    assert text(client.get("/search?q=ti%3Adispatch")).count("<article") == 1
+    assert "No paper holds all of this" in text(client.get("/search?q=zebra"))
+    assert "mixture of experts" in text(client.get("/search"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "q=%22%27%3B--",
+        "q=*&page=x",
+        "q=a&page=999999",
+        "q=a&category=%22&period=0",
+        "q=NEAR(",
+        "q=%00",
+    ],
+)
+def test_no_query_breaks_the_search(client, query):
+    factories.make_paper(1)
+    assert client.get(f"/search?{query}").status_code == 200

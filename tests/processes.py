@@ -1,0 +1,124 @@
+"""Starting Assay as a person does, and looking at what runs on the machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+START_SECONDS = 150.0  # a machine that runs the whole suite is slow
+
+
+def wait_for(look: Callable[[], Any], seconds: float, what: str) -> Any:
+    """The first true value of `look` within `seconds`, or an AssertionError."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
+        time.sleep(0.1)
+    return found
+
+
+def processes_of(data: Path) -> dict[int, str]:
+    """Running processes whose ASSAY_DATA is `data`: pid to command line."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"\0ASSAY_DATA={data}\0" not in f"\0{(folder / 'environ').read_text()}\0":
+                continue
+            if (folder / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                command = (folder / "cmdline").read_text().replace("\0", " ").strip()
+                found[int(folder.name)] = command
+    return found
+
+
+@dataclass
+class House:
+    """A running `manage.py up`."""
+
+    process: subprocess.Popen[str]
+    data: Path
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.lines)
+
+    def said(self, pattern: str, seconds: float = START_SECONDS) -> re.Match[str]:
+        """The first match of `pattern` in what it says."""
+        deadline = time.monotonic() + seconds
+        while not (match := re.search(pattern, self.output)):
+            assert self.process.poll() is None, f"it ended:\n{self.output}"
+            assert time.monotonic() < deadline, f"it never said {pattern}:\n{self.output}"
+            time.sleep(0.1)
+        return match
+
+    @property
+    def address(self) -> str:
+        return self.said(r"Assay is at +(\S+)")[1]
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and body of a page."""
+        try:
+            with urllib.request.urlopen(self.address + path, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def children(self, word: str) -> list[int]:
+        """Pids of the processes in it with `word` in their command line."""
+        return [pid for pid, command in processes_of(self.data).items() if word in command]
+
+    def stop(self, number: int = signal.SIGTERM) -> float:
+        """Send a signal and wait for the end; the seconds it took."""
+        started = time.monotonic()
+        self.process.send_signal(number)
+        self.process.wait(20)
+        return time.monotonic() - started
+
+
+@contextmanager
+def up(data: Path, *arguments: str, ml: bool = False, **settings: str) -> Iterator[House]:
+    """`manage.py up` on a data directory, at a port of the system's choice; ended afterwards."""
+    # No arXiv: a port nobody listens on.
+    environment = {"ASSAY_ARXIV_RSS_URL": "http://127.0.0.1:9", "ASSAY_DATA": str(data)}
+    environment |= {"ASSAY_ARXIV_API_URL": "http://127.0.0.1:9", "WEB_CONCURRENCY": "1"}
+    if "--port" not in arguments:
+        arguments = ("--port", "0", *arguments)
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "up", *([] if ml else ["--no-ml"]), *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment, **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    house = House(process, data)
+
+    def listen() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            house.lines.append(line.rstrip())
+
+    listener = Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        yield house
+    finally:
+        process.kill()
+        process.wait()
+        for pid in processes_of(data):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        listener.join(5)

@@ -1,0 +1,113 @@
+"""Sign-in links: once, for a day, and the first reader is the administrator."""
+
+from datetime import timedelta
+from io import StringIO
+from threading import Barrier, Thread
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from webapp.readers import links
+from webapp.readers.models import SignInLink
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_link_signs_in_once() -> None:
+    reader = links.reader_named("ada")
+    token = links.make_link(reader)
+    assert links.redeem(token) == reader
+    assert links.redeem(token) is None
+
+
+def test_only_the_hash_is_kept() -> None:
+    token = links.make_link(links.administrator())
+    row = SignInLink.objects.values().get()
+    assert token not in str(row)
+    assert len(token) >= 43  # 256 bits
+
+
+def test_a_link_expires() -> None:
+    token = links.make_link(links.administrator(), timedelta(seconds=-1))
+    assert links.redeem(token) is None
+
+
+@pytest.mark.parametrize("token", ["", "no-such-token", "é" * 5000, "' OR 1=1 --"])
+def test_a_wrong_token_is_nobodys(token: str) -> None:
+    links.make_link(links.administrator())
+    assert links.redeem(token) is None
+
+
+def test_a_reader_who_was_switched_off_stays_out_and_keeps_the_link() -> None:
+    reader = links.reader_named("ada")
+    token = links.make_link(reader)
+    User.objects.update(is_active=False)
+    assert links.redeem(token) is None
+    User.objects.update(is_active=True)
+    assert links.redeem(token) == reader
+
+
+def test_old_links_are_swept_away() -> None:
+    reader = links.administrator()
+    links.make_link(reader, timedelta(days=-2))
+    links.make_link(reader)
+    assert SignInLink.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_at_once_one_gets_in() -> None:
+    token = links.make_link(links.administrator())
+    gate, came = Barrier(8), []
+
+    def come() -> None:
+        gate.wait()
+        try:
+            came.append(links.redeem(token))
+        finally:
+            connection.close()
+
+    threads = [Thread(target=come) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(came) == 8
+    assert sum(reader is not None for reader in came) == 1
+
+
+def test_the_first_is_the_administrator_and_the_next_are_readers() -> None:
+    first, second = links.reader_named("ada"), links.reader_named("grace")
+    assert first.is_superuser
+    assert first.is_staff
+    assert not second.is_superuser
+    assert not second.is_staff
+    assert not first.has_usable_password()
+    assert links.administrator() == first == links.reader_named("ada")
+
+
+def test_a_name_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        links.reader_named("a b/<script>")
+    assert not User.objects.exists()
+
+
+def test_the_command_prints_a_link_that_works() -> None:
+    out = StringIO()
+    call_command("sign_in_link", "--user", "ada", "--site", "https://assay.test", stdout=out)
+    link = out.getvalue().strip()
+    assert link.startswith("https://assay.test/sign-in/")
+    reader = links.redeem(link.rstrip("/").rpartition("/")[2])
+    assert reader is not None
+    assert reader.username == "ada"
+
+
+def test_the_command_refuses_in_words() -> None:
+    with pytest.raises(CommandError, match="valid username"):
+        call_command("sign_in_link", "--user", "a b")
+    links.reader_named("ada")
+    User.objects.update(is_active=False)
+    with pytest.raises(CommandError, match="switched off"):
+        call_command("sign_in_link", "--user", "ada")

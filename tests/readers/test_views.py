@@ -1,0 +1,66 @@
+"""Signing in by a link, and out again, over HTTP."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from webapp.readers import links
+
+pytestmark = pytest.mark.django_db
+
+
+def signed_in(client: Client) -> bool:
+    return "_auth_user_id" in client.session
+
+
+def test_looking_at_a_link_does_not_use_it(client: Client) -> None:
+    page = reverse("readers:use-link", args=[links.make_link(links.administrator())])
+    for _ in range(2):
+        answer = client.get(page)
+        assert answer.status_code == 200
+        assert "no-store" in answer["Cache-Control"]
+        assert 'method="post"' in answer.content.decode()
+    assert client.head(page).status_code == 200
+    assert not signed_in(client)
+
+
+def test_pressing_the_button_signs_in_once(client: Client) -> None:
+    page = reverse("readers:use-link", args=[links.make_link(links.administrator())])
+    answer = client.post(page)
+    assert (answer.status_code, answer["Location"]) == (302, "/")
+    assert signed_in(client)
+
+    other = Client()
+    answer = other.post(page)
+    assert answer.status_code == 410
+    assert "This link is used up or has expired." in answer.content.decode()
+    assert not signed_in(other)
+
+
+def test_an_expired_link_says_so(client: Client) -> None:
+    token = links.make_link(links.administrator(), timedelta(seconds=-1))
+    assert client.post(reverse("readers:use-link", args=[token])).status_code == 410
+
+
+def test_the_button_is_guarded_against_other_sites() -> None:
+    page = reverse("readers:use-link", args=[links.make_link(links.administrator())])
+    guarded = Client(enforce_csrf_checks=True)
+    assert guarded.post(page).status_code == 403
+    token = guarded.get(page).cookies["csrftoken"].value
+    assert guarded.post(page, {"csrfmiddlewaretoken": token}).status_code == 302
+
+
+def test_signing_out(client: Client) -> None:
+    client.force_login(links.administrator())
+    assert client.get(reverse("readers:sign-out")).status_code == 405
+    assert signed_in(client)
+    assert client.post(reverse("readers:sign-out")).status_code == 302
+    assert not signed_in(client)
+
+
+def test_the_page_tells_how_to_come_by_a_link(client: Client) -> None:
+    answer = client.get(reverse("readers:sign-in"))
+    assert answer.status_code == 200
+    assert "manage.py sign_in_link" in answer.content.decode()

@@ -1,0 +1,25 @@
+"""`manage.py test [pytest arguments]`: everything, on two processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import machine
+
+ROOT = Path(__file__).resolve().parent.parent
+PROCESSES = ("-n", "--numprocesses", "--pdb")
+
+
+def main(arguments: list[str]) -> int:
+    """Run pytest; its exit status."""
+    machine.install()
+    os.chdir(ROOT)
+    # Tests start Assay's commands, which are to find this environment and make no other.
+    os.environ["ASSAY_VENV"] = sys.prefix
+    if not any(argument.startswith(PROCESSES) for argument in arguments):
+        arguments = ["-n", "2", "--dist", "loadgroup", *arguments]
+    return int(pytest.main(arguments))

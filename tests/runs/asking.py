@@ -1,0 +1,51 @@
+"""What the tests of runs ask for, and how they wait for it."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib.auth.models import User
+
+from tests.processes import wait_for
+from webapp.runs import submit
+from webapp.runs.models import Run, State
+
+
+def ask(benchmark: str = "sleep", reader: User | None = None, **settings: object) -> Run:
+    """Queue a run of the trial method, by a reader of its own unless one is given."""
+    reader = reader or User.objects.create_user(uuid.uuid4().hex)
+    return submit.submit(reader, submit.Request("trial", benchmark, settings=settings))
+
+
+def ended(run: Run, seconds: float = 120) -> Run:
+    """The run, once it stands in a state that it can never leave."""
+
+    def look() -> bool:
+        run.refresh_from_db()
+        return run.ended
+
+    wait_for(look, seconds, f"the end of {run}")
+    return run
+
+
+def reached(run: Run, state: State = State.RUNNING, seconds: float = 60, attempt: int = 1) -> Run:
+    """The run, once it stands in `state` in its `attempt`-th attempt, or a later one."""
+
+    def look() -> bool:
+        run.refresh_from_db()
+        assert not run.ended or state == run.state, run.reason or run.state
+        return run.state == state and run.attempt >= attempt
+
+    wait_for(look, seconds, f"{state} of {run}")
+    return run
+
+
+def measuring(run: Run, seconds: float = 90) -> Run:
+    """The run, once its benchmark has said something itself."""
+
+    def look() -> bool:
+        run.refresh_from_db()
+        return run.environment is not None
+
+    wait_for(look, seconds, f"the benchmark of {run}")
+    return run

@@ -1,0 +1,225 @@
+"""A site's database, its workers and their broker, as real processes that tests may kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.processes import ROOT, processes_of, wait_for
+
+LEASE = 3  # seconds: faults are noticed ten times sooner than in the field
+FIXTURE = ROOT / "tests" / "methods_fixture"
+
+
+@dataclass
+class Rig:
+    """Processes on one data directory; `broker` and `database` are URLs, empty for files."""
+
+    data: Path
+    broker: str = ""
+    database: str = ""
+    lease: int = LEASE
+    redis: Redis | None = None
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every process of the site is started with."""
+        return {
+            **os.environ,
+            "ASSAY_DATA": str(self.data),
+            "ASSAY_SECRET_KEY": "a secret of the tests, long enough to sign with",
+            "ASSAY_LEASE": str(self.lease),
+            "ASSAY_METHODS_PATH": str(FIXTURE),
+            "ASSAY_RUN_MINUTES": "1440",
+            "CELERY_BROKER_URL": self.broker,
+            "DATABASE_URL": self.database,
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def migrate(self) -> None:
+        """Make the database."""
+        command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+        subprocess.run(command, cwd=ROOT, env=self.environment, check=True)
+
+    def start(self, name: str, *arguments: str, **extra: str) -> subprocess.Popen[bytes]:
+        """Start `python -m celery …` under a name; its output goes to a log beside the data."""
+        with (self.data / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "celery", "--quiet", *arguments, "--loglevel", "INFO"],
+                cwd=ROOT,
+                env={**self.environment, **extra},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self.running[name] = process
+        return process
+
+    def recorder(self, name: str = "recorder") -> subprocess.Popen[bytes]:
+        """The site's worker that records, dispatches and sweeps."""
+        node = ("--hostname", f"{name}@test", "-Q", "events")
+        return self.start(name, "-A", "workers.site", "worker", *node, *QUIET)
+
+    def beat(self) -> subprocess.Popen[bytes]:
+        """The clock."""
+        return self.start("beat", "-A", "workers.site", "beat")
+
+    def bench(self, name: str = "one", key: str = "", **extra: str) -> subprocess.Popen[bytes]:
+        """A worker that measures."""
+        mine = {"ASSAY_WORKER_NAME": name, "ASSAY_WORKER_KEY": key or self.key(name)}
+        mine |= {"ASSAY_WORKER_MEMORY": "1500"}
+        queue = ("-Q", "bench-cpu")
+        return self.start(
+            name, "-A", "workers.bench", "worker", *queue, *QUIET, **{**mine, **extra}
+        )
+
+    def mend(self) -> None:
+        """Start what is down, and wait until the worker has been heard of since."""
+        from django.utils import timezone
+
+        from webapp.runs.models import Worker
+
+        for name, start in (("recorder", self.recorder), ("beat", self.beat), ("one", self.bench)):
+            if name not in self.running or self.running[name].poll() is not None:
+                start()
+        now = timezone.now()
+        heard = Worker.objects.filter(name="one", last_seen__gt=now)
+        wait_for(heard.exists, 60, "a heartbeat")
+
+    def key(self, name: str) -> str:
+        """The key of a worker."""
+        from webapp.runs import keys
+
+        return keys.issue(name)
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        """Signal a process by its name and bury it."""
+        process = self.running.pop(name)
+        process.send_signal(number)
+        process.wait(20)
+
+    def log(self, name: str) -> str:
+        """What a process has said."""
+        return (self.data / f"{name}.log").read_text(errors="replace")
+
+    def benchmarks(self) -> list[int]:
+        """Processes of benchmarks and their wardens, wherever they have moved to."""
+        mark = f"{self.data}/bench/"
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+                words = (folder / "environ").read_bytes() + (folder / "cmdline").read_bytes()
+                if state != "Z" and mark.encode() in words:
+                    found.append(int(folder.name))
+        return found
+
+    def stop(self) -> None:
+        """End everything, politely first."""
+        for process in self.running.values():
+            process.terminate()
+        deadline = time.monotonic() + 10
+        for process in self.running.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.1, deadline - time.monotonic()))
+            process.kill()
+            process.wait()
+        self.running.clear()
+        for pid in [*processes_of(self.data), *self.benchmarks()]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Let this process's Django speak to the rig's database and broker meanwhile."""
+        with _settings(self.environment):
+            yield
+
+
+@dataclass
+class Redis:
+    """A Redis that keeps an append-only file, and may be killed and started again."""
+
+    program: str
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        keep = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]
+        where = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
+        with (self.folder / "redis.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [self.program, *where, *keep, "--maxmemory-policy", "noeviction"], stdout=log
+            )
+        wait_for(self._answers, 10, "Redis")
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        assert self.process
+        self.process.kill()
+        self.process.wait()
+
+    def _answers(self) -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1) as line:
+            line.sendall(b"PING\r\n")
+            return line.recv(100).startswith(b"+PONG")
+        return False
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+
+
+@contextmanager
+def _settings(environment: Mapping[str, str]) -> Iterator[None]:
+    from django.conf import settings
+    from django.db import connections
+    from django.test import override_settings
+
+    from webapp import env, transport
+    from webapp.runs import broker
+
+    data = Path(environment["ASSAY_DATA"])
+    url = environment["CELERY_BROKER_URL"] or "filesystem://localhost"
+    database = environment["DATABASE_URL"] or f"sqlite:///{data / 'assay.sqlite3'}"
+    former = connections.settings["default"]
+    kept = connections["default"]
+    connections.settings["default"] = {**former, "OPTIONS": {}, **env.database_from(database)}
+    connections["default"] = connections.create_connection("default")
+    broker._app.cache_clear()
+    changed = override_settings(
+        SECRET_KEY=environment["ASSAY_SECRET_KEY"],
+        CELERY_BROKER_URL=url,
+        CELERY_BROKER_TRANSPORT_OPTIONS=transport.options(url, data),
+        RUN_MINUTES_A_DAY=int(environment["ASSAY_RUN_MINUTES"]),
+    )
+    assert settings.configured
+    try:
+        with changed:
+            yield
+    finally:
+        connections["default"].close()
+        connections.settings["default"] = former
+        connections["default"] = kept
+        broker._app.cache_clear()

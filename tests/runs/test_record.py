@@ -1,0 +1,257 @@
+"""Events that are lost, doubled, reordered, late, forged, replayed, oversized or malformed."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from methods import protocol
+from methods.protocol import envelope
+from tests.runs import saying
+from tests.runs.saying import say
+from webapp.runs import broker, keys, presence
+from webapp.runs.models import Event, Run, Series, State, Worker
+from webapp.runs.queries import log_of
+from webapp.runs.record import MAX_LOG_BYTES, record
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def orders(monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks) -> list[tuple]:
+    """What would be broadcast; and nothing is dispatched behind a test's back."""
+    sent: list[tuple] = []
+    monkeypatch.setattr(broker, "cancel", lambda *order: sent.append(tuple(map(str, order))))
+    monkeypatch.setattr(broker, "send_job", lambda *_: None)
+    return sent
+
+
+@pytest.fixture
+def worker() -> Worker:
+    return saying.live_worker()
+
+
+@pytest.fixture
+def run(worker: Worker) -> Run:
+    return saying.dispatched()
+
+
+def everything(run: Run) -> dict[str, object]:
+    """What a reader can see of a run."""
+    run.refresh_from_db()
+    return {
+        "state": run.state,
+        "worker": run.worker and run.worker.name,
+        "environment": run.environment and run.environment.hardware,
+        "series": [(s.name, s.data) for s in run.series.all()],
+        "checks": list(run.checks.values_list("name", "passed")),
+        "log": log_of(run),
+        "result": run.result,
+        "log_bytes": run.log_bytes,
+    }
+
+
+def test_a_good_run(run: Run) -> None:
+    for message in saying.whole_run(run):
+        assert record(message)
+    seen = everything(run)
+    assert seen["state"] == State.SUCCEEDED
+    assert seen["log"] == "hello\nworld\n"
+    assert seen["checks"] == [("clock_runs", True)]
+    assert seen["environment"] == "a processor, 2 cores"
+    assert run.progress["fraction"] == 1.0
+    assert run.charged_seconds <= 1
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(seed=st.integers(0, 2**32), doubles=st.integers(0, 8))
+def test_order_and_doubles_change_nothing(worker: Worker, seed: int, doubles: int) -> None:
+    """Whatever order a run's messages come in, and however often, the run reads the same."""
+    wanted, shuffled = saying.dispatched(), saying.dispatched()
+    for message in saying.whole_run(wanted):
+        record(message)
+    chance = random.Random(seed)
+    messages = saying.whole_run(shuffled)
+    messages += chance.choices(messages, k=doubles)
+    chance.shuffle(messages)
+    for message in messages:
+        record(message)
+    assert everything(shuffled) == everything(wanted)
+    assert Event.objects.filter(run=shuffled, kind="result").count() == 1
+
+
+def test_a_lost_piece_of_log_shows(run: Run) -> None:
+    messages = saying.whole_run(run)
+    del messages[3]
+    for message in messages:
+        record(message)
+    assert log_of(run) == "\n[6 bytes of the log were lost]\nworld\n"
+
+
+def test_what_an_old_attempt_says_is_dropped_and_answered(run: Run, orders: list[tuple]) -> None:
+    old = saying.whole_run(run)
+    Run.objects.filter(pk=run.pk).update(token="the-next-attempt")
+    with_commit(lambda: [record(message) for message in old])
+    run.refresh_from_db()
+    assert run.state == State.DISPATCHED
+    assert not run.events.exists()
+    assert orders == [(str(run.pk), run_token(old), "one")] * len(old)
+
+
+def run_token(messages: list[dict]) -> str:
+    return messages[0]["token"]
+
+
+def with_commit(call):
+    """Do it, with what waits for the commit."""
+    from django.test import TestCase
+
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        return call()
+
+
+def test_a_second_worker_with_the_same_attempt_is_told_to_stop(
+    run: Run, orders: list[tuple]
+) -> None:
+    saying.live_worker("two")
+    assert record(say(run, 0, saying.started()))
+    assert not with_commit(lambda: record(say(run, 1, saying.result(), worker="two")))
+    run.refresh_from_db()
+    assert (run.state, run.worker.name) == (State.RUNNING, "one")
+    assert orders == [(str(run.pk), run.token, "two")]
+
+
+def test_forged(run: Run, worker: Worker) -> None:
+    """Signed with no key, another worker's, or a rotated one; or changed after it was signed."""
+    good = say(run, 0, saying.result())
+    saying.live_worker("mallory")
+    forged = [
+        {**good, "sig": "0" * 64},
+        {**good, "seq": 1},
+        {**good, "worker": "mallory"},
+        {**good, "worker": "nobody"},
+        {**good, "body": {**good["body"], "duration": 0.001}},
+        {name: value for name, value in good.items() if name != "sig"},
+    ]
+    for message in forged:
+        assert not record(message)
+    keys.issue("one", rotate=True)
+    assert not record(good)
+    Worker.objects.filter(name="one").update(key_version=1, enabled=False)
+    assert not record(good)
+    run.refresh_from_db()
+    assert run.state == State.DISPATCHED
+
+
+def test_replayed(run: Run) -> None:
+    messages = saying.whole_run(run)
+    for message in messages:
+        record(message)
+    before = everything(run)
+    for message in messages:
+        record(message)
+    assert everything(run) == before
+
+
+@pytest.mark.parametrize(
+    "message",
+    [None, 1, "text", [], {}, {"sig": 1}, {"sig": "x", "worker": ["one"]}, {"worker": "one" * 99}],
+)
+def test_malformed(run: Run, message: object) -> None:
+    assert not record(message)
+    assert not presence.hear(message)
+
+
+def test_oversized(run: Run, worker: Worker) -> None:
+    """Signed all the same: a worker that has gone mad."""
+    good = say(run, 0, protocol.Log(offset=0, text="x"))
+    data = {name: value for name, value in good.items() if name != "sig"}
+    for body in ({"offset": 0, "text": "x" * 9_000}, {"offset": 0, "text": "x" * 5_000_000}):
+        data["body"] = body
+        signature = envelope._signature(protocol.Event, data, keys.key_of(worker))
+        assert not record({**data, "sig": signature})
+    assert not run.events.exists()
+
+
+def test_numbers_that_are_none(run: Run, worker: Worker) -> None:
+    good = say(run, 0, saying.result())
+    assert not record({**good, "body": {**good["body"], "duration": float("nan")}})
+
+
+def test_the_log_of_a_run_ends_at_one_mebibyte(run: Run) -> None:
+    piece = "x" * 8192
+    for number in range(130):
+        record(say(run, number, protocol.Log(offset=8192 * number, text=piece)))
+    run.refresh_from_db()
+    assert run.log_bytes == MAX_LOG_BYTES == len(log_of(run))
+
+
+def test_too_many_series(run: Run) -> None:
+    taken = [record(say(run, n, saying.series(f"s{n}"))) for n in range(110)]
+    assert sum(taken) == 100
+    assert Series.objects.filter(run=run).count() == 100
+
+
+def test_a_result_beats_a_cancel_that_came_too_late(run: Run) -> None:
+    from webapp.runs import submit
+
+    record(say(run, 0, saying.started()))
+    run.refresh_from_db()
+    submit.cancel(run)
+    record(say(run, 1, saying.series()))
+    record(say(run, 2, saying.result()))
+    record(say(run, 3, protocol.Cancelled()))
+    assert everything(run)["state"] == State.SUCCEEDED
+
+
+def test_a_failure_of_the_method_is_final_and_charged(run: Run) -> None:
+    record(say(run, 0, saying.started()))
+    Run.objects.update(started_at=run.dispatched_at.replace(year=run.dispatched_at.year - 1))
+    record(say(run, 1, protocol.Failed(kind="error", message="no", detail="at line 3")))
+    run.refresh_from_db()
+    assert (run.state, run.failure, run.attempt) == (State.FAILED, "error", 1)
+    assert run.charged_seconds == run.limit_seconds
+    assert "at line 3" in run.reason
+
+
+@pytest.mark.parametrize(("kind", "state"), [("timeout", "timed_out"), ("memory", "failed")])
+def test_a_limit_is_final(run: Run, kind: str, state: str) -> None:
+    record(say(run, 0, protocol.Failed(kind=kind, message="too much")))
+    run.refresh_from_db()
+    assert (run.state, run.attempt) == (state, 1)
+
+
+def test_a_failure_of_ours_is_tried_again_and_leaves_nothing_behind(run: Run) -> None:
+    Worker.objects.update(last_seen=None)  # nobody takes it meanwhile
+    for message in saying.whole_run(run)[:-1]:
+        record(message)
+    record(say(run, 7, protocol.Failed(kind="killed", message="from outside")))
+    seen = everything(run)
+    assert (seen["state"], seen["series"], seen["checks"], seen["log"]) == ("queued", [], [], "")
+    assert seen["environment"] is seen["worker"] is None
+
+
+def test_what_was_measured_is_taken_even_after_the_result(run: Run) -> None:
+    record(say(run, 9, saying.result()))
+    record(say(run, 1, saying.started()))
+    record(say(run, 2, saying.series()))
+    seen = everything(run)
+    assert (seen["state"], len(seen["series"])) == (State.SUCCEEDED, 1)
+    assert seen["environment"]
+
+
+def test_hostile_texts_are_stripped(run: Run) -> None:
+    record(say(run, 0, protocol.Log(offset=0, text="\x1b[31mred\x1b[0m \u202eevil\x00\x07 <b>")))
+    assert log_of(run) == "red evil <b>"
+
+
+def test_unknown_run(run: Run) -> None:
+    assert not record(say(run, 0, saying.result(), run="5" * 32))
+    assert not record(say(run, 0, saying.result(), run="nonsense"))

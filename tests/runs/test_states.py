@@ -1,0 +1,74 @@
+"""The table of transitions, and the compare-and-set that keeps it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.runs import saying
+from webapp.runs import states
+from webapp.runs.models import ENDED, OPEN, Failure, Run, State
+from webapp.runs.states import TRANSITIONS, IllegalMoveError, Writer, move
+
+pytestmark = pytest.mark.django_db
+
+
+def test_every_state_is_open_or_ended() -> None:
+    assert {*OPEN, *ENDED} == set(State)
+    assert not {*OPEN} & {*ENDED}
+
+
+def test_nothing_leaves_an_end_and_everything_can_reach_one() -> None:
+    assert not [start for start, _ in TRANSITIONS if start in ENDED]
+    reached: set[State] = {State.QUEUED}
+    while more := {to for start, to in TRANSITIONS if start in reached} - reached:
+        reached |= more
+    assert reached == set(State)
+    for state in OPEN:
+        assert any(start == state for start, _ in TRANSITIONS)
+
+
+@pytest.mark.parametrize(("start", "to"), list(itertools.product(State, State)))
+def test_only_the_table_moves(start: State, to: State) -> None:
+    run = saying.queued(state=start, token="t")
+    for writer in Writer:
+        run.refresh_from_db()
+        Run.objects.filter(pk=run.pk).update(state=start)
+        run.state = start
+        if writer in TRANSITIONS.get((start, to), ()):
+            assert move(run, to, writer)
+            assert Run.objects.get(pk=run.pk).state == to
+        else:
+            with pytest.raises(IllegalMoveError):
+                move(run, to, writer)
+            assert Run.objects.get(pk=run.pk).state == start
+
+
+def test_the_second_of_two_writers_changes_nothing() -> None:
+    run = saying.dispatched()
+    twin = Run.objects.get(pk=run.pk)
+    assert move(run, State.CANCELLING, Writer.VIEW)
+    assert not move(twin, State.RUNNING, Writer.RECORDER, reason="late")
+    assert twin.state == State.DISPATCHED, "the loser's copy is as it was"
+    assert Run.objects.get(pk=run.pk).reason == ""
+
+
+def test_a_stale_token_changes_nothing() -> None:
+    run = saying.dispatched()
+    stale = Run.objects.get(pk=run.pk)
+    Run.objects.filter(pk=run.pk).update(token="the-next")
+    assert not move(stale, State.RUNNING, Writer.RECORDER)
+
+
+@pytest.mark.parametrize("failure", list(Failure))
+def test_only_failures_of_ours_are_tried_again_and_only_once(failure: Failure) -> None:
+    worker = saying.live_worker()
+    run = saying.running(worker)
+    assert states.fail(run, failure, "because", Writer.RECORDER)
+    assert run.state == (State.QUEUED if failure.ours else State.FAILED)
+    if not failure.ours:
+        return
+    again = saying.running(worker, attempt=1)
+    assert states.fail(again, failure, "because", Writer.RECORDER)
+    assert (again.state, again.failure, again.charged_seconds) == (State.FAILED, failure, 0)

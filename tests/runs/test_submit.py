@@ -1,0 +1,124 @@
+"""What readers may ask for."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.utils import timezone
+
+from methods.errors import ParameterError, UnknownNameError
+from tests.runs import saying
+from webapp.runs import broker, submit
+from webapp.runs.models import MethodAccess, Run, State
+from webapp.runs.quota import QuotaError, allowance
+from webapp.runs.submit import Request, RequestError
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "cancel", lambda *_: None)
+
+
+@pytest.fixture
+def reader() -> User:
+    return User.objects.create_user("reader")
+
+
+def test_queued_with_all_that_repeats_it(reader: User) -> None:
+    run = submit.submit(reader, Request("trial", "sleep", settings={"seconds": "0.25"}, seed=7))
+    run.refresh_from_db()
+    assert run.params == {"seconds": 0.25, "steps": 5, "words": ""}
+    assert (run.state, run.seed, run.preset, run.version) == (State.QUEUED, 7, "smoke", 1)
+    assert run.charged_seconds == run.limit_seconds == 300
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "said"),
+    [
+        (Request("trail", "sleep"), UnknownNameError, "trial"),
+        (Request("trial", "sleeps"), UnknownNameError, "sleep"),
+        (Request("trial", "sleep", preset="huge"), UnknownNameError, "preset"),
+        (Request("trial", "sleep", settings={"steps": 0}), ParameterError, "from 1 to 1000"),
+        (Request("trial", "sleep", settings={"path": "/etc"}), ParameterError, "path"),
+        (Request("trial", "sleep", settings={"seconds": float("nan")}), ParameterError, "seconds"),
+        (Request("trial", "sleep", device="tpu"), RequestError, "cpu or gpu"),
+        (Request("trial", "misbehave", device="gpu"), RequestError, "GPU"),
+        (Request("trial", "sleep", seed=-1), RequestError, "seed"),
+        (Request("trial", "sleep", key="k" * 65), RequestError, "64"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(
+    reader: User, request_: Request, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        submit.submit(reader, request_)
+    assert not Run.objects.exists()
+
+
+def test_a_key_is_answered_once_by_each_reader(reader: User) -> None:
+    request = Request("trial", "sleep", key="press-1")
+    first = submit.submit(reader, request)
+    assert submit.submit(reader, request) == first
+    other = submit.submit(User.objects.create_user("other"), request)
+    assert other != first
+    assert Run.objects.count() == 2
+
+
+def test_at_most_four_at_a_time(reader: User) -> None:
+    runs = [submit.submit(reader, Request("trial", "sleep")) for _ in range(4)]
+    with pytest.raises(QuotaError, match="4 runs"):
+        submit.submit(reader, Request("trial", "sleep"))
+    submit.cancel(runs[0])
+    submit.submit(reader, Request("trial", "sleep"))
+
+
+def test_device_minutes_are_reserved_and_settled(reader: User, settings) -> None:
+    settings.RUN_MINUTES_A_DAY = 11
+    runs = [submit.submit(reader, Request("trial", "sleep")) for _ in range(2)]
+    assert allowance(reader).left == 60
+    with pytest.raises(QuotaError, match="1 min of today's 11"):
+        submit.submit(reader, Request("trial", "sleep"))
+    submit.cancel(runs[0])
+    assert allowance(reader).left == 360
+    yesterday = timezone.now().date() - timedelta(days=1)
+    Run.objects.filter(pk=runs[1].pk).update(charged_on=yesterday)
+    assert allowance(reader).used == 0
+
+
+def test_a_method_kept_for_a_group(reader: User) -> None:
+    kept = MethodAccess.objects.create(method="trial")
+    kept.groups.add(group := Group.objects.create(name="measurers"))
+    with pytest.raises(QuotaError, match="groups"):
+        submit.submit(reader, Request("trial", "sleep"))
+    reader.groups.add(group)
+    assert submit.submit(reader, Request("trial", "sleep"))
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_cancel_from_every_state(state: State) -> None:
+    run = saying.queued(state=state, token="t")
+    wanted = {
+        State.QUEUED: (True, State.CANCELLED),
+        State.DISPATCHED: (True, State.CANCELLING),
+        State.RUNNING: (True, State.CANCELLING),
+        State.CANCELLING: (True, State.CANCELLING),
+    }
+    assert (submit.cancel(run), run.state) == wanted.get(state, (False, state))
+
+
+def test_cancel_of_a_run_that_was_moved_meanwhile() -> None:
+    run = saying.queued()
+    Run.objects.update(state=State.DISPATCHED, token="t")
+    assert submit.cancel(run)
+    assert run.state == State.CANCELLING
+
+
+def test_again(reader: User) -> None:
+    first = submit.submit(reader, Request("trial", "sleep", settings={"seconds": 2}, seed=3))
+    second = submit.again(reader, first)
+    assert second != first
+    assert (second.params, second.seed, second.preset) == (first.params, 3, "smoke")

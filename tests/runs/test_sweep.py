@@ -1,0 +1,203 @@
+"""What time does: leases, grace, lost sends, limits, heartbeats. The clock is the database's."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from tests.runs import saying
+from webapp.runs import broker, presence, sweep
+from webapp.runs.models import Pulse, Run, State, Worker
+from webapp.runs.times import CANCEL, HEARTBEAT, LEASE, PAUSE, RESEND
+
+pytestmark = pytest.mark.django_db
+
+
+class Sent(list):
+    """What would have gone to the broker."""
+
+    def names(self) -> list[str]:
+        return [name for name, *_ in self]
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
+    sent = Sent()
+    for name in ("cancel", "send_job", "judge_silence"):
+        monkeypatch.setattr(broker, name, lambda *args, name=name: sent.append((name, *args)))
+    return sent
+
+
+@pytest.fixture
+def listening() -> None:
+    """We have judged a moment ago."""
+    Pulse.objects.create(name="judge", at=timezone.now())
+
+
+def long_ago(run: Run, **fields: timedelta) -> None:
+    now = timezone.now()
+    Run.objects.filter(pk=run.pk).update(**{name: now - ago for name, ago in fields.items()})
+    run.refresh_from_db()
+
+
+def judge(late: timedelta = timedelta()) -> None:
+    sweep.judge((timezone.now() - late).timestamp())
+
+
+def test_a_silent_worker_loses_its_run(listening: None) -> None:
+    run = saying.running(saying.live_worker(last_seen=None))
+    judge()
+    run.refresh_from_db()
+    assert run.state == State.RUNNING
+    long_ago(run, leased_until=timedelta(seconds=1))
+    judge()
+    run.refresh_from_db()
+    assert (run.state, run.token, run.worker) == (State.QUEUED, "", None)
+
+
+def test_a_worker_lost_twice_fails_the_run(listening: None) -> None:
+    run = saying.running(saying.live_worker(), attempt=1)
+    long_ago(run, leased_until=timedelta(seconds=1))
+    judge()
+    run.refresh_from_db()
+    assert (run.state, run.failure, run.charged_seconds) == (State.FAILED, "worker_lost", 0)
+    assert "one" in run.reason
+
+
+@pytest.mark.parametrize("why", ["first", "paused", "backlog"])
+def test_our_own_silence_is_forgiven(why: str) -> None:
+    if why != "first":
+        pause = PAUSE * 2 if why == "paused" else timedelta()
+        Pulse.objects.create(name="judge", at=timezone.now() - pause)
+    run, unstarted = saying.running(saying.live_worker()), saying.dispatched()
+    ago = timedelta(hours=1)
+    long_ago(run, leased_until=ago, finish_by=ago)
+    long_ago(unstarted, start_by=ago)
+    judge(late=HEARTBEAT * 2 if why == "backlog" else timedelta())
+    run.refresh_from_db()
+    unstarted.refresh_from_db()
+    assert (run.state, unstarted.state) == (State.RUNNING, State.DISPATCHED)
+    assert run.leased_until > timezone.now() + LEASE / 2
+
+
+def test_a_heartbeat_renews_the_lease_of_the_run_it_names() -> None:
+    worker = saying.live_worker()
+    run, other = saying.running(worker), saying.running(worker)
+    for each in (run, other):
+        long_ago(each, leased_until=timedelta(seconds=1))
+    assert presence.hear(saying.beat("one", "boot", 0, run))
+    run.refresh_from_db()
+    other.refresh_from_db()
+    assert run.leased_until > timezone.now() > other.leased_until
+
+
+def test_a_heartbeat_for_an_attempt_given_up_is_answered(sent: Sent) -> None:
+    run = saying.running(saying.live_worker())
+    stale = saying.beat("one", "boot", 0, run)
+    Run.objects.update(token="the-next")
+    presence.hear(stale)
+    assert sent == [("cancel", str(run.pk), stale["token"], "one")]
+
+
+def test_replayed_heartbeats_keep_nobody_alive() -> None:
+    saying.live_worker(last_seen=None)
+    first = [saying.beat("one", "boot-1", number) for number in range(3)]
+    for message in first:
+        assert presence.hear(message)
+    assert presence.hear(saying.beat("one", "boot-2", 0))
+    Worker.objects.update(last_seen=None)
+    assert not any(presence.hear(message) for message in first)
+    assert not presence.hear(saying.beat("one", "boot-2", 0))
+    assert Worker.objects.get().last_seen is None
+    assert presence.hear(saying.beat("one", "boot-2", 1))
+
+
+def test_a_worker_announces_itself() -> None:
+    saying.live_worker(last_seen=None, device="")
+    presence.hear(saying.beat("one", "boot", 0))
+    worker = Worker.objects.get()
+    assert (worker.device, worker.device_name, worker.memory_mib) == ("cpu", "a processor", 4096)
+
+
+def test_lost_sends_are_repeated_with_the_same_token(sent: Sent) -> None:
+    saying.live_worker()
+    run = saying.dispatched()
+    sweep.sweep()
+    assert "send_job" not in sent.names()
+    long_ago(run, sent_at=RESEND * 2)
+    sweep.sweep()
+    assert [args[0].token for name, *args in sent if name == "send_job"] == [run.token]
+
+
+def test_committed_and_never_sent(sent: Sent) -> None:
+    saying.live_worker()
+    run = saying.dispatched()
+    long_ago(run, dispatched_at=RESEND * 2)
+    Run.objects.update(sent_at=None)
+    sweep.sweep()
+    assert "send_job" in sent.names()
+    run.refresh_from_db()
+    assert run.sent_at
+
+
+def test_never_started(listening: None) -> None:
+    run = saying.dispatched()
+    long_ago(run, start_by=timedelta(seconds=1))
+    judge()
+    run.refresh_from_db()
+    assert (run.state, run.attempt) == (State.QUEUED, 1)
+    again = saying.dispatched(attempt=1)
+    long_ago(again, start_by=timedelta(seconds=1))
+    judge()
+    again.refresh_from_db()
+    assert (again.state, again.failure, again.charged_seconds) == (State.FAILED, "worker_lost", 0)
+
+
+def test_a_cancel_is_repeated_and_then_taken_as_done(listening: None, sent: Sent) -> None:
+    run = saying.running(saying.live_worker())
+    Run.objects.update(state=State.CANCELLING, cancelling_at=timezone.now())
+    sweep.sweep()
+    judge()
+    run.refresh_from_db()
+    assert run.state == State.CANCELLING
+    assert "cancel" in sent.names()
+    long_ago(run, cancelling_at=CANCEL * 2)
+    judge()
+    run.refresh_from_db()
+    assert run.state == State.CANCELLED
+
+
+def test_a_worker_that_ignores_the_time_limit(listening: None, sent: Sent) -> None:
+    run = saying.running(saying.live_worker())
+    long_ago(run, finish_by=timedelta(seconds=1))
+    judge()
+    run.refresh_from_db()
+    assert run.state == State.TIMED_OUT
+    assert sent.names().count("cancel") == 1
+
+
+def test_a_worker_that_says_farewell_is_given_nothing() -> None:
+    saying.live_worker()
+    run = saying.queued()
+    presence.hear(saying.beat("one", "boot", 0, leaving=True))
+    sweep.sweep()
+    run.refresh_from_db()
+    assert run.state == State.QUEUED
+    presence.hear(saying.beat("one", "boot-2", 0))
+    run.refresh_from_db()
+    assert run.state == State.DISPATCHED
+
+
+def test_a_broker_that_is_down_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def down(*_: object) -> None:
+        raise broker.BrokerDownError("no")
+
+    monkeypatch.setattr(broker, "send_job", down)
+    monkeypatch.setattr(broker, "judge_silence", down)
+    saying.live_worker()
+    run = saying.queued()
+    sweep.sweep()
+    run.refresh_from_db()
+    assert (run.state, run.sent_at) == (State.DISPATCHED, None)

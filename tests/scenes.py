@@ -1,0 +1,158 @@
+"""Sites to look at: what the database of each holds.
+
+    python -m tests.scenes full
+
+fills the database of ASSAY_DATA and prints a sign-in token a line.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import date, timedelta
+
+import django
+
+READER, OTHER = "reader", "other"
+
+
+def empty() -> None:
+    """A site that has not asked arXiv for anything yet."""
+
+
+def unreachable() -> None:
+    """A first start without arXiv: nothing but the reasons."""
+    from tests.factories import CATEGORIES, DAY, make_listing
+
+    for category in CATEGORIES:
+        make_listing(category, DAY, state="failed", counts={}, reason=UNREACHABLE)
+
+
+UNREACHABLE = "rss.arxiv.org cannot be reached: Name or service not known."
+
+
+def sample() -> None:
+    """The same, with the sample day standing in."""
+    from webapp.digests.build import build
+    from webapp.papers.intake import load_sample
+
+    unreachable()
+    build(load_sample(UNREACHABLE).dates)
+
+
+def full() -> None:
+    """A site in use: days with every state, a paper with versions, saved papers, profiles."""
+    from tests import factories
+    from webapp.digests.models import Star
+    from webapp.papers.models import Paper, PaperVersion
+
+    first = 1
+    for back in (6, 3, 2, 1, 0):
+        factories.make_day(12, factories.DAY - timedelta(days=back), first=first)
+        first += 12
+    friday, saturday = date(2026, 3, 13), date(2026, 3, 7)
+    for category in factories.CATEGORIES:
+        factories.make_listing(
+            category, saturday, state="empty", counts={}, reason="arXiv rests on a Saturday"
+        )
+    factories.make_listing("cs.LG", friday)
+    factories.make_listing(
+        "cs.DC",
+        friday,
+        problems=[
+            {"item": "oai:arXiv.org:2603.99999v1", "reason": "unknown announce type “novel”"},
+            {"item": "entry 14", "reason": "it has no title: <b>&amp;</b>"},
+        ],
+    )
+    factories.make_listing(
+        "cs.CL", friday, state="stale", counts={}, reason="arXiv sends Thursday’s batch again"
+    )
+    factories.make_listing(
+        "cs.AI", friday, state="failed", counts={}, reason="503, asked to wait 600 s"
+    )
+    paper = Paper.objects.get(arxiv_id="2603.00049")
+    old = paper.versions.get()
+    PaperVersion.objects.create(
+        paper=paper,
+        number=2,
+        title=old.title.replace("Honest", "Patient"),
+        abstract=f"{old.abstract} We thank the reviewers.",
+        announced_on=friday,
+    )
+    PaperVersion.objects.create(
+        paper=paper, number=3, title=old.title, abstract=old.abstract, announced_on=friday
+    )
+    paper.version = 3
+    paper.comment = "18 pages, 6 figures; code at https://example.org"
+    paper.doi = "10.1000/example.2026.03"
+    paper.journal_ref = "Proc. of the Example Conf. 12 (2026) 1–18"
+    paper.license = "http://creativecommons.org/licenses/by/4.0/"
+    paper.save()
+    factories.make_paper(
+        900,
+        arxiv_id="hep-th/9901001",
+        title="A Thousand Authors & <script>alert(1)</script>: $\\broken{",
+        authors=[{"name": f"Author Nº{i}", "affiliation": "Sea, Dee"} for i in range(1000)],
+    )
+    reader = factories.make_reader(READER)
+    profile = factories.make_profile("long-context", name="Long context", owner=reader)
+    papers = Paper.objects.filter(arxiv_id__startswith="2603.0005")
+    factories.make_digest(profile, list(papers), factories.DAY)
+    Star.objects.create(reader=reader, paper=paper)
+
+
+def big(papers: int = 20_000, cards: int = 50) -> None:
+    """20,000 papers, and a day of 50 cards with abstracts as long as arXiv lets them be on average.
+
+    The words are those of Python's own manual: text that repeats itself would compress too well.
+    """
+    from pydoc_data.topics import topics
+
+    from tests import factories
+    from webapp.papers.models import Paper
+
+    prose = " ".join(" ".join(topics.values()).split())
+    abstracts = [prose[at : at + 1300] for at in range(0, cards * 1300, 1300)]
+    shown = [
+        factories.make_paper(number, title=text[-90:], abstract=text)
+        for number, text in enumerate(abstracts, start=1)
+    ]
+    for category in factories.CATEGORIES:
+        factories.make_listing(category)
+    factories.make_digest(factories.make_profile(), shown)
+    Paper.objects.bulk_create(
+        [
+            Paper(
+                arxiv_id=f"2501.{number:05d}",
+                title=model.title,
+                abstract=model.abstract,
+                authors=model.authors,
+                primary_category=model.primary_category,
+                categories=model.categories,
+                title_html=model.title_html,
+                abstract_html=model.abstract_html,
+            )
+            for number in range(papers - cards)
+            for model in [shown[number % cards]]
+        ],
+        batch_size=1000,
+    )
+
+
+def main(scene: str) -> None:
+    """Fill the database with a scene and hand out links for its reader."""
+    django.setup()
+    from django.core.management import call_command
+
+    from webapp.readers.links import make_link, reader_named
+
+    call_command("migrate", verbosity=0)
+    {"empty": empty, "unreachable": unreachable, "sample": sample, "full": full, "big": big}[
+        scene
+    ]()
+    reader = reader_named(READER)
+    for _ in range(4):
+        sys.stdout.write(make_link(reader) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,59 @@
+"""The site as production serves it: gunicorn on a port of its own, over a scene."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@dataclass
+class Site:
+    """A running site: its address, and tokens that sign its reader in, once each."""
+
+    address: str
+    data: Path
+    tokens: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def serving(data: Path, scene: str, workers: int = 1) -> Iterator[Site]:
+    """Serve `scene` (tests/scenes.py) from the empty directory `data`."""
+    environment = os.environ | {
+        "ASSAY_DATA": str(data),
+        "DATABASE_URL": "",
+        "DJANGO_SETTINGS_MODULE": "webapp.settings",
+        "WEB_CONCURRENCY": str(workers),
+        "PYTHONPATH": str(ROOT),
+    }
+
+    def run(*arguments: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-m", *arguments],
+            cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True,
+        ).stdout  # fmt: skip
+
+    (data / "static").mkdir(parents=True, exist_ok=True)
+    tokens = run("tests.scenes", scene).split()
+    run("django", "collectstatic", "--noinput", "-v0")
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as door:
+        port = door.getsockname()[1]
+        command = ["gunicorn", "--config", "python:workers.web", "webapp.wsgi"]
+        server = subprocess.Popen(
+            [sys.executable, "-m", *command, "--bind", f"fd://{door.fileno()}"],
+            cwd=ROOT,
+            env=environment,
+            pass_fds=[door.fileno()],
+        )
+    try:
+        yield Site(f"http://127.0.0.1:{port}", data, tokens)
+    finally:
+        server.terminate()
+        server.wait(timeout=10)

@@ -1,0 +1,113 @@
+"""Redis and PostgreSQL for a session of tests: real servers, thrown away afterwards."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+START_SECONDS = 30.0
+
+
+class DidNotStartError(Exception):
+    """A server ended, or stayed dumb; the message holds its log."""
+
+
+@contextmanager
+def redis(program: str, folder: Path) -> Iterator[str]:
+    """A Redis on a free port of this machine; its URL."""
+    port = _free_port()
+    settings = ["--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder)]
+    log = folder / "redis.log"
+    with log.open("wb") as output, _running([program, *settings], output) as process:
+        _wait(process, log, lambda: socket.create_connection(("127.0.0.1", port), 1).close())
+        yield f"redis://127.0.0.1:{port}/0"
+
+
+@contextmanager
+def postgresql(programs: Path) -> Iterator[str]:
+    """A PostgreSQL cluster on a socket in a short folder; its URL.
+
+    PostgreSQL refuses to run as root, so root lends it another user.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="assay-pg-"))  # a socket's path has 107 characters
+    folder.chmod(0o711)  # whoever a test runs as reaches the socket
+    user = _lent_user()
+    if user:
+        os.chown(folder, user.pw_uid, user.pw_gid)
+    identity = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+    data, log = folder / "data", folder / "log"
+    try:
+        initdb = [programs / "initdb", "--pgdata", data, "--username", "assay", "--auth", "trust"]
+        made = subprocess.run(
+            [*initdb, "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            **identity,
+        )
+        if made.returncode:
+            raise DidNotStartError(made.stderr)
+        options = ["listen_addresses=", f"unix_socket_directories={folder}", "fsync=off"]
+        command = [str(programs / "postgres"), "-D", str(data)]
+        command += [word for option in options for word in ("-c", option)]
+        with log.open("wb") as output, _running(command, output, cwd=folder, **identity) as server:
+            _wait(server, log, lambda: _ask(folder))
+            yield f"postgresql://assay@{str(folder).replace('/', '%2F')}/postgres"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ask(folder: Path) -> None:
+    import psycopg
+
+    psycopg.connect(host=str(folder), user="assay", dbname="postgres", connect_timeout=2).close()
+
+
+def _lent_user() -> pwd.struct_passwd | None:
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        with suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise DidNotStartError("root cannot run PostgreSQL, and there is no user postgres or nobody")
+
+
+@contextmanager
+def _running(command: list[str], output: object, **options: object) -> Iterator[subprocess.Popen]:
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, **options
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait(process: subprocess.Popen, log: Path, ask) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return ask()
+        except Exception as error:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise DidNotStartError(f"{process.args}: {error}\n{log.read_text()}") from error
+            time.sleep(0.1)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

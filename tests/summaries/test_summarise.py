@@ -1,0 +1,280 @@
+"""From waiting to done or failed, over HTTP, against servers of arXiv's pages and of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_httpserver import HTTPServer
+
+from tests.servers.openai import OpenAIServer
+from webapp.papers.models import Paper
+from webapp.summaries import budget, queue
+from webapp.summaries.client import Server
+from webapp.summaries.models import Claim, FullText, ModelCall, Summary
+from webapp.summaries.summarise import summarise
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+HTML = """<html><body><nav>Menu 123.4</nav><article class="ltx_document">
+<h1 class="ltx_title">Stride attention</h1>
+<div class="ltx_abstract"><h6>Abstract</h6><p>We fold the strides of a sparse attention into its
+heads, so that one dense kernel computes it. The method is 3.5× faster at 4,096 tokens.</p></div>
+<section class="ltx_section"><h2>1 Introduction</h2><p>Attention over <math alttext="n"><mi>n</mi>
+</math> tokens costs <math alttext="O(n^{2})"><mi>x</mi></math> operations. {filler}</p></section>
+<section class="ltx_section"><h2>2 Results</h2><p>Accuracy rises from 74.97 to 79.66 percent on the
+long task, and the cache needs 83.6% less memory than that of the dense model.</p>
+<table><tr><th>Model</th><th>Accuracy</th></tr><tr><td>ours</td><td>79.66</td></tr></table></section>
+<section class="ltx_bibliography"><h2>References</h2><p>Somebody, 1999. 555.5 pages.</p></section>
+</article></body></html>""".replace("{filler}", "Many have tried to make it cheaper. " * 30)
+
+
+@pytest.fixture
+def arxiv(httpserver: HTTPServer, settings: Any) -> HTTPServer:
+    settings.ARXIV_SITE_URL = httpserver.url_for("").rstrip("/")
+    settings.ARXIV_SECONDS = 0
+    httpserver.expect_request("/html/2512.00001v1").respond_with_data(
+        HTML, content_type="text/html"
+    )
+    return httpserver
+
+
+@pytest.fixture
+def model(settings: Any) -> Iterator[OpenAIServer]:
+    with OpenAIServer() as server:
+        settings.OPENAI_BASE_URL, settings.SUMMARY_MODEL = server.url, "small"
+        yield server
+
+
+@pytest.fixture
+def paper() -> Paper:
+    return Paper.objects.create(
+        arxiv_id="2512.00001",
+        title="Stride attention",
+        abstract="We fold strides into heads. The method is 3.5x faster at 4,096 tokens.",
+        primary_category="cs.LG",
+    )
+
+
+def summarised(paper: Paper) -> Summary:
+    """Ask for a summary and run it; its row afterwards."""
+    server = Server.configured()
+    assert server is not None
+    queue.request([paper], "en", server)
+    for summary_id in queue.ready():
+        summarise(summary_id)
+    return Summary.objects.latest("id")
+
+
+def test_a_good_answer_becomes_a_summary_whose_claims_are_verified(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper
+) -> None:
+    summary = summarised(paper)
+    assert (summary.state, summary.reason) == ("done", "")
+    assert (summary.text_source, summary.text_share) == ("html", 1.0)
+    assert "<h3>Results</h3>" in summary.html
+    assert "<table>" in summary.html
+    assert summary.gist.startswith("The paper reports")
+    claims = list(summary.claims.all())
+    assert len(claims) >= 3
+    assert all(c.verified for c in claims)
+    text = FullText.objects.get()
+    assert [s["title"] for s in text.sections] == ["Abstract", "1 Introduction", "2 Results"]
+    assert "555.5" not in text.text
+    assert "$O(n^{2})$" in text.text
+    assert "ours | 79.66 |" in text.text
+    calls = ModelCall.objects.all()
+    assert all(c.settled for c in calls)
+
+
+def test_a_summary_is_made_once(arxiv: HTTPServer, model: OpenAIServer, paper: Paper) -> None:
+    first = summarised(paper)
+    again = summarised(paper)
+    assert first.id == again.id
+    assert model.summaries_asked == 1
+    assert summarise(first.id) == "not taken"
+
+
+@pytest.mark.parametrize("scenario", ["invented_number", "invented_quote"])
+def test_what_a_model_invents_is_never_shown_as_verified(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper, scenario: str
+) -> None:
+    model.scenario = scenario
+    summary = summarised(paper)
+    assert summary.state == "done"
+    assert summary.claims.exists()
+    assert not summary.claims.filter(verified=True).exists()
+    assert summary.unverified >= summary.claims.count()
+    if scenario == "invented_number":
+        assert '<mark class="unverified" title=' in summary.html
+        assert ">987.65</mark>" in summary.gist_html
+
+
+@pytest.mark.parametrize("scenario", ["scripts", "markdown_bomb"])
+def test_nothing_unsanitised_is_kept_for_a_page(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper, scenario: str
+) -> None:
+    model.scenario = scenario
+    summary = summarised(paper)
+    assert summary.state == "done"
+    for html in (summary.html, summary.gist_html):
+        assert "<script" not in html
+        assert "<img" not in html
+        assert "href" not in html
+
+
+@pytest.mark.parametrize(
+    ("scenario", "reason"),
+    [
+        ("401", "refused the key"),
+        ("404", "no such model"),
+        ("422", "did not take the request"),
+        ("truncated", "cannot be used"),
+        ("wrong_types", "cannot be used"),
+        ("empty", "it is empty"),
+        ("refusal", "cannot be used"),
+        ("obedient", "cannot be used"),
+        ("huge", "longer than 2 MB"),
+    ],
+)
+def test_a_failure_has_its_reason_and_can_be_retried(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper, scenario: str, reason: str
+) -> None:
+    model.scenario = scenario
+    summary = summarised(paper)
+    assert summary.state == "failed"
+    assert reason in summary.reason
+    assert not Claim.objects.exists()
+    model.scenario = "good"
+    assert queue.retry(summary.id)
+    assert not queue.retry(summary.id)
+    assert summarised(paper).state == "done"
+
+
+def test_a_busy_server_is_asked_again_when_it_wants_to_be(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper
+) -> None:
+    model.scenario = "429"
+    summary = summarised(paper)
+    assert summary.state == "waiting"
+    assert "429" in summary.reason
+    wait = (summary.not_before or timezone.now()) - timezone.now()
+    assert timedelta(seconds=4) < wait <= timedelta(seconds=7)
+    assert queue.ready() == []
+    for _ in range(queue.MAX_ATTEMPTS - 1):
+        Summary.objects.update(not_before=None)
+        summary = summarised(paper)
+    assert summary.state == "failed"
+    assert "tried 4 times" in summary.reason
+
+
+def test_one_paper_s_failure_touches_no_other(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper
+) -> None:
+    arxiv.expect_request("/html/2512.00002v1").respond_with_data(HTML, content_type="text/html")
+    bad = Paper.objects.create(
+        arxiv_id="2512.00002", title="A cursed paper", abstract="x", primary_category="cs.LG"
+    )
+    model.by_title = {"A cursed paper": "empty"}
+    server = Server.configured()
+    assert server is not None
+    assert queue.request([bad, paper], "en", server) == 2
+    for summary_id in queue.ready():
+        summarise(summary_id)
+    states = dict(Summary.objects.values_list("paper__arxiv_id", "state"))
+    assert states == {"2512.00001": "done", "2512.00002": "failed"}
+
+
+def test_without_html_and_pdf_the_abstract_is_read_and_said_so(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper
+) -> None:
+    arxiv.clear()
+    arxiv.expect_request("/html/2512.00001v1").respond_with_data("no", status=404)
+    arxiv.expect_request("/pdf/2512.00001v1").respond_with_data(b"%PDF-1.4 broken")
+    summary = summarised(paper)
+    assert (summary.state, summary.text_source) == ("done", "abstract")
+    text = FullText.objects.get()
+    assert "no HTML" in text.reason
+    assert "no PDF" in text.reason
+
+
+def test_arxiv_out_of_reach_keeps_the_summary_waiting_and_keeps_no_text(
+    model: OpenAIServer, paper: Paper, settings: Any
+) -> None:
+    settings.ARXIV_SITE_URL, settings.ARXIV_SECONDS = "http://127.0.0.1:9", 0
+    summary = summarised(paper)
+    assert (summary.state, summary.attempt) == ("waiting", 0)
+    assert "cannot be reached" in summary.reason
+    assert not FullText.objects.exists()
+    assert model.summaries_asked == 0
+
+
+def test_only_the_beginning_of_a_long_paper_is_given_and_said_so(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper, settings: Any
+) -> None:
+    settings.SUMMARY_CHARACTERS = 1000
+    summary = summarised(paper)
+    assert summary.state == "done"
+    assert 0.3 < summary.text_share < 0.9
+    asked = model.requests[-1]["messages"][1]["content"]
+    assert f"the first {summary.text_share:.0%} of the full text (HTML)" in asked
+
+
+def test_the_day_s_budget_holds(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper, settings: Any
+) -> None:
+    settings.SUMMARY_DAILY_CALLS = 0
+    summary = summarised(paper)
+    assert summary.state == "waiting"
+    assert "used up" in summary.reason
+    assert summary.not_before is not None
+    assert summary.not_before.date() == timezone.now().date() + timedelta(days=1)
+    assert budget.spent_today() == (0, 0)
+
+
+def test_a_lost_worker_s_summary_runs_again(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper
+) -> None:
+    server = Server.configured()
+    assert server is not None
+    queue.request([paper], "en", server)
+    lost = queue.take(queue.ready()[0])
+    assert lost is not None
+    assert queue.take(lost.id) is None
+    assert queue.sweep() == 0
+    Summary.objects.update(leased_until=timezone.now() - timedelta(seconds=1))
+    assert queue.sweep() == 1
+    assert summarised(paper).state == "done"
+    # The lost worker comes back: its lease is gone, and so is its word.
+    assert not queue.finish(lost, Summary.State.FAILED, "late")
+    assert Summary.objects.get().state == "done"
+
+
+def test_concurrency_is_bounded(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper, settings: Any
+) -> None:
+    settings.SUMMARY_CONCURRENCY = 1
+    other = Paper.objects.create(
+        arxiv_id="2512.00003", title="Another", abstract="y", primary_category="cs.LG"
+    )
+    server = Server.configured()
+    assert server is not None
+    queue.request([paper, other], "en", server)
+    first, second = queue.ready()
+    assert queue.take(first) is not None
+    assert queue.take(second) is None
+
+
+def test_a_replaced_version_is_not_summarised(
+    arxiv: HTTPServer, model: OpenAIServer, paper: Paper
+) -> None:
+    server = Server.configured()
+    assert server is not None
+    queue.request([paper], "en", server)
+    Paper.objects.update(version=2)
+    summarise(queue.ready()[0])
+    assert "replaced" in Summary.objects.get().reason
+    assert model.requests == []

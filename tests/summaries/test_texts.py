@@ -1,0 +1,105 @@
+"""HTML and PDF as sections of plain text; hostile files waste nothing but themselves."""
+
+from __future__ import annotations
+
+import io
+import resource
+
+import pytest
+from pypdf import PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from webapp.summaries import pdf_text
+from webapp.summaries.html_text import UnreadableError, sections_of_html
+from webapp.summaries.pdf_text import sections_of_pdf
+
+LONG = "A sentence about sparse attention and its cost. " * 20
+
+
+def pdf(pages: list[str]) -> bytes:
+    """A PDF with one line of text a line given, Helvetica."""
+    writer = PdfWriter()
+    font = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Font"),
+            NameObject("/Subtype"): NameObject("/Type1"),
+            NameObject("/BaseFont"): NameObject("/Helvetica"),
+        }
+    )
+    for text in pages:
+        page = writer.add_blank_page(600, 800)
+        lines = "".join(f"({line}) Tj T* " for line in text.splitlines())
+        stream = DecodedStreamObject()
+        stream.set_data(f"BT /F1 10 Tf 12 TL 40 760 Td {lines}ET".encode())
+        page[NameObject("/Contents")] = writer._add_object(stream)
+        page[NameObject("/Resources")] = DictionaryObject(
+            {NameObject("/Font"): DictionaryObject({NameObject("/F1"): font})}
+        )
+    file = io.BytesIO()
+    writer.write(file)
+    return file.getvalue()
+
+
+def test_a_pdf_is_read_by_page_and_its_references_are_left_out() -> None:
+    pages = [
+        "Accuracy rises to 79.66 percent\n" + LONG,
+        LONG + "\nReferences\nSomebody 555.5",
+        LONG,
+    ]
+    sections = sections_of_pdf(pdf(pages))
+    assert [s.title for s in sections] == ["page 1", "page 2"]
+    assert "79.66 percent" in sections[0].text
+    assert "555.5" not in sections[1].text
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "could not be read"),
+        (b"<html>not a PDF</html>", "could not be read"),
+        (pdf([LONG])[:300], "could not be read"),
+        (pdf([""]), "holds no text"),
+    ],
+)
+def test_a_broken_pdf_is_said_to_be_so(body: bytes, reason: str) -> None:
+    with pytest.raises(UnreadableError, match=reason):
+        sections_of_pdf(body)
+
+
+def test_a_pdf_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf_text, "SECONDS", 0.01)
+    with pytest.raises(UnreadableError, match="within"):
+        sections_of_pdf(pdf([LONG] * 30))
+
+
+def test_reading_a_pdf_takes_nothing_of_this_process() -> None:
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    sections_of_pdf(pdf([LONG]))
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+def test_sections_headings_formulas_and_tables_of_html() -> None:
+    page = f"""<article><script>evil()</script><section class="ltx_section" id="S1">
+    <h2>1 <span>Introduction</span></h2><p>{LONG}</p>
+    <section class="ltx_subsection"><h3>1.1 Cost</h3><p>It is
+    <math alttext="O(n)"><mi>O</mi></math>.<p>x</p></section></section>
+    <section class="ltx_bibliography"><h2>References</h2>hidden</section></article>"""
+    sections = sections_of_html(page.encode())
+    assert [s.title for s in sections] == ["1 Introduction", "1.1 Cost"]
+    assert "It is\n$O(n)$ ." in sections[1].text
+    assert not any("evil" in s.text or "hidden" in s.text for s in sections)
+
+
+@pytest.mark.parametrize("body", [b"", b"   ", b"<p>short</p>", b"\xff\xfe\x00", b"<" * 100])
+def test_a_page_without_a_paper_is_said_to_be_so(body: bytes) -> None:
+    with pytest.raises(UnreadableError):
+        sections_of_html(body)
+
+
+def test_a_page_that_nests_deeply_is_read() -> None:
+    body = b"<div>" * 20_000 + LONG.encode()
+    try:
+        sections = sections_of_html(body)
+    except UnreadableError:
+        return
+    assert "sparse attention" in sections[0].text

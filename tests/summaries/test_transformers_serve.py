@@ -1,0 +1,113 @@
+"""A real `transformers serve` with a tiny random Qwen: its nonsense becomes a failed state."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from webapp.papers.models import Paper
+from webapp.summaries import client, queue
+from webapp.summaries.client import Server
+from webapp.summaries.models import FullText, ServerCapability, Summary
+from webapp.summaries.summarise import summarise
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+# Made in a process of its own: this one stays free of torch.
+MAKE_MODEL = f"""
+import sys
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+words = Tokenizer(models.BPE(vocab={{c: i for i, c in enumerate(alphabet)}}, merges=[]))
+words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+words.decoder = decoders.ByteLevel()
+tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<|im_end|>")
+tokenizer.add_special_tokens({{"additional_special_tokens": ["<|im_start|>"]}})
+tokenizer.chat_template = {TEMPLATE!r}
+torch.manual_seed(0)
+model = Qwen2ForCausalLM(Qwen2Config(
+    vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+    num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192,
+))
+model.generation_config = GenerationConfig(max_new_tokens=40, do_sample=False)
+model.save_pretrained(sys.argv[1])
+tokenizer.save_pretrained(sys.argv[1])
+"""
+
+
+@pytest.fixture
+def served(tmp_path: Path, settings: Any) -> Iterator[str]:
+    """The name of a tiny Qwen that `transformers serve` answers for."""
+    path = tmp_path / "tiny-qwen"
+    subprocess.run([sys.executable, "-c", MAKE_MODEL, str(path)], check=True, timeout=120)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = Path(sys.executable).with_name("transformers")
+    log = (tmp_path / "serve.log").open("wb")
+    server = subprocess.Popen(
+        [command, "serve", path, "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"],
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")},
+    )
+    try:
+        _wait_for(f"http://127.0.0.1:{port}/health", server, tmp_path / "serve.log")
+        settings.OPENAI_BASE_URL = f"http://127.0.0.1:{port}/v1"
+        settings.SUMMARY_MODEL = str(path)
+        yield str(path)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert server.poll() is None, log.read_text()
+        try:
+            if httpx.get(url, timeout=2).status_code == 200:
+                return
+        except httpx.HTTPError:
+            time.sleep(0.3)
+    pytest.fail(log.read_text())
+
+
+def test_nonsense_from_a_real_server_is_a_failed_state_with_a_readable_reason(
+    served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "SILENCE", 240.0)  # a busy machine takes its time
+    paper = Paper.objects.create(
+        arxiv_id="2512.00001", title="T", abstract="It is 3.5x faster.", primary_category="cs.LG"
+    )
+    FullText.objects.create(
+        paper=paper,
+        version=1,
+        source="abstract",
+        sections=[{"title": "Abstract", "text": paper.abstract}],
+        sha256="0" * 64,
+        fetched_at="2025-12-18T00:00:00Z",
+    )
+    server = Server.configured()
+    assert server is not None
+    queue.request([paper], "en", server)
+    assert summarise(queue.ready()[0]) == "failed"
+    summary = Summary.objects.get()
+    assert summary.reason.startswith("the model's answer cannot be used: ")
+    assert ServerCapability.objects.get().mode == "prompt"

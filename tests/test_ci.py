@@ -1,0 +1,57 @@
+"""In CI nothing is skipped in silence; elsewhere a skip says what would mend it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import machine
+from tests.processes import ROOT
+
+SUITE = """
+import pytest
+
+def test_runs(): pass
+def test_skips(): pytest.skip("no such server here")
+@pytest.mark.gpu
+def test_needs_a_gpu(): pytest.skip("no GPU")
+@pytest.mark.xfail(reason="known")
+def test_known(): assert False
+"""
+
+
+def outcome(folder: Path, suite: str, **environment: str) -> str:
+    (folder / "test_it.py").write_text(suite)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-c", "pyproject.toml", folder],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout
+
+
+def test_a_skip_fails_in_ci_unless_it_wants_a_gpu(tmp_path: Path) -> None:
+    output = outcome(tmp_path, SUITE, CI="true")
+    assert "1 failed, 1 passed, 1 skipped, 1 xfailed" in output
+    assert "so this skip is a failure: Skipped: no such server here" in output
+
+
+def test_a_skip_is_a_skip_elsewhere(tmp_path: Path) -> None:
+    assert "1 passed, 2 skipped, 1 xfailed" in outcome(tmp_path, SUITE, CI="")
+
+
+def test_a_module_that_skips_itself_fails_in_ci(tmp_path: Path) -> None:
+    suite = "import pytest\npytest.importorskip('no_such_module')\n"
+    assert "1 error" in outcome(tmp_path, suite, CI="true")
+    assert "1 skipped" in outcome(tmp_path, suite, CI="")
+
+
+@pytest.mark.parametrize("need", machine.NEEDS, ids=lambda need: need.program)
+def test_what_is_missing_is_named_with_the_line_that_brings_it(need: machine.Need) -> None:
+    assert need.why_not == f"needs {need.program}: sudo apt-get install {need.package}"
+    absent = machine.Need("no-such-program", need.package, ("no/such/*/place",))
+    assert absent.find() is None

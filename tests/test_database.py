@@ -1,0 +1,99 @@
+"""Every command finds a database of its own shape, or says why not."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import ROOT
+
+
+def command(data: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "ASSAY_DATA": str(data), **settings},
+        capture_output=True,
+        text=True,
+    )
+
+
+def migrations(data: Path) -> set[str]:
+    with sqlite3.connect(data / "assay.sqlite3") as database:
+        rows = database.execute("SELECT app || '.' || name FROM django_migrations")
+        return {row[0] for row in rows}
+
+
+def test_a_missing_database_is_made_and_an_older_one_brought_up_to_date(tmp_path: Path) -> None:
+    assert command(tmp_path, "sign_in_link").returncode == 0
+    complete = migrations(tmp_path)
+    assert "readers.0001_initial" in complete
+
+    assert command(tmp_path, "migrate", "readers", "zero").returncode == 0
+    assert "readers.0001_initial" not in migrations(tmp_path)
+    assert command(tmp_path, "sign_in_link").returncode == 0
+    assert migrations(tmp_path) == complete
+
+
+def test_the_data_option_goes_before_the_environment(tmp_path: Path) -> None:
+    for words in (["--data", str(tmp_path / "a"), "sign_in_link"], ["sign_in_link"]):
+        assert command(tmp_path / "b", *words).returncode == 0
+    assert command(tmp_path, "sign_in_link", f"--data={tmp_path / 'c'}").returncode == 0
+    assert sorted(path.parent.name for path in tmp_path.glob("*/assay.sqlite3")) == ["a", "b", "c"]
+    assert not (tmp_path / "assay.sqlite3").exists()
+
+
+def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    assert command(tmp_path, "sign_in_link").returncode == 0
+    with sqlite3.connect(tmp_path / "assay.sqlite3") as database:
+        database.execute(
+            "INSERT INTO django_migrations (app, name, applied) "
+            "VALUES ('readers', '0099_of_tomorrow', '2030-01-01')"
+        )
+    done = command(tmp_path, "sign_in_link")
+    assert done.returncode == 1
+    assert "newer Assay (it has readers.0099_of_tomorrow)" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_many_first_commands_at_once_migrate_once(tmp_path: Path) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "manage.py", "sign_in_link"],
+            cwd=ROOT,
+            env={**os.environ, "ASSAY_DATA": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], outputs
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"DATABASE_URL": "mysql://here/db"}, "DATABASE_URL='mysql://here/db'"),
+        ({"DATABASE_URL": "postgresql://u@127.0.0.1:9/db"}, "The database db cannot be used"),
+        ({"ASSAY_DEBUG": "perhaps"}, "ASSAY_DEBUG='perhaps': write 1 or 0"),
+        ({"ASSAY_DATA": "/proc/nowhere"}, "ASSAY_DATA='/proc/nowhere'"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named(
+    tmp_path: Path, given: dict[str, str], words: str
+) -> None:
+    done = command(tmp_path, "sign_in_link", **given)
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_it_migrates_postgresql(tmp_path: Path, postgresql_url: str) -> None:
+    done = command(tmp_path, "sign_in_link", DATABASE_URL=postgresql_url)
+    assert done.returncode == 0, done.stderr
+    assert "/sign-in/" in done.stdout

@@ -1,0 +1,41 @@
+"""The documents say what the code does."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.processes import ROOT
+from webapp.env import VARIABLES
+
+SETTINGS = (ROOT / "docs" / "settings.md").read_text()
+DOCUMENTS = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
+
+
+def test_every_setting_is_documented_as_it_is() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (.*?) \| (.*?) \|$", SETTINGS, re.MULTILINE)
+    documented = {name: (default, text) for name, default, text in rows}
+    declared = {v.name: (f"`{v.default}`" if v.default else "", v.help) for v in VARIABLES}
+    assert documented == declared
+    assert len(rows) == len(documented)
+
+
+def test_every_setting_that_is_read_is_declared() -> None:
+    names = {variable.name for variable in VARIABLES}
+    # Read before, or apart from, Django's settings; described below the table.
+    names |= {"ASSAY_VENV", "CUDA_VISIBLE_DEVICES", "WEB_CONCURRENCY"}
+    read = set()
+    for folder in ("webapp", "workers"):
+        for path in (ROOT / folder).rglob("*.py"):
+            read |= set(re.findall(r"environ(?:\.get)?[\[(]\"([A-Z_]+)\"", path.read_text()))
+    read |= set(re.findall(r"environ\.get\(\"([A-Z_]+)\"", (ROOT / "bootstrap.py").read_text()))
+    # Django's and CUDA's own.
+    assert read - names <= {"DJANGO_SETTINGS_MODULE", "CUDA_VISIBLE_DEVICES"}
+    assert all(name in SETTINGS for name in names)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
+        if "://" not in target:
+            assert (document.parent / target).exists(), target

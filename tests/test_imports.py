@@ -1,0 +1,80 @@
+"""What loading a module loads: rules that only a running interpreter can prove."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+SITE = """
+import importlib, json, os, pkgutil, sys
+os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
+import django
+django.setup()
+import webapp
+for module in pkgutil.walk_packages(webapp.__path__, "webapp."):
+    importlib.import_module(module.name)
+print(json.dumps(sorted(sys.modules)))
+"""
+ONE = """
+import importlib, json, sys
+importlib.import_module(sys.argv[1])
+print(json.dumps(sorted(sys.modules)))
+"""
+# Modules that stay light, and what loading them never loads. Those not built yet wait here.
+LIGHT = {
+    "bootstrap": {"django", "celery", "torch", "webapp", "methods"},
+    "methods.charts": {"django", "celery", "torch", "transformers", "webapp", "workers"},
+    "methods.protocol": {"django", "celery", "torch", "transformers", "webapp", "workers"},
+    "methods.registry": {"django", "celery", "torch", "transformers", "webapp", "workers"},
+    "methods.spec": {"django", "celery", "torch", "transformers", "webapp", "workers"},
+    # kombu itself takes a class from django.utils wherever Django is installed.
+    "workers.bench": {"django.conf", "django.db", "torch", "transformers"},
+    "workers.supervisor": {"django", "celery", "torch", "webapp", "methods"},
+}
+# The doors of `methods` that webapp may use.
+DOORS = {"methods.charts", "methods.protocol", "methods.registry", "methods.spec"}
+
+
+def exists(module: str) -> bool:
+    path = ROOT / module.replace(".", "/")
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+def loaded_by(code: str, *arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        # With it Celery would import Django by itself.
+        env={name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_the_whole_site_loads_nothing_slow() -> None:
+    assert not loaded_by(SITE) & {"torch", "transformers", "openai", "workers", "numpy"}
+
+
+@pytest.mark.parametrize("module", [name for name in LIGHT if exists(name)])
+def test_a_light_module_stays_light(module: str) -> None:
+    assert not loaded_by(ONE, module) & LIGHT[module]
+
+
+def test_the_site_enters_methods_by_its_doors() -> None:
+    graph = grimp.build_graph("webapp", "methods", cache_dir=None)
+    imported = {
+        target
+        for module in graph.modules
+        if module.startswith("webapp")
+        for target in graph.find_modules_directly_imported_by(module)
+        if target.startswith("methods")
+    }
+    assert imported <= DOORS

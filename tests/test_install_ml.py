@@ -1,0 +1,54 @@
+"""The background installation of what methods need, and the file that tells how far it is."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.processes import ROOT
+from workers.install_ml import write
+
+
+def install(data: Path, code: str, **environment: str) -> tuple[int, dict[str, object]]:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "ASSAY_DATA": str(data), **environment},
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, json.loads((data / "ml-install.json").read_text())
+
+
+def test_what_is_there_is_not_installed_again(tmp_path: Path) -> None:
+    code = "from workers.install_ml import main; raise SystemExit(main())"
+    venv = tmp_path / "venv"
+    assert install(tmp_path, code, ASSAY_VENV=str(venv)) == (0, {"state": "installed"})
+    assert not venv.exists()
+
+
+def test_a_failure_is_told_in_words(tmp_path: Path) -> None:
+    # An interpreter that sees no packages, and a pip that finds none.
+    code = "import bootstrap, sys; from workers.install_ml import main; \n"
+    code += "sys.path = [folder for folder in sys.path if '-packages' not in folder]\n"
+    code += "raise SystemExit(main())"
+    status, told = install(
+        tmp_path,
+        code,
+        ASSAY_VENV=str(tmp_path / "venv"),
+        PIP_NO_INDEX="1",
+        PIP_FIND_LINKS="",
+        PIP_CONFIG_FILE=os.devnull,
+    )
+    assert status == 1
+    assert told["state"] == "failed"
+    assert "Is this machine online?" in str(told["reason"])
+
+
+def test_the_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "ml-install.json"
+    write(path, "installing", done=1, total=2)
+    write(path, "installed")
+    assert json.loads(path.read_text()) == {"state": "installed"}
+    assert [file.name for file in tmp_path.iterdir()] == ["ml-install.json"]

@@ -1,0 +1,23 @@
+"""Style, types and import rules hold: the same commands a developer types."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMANDS = (
+    ("ruff", "check", "."),
+    ("ruff", "format", "--check", "."),
+    ("mypy",),
+    ("lint-imports", "--no-cache"),
+)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_style(command: tuple[str, ...]) -> None:
+    program = Path(sys.executable).parent / command[0]
+    done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]

@@ -1,0 +1,111 @@
+"""Pages kept for the anonymous: same bytes, right encoding, never another reader's."""
+
+import brotli
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.http import HttpResponse
+from django.test import RequestFactory
+
+from webapp.ui import pages
+from webapp.ui.pages import Page, Shelf, respond
+
+BODY = b"<p>a page</p>" * 50
+
+
+@pytest.fixture(autouse=True)
+def _empty_shelf():
+    pages.shelf.clear()
+    yield
+    pages.shelf.clear()
+
+
+def get(stamp="one", path="/", body=BODY, status=200, **headers):
+    request = RequestFactory(headers=headers).get(path)
+    request.user = AnonymousUser()
+    made = []
+
+    def render():
+        made.append(path)
+        return HttpResponse(body, status=status)
+
+    response = respond(request, stamp, render)
+    return response, len(made)
+
+
+def test_the_same_stamp_renders_once():
+    first, made = get()
+    again, made_again = get()
+    assert (made, made_again) == (1, 0)
+    assert again.content == first.content == BODY
+    assert again["ETag"] == first["ETag"]
+
+
+def test_another_stamp_or_address_renders_anew():
+    get()
+    assert get(stamp="two")[1] == 1
+    assert get(path="/?keyword=x")[1] == 1
+
+
+@pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [
+        ("gzip, deflate, br", "br"),
+        ("gzip", "gzip"),
+        ("br;q=0, gzip;q=0.5", "gzip"),
+        ("identity", ""),
+        ("", ""),
+        ("x" * 9000, ""),
+    ],
+)
+def test_the_client_chooses_the_encoding(accepted, encoding):
+    response, _ = get(**{"accept-encoding": accepted})
+    assert response.get("Content-Encoding", "") == encoding
+    body = response.content
+    if encoding == "br":
+        body = brotli.decompress(body)
+    if encoding == "gzip":
+        import gzip
+
+        body = gzip.decompress(body)
+    assert body == BODY
+    assert "Accept-Encoding" in response["Vary"]
+
+
+def test_tags_differ_by_encoding_and_answer_304():
+    plain, _ = get()
+    packed, _ = get(**{"accept-encoding": "br"})
+    assert plain["ETag"] != packed["ETag"]
+    unchanged, made = get(**{"accept-encoding": "br", "if-none-match": packed["ETag"]})
+    assert (unchanged.status_code, unchanged.content, made) == (304, b"", 0)
+    assert unchanged["ETag"] == packed["ETag"]
+    other, _ = get(**{"accept-encoding": "br", "if-none-match": plain["ETag"]})
+    assert other.status_code == 200
+
+
+def test_who_carries_a_session_is_never_answered_from_memory():
+    get()
+    request = RequestFactory().get("/")
+    request.COOKIES["sessionid"] = "abc"
+    response = respond(request, "one", lambda: HttpResponse(b"mine"))
+    assert response.content == b"mine"
+    assert response["Cache-Control"] == "private, no-cache"
+    assert "Cookie" in response["Vary"]
+    assert get()[0].content == BODY
+
+
+def test_failures_are_not_kept():
+    assert get(status=404)[0].status_code == 404
+    assert get()[1] == 1
+
+
+def test_the_shelf_forgets_the_least_recently_read():
+    size = Page("s", BODY).size
+    shelf = Shelf(max_bytes=2 * size)
+    for address in "ab":
+        shelf.put(address, Page("s", BODY))
+    assert shelf.get("a", "s")
+    shelf.put("c", Page("s", BODY))
+    assert [bool(shelf.get(address, "s")) for address in "abc"] == [True, False, True]
+    shelf.put("c", Page("t", BODY))
+    assert shelf.get("c", "s") is None
+    assert shelf.get("a", "s")

@@ -1,0 +1,1 @@
+"""The programming interface: runs asked for, followed and read by programs."""

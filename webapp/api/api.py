@@ -1,0 +1,242 @@
+"""The interface itself: methods, and runs asked for, followed, cancelled and read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI, Router, Status
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.params.functions import Header
+from ninja.security import HttpBearer
+
+from methods import registry
+from methods.spec import Benchmark, InputError, ParameterError, UnknownNameError
+from webapp.api import tokens
+from webapp.api.problems import ProblemError, answer
+from webapp.api.schemas import MethodSchema, Problem, RunRequest, RunResults, RunStatus
+from webapp.runs import export, pages, submit
+from webapp.runs.models import Run, State
+from webapp.runs.quota import QuotaError
+
+LATEST = 100  # runs of a list
+
+api = NinjaAPI(
+    title="Assay",
+    version="1",
+    description="Ask for a benchmark, follow it, read what it measured. Reading needs no token; "
+    "asking and cancelling do: `Authorization: Bearer TOKEN`.",
+    docs_url=None,  # its usual page loads scripts from elsewhere; ours is webapp.api.views.docs
+    openapi_url="/openapi.json",
+)
+runs = Router(tags=["runs"])
+REFUSED = dict.fromkeys((400, 401, 403, 404, 409, 422, 429), Problem)
+
+
+class Bearer(HttpBearer):
+    """A reader's token. Each counts its requests by the minute."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> User | None:
+        """The reader of a good token; ProblemError where it asked too often."""
+        found = tokens.find(token)
+        if found is None:
+            return None
+        if not tokens.spend(found):
+            raise ProblemError(
+                429,
+                f"A token makes at most {tokens.A_MINUTE} requests a minute. Wait for the next.",
+                headers={"Retry-After": "60"},
+            )
+        return found.reader
+
+
+def _reader(request: HttpRequest) -> User:
+    reader = request.auth  # type: ignore[attr-defined]  # set by ninja from Bearer's answer
+    assert isinstance(reader, User)
+    return reader
+
+
+def _run(request: HttpRequest, pk: UUID, reader: User | AnonymousUser | None = None) -> Run:
+    """A run that the caller may see: by token where one came, else what is public."""
+    visitor = reader or _visitor(request)
+    runs_seen = pages.visible(visitor).select_related("worker", "environment")
+    found = runs_seen.filter(pk=pk).first()
+    if found is None:
+        raise ProblemError(404, f"There is no run {pk}.")
+    return found
+
+
+def _visitor(request: HttpRequest) -> User | AnonymousUser:
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer":
+        return AnonymousUser()
+    reader = Bearer().authenticate(request, token.strip())
+    if reader is None:
+        raise ProblemError(401, "This token is unknown or was revoked.")
+    return reader
+
+
+@api.get("/methods", response=list[MethodSchema], tags=["methods"], summary="All methods")
+def methods(request: HttpRequest) -> list[dict[str, Any]]:
+    """Every method with its benchmarks, their parameters, bounds and presets."""
+    return [
+        {
+            "slug": method.slug,
+            "title": method.title,
+            "description": method.description,
+            "benchmarks": [_benchmark(benchmark) for benchmark in method.benchmarks],
+        }
+        for method in registry.all_methods()
+    ]
+
+
+def _benchmark(benchmark: Benchmark) -> dict[str, Any]:
+    presets = {name: p.model_dump(mode="json") for name, p in benchmark.presets.items()}
+    return {
+        "slug": benchmark.slug,
+        "title": benchmark.title,
+        "description": benchmark.description,
+        "version": benchmark.version,
+        "devices": ["gpu" if device == "cuda" else "cpu" for device in benchmark.devices],
+        "parameters": [
+            {
+                "name": info.name,
+                "help": info.help,
+                "unit": info.unit,
+                "allowed": info.allowed,
+                "presets": {name: values[info.name] for name, values in presets.items()},
+            }
+            for info in benchmark.parameters()
+        ],
+    }
+
+
+@runs.get("", response=list[RunStatus], summary="The latest runs")
+def latest(
+    request: HttpRequest, method: str = "", benchmark: str = "", state: str = ""
+) -> list[dict[str, Any]]:
+    """At most a hundred, the latest first, narrowed by method, benchmark or state."""
+    if state and state not in State.values:
+        raise ProblemError(422, f"No state is called {state[:40]!r}: {', '.join(State.values)}.")
+    narrow = {"method": method, "benchmark": benchmark, "state": state}
+    found = pages.visible(_visitor(request)).filter(**{k: v for k, v in narrow.items() if v})
+    return [export.status(run) for run in found.select_related("worker")[:LATEST]]
+
+
+@runs.post(
+    "",
+    auth=Bearer(),
+    response={202: RunStatus, **REFUSED},
+    summary="Ask for a run",
+)
+def create(
+    request: HttpRequest,
+    response: HttpResponse,
+    wanted: RunRequest,
+    idempotency_key: Annotated[str, Header(max_length=64)] = "",
+) -> Status[dict[str, Any]]:
+    """Queue a run. With the header Idempotency-Key, asking twice is answered by one run."""
+    asked = submit.Request(
+        wanted.method,
+        wanted.benchmark,
+        wanted.preset,
+        wanted.params,
+        wanted.seed,
+        wanted.device,
+        idempotency_key,
+    )
+    try:
+        run = submit.submit(_reader(request), asked)
+    except QuotaError as error:
+        raise ProblemError(403, str(error)) from None
+    response["Location"] = f"{request.path.rstrip('/')}/{run.pk}"
+    return Status(202, export.status(run))
+
+
+@runs.get("/{uuid:pk}", response={200: RunStatus, 404: Problem}, summary="Where a run stands")
+def status(request: HttpRequest, pk: UUID) -> dict[str, Any]:
+    """State, progress, and the reason where it failed."""
+    return export.status(_run(request, pk))
+
+
+@runs.get("/{uuid:pk}/results", response={200: RunResults, **REFUSED}, summary="What it measured")
+def results(request: HttpRequest, pk: UUID) -> dict[str, Any]:
+    """Checks, series, environment and command; 409 while there are no results yet."""
+    run = _run(request, pk)
+    if not run.ended:
+        raise ProblemError(409, f"The run is {run.get_state_display()}: it has no results yet.")
+    return export.results(run)
+
+
+@runs.post(
+    "/{uuid:pk}/cancel", auth=Bearer(), response={202: RunStatus, **REFUSED}, summary="End a run"
+)
+def cancel(request: HttpRequest, pk: UUID) -> Status[dict[str, Any]]:
+    """Cancel a run of yours; 409 if it has ended."""
+    run = _run(request, pk, _reader(request))
+    if not pages.may_change(_reader(request), run):
+        raise ProblemError(403, "Only its reader and staff may cancel a run.")
+    if not submit.cancel(run):
+        raise ProblemError(409, f"The run has ended: it is {run.get_state_display()}.")
+    return Status(202, export.status(run))
+
+
+api.add_router("/runs", runs)
+
+
+# --- Every refusal as a problem -------------------------------------------------------------------
+
+
+@api.exception_handler(ProblemError)
+def _problem(_request: HttpRequest, error: ProblemError) -> HttpResponse:
+    return answer(error)
+
+
+@api.exception_handler(AuthenticationError)
+def _unknown(_request: HttpRequest, _error: AuthenticationError) -> HttpResponse:
+    detail = "Send a token of yours as Authorization: Bearer TOKEN; make one at /account/tokens/."
+    return answer(ProblemError(401, detail, headers={"WWW-Authenticate": "Bearer"}))
+
+
+@api.exception_handler(ParameterError)
+def _parameters(_request: HttpRequest, error: ParameterError) -> HttpResponse:
+    errors = [
+        {"name": p.name, "given": p.given, "allowed": p.allowed, "reason": p.reason}
+        for p in error.problems
+    ]
+    return answer(ProblemError(422, str(error), errors=errors))
+
+
+@api.exception_handler(UnknownNameError)
+def _name(_request: HttpRequest, error: UnknownNameError) -> HttpResponse:
+    return answer(ProblemError(404, str(error)))
+
+
+@api.exception_handler(InputError)
+@api.exception_handler(submit.RequestError)
+def _input(_request: HttpRequest, error: Exception) -> HttpResponse:
+    return answer(ProblemError(422, str(error)))
+
+
+@api.exception_handler(ValidationError)
+def _validation(_request: HttpRequest, error: ValidationError) -> HttpResponse:
+    errors = [
+        {
+            "name": ".".join(str(part) for part in one["loc"][2:] or one["loc"][1:]),
+            "reason": one["msg"],
+        }
+        for one in error.errors
+    ]
+    return answer(ProblemError(422, "The request does not fit its description.", errors=errors))
+
+
+@api.exception_handler(HttpError)
+def _http(_request: HttpRequest, error: HttpError) -> HttpResponse:
+    return answer(ProblemError(error.status_code, str(error)))
+
+
+@api.exception_handler(Http404)
+def _missing(_request: HttpRequest, _error: Http404) -> HttpResponse:
+    return answer(ProblemError(404, "There is nothing at this address."))

@@ -1,0 +1,25 @@
+"""Tokens that let a program act for a reader."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+
+class Token(models.Model):
+    """A reader's key for programs. Only its hash is kept."""
+
+    reader = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    name = models.CharField(max_length=64)
+    token_hash = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    used_at = models.DateTimeField(null=True, blank=True)
+    # The rate limit: requests in the current minute (since 1970), over all processes.
+    minute = models.BigIntegerField(default=0)
+    requests = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ("-created_at",)
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,55 @@
+"""Making, finding and voiding tokens, and how often one may be used."""
+
+from __future__ import annotations
+
+import time
+from hashlib import sha256
+from secrets import token_urlsafe
+
+from django.contrib.auth.models import User
+from django.db.models import F
+from django.utils import timezone
+
+from webapp.api.models import Token
+
+PREFIX = "assay_"  # so that a token found in the wild is known for what it is
+A_MINUTE = 60  # requests of a token
+MOST = 20  # tokens a reader
+
+
+class TooManyTokensError(Exception):
+    """A reader has as many tokens as there may be; the message says what to do."""
+
+
+def make(reader: User, name: str) -> str:
+    """A new token of `reader`, shown now and never again. Raises TooManyTokensError."""
+    if Token.objects.filter(reader=reader).count() >= MOST:
+        raise TooManyTokensError(f"You have {MOST} tokens already: revoke one you do not use.")
+    token = PREFIX + token_urlsafe(32)
+    Token.objects.create(reader=reader, name=name.strip()[:64] or "token", token_hash=_hash(token))
+    return token
+
+
+def find(token: str) -> Token | None:
+    """The row of a token whose reader is active."""
+    tokens = Token.objects.select_related("reader")
+    return tokens.filter(token_hash=_hash(token), reader__is_active=True).first()
+
+
+def revoke(reader: User, pk: int) -> bool:
+    """Void a token of `reader`; False if there is none."""
+    return Token.objects.filter(reader=reader, pk=pk).delete()[0] > 0
+
+
+def spend(token: Token) -> bool:
+    """Count a request; False where the minute's are spent. Two at once cannot both be the last."""
+    minute = int(time.time()) // 60
+    row, now = Token.objects.filter(pk=token.pk), timezone.now()
+    if row.exclude(minute=minute).update(minute=minute, requests=1, used_at=now):
+        return True
+    left = row.filter(minute=minute, requests__lt=A_MINUTE)
+    return left.update(requests=F("requests") + 1, used_at=now) > 0
+
+
+def _hash(token: str) -> str:
+    return sha256(token.encode()).hexdigest()

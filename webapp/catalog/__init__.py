@@ -1,0 +1,1 @@
+"""Which methods we carry, which papers concern them, and claims beside measurements."""

@@ -1,0 +1,24 @@
+"""Chips: a method and its best measured figure, on the cards of the papers that concern it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from webapp.catalog.models import MethodLink
+from webapp.catalog.queries import all_carried
+from webapp.digests import chips
+
+
+def refresh() -> int:
+    """Tell the digests what their papers' methods have shown; how many papers changed."""
+    texts = {}
+    for carried in all_carried():
+        figure = carried.best
+        name = carried.method.title
+        texts[carried.method.slug] = (name, figure.text if figure else "")
+    wanted: dict[int, list[dict[str, str]]] = defaultdict(list)
+    links = MethodLink.objects.filter(method__in=texts, paper__digest_entries__isnull=False)
+    for paper_id, method in links.order_by("method").values_list("paper_id", "method").distinct():
+        name, figure_text = texts[method]
+        wanted[paper_id].append({"method": method, "name": name, "figure": figure_text})
+    return chips.tell(dict(wanted))

@@ -1,0 +1,123 @@
+"""The latest measured numbers of a method, by class of hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from methods.protocol import Point, Series
+from methods.spec import Answer, Claim, Method
+from webapp.catalog.verdicts import Figure, Verdict, figure, judge
+from webapp.runs.models import Run, State
+from webapp.runs.models import Series as StoredSeries
+
+LOOK_BACK = 400  # series of one method, the latest first
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A series as a run measured it."""
+
+    run: Run
+    hardware: str
+    series: Series
+
+    @property
+    def at(self) -> datetime | None:
+        """When the run ended."""
+        return self.run.finished_at
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A claim beside what was measured for it on one class of hardware."""
+
+    claim: Claim
+    verdict: Verdict
+    figure: Figure | None = None
+    measurement: Measurement | None = None
+    unit: str = ""
+
+
+def latest(method: str) -> list[Measurement]:
+    """The newest published measurement of every series on every class of hardware."""
+    rows = (
+        StoredSeries.objects.filter(
+            run__method=method, run__state=State.SUCCEEDED, run__public=True
+        )
+        .select_related("run", "run__environment")
+        .order_by("-run__finished_at", "id")[:LOOK_BACK]
+    )
+    found: dict[tuple[str, str, str], Measurement] = {}
+    for row in rows:
+        hardware = row.run.environment.hardware if row.run.environment else "unknown hardware"
+        key = (row.run.benchmark, row.name, hardware)
+        if key not in found:
+            found[key] = Measurement(row.run, hardware, Series.model_validate(row.data))
+    return list(found.values())
+
+
+def answer(method: Method, measurements: Iterable[Measurement]) -> list[Answered]:
+    """Every claim of the source with its verdict, once for each hardware that answers it."""
+    measurements = list(measurements)
+    answered: list[Answered] = []
+    for claim in method.claims:
+        points = _points(claim.answer, measurements) if claim.answer else []
+        if not points:
+            answered.append(Answered(claim, judge(claim, None)))
+        for measurement, point in points:
+            ratio = claim.answer is not None and claim.answer.quantity == "ratio"
+            answered.append(
+                Answered(
+                    claim,
+                    judge(claim, point),
+                    figure(claim, point),
+                    measurement,
+                    "×" if ratio else measurement.series.y.unit,
+                )
+            )
+    return answered
+
+
+def _points(wanted: Answer, measurements: Iterable[Measurement]) -> list[tuple[Measurement, Point]]:
+    """The point that answers on each hardware: at the wanted x, or the series' largest."""
+    found = []
+    for measurement in measurements:
+        series = measurement.series
+        if (measurement.run.benchmark, series.name) != (wanted.benchmark, wanted.series):
+            continue
+        mine = [p for p in series.points if p.variant == wanted.variant]
+        if wanted.x is not None:
+            mine = [p for p in mine if p.x == wanted.x]
+        if mine:
+            found.append((measurement, mine[-1]))
+    return found
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best figure of a method: how many times better than the baseline, where, on what."""
+
+    ratio: float
+    x: str
+    hardware: str
+
+    @property
+    def text(self) -> str:
+        """As a chip says it: "measured 3.5× at 4096 tokens, NVIDIA H200"."""
+        return f"measured {self.ratio:.1f}× at {self.x}, {self.hardware}"
+
+
+def best(measurements: Iterable[Measurement]) -> Best | None:
+    """The largest ratio of ours that was shown to be better and is not in doubt."""
+    found: list[Best] = []
+    for measurement in measurements:
+        series = measurement.series
+        ours = {variant.name for variant in series.variants if variant.ours}
+        for point in series.points:
+            shown = point.ratio and point.ratio.verdict in {"faster", "better"}
+            if point.variant in ours and point.ratio and shown and not point.flags:
+                x = point.x if isinstance(point.x, str) else f"{point.x:g} {series.x.unit}".strip()
+                found.append(Best(point.ratio.value, x, measurement.hardware))
+    return max(found, key=lambda b: b.ratio, default=None)

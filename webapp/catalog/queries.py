@@ -1,0 +1,81 @@
+"""What the pages of methods and papers read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from django.db.models import Count
+
+from methods import charts, registry
+from methods.spec import Method
+from webapp.catalog.measured import Answered, Best, Measurement, answer, best, latest
+from webapp.catalog.models import MethodLink
+from webapp.papers.models import Paper
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A method with what was measured of it, each part read when it is asked for."""
+
+    method: Method
+
+    @cached_property
+    def measurements(self) -> list[Measurement]:
+        """The newest published measurement of every series, by hardware."""
+        return latest(self.method.slug)
+
+    @cached_property
+    def answers(self) -> list[Answered]:
+        """Every claim beside what was measured for it."""
+        return answer(self.method, self.measurements)
+
+    @cached_property
+    def best(self) -> Best | None:
+        """The best figure, for a chip."""
+        return best(self.measurements)
+
+    @cached_property
+    def pictures(self) -> list[tuple[Measurement, str]]:
+        """The charts: ratios first, as SVG that a page's own stylesheet colours."""
+        drawn = []
+        for number, measurement in enumerate(self.measurements):
+            series = measurement.series
+            quantity = "ratio" if any(p.ratio for p in series.points) else "value"
+            if series.points:
+                ident = f"{series.name}-{number}"
+                svg = charts.draw(series, quantity, standalone=False, ident=ident)  # type: ignore[arg-type]
+                drawn.append((measurement, svg))
+        return sorted(drawn, key=lambda pair: -_gain(pair[0]))
+
+
+def _gain(measurement: Measurement) -> float:
+    ratios = [p.ratio.value for p in measurement.series.points if p.ratio]
+    return max(ratios, default=0.0)
+
+
+def all_carried() -> list[Carried]:
+    """Every method we carry."""
+    return [Carried(method) for method in registry.all_methods()]
+
+
+def paper_counts() -> dict[str, int]:
+    """How many papers concern each method."""
+    rows = MethodLink.objects.values_list("method").annotate(Count("id"))
+    return dict(rows.values_list("method", "id__count"))
+
+
+def papers_of(method: str) -> list[MethodLink]:
+    """The latest papers that concern a method, with why."""
+    links = MethodLink.objects.filter(method=method).select_related("paper")
+    return list(links.order_by("-paper__announced_on", "-paper__arxiv_id")[:50])
+
+
+def methods_of(paper: Paper) -> list[tuple[MethodLink, Carried]]:
+    """The methods a paper concerns, each with why and with what was measured."""
+    known = registry.slugs()
+    return [
+        (link, Carried(registry.get(link.method)))
+        for link in MethodLink.objects.filter(paper=paper).order_by("method")
+        if link.method in known
+    ]

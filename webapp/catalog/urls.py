@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from django.urls import path
+
+from webapp.catalog import views
+
+app_name = "catalog"
+urlpatterns = [
+    path("methods/", views.methods, name="methods"),
+    path("methods/<slug:slug>/", views.method, name="method"),
+]

@@ -1,0 +1,71 @@
+"""The database's shape: brought up to date before it is used, by one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import OperationalError, connection
+from django.db.migrations.executor import MigrationExecutor
+
+ADVISORY_LOCK = 0x41535359  # "ASSY"
+
+
+class DatabaseError(Exception):
+    """The database cannot be used; the message says why and what to do."""
+
+
+def bring_up_to_date() -> int:
+    """Apply the migrations that are missing; how many there were.
+
+    Raises DatabaseError where the database cannot be reached, or is newer than this code.
+    """
+    try:
+        if not _missing():
+            return 0
+        with _alone():
+            missing = _missing()  # another process may have been quicker
+            if missing:
+                call_command("migrate", interactive=False, verbosity=0)
+    except OperationalError as error:
+        name = connection.settings_dict["NAME"]
+        raise DatabaseError(f"The database {name} cannot be used: {error}") from error
+    return missing
+
+
+def _missing() -> int:
+    executor = MigrationExecutor(connection)
+    loader = executor.loader
+    ours = {app for app, _ in loader.graph.nodes}
+    unknown = [key for key in loader.applied_migrations if key not in loader.graph.nodes]
+    newer = sorted(
+        f"{app}.{name}"
+        for app, name in unknown
+        if app in ours and (app, name) not in loader.replacements
+    )
+    if newer:
+        raise DatabaseError(
+            f"The database was made by a newer Assay (it has {', '.join(newer)}): "
+            "update the code, or choose another directory with --data."
+        )
+    return len(executor.migration_plan(loader.graph.leaf_nodes()))
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Keep other migrating processes waiting, on this machine and on the database's."""
+    settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
+    with (settings.DATA_DIR / "migrate.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if connection.vendor != "postgresql":
+            yield
+            return
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s)", [ADVISORY_LOCK])
+            try:
+                yield
+            finally:
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])

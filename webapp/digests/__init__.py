@@ -1,0 +1,1 @@
+"""What a reader wants: profiles, scores, digests and feeds."""

@@ -1,0 +1,286 @@
+"""Digests of days: scored, explained, marked; written only where a reader would see a change."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date as Date
+from datetime import datetime
+from functools import cached_property
+from hashlib import sha256
+
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.digests.models import Chips, Digest, DigestEntry, Gist, Profile
+from webapp.digests.patterns import normalise
+from webapp.digests.profiles import ProfileError, rules_of, site_profile
+from webapp.digests.scoring import Candidate, Kept, Rules, Scorer, rank
+from webapp.papers.models import Announcement, AnnounceType
+from webapp.papers.queries import Announced, announced_on
+from webapp.ui import markup
+
+log = logging.getLogger(__name__)
+
+REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
+# In a fingerprint: raise it when what a digest stores of the same papers looks different.
+LOOK = 1
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A day's papers as scoring sees them, in the order of identifiers."""
+
+    date: Date
+    announced: Sequence[Announced]
+    candidates: Sequence[Candidate]
+
+    def considered(self, rules: Rules) -> int:
+        """How many of them the rules look at."""
+        return sum(rules.admits(one.categories, one.announce_type) for one in self.candidates)
+
+    @cached_property
+    def is_sample(self) -> bool:
+        """Whether these are the sample's papers."""
+        return any(one.paper.is_sample for one in self.announced)
+
+
+def batch(date: Date) -> Batch:
+    """The papers announced on `date`, with the categories that announced them."""
+    listed: dict[int, list[str]] = defaultdict(list)
+    rows = Announcement.objects.filter(listing__date=date).order_by("listing__category")
+    for paper, category in rows.values_list("paper_id", "listing__category"):
+        listed[paper].append(category)
+    announced = announced_on(date)
+    return Batch(
+        date,
+        announced,
+        [
+            Candidate(
+                one.paper.arxiv_id,
+                one.paper.title,
+                one.paper.abstract,
+                tuple(listed[one.paper.pk]),
+                one.type.value,
+                one.paper.submitted_at,
+            )
+            for one in announced
+        ],
+    )
+
+
+def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> list[Digest]:
+    """Build the digests of `dates` for `profiles` (all, with the site's, if None).
+
+    Idempotent, and atomic by profile and date; the same rows whatever the order of the calls:
+    where a day's papers changed, later days that announce them again are built too. A day
+    without papers has no digest. A profile stored with rules that cannot be read is logged and
+    skipped. Returns the digests that these days have now.
+    """
+    if profiles is None:
+        site_profile()
+        profiles = Profile.objects.all()
+    scored = _readable(profiles)
+    # A sample day that gave way leaves digests without papers behind.
+    Digest.objects.filter(is_sample=True, entries__isnull=True).exclude(
+        date__in=Announcement.objects.filter(paper__is_sample=True).values("listing__date")
+    ).delete()
+    wanted: dict[Date, set[int]] = {date: set(range(len(scored))) for date in dates}
+    scorer = Scorer([rules for _, rules in scored])
+    built: list[Digest] = []
+    while wanted:
+        date = min(wanted)
+        indexes = wanted.pop(date)
+        day = batch(date)
+        kept = scorer.kept(day.candidates)
+        for index in sorted(indexes):
+            profile, rules = scored[index]
+            digest, changed = _write(profile, rules, day, _Marker(scorer, index), kept[index])
+            if digest is not None:
+                built.append(digest)
+            for later in _announced_later(profile, date, changed):
+                wanted.setdefault(later, set()).add(index)
+    return built
+
+
+def _readable(profiles: Iterable[Profile]) -> list[tuple[Profile, Rules]]:
+    scored = []
+    for profile in profiles:
+        try:
+            scored.append((profile, rules_of(profile)))
+        except ProfileError as error:
+            log.error("Profile %s cannot be read and is left out: %s", profile.slug, error)
+    return scored
+
+
+def shown_before(profile: Profile, day: Batch) -> set[int]:
+    """Which papers of `day` stand in an earlier digest of the profile."""
+    earlier = DigestEntry.objects.filter(digest__profile=profile, digest__date__lt=day.date)
+    papers = [one.paper.pk for one in day.announced]
+    return set(earlier.filter(paper_id__in=papers).values_list("paper_id", flat=True))
+
+
+def fresh(day: Batch, kept: Iterable[Kept], shown: set[int]) -> list[Kept]:
+    """What is kept without papers `shown` on an earlier day: replacements may come again."""
+    return [
+        one
+        for one in kept
+        if day.announced[one.at].type in REPLACEMENTS or day.announced[one.at].paper.pk not in shown
+    ]
+
+
+def _announced_later(profile: Profile, date: Date, papers: set[int]) -> list[Date]:
+    """The profile's digests after `date` whose days announce one of `papers` too."""
+    if not papers:
+        return []
+    again = Announcement.objects.filter(paper_id__in=papers, listing__date__gt=date)
+    days = set(again.values_list("listing__date", flat=True))
+    mine = Digest.objects.filter(profile=profile, date__in=days)
+    return list(mine.values_list("date", flat=True))
+
+
+@dataclass(frozen=True)
+class _Marker:
+    """One profile's view of a scorer."""
+
+    scorer: Scorer
+    rule: int
+
+    def matches(self, candidate: Candidate) -> list[dict[str, object]]:
+        return [
+            {"keyword": match.keyword, "where": list(match.where), "points": match.points}
+            for match in self.scorer.matches(self.rule, candidate)
+        ]
+
+    def html(self, text: str, keywords: Sequence[object], *, links: bool = False) -> str:
+        """`text` with the places of the keywords marked; `keywords` are those that matched."""
+        text = normalise(text)
+        places = {keyword: number for number, keyword in enumerate(keywords)}
+        names = [keyword.text for keyword in self.scorer.rules[self.rule].keywords]
+        marks = [
+            (start, end, places[names[place]])
+            for start, end, place in self.scorer.spans(self.rule, text)
+            if names[place] in places
+        ]
+        return markup.render(text, marks, links=links)
+
+
+def _entries(day: Batch, ranked: Sequence[Kept], marker: _Marker) -> list[DigestEntry]:
+    entries = []
+    for number, one in enumerate(ranked, start=1):
+        candidate, announced = day.candidates[one.at], day.announced[one.at]
+        matches = marker.matches(candidate)
+        keywords = [match["keyword"] for match in matches]
+        entries.append(
+            DigestEntry(
+                paper=announced.paper,
+                rank=number,
+                score=one.score,
+                announce_type=announced.type.value,
+                version=announced.version,
+                matches=matches,
+                title_html=marker.html(candidate.title, keywords),
+                abstract_html=marker.html(candidate.abstract, keywords, links=True),
+            )
+        )
+    return entries
+
+
+def _add_what_was_told(entries: Sequence[DigestEntry], language: str) -> None:
+    """The gist and the chips of each paper, where another room told them."""
+    papers = [entry.paper for entry in entries]
+    gists = {g.paper_id: g for g in Gist.objects.filter(language=language, paper__in=papers)}
+    chips = dict(Chips.objects.filter(paper__in=papers).values_list("paper_id", "chips"))
+    for entry in entries:
+        entry.chips = chips.get(entry.paper_id, [])
+        if gist := gists.get(entry.paper_id):
+            entry.gist, entry.gist_html = gist.text, gist.html
+
+
+def _seen_of(entry: DigestEntry) -> list[object]:
+    """Everything a reader sees of an entry."""
+    paper = entry.paper
+    return [
+        paper.arxiv_id,
+        entry.version,
+        entry.rank,
+        entry.score,
+        entry.announce_type,
+        entry.matches,
+        entry.title_html,
+        entry.abstract_html,
+        entry.gist_html,
+        entry.chips,
+        paper.title,
+        paper.authors,
+        paper.categories,
+        paper.comment,
+        paper.doi,
+        paper.journal_ref,
+    ]
+
+
+def _fingerprint(seen: object) -> str:
+    return sha256(json.dumps([LOOK, seen], sort_keys=True).encode()).hexdigest()
+
+
+def _write(
+    profile: Profile, rules: Rules, day: Batch, marker: _Marker, kept: Sequence[Kept]
+) -> tuple[Digest | None, set[int]]:
+    """Write one digest if it changed; also the papers that came into it or left it."""
+    with transaction.atomic():
+        # Two builders of one profile take turns: what was shown before must stand still.
+        Profile.objects.select_for_update().filter(pk=profile.pk).first()
+        old = Digest.objects.filter(profile=profile, date=day.date).first()
+        before = list(old.entries.select_related("paper")) if old else []
+        papers = {entry.paper_id for entry in before}
+        if not day.announced:
+            if old:
+                old.delete()
+            return None, papers
+        unseen = fresh(day, kept, shown_before(profile, day))
+        entries = _entries(day, rank(rules, unseen, day.candidates), marker)
+        _add_what_was_told(entries, profile.language)
+        considered = day.considered(rules)
+        seen = [_seen_of(entry) for entry in entries]
+        fingerprint = _fingerprint([considered, len(unseen), day.is_sample, seen])
+        if old and old.fingerprint == fingerprint:
+            return old, set()
+        now = timezone.now()
+        digest = old or Digest(profile=profile, date=day.date)
+        digest.considered, digest.matched = considered, len(unseen)
+        digest.fingerprint, digest.changed_at = fingerprint, now
+        digest.is_sample = day.is_sample
+        digest.save()
+        _replace(digest, before, entries, now)
+        return digest, papers ^ {entry.paper.pk for entry in entries}
+
+
+def _replace(
+    digest: Digest, before: list[DigestEntry], entries: list[DigestEntry], now: datetime
+) -> None:
+    """Write the entries; one that says what it said keeps the time it last changed."""
+    said = {_said(entry): entry.changed_at for entry in before}
+    digest.entries.all().delete()
+    for entry in entries:
+        entry.digest = digest
+        entry.changed_at = said.get(_said(entry), now)
+    DigestEntry.objects.bulk_create(entries)
+
+
+def _said(entry: DigestEntry) -> tuple[object, ...]:
+    """What an entry says of its paper, wherever it stands in the order."""
+    return (
+        entry.paper_id,
+        entry.version,
+        entry.score,
+        entry.announce_type,
+        json.dumps(entry.matches, sort_keys=True),  # PostgreSQL keeps keys in its own order
+        entry.title_html,
+        entry.abstract_html,
+        entry.gist_html,
+        json.dumps(entry.chips),
+    )

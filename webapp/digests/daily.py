@@ -1,0 +1,41 @@
+"""The daily round: arXiv in, then the digests of every day that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+
+from django.conf import settings
+
+from webapp.digests.build import build
+from webapp.digests.models import Profile
+from webapp.papers import intake, queries
+from webapp.papers.intake import FetchReport, Progress
+
+RECENT = 3  # days
+
+
+def wanted_categories() -> list[str]:
+    """Every category that the settings or a profile ask for, each once."""
+    names = dict.fromkeys(settings.ARXIV_CATEGORIES)
+    for categories in Profile.objects.order_by("pk").values_list("categories", flat=True):
+        names.update(dict.fromkeys(categories))
+    return list(names)
+
+
+def update(
+    categories: Sequence[str],
+    since: date | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> FetchReport:
+    """Fetch what is new or was missed and rebuild the digests that it bears on.
+
+    While arXiv was never reached the sample day is shown. The last days are built whatever came:
+    a process that died between a batch and its digests leaves nothing to notice otherwise.
+    Raises ValueError for a name that cannot be a category.
+    """
+    report = intake.fetch(categories, since, on_progress)
+    if report.failed:
+        report.dates.update(intake.load_sample(report.reason).dates)
+    build(sorted({*report.dates, *queries.dates(RECENT)}))
+    return report

@@ -1,0 +1,75 @@
+"""The feeds of digests and categories, and all feeds as OPML."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from datetime import date as Date
+from hashlib import sha256
+
+from django.db.models import Max
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from webapp.digests.feed_lists import category_source, digest_source
+from webapp.digests.models import Profile
+from webapp.digests.templatetags.digests import feed_address
+from webapp.papers.queries import categories
+from webapp.ui import feed_http
+from webapp.ui.feed_http import Source
+from webapp.ui.feeds import Outline, opml
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@require_safe
+def digest(
+    request: HttpRequest, suffix: str, slug: str | None = None, date: Date | None = None
+) -> HttpResponse:
+    """The site's digests or a profile's: the last days, or one."""
+    return _feed(request, suffix, digest_source(slug, date))
+
+
+@require_safe
+def category(request: HttpRequest, category: str, suffix: str) -> HttpResponse:
+    """What was announced in a category: the last days, or that of `?date=`."""
+    return _feed(request, suffix, category_source(category, _date(request.GET.get("date"))))
+
+
+@require_safe
+def subscriptions(request: HttpRequest) -> HttpResponse:
+    """Every feed of the site as OPML."""
+    site = feed_http.site(request)
+    profiles = list(Profile.objects.order_by("-is_site", "name", "pk"))
+    changed = Profile.objects.aggregate(changed=Max("updated_at"))["changed"] or _EPOCH
+    digests = [
+        Outline(
+            profile.name,
+            f"{site.base}{feed_address(profile)}.rss",
+            site.base + ("/" if profile.is_site else f"{feed_address(profile)}/"),
+        )
+        for profile in profiles
+    ]
+    listed = [
+        Outline(name, f"{site.base}/category/{name}.rss", f"{site.base}/category/{name}/")
+        for name in categories()
+    ]
+    body = opml("Assay", changed, {"Digests": digests, "Categories": listed})
+    tag = sha256(body).hexdigest()[:32]
+    return feed_http.conditional(request, tag, changed) or feed_http.answer(
+        request, body, "text/x-opml; charset=utf-8", tag, changed
+    )
+
+
+def _feed(request: HttpRequest, suffix: str, source: Source | None) -> HttpResponse:
+    if source is None:
+        raise Http404("There is no such list.")
+    return feed_http.respond(request, suffix, source)
+
+
+def _date(text: str | None) -> Date | None:
+    if not text:
+        return None
+    try:
+        return Date.fromisoformat(text)
+    except ValueError:
+        raise Http404(f"{text[:40]!r} is no day; write it as 2026-03-02.") from None

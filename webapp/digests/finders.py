@@ -1,0 +1,157 @@
+"""Many terms sought in a text at once: by one automaton, or by the text's tokens.
+
+An automaton (RE2's Set) takes microseconds a paper, but its states multiply with what a text may
+hold, so it serves one profile. Tokens serve a thousand keywords: a token is looked up in them
+once, however many papers hold it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Protocol
+
+import re2
+
+from webapp.digests.patterns import TOKEN, Kind, Term, fold, options
+
+SET_MEMORY = 64 << 20  # bytes an automaton's states may take before they are begun anew
+SET_TERMS = 64  # terms of one automaton
+MAX_VOCABULARY = 500_000  # tokens remembered
+
+_CANARY = 0  # the empty pattern's index
+_APART = "\n\0\n"  # no phrase reaches over it
+_ASCII_TOKEN = re.compile(r"[a-z0-9]+")
+
+Numbered = Sequence[tuple[int, Term]]
+
+
+class Finder(Protocol):
+    """Finds some of the terms."""
+
+    def find(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
+        """The numbers of the terms in the title, and of those in the title or the abstract."""
+
+
+def finders(terms: Sequence[Term], *, single: bool) -> list[Finder]:
+    """What finds all of `terms`, numbered as they stand; `single` when they are one profile's."""
+    made: list[Finder] = []
+    for kind in Kind:
+        numbered = [(number, term) for number, term in enumerate(terms) if term.kind is kind]
+        if kind is Kind.WORDS and numbered and not (single and len(numbered) <= SET_TERMS):
+            made.append(ByToken(numbered))
+        elif kind is Kind.SUBSTRING and len(numbered) > SET_TERMS:
+            made.append(BySubstring(numbered))
+        else:
+            made += [
+                ByAutomaton(kind, numbered[start : start + SET_TERMS])
+                for start in range(0, len(numbered), SET_TERMS)
+            ]
+    return made
+
+
+class ByAutomaton:
+    """All terms of one kind in one pass over the text."""
+
+    def __init__(self, kind: Kind, terms: Numbered) -> None:
+        self._kind = kind
+        self._terms = terms
+        chosen = options(kind)
+        chosen.max_mem = SET_MEMORY
+        self._set = re2.Set.SearchSet(chosen)
+        # RE2's Set says "nothing found" also when it runs out of memory. The empty pattern is
+        # found in every text, so an answer without it is no answer.
+        self._set.Add("")
+        for _, term in terms:
+            self._set.Add(term.source)
+        self._numbers = [-1, *(number for number, _ in terms)]
+        try:
+            self._set.Compile()
+        except re2.error:
+            self._set = None
+
+    def find(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
+        """As `Finder` says."""
+        if self._kind is Kind.REGEX:  # `^` and `$` are the ends of a field
+            in_title = self._in(title)
+            return in_title, {*in_title, *self._in(abstract)}
+        if self._kind is Kind.SUBSTRING:  # the seed bot reads both as one text
+            anywhere = self._in(f"{title} {abstract}".lower())
+            return (self._in(title.lower()) if anywhere else ()), anywhere
+        anywhere = self._in(fold(title + _APART + abstract))
+        return (self._in(fold(title)) if anywhere else ()), anywhere
+
+    def _in(self, text: str) -> Collection[int]:
+        found = self._set.Match(text) if self._set is not None else None
+        if found is None or _CANARY not in found:
+            return {number for number, term in self._terms if term.pattern.search(text)}
+        if len(found) == 1:
+            return ()
+        numbers = self._numbers
+        return [numbers[index] for index in found if index]
+
+
+class ByToken:
+    """Terms of words, by the tokens a text is made of."""
+
+    def __init__(self, terms: Numbered) -> None:
+        self._closed: dict[str, list[int]] = defaultdict(list)
+        self._open: dict[str, list[int]] = defaultdict(list)
+        for number, term in terms:
+            for anchor in term.anchors:
+                (self._open if term.open else self._closed)[anchor].append(number)
+        self._lengths = sorted({len(anchor) for anchor in self._open})
+        self._terms = dict(terms)
+        self._exact = {number for number, term in terms if term.exact}
+        self._seen: set[str] = set()
+        self._telling: dict[str, tuple[set[int], set[int]]] = {}  # token: found, to be looked at
+
+    def find(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
+        """As `Finder` says."""
+        in_title = self._in(fold(title))
+        return in_title, in_title | self._in(fold(abstract))
+
+    def _in(self, text: str) -> set[int]:
+        sequence = (_ASCII_TOKEN if text.isascii() else TOKEN).findall(text)
+        tokens = set(sequence)
+        self._meet(tokens - self._seen)
+        found: set[int] = set()
+        likely: set[int] = set()
+        for token in self._telling.keys() & tokens:
+            sure, maybe = self._telling[token]
+            found |= sure
+            likely |= maybe
+        if likely:
+            joined = f" {' '.join(sequence)}"
+            for number in likely:
+                term = self._terms[number]
+                if term.sequence in joined and term.pattern.search(text):
+                    found.add(number)
+        return found
+
+    def _meet(self, tokens: Iterable[str]) -> None:
+        """Learn what tokens not seen before tell of the terms."""
+        if len(self._seen) > MAX_VOCABULARY:
+            self._seen.clear()
+            self._telling.clear()
+        for token in tokens:
+            self._seen.add(token)
+            numbers = set(self._closed.get(token, ()))
+            for length in self._lengths:
+                numbers.update(self._open.get(token[:length], ()))
+            if numbers:
+                self._telling[token] = (numbers & self._exact, numbers - self._exact)
+
+
+class BySubstring:
+    """Substrings, one by one: more of them than an automaton holds."""
+
+    def __init__(self, terms: Numbered) -> None:
+        self._needles = [(number, term.needle) for number, term in terms]
+
+    def find(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
+        """As `Finder` says."""
+        title, text = title.lower(), f"{title} {abstract}".lower()
+        found = [(number, needle) for number, needle in self._needles if needle in text]
+        return {number for number, needle in found if needle in title}, {n for n, _ in found}

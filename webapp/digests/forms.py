@@ -1,0 +1,125 @@
+"""The form of a profile: lists as lines, every error at its field."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django import forms
+
+from webapp.digests.models import Profile
+from webapp.digests.profiles import (
+    DEFAULT_TYPES,
+    MAX_SIZE,
+    ProfileError,
+    Wanted,
+    WantedKeyword,
+    wanted,
+)
+from webapp.papers.models import AnnounceType
+
+MAX_TEXT = 20_000  # characters of a list
+_NUMBER = r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+|nan|inf(?:inity)?)(?:e[-+]?\d+)?"
+_WEIGHTED = re.compile(
+    rf"(?P<keyword>.*?)\s*;\s*(?P<weight>{_NUMBER})\s*(?:;\s*(?P<bonus>{_NUMBER})\s*)?", re.I
+)
+
+
+class ProfileForm(forms.Form):
+    """What a reader sets. Valid, it has `wanted`."""
+
+    name = forms.CharField(max_length=80)
+    categories = forms.CharField(
+        max_length=2000, help_text="arXiv categories, for instance cs.CL cs.LG hep-th."
+    )
+    keywords = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 12}),
+        max_length=MAX_TEXT,
+        help_text="One a line: words (with their plural), quant* for a beginning, /flash-?attn/ "
+        "for a regular expression. Add ; 2 ; 1 for a weight of 2 and a title bonus of 1; "
+        "without, they are 1 and 0.5.",
+    )
+    exclude = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 4}),
+        max_length=MAX_TEXT,
+        required=False,
+        help_text="One a line, as keywords: a paper with one of them is left out.",
+    )
+    announce_types = forms.MultipleChoiceField(
+        choices=AnnounceType.choices,
+        widget=forms.CheckboxSelectMultiple,
+        label="Announced as",
+        help_text="With replacements, a paper may come again on a later day.",
+    )
+    matching = forms.ChoiceField(choices=Profile.Matching.choices)
+    min_score = forms.FloatField(min_value=0, max_value=10_000, label="Least score")
+    size = forms.IntegerField(min_value=1, max_value=MAX_SIZE, label="Papers a day")
+    language = forms.ChoiceField(choices=Profile.Language.choices, label="Language of summaries")
+
+    wanted: Wanted
+
+    @staticmethod
+    def initial_of(profile: Profile | None) -> dict[str, Any]:
+        """What the form shows of a profile, or of one that is not there yet."""
+        if profile is None:
+            return {
+                "announce_types": [one.value for one in DEFAULT_TYPES],
+                "matching": Profile.Matching.TOKEN,
+                "min_score": 0,
+                "size": 30,
+                "language": Profile.Language.ENGLISH,
+            }
+        return {
+            "name": profile.name,
+            "categories": " ".join(profile.categories),
+            "keywords": "\n".join(_line(one) for one in profile.keywords),
+            "exclude": "\n".join(profile.exclude),
+            "announce_types": profile.announce_types,
+            "matching": profile.matching,
+            "min_score": profile.min_score,
+            "size": profile.size,
+            "language": profile.language,
+        }
+
+    def clean(self) -> dict[str, Any]:
+        """Check the whole as a profile; what pydantic and RE2 say goes to the fields."""
+        data = dict(self.cleaned_data)
+        if "categories" in data:
+            data["categories"] = data["categories"].replace(",", " ").split()
+        if "keywords" in data:
+            data["keywords"] = [_keyword(line) for line in _lines(data["keywords"])]
+        if "exclude" in data:
+            data["exclude"] = _lines(data["exclude"])
+        # A field that failed already must not hide what is wrong with the others.
+        stand_in = {"name": "?", "categories": ["cs.CL"], "keywords": [{"keyword": "x"}]}
+        failed = set(self.errors)
+        good = {name: value for name, value in data.items() if name not in failed}
+        missing = {name: value for name, value in stand_in.items() if name in failed}
+        try:
+            self.wanted = wanted({**missing, **good})
+        except ProfileError as error:
+            for name, messages in error.errors.items():
+                self.add_error(name if name in self.fields else None, list(messages))
+        return self.cleaned_data
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _keyword(line: str) -> dict[str, Any]:
+    """A line of the form as a keyword: `sparse attention ; 2 ; 1`."""
+    match = _WEIGHTED.fullmatch(line)
+    if match is None:
+        return {"keyword": line}
+    numbers = {"weight": match["weight"], "title_bonus": match["bonus"]}
+    return {"keyword": match["keyword"]} | {
+        name: float(value.replace(",", ".")) for name, value in numbers.items() if value
+    }
+
+
+def _line(stored: dict[str, Any]) -> str:
+    one = WantedKeyword.model_validate(stored)
+    if one.title_bonus != 0.5:
+        return f"{one.keyword} ; {one.weight:g} ; {one.title_bonus:g}"
+    return one.keyword if one.weight == 1.0 else f"{one.keyword} ; {one.weight:g}"

@@ -1,0 +1,36 @@
+"""manage.py digest: a day, printed."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from webapp.digests.naming import UnknownError, digest_of, profile_named
+from webapp.digests.printing import FORMATS
+
+
+class Command(BaseCommand):
+    help = "Print a day's digest."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--date", metavar="D", help="for instance 2026-03-02; the latest if left out"
+        )
+        parser.add_argument("--profile", metavar="P", help="slug or name; the site's if left out")
+        parser.add_argument("--format", choices=FORMATS, default="text")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            day = date.fromisoformat(options["date"]) if options["date"] else None
+        except ValueError:
+            raise CommandError(
+                f"--date {options['date']!r}: write a day as 2026-03-02", returncode=2
+            ) from None
+        try:
+            digest = digest_of(profile_named(options["profile"]), day)
+        except UnknownError as error:
+            raise CommandError(str(error), returncode=2) from None
+        entries = list(digest.entries.select_related("paper"))
+        self.stdout.write(FORMATS[options["format"]](digest, entries).rstrip("\n"))

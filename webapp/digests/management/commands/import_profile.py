@@ -1,0 +1,58 @@
+"""manage.py import_profile: the seed bot's configuration as a profile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from webapp.digests.build import build
+from webapp.digests.models import Profile
+from webapp.digests.profiles import ProfileError
+from webapp.digests.seed import import_profile, read_config
+from webapp.papers.queries import dates
+
+_DAYS = 5  # past days built at once, so that the profile's page is not empty
+
+
+class Command(BaseCommand):
+    help = "Make a profile of the seed bot's config.json; again, and it is brought up to date."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("config", help="the configuration, for instance config.json")
+        parser.add_argument("--name", help="the profile's name; the file's if left out")
+        parser.add_argument(
+            "--matching",
+            choices=Profile.Matching.values,
+            default=Profile.Matching.TOKEN.value,
+            help="whole words (the default), or substrings, which gives the seed bot's scores",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        path = Path(options["config"])
+        try:
+            raw = path.read_bytes()
+        except OSError as error:
+            raise CommandError(f"{path}: {error.strerror}", returncode=2) from None
+        try:
+            new = read_config(
+                raw, options["name"] or path.stem, Profile.Matching(options["matching"])
+            )
+        except ProfileError as error:
+            said = [f"  {name}: {one}" for name, all_ in error.errors.items() for one in all_]
+            raise CommandError(
+                "\n".join([f"{path} cannot be a profile; nothing was changed:", *said]),
+                returncode=2,
+            ) from None
+        profile, made = import_profile(new)
+        built = build(dates(_DAYS), [profile])
+        self.stdout.write(
+            f"{'Made' if made else 'Brought up to date'} the profile “{profile.name}” "
+            f"({len(profile.keywords)} keywords, {len(profile.categories)} categories, "
+            f"{profile.matching} matching); digests of {len(built)} past days.\n"
+            f"  Page   /p/{profile.slug}/\n"
+            f"  Feeds  /p/{profile.slug}.rss  .atom  .json\n"
+            f"  Day    manage.py digest --profile {profile.slug}\n"
+            f"  Score  manage.py score --profile {profile.slug} --input papers.jsonl --json"
+        )

@@ -1,0 +1,79 @@
+"""manage.py score: JSON lines of papers by a profile's rules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from webapp.digests.naming import UnknownError, profile_named
+from webapp.digests.profiles import ProfileError, rules_of
+from webapp.digests.scorelines import Scored, score_lines
+
+_REASONS = 60  # characters of the reasons in the table
+
+
+class Command(BaseCommand):
+    help = (
+        "Score papers, one JSON object a line with id, title, abstract, categories and "
+        "announce_type (new if left out). `kept` says whether the profile's rules keep a paper; "
+        "its number of papers a day does not bear on it."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--profile", metavar="NAME", help="slug or name; the site's if left out"
+        )
+        parser.add_argument("--input", required=True, help="JSON lines, - for standard input")
+        parser.add_argument("--json", action="store_true", help="JSON lines instead of a table")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            rules = rules_of(profile_named(options["profile"]))
+        except (UnknownError, ProfileError) as error:
+            raise CommandError(str(error), returncode=2) from None
+        refused = 0
+
+        def refuse(number: int, reason: str) -> None:
+            nonlocal refused
+            refused += 1
+            self.stderr.write(f"line {number}: {reason}")
+
+        with _opened(options["input"]) as lines:
+            if not options["json"]:
+                self.stdout.write(f"{'score':>8}  {'kept':4}  {'id':16}  why")
+            for scored in score_lines(rules, lines, refuse):
+                self.stdout.write(scored.as_json() if options["json"] else _row(scored))
+        if refused:
+            lines_ = "line was" if refused == 1 else "lines were"
+            raise CommandError(f"{refused} {lines_} not scored", returncode=1)
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[BinaryIO]:
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(Path(name).open("rb"))
+        except OSError as error:
+            raise CommandError(f"{name}: {error.strerror}", returncode=2) from None
+        yield file
+
+
+def _row(scored: Scored) -> str:
+    score = scored.score
+    why = ", ".join(f"{one.keyword} +{one.points:g}" for one in score.matches)
+    if len(why) > _REASONS:
+        why = why[: _REASONS - 1] + "…"
+    kept = "yes" if score.kept else "no"
+    return f"{score.score:8g}  {kept:4}  {_printable(scored.line.id):16}  {why}"
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "�" for char in text)

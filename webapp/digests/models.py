@@ -1,0 +1,152 @@
+"""What a reader wants, and what a day holds of it."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from webapp.papers.models import Paper
+
+
+class Profile(models.Model):
+    """A named interest. The one without an owner and with `is_site` is the site's own."""
+
+    class Matching(models.TextChoices):
+        TOKEN = "token", "whole words"
+        SUBSTRING = "substring", "substrings, as the seed bot"
+
+    class Language(models.TextChoices):
+        ENGLISH = "en", "English"
+        CHINESE = "zh", "中文"
+
+    slug = models.SlugField(max_length=64, unique=True)
+    name = models.CharField(max_length=80)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="profiles",
+    )
+    is_site = models.BooleanField(default=False)
+    categories = models.JSONField(default=list)  # [str]
+    keywords = models.JSONField(default=list)  # [{"keyword", "weight", "title_bonus"}]
+    exclude = models.JSONField(default=list)  # [str]
+    announce_types = models.JSONField(default=list)  # [AnnounceType]
+    matching = models.CharField(max_length=9, choices=Matching.choices, default=Matching.TOKEN)
+    min_score = models.FloatField(default=0.0)
+    size = models.PositiveSmallIntegerField(default=30)
+    language = models.CharField(max_length=2, choices=Language.choices, default=Language.ENGLISH)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ("-is_site", "name")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["is_site"], condition=models.Q(is_site=True), name="one_site_profile"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Digest(models.Model):
+    """One profile's day: how many papers were looked at, how many stand in it."""
+
+    profile = models.ForeignKey(Profile, on_delete=models.CASCADE, related_name="digests")
+    date = models.DateField(db_index=True)
+    considered = models.PositiveIntegerField(default=0)  # announced in the profile's categories
+    matched = models.PositiveIntegerField(default=0)  # passed the profile's rules
+    fingerprint = models.CharField(max_length=64)  # of everything a reader sees: same, same page
+    changed_at = models.DateTimeField()  # when the fingerprint last changed
+    is_sample = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ("-date",)
+        constraints = [
+            models.UniqueConstraint(fields=["profile", "date"], name="one_digest_a_day"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.profile_id} {self.date}"
+
+
+class DigestEntry(models.Model):
+    """A paper in a digest, with the reason for its place."""
+
+    digest = models.ForeignKey(Digest, on_delete=models.CASCADE, related_name="entries")
+    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="digest_entries")
+    rank = models.PositiveSmallIntegerField()
+    score = models.FloatField()
+    announce_type = models.CharField(max_length=13)
+    version = models.PositiveSmallIntegerField()
+    matches = models.JSONField(
+        default=list
+    )  # [{"keyword", "where": ["title", "abstract"], "points"}]
+    # The paper's HTML with the matches marked: <mark data-k="0">…</mark>.
+    title_html = models.TextField()
+    abstract_html = models.TextField()
+    gist = models.TextField(blank=True)  # one sentence, where a summary gave one
+    gist_html = models.TextField(blank=True)
+    chips = models.JSONField(default=list)  # [{"method": slug, "name", "figure"}]
+    changed_at = models.DateTimeField()  # when what it says last changed
+
+    class Meta:
+        ordering = ("rank",)
+        constraints = [
+            models.UniqueConstraint(fields=["digest", "paper"], name="a_paper_once_a_digest"),
+            models.UniqueConstraint(fields=["digest", "rank"], name="a_rank_once_a_digest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"#{self.rank} {self.paper_id}"
+
+
+class Gist(models.Model):
+    """One sentence on a paper, told to this room by whoever summarised it."""
+
+    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="gists")
+    language = models.CharField(max_length=2, choices=Profile.Language.choices)
+    text = models.TextField()
+    html = models.TextField()  # sanitised; numbers that do not stand in the paper marked
+    details = models.TextField(blank=True)  # the summary and its claims, for feeds; sanitised
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["paper", "language"], name="one_gist_a_language"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.paper_id} {self.language}"
+
+
+class Chips(models.Model):
+    """The methods a paper concerns, told to this room by whoever knows them."""
+
+    paper = models.OneToOneField(Paper, on_delete=models.CASCADE, related_name="chips")
+    chips = models.JSONField()  # as in DigestEntry
+
+    class Meta:
+        verbose_name_plural = "chips"
+
+    def __str__(self) -> str:
+        return f"{self.paper_id}: {len(self.chips)}"
+
+
+class Star(models.Model):
+    """A paper a reader keeps."""
+
+    reader = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="stars"
+    )
+    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="stars")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-created_at",)
+        constraints = [models.UniqueConstraint(fields=["reader", "paper"], name="starred_once")]
+
+    def __str__(self) -> str:
+        return f"{self.reader_id} ★ {self.paper_id}"

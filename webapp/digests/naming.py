@@ -1,0 +1,61 @@
+"""Profiles and days by the names people type, with the nearest ones where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date as Date
+from difflib import get_close_matches
+
+from webapp.digests.models import Digest, Profile
+from webapp.digests.profiles import site_profile
+
+
+class UnknownError(LookupError):
+    """Nothing has this name; the message says what comes near."""
+
+
+def profile_named(name: str | None) -> Profile:
+    """The profile with this slug, else this name; the site's without one. Raises UnknownError."""
+    if name is None:
+        return site_profile()
+    found = (
+        Profile.objects.filter(slug=name).first()
+        or Profile.objects.filter(name=name).order_by("pk").first()
+        or Profile.objects.filter(name__iexact=name).order_by("pk").first()
+    )
+    if found is None:
+        site_profile()  # so that there is one to name
+        known = [one for pair in Profile.objects.values_list("slug", "name") for one in pair]
+        raise UnknownError(f"There is no profile {name!r}. {_near(name, sorted(set(known)))}")
+    return found
+
+
+def digest_of(profile: Profile, date: Date | None) -> Digest:
+    """The profile's digest of `date`, or its latest. Raises UnknownError."""
+    digests = Digest.objects.filter(profile=profile)
+    found = digests.first() if date is None else digests.filter(date=date).first()
+    if found is not None:
+        return found
+    near = [
+        day
+        for day in (
+            digests.filter(date__lt=date).values_list("date", flat=True).first() if date else None,
+            digests.filter(date__gt=date).order_by("date").values_list("date", flat=True).first()
+            if date
+            else None,
+        )
+        if day
+    ]
+    if near:
+        days = " and ".join(day.isoformat() for day in near)
+        raise UnknownError(f"“{profile.name}” has no digest of {date}. The nearest: {days}.")
+    raise UnknownError(f"“{profile.name}” has no digest yet. Get papers with: manage.py fetch")
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    folded = {one.casefold(): one for one in known}
+    close = [folded[one] for one in get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)]
+    if close:
+        return f"Did you mean {' or '.join(close)}?"
+    listed = ", ".join(known[:10])
+    return f"There are: {listed}{', …' if len(known) > 10 else ''}."

@@ -1,0 +1,290 @@
+"""What a reader writes as a keyword, as something that can be found in a text.
+
+Three kinds of term:
+
+- words, `sparse attention`, `LLM`, `quant*`: whole tokens, whatever their case, the last one also
+  in the plural. A blank stands for any blanks or hyphens, a hyphen also for nothing: `pre-training`
+  finds "pretraining". `*` ends a word early. Scripts written without blanks match anywhere.
+- `/…/`, a regular expression in RE2's syntax, whatever its case; `.` is any character.
+- a substring, as the seed bot has it: the lower-cased characters, anywhere.
+
+Every term is an RE2 pattern in the end: linear in the text, bounded in memory, and so harmless
+whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from itertools import accumulate
+
+import re2
+
+MAX_KEYWORD = 100  # characters
+MAX_REGEX = 200
+MAX_PROGRAM = 1_000  # RE2 instructions of one regular expression
+MAX_SPANS = 50  # places of one term in one text
+
+# What words are made of, in folded text: ASCII, Latin, Greek, Cyrillic, … with combining marks, but
+# no superscripts and no signs. Ranges, and not Unicode's classes, because RE2 compiles them a
+# hundred times faster and Python's `re` reads them the same.
+_WORD = (
+    r"0-9a-z\u00b5\u00df-\u00f6\u00f8-\u0dff\u0e80-\u1fff\u2c00-\u2dff\ua000-\uabff\ufb00-\ufdff"
+)
+# Scripts without blanks between words (Thai, kana, Han, Hangul with its particles): every
+# character is a token of its own.
+_UNSPACED = r"\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+TOKEN = re.compile(rf"[{_WORD}]+|[{_UNSPACED}]")
+
+_WORD_RE2 = re.sub(r"\\u(....)", r"\\x{\1}", _WORD)
+_LEFT = rf"(?:^|[^{_WORD_RE2}])"
+_RIGHT = rf"(?:$|[^{_WORD_RE2}])"
+_RIGHT_OF_LETTER = rf"(?:$|[^{_WORD_RE2}+#])"  # C is neither C++ nor C#
+# Between the words of a phrase: blanks, hyphens, dashes, TeX's braces and dollars.
+_GAP = r"[\s\x{a0}\x{2000}-\x{2015}\x{202f}\x{3000}\-_/~{}$]"
+_PIECE = re.compile(
+    rf"(?P<blank>\s+)|(?P<hyphen>[-_\u2010-\u2015]+)|(?P<word>[{_WORD}]+)(?P<star>\*?)"
+    r"|(?P<sign>.)",
+    re.DOTALL,
+)
+_SIBILANTS = ("s", "x", "z", "ch", "sh")
+
+
+class PatternError(ValueError):
+    """A keyword that cannot be searched for; the message says why and what would do."""
+
+
+class Kind(StrEnum):
+    """How a term is written, and what of a text it is sought in."""
+
+    WORDS = "words"
+    REGEX = "regex"
+    SUBSTRING = "substring"
+
+
+def normalise(text: str) -> str:
+    """`text` in composed form and encodable: what scores are of and marks are ranges of."""
+    if text.isascii():
+        return text
+    clean = text.encode("utf-8", "replace").decode()  # lone surrogates come in JSON lines
+    return unicodedata.normalize("NFC", clean)
+
+
+def fold(text: str) -> str:
+    """`text` (normalised) without case: what words are searched in."""
+    return text.lower() if text.isascii() else text.casefold()
+
+
+@dataclass(frozen=True)
+class Term:
+    """A keyword as it can be found. `source` is RE2, its group 1 the place.
+
+    `anchors` are tokens (beginnings of tokens with `open`) of which a text must hold one to hold
+    the term; with `exact`, one is enough. `sequence` stands in the text's tokens, joined by blanks.
+    """
+
+    kind: Kind
+    source: str
+    anchors: frozenset[str] = frozenset()
+    open: bool = False
+    sequence: str = ""
+    exact: bool = False
+    needle: str = ""  # of a substring: its characters
+
+    @cached_property
+    def pattern(self) -> re2._Regexp:
+        """The compiled pattern."""
+        return re2.compile(self.source, options(self.kind))
+
+    def folded(self, text: str) -> str:
+        """`text` (normalised) as this kind of term reads it."""
+        if self.kind is Kind.WORDS:
+            return fold(text)
+        return text if self.kind is Kind.REGEX else text.lower()
+
+    def stands_in(self, text: str) -> bool:
+        """Whether `text` (normalised) holds the term."""
+        return self.pattern.search(self.folded(text)) is not None
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where the term stands in `text` (normalised), from left to right, not overlapping."""
+        folded = self.folded(text)
+        spans = list(self._spans(folded))
+        if len(folded) == len(text) or not spans:
+            return spans
+        change = str.lower if self.kind is Kind.SUBSTRING else str.casefold
+        # Some characters fold to several (ß, ﬁ): the character of `text` behind each of `folded`.
+        origin = [i for i, char in enumerate(text) for _ in change(char)]
+        return [(origin[start], origin[end - 1] + 1) for start, end in spans]
+
+    def _spans(self, folded: str) -> Iterator[tuple[int, int]]:
+        at = 0
+        for _ in range(MAX_SPANS):
+            match = self.pattern.search(folded, at)
+            if match is None:
+                return
+            start, end = match.span(1)
+            if end > start:
+                yield start, end
+            # The character right of a word is not the word's: it may be the next one's left.
+            at = max(end, at + 1) if end > start else end + 1
+            if at > len(folded):
+                return
+
+
+def options(kind: Kind) -> re2.Options:
+    """How RE2 reads patterns of this kind."""
+    chosen = re2.Options()
+    chosen.case_sensitive = kind is not Kind.REGEX
+    chosen.dot_nl = True
+    chosen.log_errors = False
+    return chosen
+
+
+def term(keyword: str, *, substring: bool = False) -> Term:
+    """What `keyword` means. Raises PatternError, with a message for the one who wrote it."""
+    keyword = normalise(keyword)
+    if not keyword.strip():
+        raise PatternError("is empty")
+    if not keyword.isprintable():
+        raise PatternError("holds a line break or a control character")
+    if substring:
+        _bounded(keyword, MAX_KEYWORD)
+        needle = keyword.lower()
+        return Term(Kind.SUBSTRING, f"({re2.escape(needle)})", needle=needle)
+    keyword = keyword.strip()
+    if keyword.startswith("/"):
+        return _regex(keyword)
+    _bounded(keyword, MAX_KEYWORD)
+    return _words(keyword)
+
+
+def _bounded(keyword: str, most: int) -> None:
+    if len(keyword) > most:
+        raise PatternError(f"is longer than {most} characters")
+
+
+def _regex(keyword: str) -> Term:
+    if len(keyword) < 3 or not keyword.endswith("/"):
+        raise PatternError("begins as a regular expression but does not end in /")
+    source = keyword[1:-1]
+    _bounded(source, MAX_REGEX)
+    made = Term(Kind.REGEX, f"({source})")
+    chosen = options(Kind.REGEX)
+    chosen.max_mem = 1 << 20
+    try:
+        # On its own first: `a)(b` is no regular expression, though `(a)(b)` is.
+        re2.compile(source, chosen)
+        compiled = re2.compile(made.source, chosen)
+    except re2.error as error:
+        reason = error.args[0] if error.args else error
+        reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise PatternError(f"is not a regular expression RE2 knows: {reason}") from None
+    if compiled._regexp.ProgramSize() > MAX_PROGRAM:
+        raise PatternError("is too large a regular expression: repeat or alternate less")
+    for probe in ("", "a", "a a"):
+        match = compiled.search(probe)
+        if match and match.end() == match.start():
+            raise PatternError("matches the empty text, and so every paper")
+    return made
+
+
+def _words(keyword: str) -> Term:
+    folded = fold(keyword)
+    pieces = list(_PIECE.finditer(folded))
+    if not any(piece["word"] or TOKEN.match(piece[0]) for piece in pieces):
+        raise PatternError("holds neither a letter nor a digit")
+    source = []
+    for index, piece in enumerate(pieces):
+        is_last = index == len(pieces) - 1
+        if piece["blank"]:
+            source.append(f"{_GAP}+")
+        elif piece["hyphen"]:
+            source.append(f"{_GAP}*" if index > 0 and not is_last else re2.escape(piece[0]))
+        elif piece["star"]:
+            if len(piece["word"]) < 2:
+                raise PatternError("needs two characters or more before *")
+            source.append(re2.escape(piece["word"]) + f"[{_WORD_RE2}]*")
+        elif piece["word"]:
+            source.append(_plural(piece["word"]) if is_last else re2.escape(piece["word"]))
+        elif piece["sign"] == "*":
+            raise PatternError("has a * that does not follow a word")
+        elif piece["sign"] in "'’":
+            source.append("['’]")
+        else:
+            source.append(re2.escape(piece["sign"]))
+    left = _LEFT if pieces[0]["word"] else ""
+    right = _RIGHT if pieces[-1]["word"] else ""
+    if right and len(pieces[-1]["word"]) == 1 and not pieces[-1]["star"]:
+        right = _RIGHT_OF_LETTER
+    anchors, is_open = _anchors(pieces)
+    exact = len(pieces) == 1 and right is not _RIGHT_OF_LETTER
+    return Term(
+        Kind.WORDS,
+        f"{left}({''.join(source)}){right}",
+        anchors,
+        is_open,
+        sequence=_sequence(pieces),
+        exact=exact,
+    )
+
+
+def _sequence(pieces: list[re.Match[str]]) -> str:
+    """How a phrase of plain words begins as tokens joined by blanks; empty for other phrases."""
+    if not all(piece["blank"] or (piece["word"] and not piece["star"]) for piece in pieces):
+        return ""
+    words = [piece["word"] for piece in pieces if piece["word"]]
+    return " " + " ".join(words).removesuffix("y")  # y may be ies
+
+
+def _forms(word: str) -> list[str]:
+    """A word with its English plurals."""
+    forms = [word, word + "s"]
+    if word.endswith(_SIBILANTS):
+        forms.append(word + "es")
+    if word.endswith("y") and word[-2:-1] not in ("", *"aeiou"):
+        forms.append(word[:-1] + "ies")
+    return forms
+
+
+def _plural(word: str) -> str:
+    return "(?:" + "|".join(re2.escape(form) for form in reversed(_forms(word))) + ")"
+
+
+def _anchors(pieces: list[re.Match[str]]) -> tuple[frozenset[str], bool]:
+    """The tokens one of which stands in every text that holds the phrase, and whether longer
+    tokens that begin so will do.
+
+    They are the first token of the longest run without blanks; where hyphens join words, a text
+    may have written the first two, three, … as one.
+    """
+    groups: list[list[re.Match[str]]] = [[]]
+    for piece in pieces:
+        if piece["blank"]:
+            groups.append([])
+        else:
+            groups[-1].append(piece)
+    best = max(groups, key=lambda group: max((len(p["word"] or "") for p in group), default=0))
+    if not any(piece["word"] for piece in best):
+        sign = next(p[0] for group in groups for p in group if TOKEN.match(p[0]))
+        return frozenset({sign}), False
+    start = next(index for index, piece in enumerate(best) if piece["word"])
+    joined = []
+    for piece in best[start:]:
+        if piece["hyphen"]:
+            continue
+        if not piece["word"]:
+            break
+        joined.append(piece)
+        if piece["star"]:
+            break
+    words = list(accumulate(piece["word"] for piece in joined))
+    if any(piece["star"] for piece in joined):
+        return frozenset(words), True
+    if joined[-1] is pieces[-1]:
+        words += _forms(words[-1])
+    return frozenset(words), False

@@ -1,0 +1,95 @@
+"""The pages on which a reader makes, changes and deletes profiles."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from webapp.digests import queries
+from webapp.digests.build import build
+from webapp.digests.forms import ProfileForm
+from webapp.digests.models import Profile
+from webapp.digests.preview import DAYS, preview_profile
+from webapp.digests.profiles import ProfileError, free_slug, rules_of, set_wanted
+from webapp.digests.scoring import Rules
+from webapp.papers.queries import dates
+from webapp.ui.pages import signed_in
+
+MAX_PROFILES = 20  # of one reader
+
+
+@require_safe
+def profiles(request: HttpRequest) -> HttpResponse:
+    """The site's profile and the readers' own."""
+    context = {"section": "profiles", "profiles": queries.profiles()}
+    return render(request, "digests/profiles.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def new(request: HttpRequest) -> HttpResponse:
+    """Make a profile."""
+    if Profile.objects.filter(owner=signed_in(request)).count() >= MAX_PROFILES:
+        messages.error(request, f"You have {MAX_PROFILES} profiles; delete one to make another.")
+        return redirect("digests:profiles")
+    return _form(request, None)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def edit(request: HttpRequest, slug: str) -> HttpResponse:
+    """Change or delete a profile of one's own; the staff may change the site's."""
+    profile = get_object_or_404(Profile, slug=slug)
+    reader = signed_in(request)
+    if profile.owner_id != reader.pk and not (profile.is_site and reader.is_staff):
+        raise PermissionDenied
+    if "delete" in request.POST and not profile.is_site:
+        profile.delete()
+        messages.success(request, f"“{profile.name}” is deleted.")
+        return redirect("digests:profiles")
+    return _form(request, profile)
+
+
+def _form(request: HttpRequest, profile: Profile | None) -> HttpResponse:
+    """The form, what it would change, or what it changed."""
+    initial = ProfileForm.initial_of(profile)
+    form = ProfileForm(request.POST or None, initial=initial, label_suffix="")
+    valid = form.is_bound and form.is_valid()
+    if valid and "save" in request.POST:
+        saved = _save(signed_in(request), profile, form)
+        messages.success(request, f"“{saved.name}” is saved; its last days are built anew.")
+        return redirect("digests:profile", saved.slug) if saved.owner else redirect("digests:today")
+    context = {
+        "section": "profiles",
+        "profile": profile,
+        "form": form,
+        "previewed": valid,
+        "changes": preview_profile(profile, _rules(profile), form.wanted.rules) if valid else [],
+    }
+    status = 422 if form.is_bound and not valid else 200
+    return render(request, "digests/profile_form.html", context, status=status)
+
+
+def _save(reader: User, profile: Profile | None, form: ProfileForm) -> Profile:
+    """Store the profile and build the days its preview showed."""
+    with transaction.atomic():
+        if profile is None:
+            profile = Profile(owner=reader, slug=free_slug(form.wanted.name))
+        set_wanted(profile, form.wanted)
+        profile.save()
+    build(dates(DAYS), [profile])
+    return profile
+
+
+def _rules(profile: Profile | None) -> Rules | None:
+    """What the stored profile asks for; None where it cannot be read, as for a new one."""
+    try:
+        return rules_of(profile) if profile else None
+    except ProfileError:
+        return None

@@ -1,0 +1,218 @@
+"""What a profile may ask for, checked field by field, and how scoring reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from django.conf import settings
+from django.db import transaction
+from django.utils.text import slugify
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from webapp.digests.models import Profile
+from webapp.digests.patterns import Kind, PatternError, normalise, term
+from webapp.digests.scoring import Keyword, Rules
+from webapp.papers.entries import is_category
+from webapp.papers.models import AnnounceType
+
+MAX_KEYWORDS = 100
+MAX_REGEXES = 10
+MAX_EXCLUDES = 50
+MAX_CATEGORIES = 40
+MAX_WEIGHT = 100.0
+MAX_SIZE = 200
+DEFAULT_TYPES = (AnnounceType.NEW, AnnounceType.CROSS)
+
+# The seed bot's interests, so that a new site starts where the seed bot's readers are.
+SEED_KEYWORDS = (
+    *("LLM", "RL", "RLHF", "Inference", "Training", "Attention", "Pipeline", "MOE", "Sparse"),
+    *("Quantization", "Speculative", "Efficient", "Efficiency", "Framework", "Parallel"),
+    *("Distributed", "Kernel", "Decode", "Decoding", "Prefill", "Throughput", "Fast", "Network"),
+    *("Hardware", "Cluster", "FP8", "FP4", "Optimization", "Scalable", "Communication"),
+)
+SEED_EXCLUDE = ("survey", "review", "tutorial")
+
+
+class ProfileError(ValueError):
+    """A profile that cannot be; `errors` says by field what is wrong with it."""
+
+    def __init__(self, errors: Mapping[str, list[str]]) -> None:
+        self.errors = dict(errors)
+        super().__init__("; ".join(f"{name}: {', '.join(said)}" for name, said in errors.items()))
+
+
+def _category(name: str) -> str:
+    if not is_category(name):
+        raise ValueError(f"{name[:40]!r} is no arXiv category; write for instance cs.CL")
+    return name
+
+
+def _clean(text: str) -> str:
+    text = normalise(text)
+    if not text.isprintable():
+        raise ValueError("holds a line break or a control character")
+    return text
+
+
+Points = Annotated[float, Field(ge=0, le=MAX_WEIGHT, allow_inf_nan=False)]
+
+
+class WantedKeyword(BaseModel):
+    """A keyword with what it earns."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    keyword: str
+    weight: Points = 1.0
+    title_bonus: Points = 0.5
+
+    @model_validator(mode="after")
+    def _earns(self) -> Self:
+        if round(self.weight + self.title_bonus, 6) == 0:
+            raise ValueError("earns nothing: give it a weight or a title bonus")
+        return self
+
+
+class Wanted(BaseModel):
+    """Everything a reader sets on a profile. Validate by `wanted`, which speaks by field."""
+
+    model_config = ConfigDict(extra="forbid", use_enum_values=True)
+
+    name: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=80),
+        AfterValidator(_clean),
+    ]
+    # Before the terms, which are read by it.
+    matching: Profile.Matching = Profile.Matching.TOKEN
+    categories: Annotated[
+        list[Annotated[str, AfterValidator(_category)]],
+        Field(min_length=1, max_length=MAX_CATEGORIES),
+    ]
+    keywords: Annotated[list[WantedKeyword], Field(min_length=1, max_length=MAX_KEYWORDS)]
+    exclude: Annotated[list[str], Field(max_length=MAX_EXCLUDES)] = []
+    announce_types: Annotated[list[AnnounceType], Field(min_length=1)] = list(DEFAULT_TYPES)
+    min_score: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = 0.0
+    size: Annotated[int, Field(ge=1, le=MAX_SIZE)] = 30
+    language: Profile.Language = Profile.Language.ENGLISH
+
+    @field_validator("keywords", "exclude")
+    @classmethod
+    def _findable(cls, value: list[Any], info: ValidationInfo) -> list[Any]:
+        texts = [one if isinstance(one, str) else one.keyword for one in value]
+        if said := _term_errors(texts, info.data.get("matching") == Profile.Matching.SUBSTRING):
+            raise ValueError(" ".join(said))
+        return value
+
+    @property
+    def rules(self) -> Rules:
+        """As scoring reads it."""
+        return Rules(
+            keywords=tuple(Keyword(k.keyword, k.weight, k.title_bonus) for k in self.keywords),
+            exclude=tuple(self.exclude),
+            categories=frozenset(self.categories),
+            announce_types=frozenset(self.announce_types),
+            substring=self.matching == Profile.Matching.SUBSTRING,
+            min_score=self.min_score,
+            size=self.size,
+        )
+
+
+def wanted(data: Mapping[str, Any]) -> Wanted:
+    """`data` as a checked profile; duplicates in lists count once. Raises ProfileError."""
+    try:
+        checked = Wanted.model_validate(data)
+    except ValidationError as error:
+        raise ProfileError(_by_field(error)) from None
+    checked.categories = list(dict.fromkeys(checked.categories))
+    checked.announce_types = [one for one in AnnounceType if one in checked.announce_types]
+    return checked
+
+
+def _term_errors(texts: list[str], substring: bool) -> list[str]:
+    """What is wrong with keywords: each alone, twice the same, too many expressions."""
+    said = []
+    seen: dict[tuple[str, str], str] = {}
+    regexes = 0
+    for text in texts:
+        shown = f"“{text[:60]}”" if text.strip() else "A keyword"
+        try:
+            made = term(text, substring=substring)
+        except PatternError as error:
+            said.append(f"{shown} {error}.")
+            continue
+        twin = seen.setdefault((made.kind, made.source), text)
+        if twin is not text:
+            said.append(f"{shown} stands there twice." if twin == text else
+                        f"{shown} means the same as “{twin[:60]}”.")  # fmt: skip
+        regexes += made.kind is Kind.REGEX
+    if regexes > MAX_REGEXES:
+        said.append(f"{regexes} regular expressions; {MAX_REGEXES} are the most.")
+    return said
+
+
+def _by_field(error: ValidationError) -> dict[str, list[str]]:
+    """pydantic's errors by the field they stand in, with the place in a list."""
+    errors: dict[str, list[str]] = {}
+    for one in error.errors(include_url=False, include_context=False, include_input=False):
+        name, *place = one["loc"] or ("profile",)
+        where = ".".join(str(part + 1 if isinstance(part, int) else part) for part in place)
+        message = one["msg"].removeprefix("Value error, ")
+        errors.setdefault(str(name), []).append(f"{where}: {message}" if where else message)
+    return errors
+
+
+def wanted_of(profile: Profile) -> Wanted:
+    """What a stored profile asks for. Raises ProfileError if it was stored unchecked."""
+    return wanted({name: getattr(profile, name) for name in Wanted.model_fields})
+
+
+def rules_of(profile: Profile) -> Rules:
+    """A stored profile as scoring reads it."""
+    return wanted_of(profile).rules
+
+
+def set_wanted(profile: Profile, new: Wanted) -> None:
+    """Put what is wanted on a profile, not yet saved."""
+    for name, value in new.model_dump(mode="json").items():
+        setattr(profile, name, value)
+
+
+def free_slug(name: str) -> str:
+    """An address for a profile of this name that no other has."""
+    stem = slugify(name)[:56].strip("-") or "profile"
+    taken = set(Profile.objects.filter(slug__startswith=stem).values_list("slug", flat=True))
+    taken |= {"new"}
+    number, slug = 1, stem
+    while slug in taken:
+        number += 1
+        slug = f"{stem}-{number}"
+    return slug
+
+
+def site_profile() -> Profile:
+    """The site's own profile, made of the seed bot's interests on first need."""
+    with transaction.atomic():
+        profile, _ = Profile.objects.get_or_create(
+            is_site=True,
+            defaults={
+                "slug": "site",
+                "name": "Assay",
+                "categories": list(settings.ARXIV_CATEGORIES),
+                "keywords": [WantedKeyword(keyword=text).model_dump() for text in SEED_KEYWORDS],
+                "exclude": list(SEED_EXCLUDE),
+                "announce_types": [one.value for one in DEFAULT_TYPES],
+            },
+        )
+    return profile

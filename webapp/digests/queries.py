@@ -1,0 +1,149 @@
+"""What digest pages read."""
+
+from __future__ import annotations
+
+from calendar import Calendar
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date as Date
+
+from django.db import connection
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
+
+from webapp.digests.models import Digest, DigestEntry, Profile
+from webapp.papers.days import eastern_date, now
+from webapp.papers.models import Listing
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A digest between its neighbours."""
+
+    digest: Digest  # with its profile
+    previous: Date | None  # the neighbouring dates that have a digest
+    next: Date | None
+    sample: bool  # whether the sample is shown
+
+
+def opened(slug: str | None = None, date: Date | None = None) -> Opened | None:
+    """A profile's digest of `date`, or its latest; the site's own without a slug. One query."""
+    mine = Digest.objects.filter(profile=OuterRef("profile"))
+    digests = Digest.objects.select_related("profile").annotate(
+        previous=_first(mine.filter(date__lt=OuterRef("date")).order_by("-date"), "date"),
+        next=_first(mine.filter(date__gt=OuterRef("date")).order_by("date"), "date"),
+        sample=Exists(Listing.objects.filter(source=Listing.Source.SAMPLE)),
+    )
+    digests = digests.filter(profile__slug=slug) if slug else digests.filter(profile__is_site=True)
+    if date:
+        digests = digests.filter(date=date)
+    found = digests.order_by("-date").first()
+    return Opened(found, found.previous, found.next, found.sample) if found else None
+
+
+def _first(rows: QuerySet[Digest], field: str) -> Subquery:
+    return Subquery(rows.values(field)[:1])
+
+
+# By hand, because it is asked for every page that is answered from memory: the ORM would take
+# longer to write the statement than the database to answer it.
+_STAMP = """
+    SELECT digest.id, digest.fingerprint, digest.changed_at, profile.updated_at,
+        (SELECT max(date) FROM digests_digest
+            WHERE profile_id = profile.id AND date < digest.date),
+        (SELECT min(date) FROM digests_digest
+            WHERE profile_id = profile.id AND date > digest.date),
+        (SELECT max(polled_at) FROM papers_listing WHERE date >= digest.date),
+        (SELECT count(*) FROM papers_listing WHERE source = 'sample')
+    FROM digests_digest AS digest
+    JOIN digests_profile AS profile ON profile.id = digest.profile_id
+    WHERE {} ORDER BY digest.date DESC LIMIT 1
+"""
+
+
+def stamp(slug: str | None = None, date: Date | None = None) -> tuple[object, ...] | None:
+    """All that decides whether the page of `opened` rendered before is still right. One query.
+
+    Another stamp, another page; None where there is no digest.
+    """
+    where, values = ("profile.slug = %s", [slug]) if slug else ("profile.is_site", [])
+    if date:
+        where, values = f"{where} AND digest.date = %s", [*values, date.isoformat()]
+    with connection.cursor() as cursor:
+        cursor.execute(_STAMP.format(where), values)
+        row = cursor.fetchone()
+    return row and tuple(row)
+
+
+def entries(digest: Digest) -> list[DigestEntry]:
+    """The digest's entries in their order, each with its paper: one query."""
+    return list(digest.entries.select_related("paper"))
+
+
+def late(listings: Iterable[Listing], date: Date) -> list[Listing]:
+    """The rows of the first day after `date` on which something is stale or failed."""
+    troubled = [
+        row
+        for row in listings
+        if row.date > date and row.state in {Listing.State.STALE, Listing.State.FAILED}
+    ]
+    return [row for row in troubled if row.date == troubled[0].date]
+
+
+def around(profile: Profile, date: Date) -> tuple[Date | None, Date | None]:
+    """The last date before and the first after `date` that have a digest."""
+    mine = Digest.objects.filter(profile=profile).values_list("date", flat=True)
+    return (
+        mine.filter(date__lt=date).order_by("-date").first(),
+        mine.filter(date__gt=date).order_by("date").first(),
+    )
+
+
+def last_polls() -> list[Listing]:
+    """The latest audit row of every category, by category."""
+    latest: dict[str, Listing] = {}
+    for row in Listing.objects.exclude(source=Listing.Source.SAMPLE).order_by("-date")[:200]:
+        latest.setdefault(row.category, row)
+    return [latest[name] for name in sorted(latest)]
+
+
+def eastern_today() -> Date:
+    """Today where arXiv lives."""
+    return eastern_date(now())
+
+
+@dataclass(frozen=True)
+class Month:
+    """A month of the archive: its weeks from Monday, each day with its digest or None."""
+
+    first: Date
+    weeks: list[list[tuple[Date, Digest | None] | None]]
+
+
+def months(profile: Profile) -> list[Month]:
+    """Every month in which the profile has a digest, the latest first."""
+    digests = {digest.date: digest for digest in Digest.objects.filter(profile=profile)}
+    firsts = sorted({date.replace(day=1) for date in digests}, reverse=True)
+    return [
+        Month(
+            first,
+            [
+                [(day, digests.get(day)) if day.month == first.month else None for day in week]
+                for week in Calendar().monthdatescalendar(first.year, first.month)
+            ],
+        )
+        for first in firsts
+    ]
+
+
+def category_dates(category: str) -> list[Date]:
+    """The days on which papers came in `category`, the latest first."""
+    rows = Listing.objects.filter(category=category, state=Listing.State.COMPLETE)
+    return list(rows.order_by("-date").values_list("date", flat=True))
+
+
+def profiles() -> QuerySet[Profile]:
+    """Every profile with the date of its latest digest: the site's own first."""
+    mine = Digest.objects.filter(profile=OuterRef("pk")).order_by("-date")
+    return Profile.objects.select_related("owner").annotate(
+        latest=_first(mine, "date"), matched=_first(mine, "matched")
+    )

@@ -1,0 +1,108 @@
+"""JSON lines of papers, scored one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError
+
+from webapp.digests.patterns import normalise
+from webapp.digests.scoring import Candidate, Rules, Score, Scorer
+from webapp.papers.models import AnnounceType
+
+MAX_LINE = 4 << 20  # bytes
+
+
+def _tidy(value: object) -> object:
+    return normalise(value) if isinstance(value, str) else value
+
+
+Text = Annotated[str, BeforeValidator(_tidy)]
+
+
+class Line(BaseModel):
+    """A paper as a line gives it; further fields are let pass."""
+
+    id: Annotated[Text, StringConstraints(min_length=1, max_length=200)]
+    title: Annotated[Text, StringConstraints(max_length=100_000)]
+    abstract: Annotated[Text, StringConstraints(max_length=1_000_000)]
+    categories: list[str] = []
+    announce_type: AnnounceType = AnnounceType.NEW
+
+    @property
+    def candidate(self) -> Candidate:
+        """As scoring sees it."""
+        return Candidate(
+            self.id, self.title, self.abstract, tuple(self.categories), self.announce_type.value
+        )
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A line's paper and its score."""
+
+    line: Line
+    score: Score
+
+    def as_json(self) -> str:
+        """`{"id", "score", "kept", "matches": [{"keyword", "where", "points"}]}`, where `where`
+        lists the fields that hold the keyword: "title", "abstract" or both.
+        """
+        return json.dumps(
+            {
+                "id": self.line.id,
+                "score": self.score.score,
+                "kept": self.score.kept,
+                "matches": [
+                    {"keyword": one.keyword, "where": list(one.where), "points": one.points}
+                    for one in self.score.matches
+                ],
+            },
+            ensure_ascii=False,
+        )
+
+
+def score_lines(
+    rules: Rules, lines: Iterable[bytes], on_error: Callable[[int, str], None]
+) -> Iterator[Scored]:
+    """The scored papers of `lines`, in their order; empty lines are nothing. `on_error` gets the
+    number of a line that is none, and why; it costs only itself.
+    """
+    scorer = Scorer([rules])
+    for number, raw in enumerate(lines, 1):
+        if not raw.strip():
+            continue
+        try:
+            line = _read(raw)
+        except ValueError as error:
+            on_error(number, str(error))
+            continue
+        yield Scored(line, scorer.score(line.candidate)[0])
+
+
+def _read(raw: bytes) -> Line:
+    """A line as a paper. Raises ValueError, with what is wrong in words."""
+    if len(raw) > MAX_LINE:
+        raise ValueError(f"is longer than {MAX_LINE:,} bytes")
+    try:
+        # Python's parser, because it lets lone surrogates through, which arXiv's own data has.
+        data = json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not JSON: {error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("nests too deep") from None
+    if not isinstance(data, dict):
+        raise ValueError("is no JSON object")
+    try:
+        return Line.model_validate(data)
+    except ValidationError as error:
+        said = (
+            f"{'.'.join(map(str, one['loc']))}: {one['msg']}"
+            for one in error.errors(include_url=False, include_input=False)
+        )
+        raise ValueError("; ".join(said)) from None

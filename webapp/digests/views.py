@@ -1,0 +1,197 @@
+"""The pages of digests: a day, the archive, a category, profiles, what a reader saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date as Date
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.digests import queries
+from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
+from webapp.digests.models import Profile, Star
+from webapp.papers.identifiers import parse_identifier
+from webapp.papers.models import Listing, Paper
+from webapp.papers.queries import Announced, announced_on, categories
+from webapp.ui.pages import respond, signed_in
+
+PAPERS_A_PAGE = 50
+
+
+@require_safe
+def today(request: HttpRequest) -> HttpResponse:
+    """The site's latest day."""
+    return _page(request, None, None)
+
+
+@require_safe
+def day(request: HttpRequest, date: Date) -> HttpResponse:
+    """The site's digest of one day."""
+    return _page(request, None, date)
+
+
+@require_safe
+def profile(request: HttpRequest, slug: str) -> HttpResponse:
+    """A profile's latest day."""
+    return _page(request, slug, None)
+
+
+@require_safe
+def profile_day(request: HttpRequest, slug: str, date: Date) -> HttpResponse:
+    """A profile's digest of one day."""
+    return _page(request, slug, date)
+
+
+def _page(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
+    """A digest, for the anonymous from memory while nothing it shows has changed."""
+    stamp = queries.stamp(slug, date)
+    if stamp is None:
+        return _nothing(request, slug, date)
+    return respond(request, stamp, lambda: _render(request, slug, date))
+
+
+def _render(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
+    opened = queries.opened(slug, date)
+    if opened is None:  # gone since it was asked for
+        return _nothing(request, slug, date)
+    digest = opened.digest
+    entries = queries.entries(digest)
+    filters = Filters.read(request.GET)
+    listings = list(Listing.objects.filter(date__gte=digest.date).order_by("date", "category"))
+    context = {
+        "section": "today" if digest.profile.is_site and not date else "",
+        "digest": digest,
+        "date": digest.date,
+        "profile": digest.profile,
+        "entries": entries,
+        "shown": filters.apply(entries),
+        "filters": filters,
+        "facets": facets(filters, entries),
+        "orders": filters.choices("order", ORDERS),
+        "views": filters.choices("view", VIEWS),
+        "listings": [row for row in listings if row.date == digest.date],
+        "late": [] if date else queries.late(listings, digest.date),
+        "previous": opened.previous,
+        "next": opened.next,
+    }
+    if not opened.sample:
+        context["sample"] = None  # known already: spare the context processor its query
+    return render(request, "digests/day.html", context)
+
+
+def _nothing(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
+    """A day without a digest: why, and where to turn instead."""
+    if slug is None:
+        found = Profile.objects.filter(is_site=True).first() or Profile(name="Assay", is_site=True)
+    else:
+        found = get_object_or_404(Profile, slug=slug)
+    previous, following = queries.around(found, date) if date else (None, None)
+    context = {
+        "section": "today" if slug is None and date is None else "",
+        "date": date,
+        "today": queries.eastern_today(),
+        "profile": found,
+        "previous": previous,
+        "next": following,
+        "listings": Listing.objects.filter(date=date) if date else queries.last_polls(),
+    }
+    return render(request, "digests/day.html", context, status=404 if date else 200)
+
+
+@require_safe
+def archive(request: HttpRequest) -> HttpResponse:
+    """Every day that has a digest, month by month."""
+    slug = request.GET.get("profile", "")
+    found = (
+        get_object_or_404(Profile, slug=slug)
+        if slug
+        else Profile.objects.filter(is_site=True).first()
+    )
+    context = {"profile": found, "months": queries.months(found) if found else []}
+    return render(request, "digests/archive.html", context)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A paper as a list without scores shows it."""
+
+    paper: Paper
+    announce_type: str
+    version: int
+
+
+@require_safe
+def category(request: HttpRequest, category: str) -> HttpResponse:
+    """Everything announced in one category on a day, in arXiv's order."""
+    dates = queries.category_dates(category)
+    wanted = request.GET.get("date", "")
+    date = (
+        next((day for day in dates if day.isoformat() == wanted), None)
+        if wanted
+        else (dates[0] if dates else None)
+    )
+    papers: Sequence[Announced] = announced_on(date, [category]) if date else []
+    papers = sorted(papers, key=lambda a: (a.type.precedence, a.paper.arxiv_id))
+    page = Paginator(papers, PAPERS_A_PAGE).get_page(request.GET.get("page"))
+    at = dates.index(date) if date else 0
+    context = {
+        "category": category,
+        "date": date,
+        "wanted": wanted,
+        "total": len(papers),
+        "page": page,
+        "rows": [Row(a.paper, a.type.value, a.version) for a in page.object_list],
+        "previous": dates[at + 1] if date and at + 1 < len(dates) else None,
+        "next": dates[at - 1] if date and at > 0 else None,
+        "listing": Listing.objects.filter(category=category, date=date).first() if date else None,
+    }
+    status = 200 if date else 404
+    return render(request, "digests/category.html", context, status=status)
+
+
+@require_safe
+def feeds(request: HttpRequest) -> HttpResponse:
+    """Every feed there is, in every format."""
+    context = {
+        "section": "feeds",
+        "profiles": Profile.objects.order_by("-is_site", "name"),
+        "categories": categories(),
+    }
+    return render(request, "digests/feeds.html", context)
+
+
+@require_POST
+@login_required
+def star(request: HttpRequest) -> HttpResponse:
+    """Save a paper, or let it go; answers JSON to the script and a redirect to a form."""
+    try:
+        identifier, _ = parse_identifier(request.POST.get("paper", ""))
+    except ValueError:
+        identifier = ""
+    paper = get_object_or_404(Paper, arxiv_id=identifier)
+    reader = signed_in(request)
+    _, made = Star.objects.get_or_create(reader=reader, paper=paper)
+    if not made:
+        Star.objects.filter(reader=reader, paper=paper).delete()
+    if request.headers.get("Accept") == "application/json":
+        return JsonResponse({"starred": made})
+    back = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
+        back = "/"
+    return redirect(f"{back}#p-{paper.arxiv_id}")
+
+
+@require_safe
+@login_required
+def stars(request: HttpRequest) -> HttpResponse:
+    """What the reader saved, the latest first."""
+    saved = Star.objects.filter(reader=signed_in(request)).select_related("paper")
+    page = Paginator(saved, PAPERS_A_PAGE).get_page(request.GET.get("page"))
+    context = {"section": "stars", "page": page, "papers": [star.paper for star in page]}
+    return render(request, "digests/stars.html", context)

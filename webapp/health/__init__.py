@@ -1,0 +1,1 @@
+"""Whether the house stands: heartbeats, health checks and metrics. Known by no other room."""

@@ -1,0 +1,1 @@
+"""What arXiv says: papers, their versions, and a provable intake."""

@@ -1,0 +1,202 @@
+"""arXiv's API through the `arxiv` package: what the feeds missed, and what they lack.
+
+The package builds the queries, turns the pages and reads the entries. Its own way to the network
+has no timeout, no back-off and no Retry-After, so it gets a transport of ours that asks through
+`fetch.get`, which also refuses to believe an empty or cut-off page before it was asked for again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+import arxiv
+import requests
+from django.conf import settings
+from requests.adapters import BaseAdapter
+
+from webapp.papers import fetch
+from webapp.papers.days import batch_day_of, submission_window
+from webapp.papers.entries import (
+    Author,
+    BadEntryError,
+    Entry,
+    Problem,
+    category_names,
+    one_a_paper,
+    one_line,
+    paragraph,
+)
+from webapp.papers.identifiers import parse_identifier
+from webapp.papers.models import AnnounceType
+
+PAGE = 2000  # results; arXiv's limit
+MOST = 30_000  # results of one query; arXiv answers 400 beyond
+IDS = 200  # identifiers of one query, so that the address stays short
+NOTE = "from the API, by submission: replacements and late announcements are not in it"
+_TOTAL = re.compile(rb"<(?:\w+:)?totalResults[^>]*>\s*(\d+)\s*<")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Entries the API gave, and what was wrong with others."""
+
+    entries: tuple[Entry, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def submitted(category: str, first: date, last: date) -> dict[date, Found]:
+    """The papers of `category` in the batches of `first` to `last`, by the day of their batch.
+
+    The API knows when version 1 was submitted, not when a paper was announced: a day taken from
+    it holds the papers submitted within its window, as new in their primary category and as
+    cross-lists elsewhere; replacements, later cross-lists and papers that moderators held back
+    are not in it. Raises FetchError.
+    """
+    since, until = submission_window(first)[0], submission_window(last)[1] - timedelta(minutes=1)
+    pages = _Pages()
+    query = f"cat:{category} AND submittedDate:[{since:%Y%m%d%H%M} TO {until:%Y%m%d%H%M}]"
+    search = arxiv.Search(
+        query,
+        max_results=MOST,
+        sort_by=arxiv.SortCriterion.SubmittedDate,
+        sort_order=arxiv.SortOrder.Ascending,
+    )
+    entries: dict[date, list[Entry]] = {}
+    problems: dict[date, list[Problem]] = {}
+    seen = 0
+    for result in pages.results(search):
+        seen += 1
+        day = min(max(batch_day_of(result.published), first), last)
+        try:
+            entries.setdefault(day, []).append(_entry(result, category))
+        except (BadEntryError, ValueError) as error:
+            problems.setdefault(day, []).append(
+                Problem(one_line(result.entry_id)[:120], str(error))
+            )
+    if seen < pages.total:
+        lost = Problem("API", f"{pages.total - seen} of {pages.total} entries cannot be read")
+        problems.setdefault(last, []).append(lost)
+    return {
+        day: Found(one_a_paper(entries.get(day, ())), tuple(problems.get(day, ())))
+        for day in entries.keys() | problems.keys()
+    }
+
+
+def lookup(identifiers: Sequence[str]) -> Found:
+    """What the API knows of papers, by identifier; those it does not know are not in the answer.
+
+    Raises FetchError.
+    """
+    entries: list[Entry] = []
+    problems: list[Problem] = []
+    for start in range(0, len(identifiers), IDS):
+        asked = list(identifiers[start : start + IDS])
+        for result in _Pages().results(arxiv.Search(id_list=asked, max_results=len(asked))):
+            try:
+                entries.append(_entry(result, ""))
+            except (BadEntryError, ValueError) as error:
+                problems.append(Problem(one_line(result.entry_id)[:120], str(error)))
+    return Found(one_a_paper(entries), tuple(problems))
+
+
+def _entry(result: arxiv.Result, category: str) -> Entry:
+    identifier, version = parse_identifier(result.entry_id)
+    categories = category_names([result.primary_category, *result.categories])
+    is_new = not category or not categories or categories[0] == category
+    return Entry(
+        arxiv_id=identifier,
+        version=version or 1,
+        announced_version=1,
+        type=AnnounceType.NEW if is_new else AnnounceType.CROSS,
+        title=one_line(result.title),
+        abstract=paragraph(_unwrapped(result.summary)),
+        authors=tuple(
+            Author(one_line(author.name), one_line(", ".join(author.affiliation)))
+            for author in result.authors
+            if one_line(author.name)
+        ),
+        categories=categories or ((category,) if category else ()),
+        doi=one_line(result.doi or "")[:255],
+        journal_ref=one_line(result.journal_ref or "")[:1000],
+        comment=one_line(result.comment or "")[:2000],
+        submitted_at=_moment(result.published),
+        updated_at=_moment(result.updated),
+    )
+
+
+def _unwrapped(summary: str) -> str:
+    """The abstract without the line breaks at 80 columns; blank and indented lines stay."""
+    return re.sub(r"(?<=\S)\n(?=\S)", " ", summary.strip())
+
+
+def _moment(value: datetime) -> datetime | None:
+    moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+    return moment if moment.year >= 1990 else None
+
+
+class _Pages(BaseAdapter):
+    """The transport under the package: requests in, `fetch.get`, responses out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+
+    def results(self, search: arxiv.Search) -> Iterator[arxiv.Result]:
+        """The results of `search`, page by page. Raises FetchError."""
+        client = arxiv.Client(page_size=min(PAGE, search.max_results or PAGE))
+        client.query_url_format = f"{settings.ARXIV_API_URL}?{{}}"
+        client.delay_seconds = 0.0  # the limiter waits, for every process at once
+        client.num_retries = 0  # fetch.get asks again
+        client._session.trust_env = False
+        client._session.mount("https://", self)
+        client._session.mount("http://", self)
+        try:
+            yield from client.results(search)
+        except arxiv.ArxivError as error:
+            raise fetch.RefusedError(f"the API's answer cannot be used: {error.message}") from error
+        except ValueError as error:  # a date that is none, anywhere in a page, ends its reading
+            raise fetch.RefusedError(f"the API's answer cannot be read: {error}") from error
+
+    def send(
+        self, request: requests.PreparedRequest, *_: object, **__: object
+    ) -> requests.Response:
+        """Answer a request of the package's."""
+        assert request.url is not None
+        start = int((re.search(r"[?&]start=(\d+)", request.url) or ["", "0"])[1])
+        empties = 0
+
+        def check(body: bytes) -> None:
+            nonlocal empties
+            total = _total(body)
+            if total > MOST:
+                raise fetch.RefusedError(f"the API finds {total} papers, more than it can list")
+            if start < total and b"<entry" not in body:
+                raise fetch.RefusedError(f"the API says {total} papers and sends an empty page")
+            # An empty first answer is now and then a mistake: once more before it is believed.
+            if total == 0 and empties == 0:
+                empties += 1
+                raise fetch.RefusedError("the API sends an empty page")
+            self.total = total
+
+        answer = fetch.get(request.url, check=check)
+        response = requests.Response()
+        response.status_code = answer.status
+        response.url = answer.url
+        response.request = request
+        response._content = answer.body
+        return response
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+def _total(body: bytes) -> int:
+    match = _TOTAL.search(body)
+    if match is None:
+        raise fetch.RefusedError("the API's answer is no list of papers")
+    if not body.rstrip().endswith(b"</feed>"):
+        raise fetch.OutOfReachError("the API's answer is cut off before its end")
+    return int(match[1])

@@ -1,0 +1,136 @@
+"""A paper for reference managers: BibTeX and RIS, both in Unicode.
+
+BibTeX after arXiv's own export (https://info.arxiv.org/help/hypertex/bibstyles/), RIS after the
+type Zotero gives preprints.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import date
+
+from webapp.papers.models import Paper
+from webapp.ui.markup import plain
+
+_TOKEN = re.compile(r"\\.|[&%#]")
+_NAMED = {r"\{": r"\lbrace ", r"\}": r"\rbrace "}
+_PARTICLES = {
+    "van",
+    "von",
+    "der",
+    "den",
+    "de",
+    "del",
+    "della",
+    "di",
+    "da",
+    "dos",
+    "la",
+    "le",
+    "ter",
+}
+_SMALL = {"a", "an", "the", "on", "of", "in", "for", "and", "to", "is", "with", "from", "towards"}
+
+
+def published(paper: Paper) -> date | None:
+    """The day of the first version; where only the feed is known, the day it was announced."""
+    return paper.submitted_at.date() if paper.submitted_at else paper.announced_on
+
+
+def year(paper: Paper) -> int:
+    """The year of the first version; the identifier's own where no date is known."""
+    day = published(paper)
+    if day:
+        return day.year
+    two = int(paper.arxiv_id.rpartition("/")[2][:2])
+    return 1900 + two if two > 90 else 2000 + two
+
+
+def bibtex(paper: Paper) -> str:
+    """A `@misc` entry with eprint, archivePrefix and primaryClass."""
+    fields = {
+        "title": f"{{{_tex(paper.title)}}}",
+        "author": " and ".join(_bibtex_name(author["name"]) for author in paper.authors),
+        "year": str(year(paper)),
+        "eprint": paper.arxiv_id,
+        "archivePrefix": "arXiv",
+        "primaryClass": paper.primary_category,
+        "doi": paper.doi,
+        "note": _tex(paper.journal_ref),
+        "url": f"https://arxiv.org/abs/{paper.arxiv_id}",
+    }
+    width = max(map(len, fields))
+    lines = [f"  {name:<{width}} = {{{value}}}" for name, value in fields.items() if value]
+    return f"@misc{{{_key(paper)},\n" + ",\n".join(lines) + "\n}\n"
+
+
+def ris(paper: Paper) -> str:
+    """A RIS record of an unpublished work (preprint)."""
+    day = published(paper)
+    pairs = [
+        ("TY", "UNPB"),
+        ("TI", plain(paper.title)),
+        *(("AU", _ris_name(author["name"])) for author in paper.authors),
+        ("PY", str(year(paper))),
+        ("DA", f"{day:%Y/%m/%d}" if day else ""),
+        ("AB", plain(paper.abstract)),
+        ("PB", "arXiv"),
+        ("M1", f"arXiv:{paper.arxiv_id}"),
+        ("DO", paper.doi),
+        ("N1", plain(paper.journal_ref)),
+        ("UR", f"https://arxiv.org/abs/{paper.arxiv_id}"),
+        ("L1", f"https://arxiv.org/pdf/{paper.arxiv_id}"),
+        *(("KW", category) for category in paper.categories),
+    ]
+    lines = [f"{tag}  - {value}" for tag, value in pairs if value]
+    return "\r\n".join([*lines, "ER  - ", ""])
+
+
+def _key(paper: Paper) -> str:
+    """`surname2026word`, in ASCII."""
+    names = paper.authors[0]["name"].split() if paper.authors else []
+    first = names[-1] if names else "arxiv"
+    words = re.findall(r"\w+", _ascii(plain(paper.title)))
+    word = next((word for word in words if word.lower() not in _SMALL), "")
+    return "".join(re.findall(r"[A-Za-z0-9]", f"{_ascii(first)}{year(paper)}{word}")).lower()
+
+
+def _ascii(text: str) -> str:
+    return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+
+
+def _tex(text: str) -> str:
+    """A line of arXiv's TeX as a field: braces balanced, special characters escaped.
+
+    BibTeX counts a brace with a backslash before it like any other, so those get their names.
+    """
+    line = _TOKEN.sub(_escaped, " ".join(text.split()).rstrip("\\"))
+    depth = 0
+    for brace in re.findall(r"[{}]", line):
+        depth += 1 if brace == "{" else -1
+        if depth < 0:
+            break
+    return re.sub(r"[{}]", "", line) if depth else line
+
+
+def _escaped(token: re.Match[str]) -> str:
+    return _NAMED.get(token[0]) or (token[0] if token[0][0] == "\\" else f"\\{token[0]}")
+
+
+def _bibtex_name(name: str) -> str:
+    """A name; one that BibTeX would take apart wrongly, in braces of its own."""
+    name = _tex(name)
+    joined = {"and", "collaboration", "consortium", "team", "group"} & set(name.lower().split())
+    return f"{{{name}}}" if joined or "," in name else name
+
+
+def _ris_name(name: str) -> str:
+    """`Surname, Given`; particles stay with the surname."""
+    words = name.split()
+    if len(words) < 2 or "," in name or words[-1].lower() in {"collaboration", "team", "group"}:
+        return name
+    at = len(words) - 1
+    while at > 1 and words[at - 1].lower() in _PARTICLES:
+        at -= 1
+    return f"{' '.join(words[at:])}, {' '.join(words[:at])}"

@@ -1,0 +1,53 @@
+"""What the feeds lack, asked of the API: comment, DOI, journal, every category, exact times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from django.db.models import F
+
+from webapp.papers import api
+from webapp.papers.days import now
+from webapp.papers.ingest import prepare, store
+from webapp.papers.models import Listing, Paper
+
+MOST_TRIES = 24  # the API is some hours behind the feeds now and then; it does not know everything
+
+
+@dataclass(frozen=True)
+class EnrichReport:
+    """What an enrichment did: identifiers asked for and answered, days it touched."""
+
+    asked: int
+    answered: int
+    waiting: int
+    dates: frozenset[date]
+
+
+def enrich(most: int = api.IDS, *, at: datetime | None = None) -> EnrichReport:
+    """Ask the API about up to `most` papers it was not asked about, the latest first.
+
+    Papers that it does not know yet go to the end of the queue and are given up after MOST_TRIES.
+    Raises FetchError; nothing is changed then.
+    """
+    waiting = Paper.objects.filter(
+        enriched_at=None, is_sample=False, enrich_tries__lt=MOST_TRIES
+    ).order_by("enrich_tries", "-pk")
+    asked = list(waiting.values_list("arxiv_id", flat=True)[:most])
+    if not asked:
+        return EnrichReport(0, 0, 0, frozenset())
+    wanted = set(asked)
+    entries = [entry for entry in api.lookup(asked).entries if entry.arxiv_id in wanted]
+    papers = store(entries, None, prepare(entries), known_at=at or now())
+    missing = wanted - papers.keys()
+    Paper.objects.filter(arxiv_id__in=missing).update(enrich_tries=F("enrich_tries") + 1)
+    return EnrichReport(
+        len(asked), len(papers), waiting.count(), _days([paper.pk for paper in papers.values()])
+    )
+
+
+def _days(papers: Sequence[int]) -> frozenset[date]:
+    rows = Listing.objects.filter(announcements__paper__in=papers).order_by()
+    return frozenset(rows.values_list("date", flat=True).distinct())

@@ -1,0 +1,136 @@
+"""What a batch is made of, whoever sent it; and the limits that make an entry believable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+from webapp.papers.models import AnnounceType
+
+MAX_TITLE = 2_000  # characters
+MAX_ABSTRACT = 20_000
+MAX_AUTHORS = 10_000
+MAX_CATEGORIES = 100
+_CATEGORY = re.compile(r"[a-z]+(?:-[a-z]+)?(?:\.[A-Za-z-]{1,20})?", re.ASCII)
+# Control characters have no meaning in a title, and PostgreSQL refuses NUL.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+class BadEntryError(Exception):
+    """An entry that cannot become a paper; the message says why."""
+
+
+@dataclass(frozen=True)
+class Author:
+    """One author as arXiv names them."""
+
+    name: str
+    affiliation: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """The author as `Paper.authors` keeps it."""
+        return {"name": self.name, "affiliation": self.affiliation}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One announcement: a version of a paper, and how it was announced."""
+
+    arxiv_id: str
+    version: int
+    type: AnnounceType
+    title: str
+    abstract: str
+    authors: tuple[Author, ...] = ()
+    categories: tuple[str, ...] = ()  # the primary one first
+    license: str = ""
+    doi: str = ""
+    journal_ref: str = ""
+    comment: str = ""
+    submitted_at: datetime | None = None  # version 1; only the API tells
+    updated_at: datetime | None = None  # this version; only the API tells
+    # Where that is another version than these words': the API gives a paper's latest words only.
+    announced_version: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.title:
+            raise BadEntryError("it has no title")
+        if not self.abstract:
+            raise BadEntryError("it has no abstract")
+        if len(self.title) > MAX_TITLE:
+            raise BadEntryError(f"its title has {len(self.title)} characters")
+        if len(self.abstract) > MAX_ABSTRACT:
+            raise BadEntryError(f"its abstract has {len(self.abstract)} characters")
+        if len(self.authors) > MAX_AUTHORS:
+            raise BadEntryError(f"it has {len(self.authors)} authors")
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What makes two announcements the same words."""
+        return self.arxiv_id, self.version
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An entry that was refused or mended, for the audit."""
+
+    item: str
+    reason: str
+
+    def as_json(self) -> dict[str, str]:
+        """The problem as `Listing.problems` keeps it."""
+        return {"item": self.item, "reason": self.reason}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one source announced in one category on one day, each paper once."""
+
+    category: str
+    date: date
+    entries: tuple[Entry, ...]
+    problems: tuple[Problem, ...] = ()
+    note: str = ""  # what a reader of the audit should know of the batch as a whole
+    etag: str = field(default="", compare=False)
+    last_modified: str = field(default="", compare=False)
+
+
+def one_a_paper(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Of several announcements of a paper the one that counts most, in the order they came."""
+    best: dict[str, Entry] = {}
+    for entry in entries:
+        known = best.get(entry.arxiv_id)
+        if known is None or _weight(entry) < _weight(known):
+            best[entry.arxiv_id] = entry
+    return tuple(best.values())
+
+
+def _weight(entry: Entry) -> tuple[int, int]:
+    return entry.type.precedence, -entry.version
+
+
+def one_line(text: str) -> str:
+    """The text without control characters, every run of blanks as one blank."""
+    return " ".join(_CONTROL.sub("", text).split())
+
+
+def paragraph(text: str) -> str:
+    """The text without control characters, its lines kept and their ends trimmed."""
+    lines = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
+    return "\n".join(line.rstrip() for line in lines).strip()
+
+
+def category_names(terms: Sequence[str]) -> tuple[str, ...]:
+    """The terms that can be arXiv categories, each once, in order.
+
+    MSC and ACM classes stand beside them in the API's answers (`68T50`, `I.2.7`).
+    """
+    names = dict.fromkeys(term for term in map(str.strip, terms) if _CATEGORY.fullmatch(term))
+    return tuple(names)[:MAX_CATEGORIES]
+
+
+def is_category(text: str) -> bool:
+    """Whether `text` has the form of an arXiv category: `cs.CL`, `hep-th`, `cond-mat.str-el`."""
+    return _CATEGORY.fullmatch(text) is not None

@@ -1,0 +1,263 @@
+"""One polite, bounded GET to arXiv: limiter, deadline, body cap, own host only, retries.
+
+Every request Assay makes to arXiv goes through `get`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import socket
+import threading
+import zlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+from django.conf import settings
+
+from webapp.papers import limiter
+from webapp.papers.formats import error_title
+
+MAX_BODY = 20 * 1024 * 1024  # bytes; the largest real answer, a page of 2000 papers, has about 6 MB
+TOTAL_SECONDS = 60.0  # for one request from its start to the last byte
+TIMEOUT = httpx.Timeout(10.0, read=20.0)
+MAX_REDIRECTS = 3
+ATTEMPTS = 3
+PATIENCE = 120.0  # seconds we wait for a place in the queue before saying so
+MAX_RETRY_AFTER = 3600.0  # seconds; nobody is believed who asks for more
+_MAX_BACKOFF = 60.0
+_TRY_AGAIN = {429, 500, 502, 503, 504}
+
+
+class FetchError(Exception):
+    """arXiv's answer cannot be had; the message says why in words for the audit."""
+
+
+class OutOfReachError(FetchError):
+    """No answer at all: no connection, or none in time."""
+
+
+class AskedToWaitError(FetchError):
+    """arXiv, or the queue to it, wants us to come back later than we can wait."""
+
+
+class RefusedError(FetchError):
+    """An answer that is none: an error status, another host, too large, an unknown encoding."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A whole answer: status 200 with its body, or 304 with none."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def get(
+    url: str, headers: Mapping[str, str] | None = None, check: Callable[[bytes], None] | None = None
+) -> Answer:
+    """GET `url`, within the limiter, up to ATTEMPTS times.
+
+    429 and 503 hold back everybody for as long as Retry-After says (seconds or a date), other
+    failures that may pass for a time that doubles, with jitter. `check` may raise FetchError for a
+    body that is not to be believed, which is asked for again in the same way.
+    Raises OutOfReachError, AskedToWaitError or RefusedError.
+    """
+    for attempt in range(ATTEMPTS):
+        last = attempt == ATTEMPTS - 1
+        try:
+            status, answer_headers, body, at = _follow(url, dict(headers or {}))
+        except limiter.BusyError as busy:
+            raise AskedToWaitError(
+                f"arXiv asks for patience: next request in {busy.seconds:.0f} s"
+            ) from busy
+        except OutOfReachError:
+            # Whoever does not answer twice is away; asking on would keep a first page waiting.
+            if attempt >= 1:
+                raise
+            limiter.pause(_backoff(attempt))
+            continue
+        if status in _TRY_AGAIN:
+            wait = _retry_after(answer_headers.get("retry-after", ""))
+            limiter.pause(_backoff(attempt) if wait is None else wait)
+            if last or (wait or 0.0) > PATIENCE:
+                raise _refusal(at, status, body, wait)
+            continue
+        if status not in {200, 304}:
+            raise _refusal(at, status, body, None)
+        if status == 200 and check is not None:
+            try:
+                check(body)
+            except FetchError:
+                if last:
+                    raise
+                limiter.pause(_backoff(attempt))
+                continue
+        return Answer(at, status, answer_headers, body)
+    raise AssertionError("every last attempt returns or raises")
+
+
+def user_agent() -> str:
+    """Who we are and where to complain, as arXiv asks of robots."""
+    contact = settings.ARXIV_CONTACT or settings.BASE_URL or "self-hosted"
+    return f"Assay/0.1 (arXiv digest; {contact})"
+
+
+def _follow(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes, str]:
+    """The answer at the end of redirects, none of which leaves the host."""
+    for _ in range(MAX_REDIRECTS + 1):
+        with limiter.place(PATIENCE):
+            status, answer_headers, body = _request(url, headers)
+        if status not in {301, 302, 303, 307, 308}:
+            return status, answer_headers, body, url
+        target = urljoin(url, answer_headers.get("location", ""))
+        if not _same_place(url, target):
+            raise RefusedError(
+                f"{_host(url)} redirects to another host, {_host(target)}: not followed"
+            )
+        url = target
+    raise RefusedError(f"{_host(url)} redirects more than {MAX_REDIRECTS} times")
+
+
+def _request(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+    deadline = _Deadline(TOTAL_SECONDS)
+    sent = {"user-agent": user_agent(), "accept-encoding": "gzip", **headers}
+    try:
+        with (
+            deadline,
+            httpx.Client(timeout=TIMEOUT, follow_redirects=False) as client,
+            client.stream(
+                "GET", url, headers=sent, extensions={"trace": deadline.watch}
+            ) as response,
+        ):
+            lowered = {name.lower(): value for name, value in response.headers.items()}
+            body = _read(response, lowered, url)
+            if deadline.passed:
+                raise OutOfReachError(f"{_host(url)} took longer than {TOTAL_SECONDS:.0f} s")
+            return response.status_code, lowered, body
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+        if deadline.passed:
+            reason = f"took longer than {TOTAL_SECONDS:.0f} s"
+        elif isinstance(error, httpx.TimeoutException):
+            reason = "did not answer in time"
+        else:
+            reason = f"cannot be reached: {_cause(error)}"
+        raise OutOfReachError(f"{_host(url)} {reason}") from error
+
+
+def _read(response: httpx.Response, headers: Mapping[str, str], url: str) -> bytes:
+    """The body, unpacked, refused as soon as it passes MAX_BODY packed or unpacked."""
+    too_large = RefusedError(f"{_host(url)} sent more than {MAX_BODY // 2**20} MB")
+    with suppress(ValueError):
+        if int(headers.get("content-length", "0")) > MAX_BODY:
+            raise too_large
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in {"identity", "gzip", "x-gzip", ""}:
+        raise RefusedError(f"{_host(url)} sent an encoding nobody asked for, {encoding[:40]!r}")
+    unpack = zlib.decompressobj(wbits=31) if "gzip" in encoding else None
+    body = bytearray()
+    for chunk in response.iter_raw():
+        if unpack is None:
+            body += chunk
+        else:
+            try:
+                body += unpack.decompress(chunk, MAX_BODY + 1 - len(body))
+            except zlib.error as error:
+                raise RefusedError(f"{_host(url)} sent a broken gzip body: {error}") from None
+        if len(body) > MAX_BODY:
+            raise too_large
+    if unpack is not None and body and not unpack.eof:
+        raise OutOfReachError(f"{_host(url)} stopped in the middle of its answer")
+    return bytes(body)
+
+
+class _Deadline:
+    """A limit to a whole request. httpx limits each read, which a slow drip never exceeds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._timer = threading.Timer(seconds, self._cut)
+        self._timer.daemon = True
+        self._socket: socket.socket | None = None
+        self.passed = False
+
+    def watch(self, event: str, info: Mapping[str, Any]) -> None:
+        """Learn of the connection's socket (httpcore's trace extension)."""
+        if event == "connection.connect_tcp.complete":
+            self._socket = info["return_value"].get_extra_info("socket")
+            if self.passed:
+                self._cut()
+
+    def _cut(self) -> None:
+        self.passed = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> _Deadline:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+
+def _cause(error: Exception) -> str:
+    """Why a connection failed, in words a reader of the page can act on."""
+    said = str(error)
+    if "Name or service not known" in said or "name resolution" in said:
+        return "its name is not found (this machine may be offline)"
+    return re.sub(r"^\[Errno -?\d+\] ", "", said)
+
+
+def _refusal(url: str, status: int, body: bytes, wait: float | None) -> FetchError:
+    if wait is not None:
+        until = f"{_host(url)} asks us to wait {wait:.0f} s (HTTP {status})"
+        return AskedToWaitError(until)
+    said = error_title(body)
+    return RefusedError(f"{_host(url)} answers HTTP {status}" + (f": {said}" if said else ""))
+
+
+def _retry_after(value: str) -> float | None:
+    """Seconds that a Retry-After header asks for, at most MAX_RETRY_AFTER; None for nonsense."""
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return min(float(value), MAX_RETRY_AFTER)
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return min(max((moment - datetime.now(UTC)).total_seconds(), 0.0), MAX_RETRY_AFTER)
+
+
+def _backoff(attempt: int) -> float:
+    """Seconds before the next attempt: doubling from the usual pause, half of it by chance."""
+    step: float = settings.ARXIV_SECONDS * 2.0**attempt
+    return min(step * random.uniform(0.5, 1.5), _MAX_BACKOFF)
+
+
+def _same_place(url: str, target: str) -> bool:
+    """Whether a redirect stays on the host and port; http may become https, never the reverse."""
+    here, there = urlsplit(url), urlsplit(target)
+    try:
+        same_port = here.port == there.port
+    except ValueError:
+        return False
+    return (
+        here.hostname == there.hostname
+        and same_port
+        and (there.scheme == here.scheme or (here.scheme, there.scheme) == ("http", "https"))
+    )
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc[:120] or "nowhere"

@@ -1,0 +1,245 @@
+"""arXiv's RSS and Atom feeds, from bytes to a `Batch`. No network and no database here.
+
+A feed is hostile until read: one bad entry is a `Problem` and never costs the others, while a
+feed that is cut off, or no feed, is a `BrokenFeedError` as a whole.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from calendar import timegm
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from io import BytesIO
+from itertools import pairwise
+from typing import Any
+from xml.parsers import expat
+
+import feedparser
+
+from webapp.papers.authors import parse_authors
+from webapp.papers.days import eastern_date
+from webapp.papers.entries import (
+    BadEntryError,
+    Batch,
+    Entry,
+    Problem,
+    category_names,
+    one_a_paper,
+    one_line,
+    paragraph,
+)
+from webapp.papers.identifiers import parse_identifier
+from webapp.papers.models import AnnounceType
+
+_DECLARATION = re.compile(
+    rb"^\s*<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._-]{1,40})[\"'][^>]*\?>"
+)
+_PROLOGUE = re.compile(r"^\s*<\?xml[^>]*\?>")
+_ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_ITEM = re.compile(r"<(?:item|entry)[\s>]")
+_ITEM_BYTES = re.compile(rb"<(?:item|entry)[\s>]")
+_NAMED = re.compile(r"(?:oai:arXiv\.org:|arxiv\.org/abs/|arXiv:)([A-Za-z.-]*/?[\d.]+(?:v\d+)?)")
+_DESCRIPTION = re.compile(
+    r"\s*(?:arXiv:(?P<id>\S+))?\s*(?:Announce\s+Type:\s*(?P<type>[\w-]+))?\s*(?:Abstract:)?",
+    re.I,
+)
+_ERROR_TITLE = re.compile(rb"<title[^>]*>\s*((?:Feed error|Error)[^<]{0,300})", re.I)
+
+
+class BrokenFeedError(Exception):
+    """The answer as a whole is no usable feed; the message says why."""
+
+
+@dataclass(frozen=True)
+class _Document:
+    """The text of a feed made well-formed, and what had to be left out or mended."""
+
+    text: str
+    problems: tuple[Problem, ...]
+
+
+def parse_feed(body: bytes, category: str, today: date) -> Batch:
+    """Read one category's RSS or Atom feed as served by rss.arxiv.org.
+
+    `today` (Eastern) dates a feed that does not say its day. Raises BrokenFeedError.
+    """
+    document = _well_formed(body)
+    parsed = feedparser.parse(
+        # As a stream: bytes alone would be tried as a file's name first.
+        BytesIO(document.text.encode()),
+        # We keep exact plain text and sanitise where HTML is made; feedparser's own sanitiser
+        # would take "a<b and c>d" for a tag and cut it out.
+        sanitize_html=False,
+        resolve_relative_uris=False,
+    )
+    if not parsed.version:
+        raise BrokenFeedError("the answer is neither RSS nor Atom")
+    title = str(parsed.feed.get("title", ""))
+    if re.match(r"(feed )?error\b", title, re.I):
+        raise BrokenFeedError(f"arXiv says: {title[:300]}")
+    entries: list[Entry] = []
+    problems = list(document.problems)
+    for number, item in enumerate(parsed.entries, start=1):
+        try:
+            entries.append(_entry(item, category))
+        except (BadEntryError, ValueError) as error:
+            name = str(item.get("id") or item.get("link") or f"entry {number}")
+            problems.append(Problem(one_line(name)[:120], str(error)))
+    if problems and not entries:
+        raise BrokenFeedError(f"none of its entries can be read; the first: {problems[0].reason}")
+    return Batch(category, _day(parsed.feed, today), one_a_paper(entries), tuple(problems))
+
+
+def error_title(body: bytes) -> str:
+    """What arXiv says in an error feed (`Feed error for query: …`), or nothing."""
+    match = _ERROR_TITLE.search(body[:20_000])
+    return one_line(match[1].decode("utf-8", "replace")) if match else ""
+
+
+def _entry(item: Any, category: str) -> Entry:
+    summary = str(item.get("summary", ""))
+    described = _DESCRIPTION.match(summary)
+    assert described is not None  # every part of the pattern may be empty
+    identifier, version = _identify(str(item.get("id", "")), described["id"], item.get("link"))
+    kind = str(item.get("arxiv_announce_type") or described["type"] or "").strip().lower()
+    if kind not in AnnounceType.values:
+        raise BadEntryError(
+            f"its announce type is {kind[:40]!r}" if kind else "it has no announce type"
+        )
+    terms = [str(tag.get("term") or "") for tag in item.get("tags", ())]
+    return Entry(
+        arxiv_id=identifier,
+        version=version,
+        type=AnnounceType(kind),
+        title=one_line(str(item.get("title", ""))),
+        abstract=paragraph(summary[described.end() :]),
+        authors=parse_authors(str(item.get("author", ""))),
+        categories=category_names(terms) or (category,),
+        license=one_line(str(item.get("rights", "")))[:255],
+        doi=one_line(str(item.get("arxiv_doi", "")))[:255],
+        journal_ref=one_line(str(item.get("arxiv_journal_reference", "")))[:1000],
+    )
+
+
+def _identify(guid: str, described: str | None, link: str | None) -> tuple[str, int]:
+    """The identifier by guid, else by description, else by link; a missing version is the first."""
+    found: str | None = None
+    for text in (guid, described or "", link or ""):
+        try:
+            identifier, version = parse_identifier(text)
+        except ValueError:
+            continue
+        if version is not None and found in (None, identifier):
+            return identifier, version
+        found = found or identifier
+    if found is None:
+        raise BadEntryError("it has no arXiv identifier")
+    return found, 1
+
+
+def _day(feed: Any, today: date) -> date:
+    """The Eastern date of the batch: pubDate, else the time of building, else `today`."""
+    for name in ("published_parsed", "updated_parsed"):
+        moment = feed.get(name)
+        if moment is None:
+            continue
+        with suppress(ValueError, OverflowError, OSError):
+            return eastern_date(datetime.fromtimestamp(timegm(moment), UTC))
+    return today
+
+
+def _well_formed(body: bytes) -> _Document:
+    """The feed as text an XML parser accepts: entries that are not well-formed are left out."""
+    text, problems = _decode(body)
+    text = _ILLEGAL.sub("", _PROLOGUE.sub("", text, count=1)).strip()
+    if not text.startswith("<"):
+        raise BrokenFeedError("the answer is not XML")
+    error = _syntax_error(text)
+    if error is None:
+        return _Document(text, tuple(problems))
+    root = re.search(r"<(rss|feed)[\s>]", text)
+    if root is None:
+        raise BrokenFeedError(f"the answer is neither RSS nor Atom ({error})")
+    if not re.search(rf"</{root[1]}\s*>$", text):
+        raise BrokenFeedError("the feed is cut off before its end")
+    # An entry reaches from its own start to the next one's, so that a lost end tag costs one entry.
+    end = text.rfind("</channel" if root[1] == "rss" else "</feed")
+    starts = [match.start() for match in _ITEM.finditer(text, 0, max(end, 0))] or [end]
+    outside = _syntax_error(text[: starts[0]] + text[end:]) if end > 0 else error
+    if outside is not None:
+        raise BrokenFeedError(f"the feed is broken outside its entries: {outside}")
+    opening = text[root.start() : text.index(">", root.start()) + 1]
+    kept: list[str] = []
+    for number, (start, stop) in enumerate(pairwise([*starts, end]), start=1):
+        item = text[start:stop]
+        wrong = _syntax_error(f"{opening}{item}</{root[1]}>")
+        if wrong is None:
+            kept.append(item)
+        else:
+            problems.append(Problem(_name(item, number), f"it is not well-formed XML: {wrong}"))
+    return _Document("".join((text[: starts[0]], *kept, text[end:])), tuple(problems))
+
+
+def _decode(body: bytes) -> tuple[str, list[Problem]]:
+    """The body as text by its byte-order mark or declaration, else UTF-8.
+
+    Bytes that do not fit are read as Windows-1252, which is what such bytes nearly always are,
+    and the entry they stand in is told of.
+    """
+    encoding = "utf-8-sig"
+    if body.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
+    elif declared := _DECLARATION.match(body):
+        encoding = declared[1].decode().lower()
+        encoding = "utf-8-sig" if encoding in {"utf-8", "utf8"} else encoding
+    try:
+        return body.decode(encoding), []
+    except LookupError:
+        raise BrokenFeedError(f"the feed is in an unknown encoding, {encoding!r}") from None
+    except UnicodeDecodeError:
+        if encoding == "utf-16":
+            raise BrokenFeedError("the feed is not the UTF-16 that it says it is") from None
+    starts = [match.start() for match in _ITEM_BYTES.finditer(body)]
+    pieces, problems = [], []
+    for number, (start, stop) in enumerate(pairwise([0, *starts, len(body)])):
+        try:
+            pieces.append(body[start:stop].decode(encoding))
+        except UnicodeDecodeError:
+            pieces.append(body[start:stop].decode(encoding, "windows-1252"))
+            reason = (
+                f"not {encoding.removesuffix('-sig')} throughout: read as Windows-1252 and kept"
+            )
+            problems.append(Problem(_name(pieces[-1], number) if number else "feed", reason))
+    return "".join(pieces), problems
+
+
+def _as_windows_1252(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
+
+
+codecs.register_error("windows-1252", _as_windows_1252)
+
+
+def _syntax_error(text: str) -> str | None:
+    """Why an XML parser refuses `text`; None where it does not."""
+    parser = expat.ParserCreate(encoding="utf-8", namespace_separator=" ")
+    # Entity declarations have no place in a feed and can blow it up without end.
+    parser.EntityDeclHandler = _refuse_entities
+    try:
+        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
+    except expat.ExpatError as error:
+        return str(error)
+    return None
+
+
+def _refuse_entities(*_: object) -> None:
+    raise BrokenFeedError("the feed declares entities of its own")
+
+
+def _name(item: str, number: int) -> str:
+    match = _NAMED.search(item)
+    return match[1] if match else f"entry {number}"

@@ -1,0 +1,277 @@
+"""A batch into rows: one transaction, idempotent, and the same whatever the order of batches.
+
+Three rules make the order of arrival irrelevant: the words and facts of a paper are those of its
+highest version; what every version adds (a category, the first day) is a union or a minimum; and
+nothing that was once announced on a day is forgotten while its listing stands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TypeVar
+
+from django.db import transaction
+
+from webapp.papers.entries import Batch, Entry
+from webapp.papers.models import Announcement, AnnounceType, Listing, Paper, PaperVersion
+from webapp.ui.markup import render
+
+T = TypeVar("T")
+
+_CHUNK = 500  # rows of one statement
+_FACTS = ("license", "doi", "journal_ref", "comment", "submitted_at", "updated_at")
+_MERGED = (
+    *("version", "title", "abstract", "title_html", "abstract_html", "authors"),
+    *("primary_category", "categories", "announced_on", "enriched_at", "enrich_tries"),
+    *_FACTS,
+)
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A version's words as HTML, made once, before the transaction that stores them."""
+
+    title: str
+    abstract: str
+
+
+def prepare(entries: Iterable[Entry]) -> dict[tuple[str, int], Rendered]:
+    """The HTML of those entries that bring words the database does not show yet, by key.
+
+    Rendering takes longer than storing: done here, no writer waits for it.
+    """
+    entries = list(entries)
+    real = Paper.objects.filter(is_sample=False).values_list("arxiv_id", "version")
+    shown: dict[str, int] = {}
+    for ids in _chunks([entry.arxiv_id for entry in entries]):
+        shown.update(real.filter(arxiv_id__in=ids))
+    return {
+        entry.key: _render(entry)
+        for entry in entries
+        if entry.version > shown.get(entry.arxiv_id, 0)
+    }
+
+
+@transaction.atomic
+def ingest(
+    batch: Batch,
+    source: Listing.Source,
+    at: datetime,
+    rendered: Mapping[tuple[str, int], Rendered],
+    *,
+    afresh: bool = False,
+) -> Listing:
+    """Store `batch` as the complete (or, without entries, empty) listing of its day.
+
+    `rendered` is what `prepare` made of the batch's entries. Called again with the same batch it
+    writes nothing but the audit's `polls` and `polled_at`. The first real papers take the place
+    of the sample's. `afresh` forgets what the day's listing announced before.
+    """
+    is_sample = source == Listing.Source.SAMPLE
+    if batch.entries and not is_sample:
+        remove_sample()
+    papers = store(
+        batch.entries,
+        batch.date,
+        rendered,
+        is_sample=is_sample,
+        known_at=at if source == Listing.Source.API else None,
+    )
+    listing, _ = Listing.objects.select_for_update().get_or_create(
+        category=batch.category,
+        date=batch.date,
+        defaults={
+            "state": Listing.State.EMPTY,
+            "source": source,
+            "polled_at": at,
+            "changed_at": at,
+        },
+    )
+    if afresh:
+        listing.announcements.all().delete()
+    _announce(listing, batch.entries, papers)
+    counts = Counter(listing.announcements.values_list("type", flat=True))
+    facts: dict[str, object] = {
+        "state": Listing.State.COMPLETE if counts else Listing.State.EMPTY,
+        "source": source,
+        "reason": batch.note,
+        "counts": dict(sorted(counts.items())),
+        "problems": [problem.as_json() for problem in batch.problems],
+        "etag": batch.etag[:255],
+        "last_modified": batch.last_modified[:64],
+    }
+    if not listing.polls or any(getattr(listing, name) != facts[name] for name in facts):
+        listing.changed_at = at
+    for name, value in facts.items():
+        setattr(listing, name, value)
+    listing.polls += 1
+    listing.polled_at = at
+    listing.save()
+    return listing
+
+
+def remove_sample() -> None:
+    """Delete the sample day: its listings, its papers and whatever hangs on them."""
+    Listing.objects.filter(source=Listing.Source.SAMPLE).delete()
+    Paper.objects.filter(is_sample=True).delete()
+
+
+@transaction.atomic
+def store(
+    entries: Sequence[Entry],
+    announced_on: date | None,
+    rendered: Mapping[tuple[str, int], Rendered],
+    *,
+    is_sample: bool = False,
+    known_at: datetime | None = None,
+) -> dict[str, Paper]:
+    """Bring papers and their versions up to date with `entries`; gives the papers by identifier.
+
+    `entries` holds each paper once. `announced_on` is the day of the batch, None for answers that
+    announce nothing. `known_at` marks entries of the API: its facts count before a feed's of the
+    same version, and the paper needs no enrichment after.
+    """
+    # Rows are inserted, then locked, in the order of identifiers: two batches with papers in
+    # common wait for one another instead of locking each other out.
+    entries = sorted(entries, key=lambda entry: entry.arxiv_id)
+    known = _papers(entries)
+    missing: list[Paper] = []
+    for entry in entries:
+        if entry.arxiv_id not in known:
+            paper = Paper(arxiv_id=entry.arxiv_id, version=0, is_sample=is_sample)
+            _merge(paper, entry, announced_on, rendered, known_at)
+            missing.append(paper)
+    Paper.objects.bulk_create(missing, batch_size=_CHUNK, ignore_conflicts=True)
+    papers = _papers(entries, lock=True)
+    changed: list[Paper] = []
+    for entry in entries:
+        before = _values(papers[entry.arxiv_id])
+        _merge(papers[entry.arxiv_id], entry, announced_on, rendered, known_at)
+        if _values(papers[entry.arxiv_id]) != before:
+            changed.append(papers[entry.arxiv_id])
+    _update(changed)
+    _keep_versions(entries, papers, announced_on)
+    return papers
+
+
+def _merge(
+    paper: Paper,
+    entry: Entry,
+    announced_on: date | None,
+    rendered: Mapping[tuple[str, int], Rendered],
+    known_at: datetime | None,
+) -> None:
+    """Let `paper` know what `entry` says."""
+    newer, authority = entry.version > paper.version, known_at is not None
+    current = entry.version >= paper.version
+    if newer:
+        html = rendered.get(entry.key) or _render(entry)
+        paper.version = entry.version
+        paper.title, paper.abstract = entry.title, entry.abstract
+        paper.title_html, paper.abstract_html = html.title, html.abstract
+        paper.enriched_at, paper.enrich_tries = None, 0
+    if current:
+        for name in _FACTS:
+            value = getattr(entry, name)
+            if value and (newer or authority or not getattr(paper, name)):
+                setattr(paper, name, value)
+        if entry.authors and (newer or not paper.authors):
+            paper.authors = [author.as_json() for author in entry.authors]
+        if entry.categories and (newer or authority):
+            paper.primary_category = entry.categories[0]
+        if authority and paper.enriched_at is None:
+            paper.enriched_at = known_at
+    primary = [paper.primary_category] if paper.primary_category else []
+    paper.categories = primary + sorted({*paper.categories, *entry.categories} - {*primary})
+    if announced_on is not None:
+        paper.announced_on = min(paper.announced_on or announced_on, announced_on)
+
+
+def _update(papers: Sequence[Paper]) -> None:
+    """Write the merged fields of papers that exist: an upsert is ten times a bulk_update's pace."""
+    rows = [
+        Paper(
+            arxiv_id=paper.arxiv_id,
+            is_sample=paper.is_sample,
+            **dict(zip(_MERGED, _values(paper), strict=True)),
+        )
+        for paper in papers
+    ]
+    Paper.objects.bulk_create(
+        rows,
+        batch_size=_CHUNK,
+        update_conflicts=True,
+        unique_fields=["arxiv_id"],
+        update_fields=_MERGED,
+    )
+
+
+def _keep_versions(
+    entries: Sequence[Entry], papers: Mapping[str, Paper], announced_on: date | None
+) -> None:
+    """Keep the words of every version once, with the first day it was announced."""
+    ids = [paper.pk for paper in papers.values()]
+    kept = {
+        (version.paper_id, version.number): version
+        for chunk in _chunks(ids)
+        for version in PaperVersion.objects.filter(paper__in=chunk).defer("title", "abstract")
+    }
+    new: list[PaperVersion] = []
+    earlier: list[PaperVersion] = []
+    for entry in entries:
+        day = announced_on if entry.announced_version in (None, entry.version) else None
+        paper = papers[entry.arxiv_id]
+        version = kept.get((paper.pk, entry.version))
+        if version is None:
+            words = {"title": entry.title, "abstract": entry.abstract}
+            new.append(PaperVersion(paper=paper, number=entry.version, announced_on=day, **words))
+        elif day is not None and day < (version.announced_on or date.max):
+            version.announced_on = day
+            earlier.append(version)
+    PaperVersion.objects.bulk_create(new, batch_size=_CHUNK, ignore_conflicts=True)
+    PaperVersion.objects.bulk_update(earlier, ["announced_on"], batch_size=_CHUNK)
+
+
+def _announce(listing: Listing, entries: Sequence[Entry], papers: Mapping[str, Paper]) -> None:
+    """Add the entries to the listing; of two announcements of a paper the weightier stands."""
+    standing = {row.paper_id: row for row in listing.announcements.all()}
+    new: list[Announcement] = []
+    weightier: list[Announcement] = []
+    for entry in entries:
+        version = entry.announced_version or entry.version
+        row = standing.get(papers[entry.arxiv_id].pk)
+        if row is None:
+            paper = papers[entry.arxiv_id]
+            new.append(Announcement(listing=listing, paper=paper, type=entry.type, version=version))
+        elif (entry.type.precedence, -version) < (AnnounceType(row.type).precedence, -row.version):
+            row.type, row.version = entry.type, version
+            weightier.append(row)
+    Announcement.objects.bulk_create(new, batch_size=_CHUNK)
+    Announcement.objects.bulk_update(weightier, ["type", "version"], batch_size=_CHUNK)
+
+
+def _papers(entries: Sequence[Entry], *, lock: bool = False) -> dict[str, Paper]:
+    rows = Paper.objects.order_by("arxiv_id")
+    if lock:
+        rows = rows.select_for_update()
+    return {
+        paper.arxiv_id: paper
+        for ids in _chunks([entry.arxiv_id for entry in entries])
+        for paper in rows.filter(arxiv_id__in=ids)
+    }
+
+
+def _values(paper: Paper) -> tuple[object, ...]:
+    return tuple(getattr(paper, name) for name in _MERGED)
+
+
+def _render(entry: Entry) -> Rendered:
+    return Rendered(render(entry.title), render(entry.abstract))
+
+
+def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """`items` in parts that fit the parameters of one SQL statement."""
+    return (items[at : at + _CHUNK] for at in range(0, len(items), _CHUNK))

@@ -1,0 +1,95 @@
+"""One place in the queue to arXiv, for every process and machine on one database.
+
+arXiv asks for one connection and three seconds between requests over all of an owner's machines
+(https://info.arxiv.org/help/api/tou.html). The place is one row, taken by compare-and-set; all
+times are the database's own, so machines whose clocks differ agree. A holder that is killed loses
+the place when its lease ends. Never call this inside a transaction: others would not see it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from django.conf import settings
+from django.db.models import F
+from django.db.models.functions import Greatest, Now
+
+from webapp.papers.models import ArxivSlot
+
+LEASE = 90.0  # seconds; longer than the longest request (`fetch.TOTAL_SECONDS`)
+_SLOT = 1
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class BusyError(Exception):
+    """The place was not free in time; `seconds` is how long it is still taken, as far as known."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the queue to arXiv is taken for another {seconds:.0f} s")
+        self.seconds = seconds
+
+
+@contextmanager
+def place(patience: float) -> Iterator[None]:
+    """Hold the one place while a request is made.
+
+    Waits at most `patience` seconds, or raises BusyError; at once when it is known to take longer.
+    """
+    holder = uuid4().hex
+    _take(holder, patience)
+    try:
+        yield
+    finally:
+        ArxivSlot.objects.filter(pk=_SLOT, holder=holder).update(
+            holder="",
+            held_until=Now(),
+            free_at=Greatest(F("free_at"), Now() + _interval()),
+        )
+
+
+def pause(seconds: float) -> None:
+    """Let nobody ask arXiv anything for `seconds` from now."""
+    _make_row()
+    ArxivSlot.objects.filter(pk=_SLOT).update(
+        free_at=Greatest(F("free_at"), Now() + timedelta(seconds=seconds))
+    )
+
+
+def _take(holder: str, patience: float) -> None:
+    _make_row()
+    give_up = time.monotonic() + patience
+    while True:
+        taken = ArxivSlot.objects.filter(
+            pk=_SLOT, held_until__lte=Now(), free_at__lte=Now()
+        ).update(
+            holder=holder,
+            held_until=Now() + timedelta(seconds=LEASE),
+            free_at=Now() + _interval(),
+        )
+        if taken:
+            return
+        slot = ArxivSlot.objects.annotate(now=Now()).get(pk=_SLOT)
+        paused = (slot.free_at - slot.now).total_seconds()
+        held = (slot.held_until - slot.now).total_seconds()
+        remaining = give_up - time.monotonic()
+        if paused > remaining or remaining <= 0:
+            raise BusyError(max(paused, held, 0.0))
+        # A pause is known to the second; a holder may be done at any moment.
+        nap = paused if paused > 0 else 0.1
+        time.sleep(min(remaining, nap + random.uniform(0.0, 0.05)))
+
+
+def _interval() -> timedelta:
+    return timedelta(seconds=settings.ARXIV_SECONDS)
+
+
+def _make_row() -> None:
+    if not ArxivSlot.objects.filter(pk=_SLOT).exists():
+        ArxivSlot.objects.bulk_create(
+            [ArxivSlot(pk=_SLOT, held_until=_EPOCH, free_at=_EPOCH)], ignore_conflicts=True
+        )

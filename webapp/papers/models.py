@@ -1,0 +1,139 @@
+"""What arXiv says of a paper, and the audit of every batch that was asked for."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class AnnounceType(models.TextChoices):
+    """How arXiv announces a paper in a category."""
+
+    NEW = "new", "new"
+    CROSS = "cross", "cross-list"
+    REPLACE = "replace", "replacement"
+    REPLACE_CROSS = "replace-cross", "replaced cross-list"
+
+    @property
+    def precedence(self) -> int:
+        """0 for the announcement that counts most when several meet in one paper."""
+        return list(AnnounceType).index(self)
+
+
+class Paper(models.Model):
+    """One paper, as its latest known version says."""
+
+    arxiv_id = models.CharField(
+        max_length=32, unique=True
+    )  # no version: 2512.14925, hep-th/9901001
+    version = models.PositiveSmallIntegerField(default=1)
+    title = models.TextField()
+    abstract = models.TextField()
+    authors = models.JSONField(default=list)  # [{"name": str, "affiliation": str}]
+    primary_category = models.CharField(max_length=32, db_index=True)
+    categories = models.JSONField(default=list)  # [str], the primary one first
+    # Rendered once, at ingest: mathematics as MathML, then sanitised.
+    title_html = models.TextField()
+    abstract_html = models.TextField()
+    submitted_at = models.DateTimeField(null=True, blank=True)  # version 1; only the API tells
+    updated_at = models.DateTimeField(null=True, blank=True)  # latest version; only the API tells
+    comment = models.TextField(blank=True)
+    doi = models.CharField(max_length=255, blank=True)
+    journal_ref = models.TextField(blank=True)
+    license = models.CharField(max_length=255, blank=True)
+    announced_on = models.DateField(null=True, blank=True, db_index=True)  # the first day
+    enriched_at = models.DateTimeField(null=True, blank=True, db_index=True)
+    enrich_tries = models.PositiveSmallIntegerField(default=0)  # asked the API, not yet known there
+    is_sample = models.BooleanField(default=False)
+
+    def __str__(self) -> str:
+        return f"{self.arxiv_id}v{self.version}"
+
+
+class PaperVersion(models.Model):
+    """The words of one version, kept so that a replacement can show what changed."""
+
+    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveSmallIntegerField()
+    title = models.TextField()
+    abstract = models.TextField()
+    announced_on = models.DateField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("number",)
+        constraints = [
+            models.UniqueConstraint(fields=["paper", "number"], name="one_row_a_version"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.paper_id} v{self.number}"
+
+
+class Listing(models.Model):
+    """The audit of one category's batch on one day: what arXiv sent, and what became of it."""
+
+    class State(models.TextChoices):
+        COMPLETE = "complete", "complete"
+        EMPTY = "empty", "empty"
+        STALE = "stale", "stale"
+        FAILED = "failed", "failed"
+
+    class Source(models.TextChoices):
+        RSS = "rss", "RSS"
+        ATOM = "atom", "Atom"
+        API = "api", "API"
+        SAMPLE = "sample", "sample"
+
+    category = models.CharField(max_length=32)
+    date = models.DateField(db_index=True)  # the day arXiv announces, Eastern time
+    state = models.CharField(max_length=8, choices=State.choices)
+    source = models.CharField(max_length=6, choices=Source.choices)
+    reason = models.TextField(blank=True)  # why it is stale, empty or failed, in words
+    counts = models.JSONField(default=dict)  # {"new": 120, "cross": 40, …}
+    problems = models.JSONField(default=list)  # [{"item": str, "reason": str}], entries refused
+    etag = models.CharField(max_length=255, blank=True)
+    last_modified = models.CharField(max_length=64, blank=True)
+    polls = models.PositiveIntegerField(default=0)
+    polled_at = models.DateTimeField()  # the last time we asked
+    changed_at = models.DateTimeField()  # the last time the answer was a new one
+
+    class Meta:
+        ordering = ("-date", "category")
+        constraints = [
+            models.UniqueConstraint(fields=["category", "date"], name="one_listing_a_day"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.category} {self.date} {self.state}"
+
+    @property
+    def said(self) -> str:
+        """The state, and why where there is a reason: "failed: arXiv did not answer in time"."""
+        return f"{self.state}: {self.reason}" if self.reason else self.state
+
+
+class Announcement(models.Model):
+    """One paper in one listing."""
+
+    listing = models.ForeignKey(Listing, on_delete=models.CASCADE, related_name="announcements")
+    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="announcements")
+    type = models.CharField(max_length=13, choices=AnnounceType.choices)
+    version = models.PositiveSmallIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["listing", "paper"], name="announced_once_a_listing"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.paper_id} {self.type} v{self.version}"
+
+
+class ArxivSlot(models.Model):
+    """The one place in the queue to arXiv, shared by every process and machine: one row, id 1."""
+
+    holder = models.CharField(max_length=64, blank=True)
+    held_until = models.DateTimeField()
+    free_at = models.DateTimeField()  # no request begins before
+
+    def __str__(self) -> str:
+        return self.holder or "free"

@@ -1,0 +1,140 @@
+"""The pages of papers: one paper, its citations, the search, the audit of the intake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date as Date
+from datetime import timedelta
+from itertools import groupby
+
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_safe
+
+from webapp.papers import citations, queries
+from webapp.papers.changes import changes
+from webapp.papers.days import eastern_date, now
+from webapp.papers.identifiers import parse_identifier
+from webapp.papers.models import AnnounceType, Listing, Paper
+from webapp.papers.search import search as find
+
+DAYS_A_PAGE = 7
+STRIP_DAYS = 15
+
+
+@require_safe
+def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
+    """One paper: what it says, its versions and what they changed, how to cite it."""
+    identifier, version = parse_identifier(arxiv_id)
+    if arxiv_id != identifier:  # one paper, one address
+        anchor = f"#v{version}" if version else ""
+        return redirect(_address(identifier) + anchor)
+    found = get_object_or_404(Paper.objects.prefetch_related("versions"), arxiv_id=identifier)
+    context = {
+        "paper": found,
+        "published": citations.published(found),
+        "bibtex": citations.bibtex(found),
+        "versions": _versions(found),
+        "announcements": queries.announced_in(found),
+    }
+    return render(request, "papers/paper.html", context)
+
+
+@require_safe
+def bibtex(request: HttpRequest, arxiv_id: str) -> HttpResponse:
+    """The paper as a BibTeX file."""
+    return _citation(arxiv_id, "bib", "application/x-bibtex")
+
+
+@require_safe
+def ris(request: HttpRequest, arxiv_id: str) -> HttpResponse:
+    """The paper as a RIS file."""
+    return _citation(arxiv_id, "ris", "application/x-research-info-systems")
+
+
+def _citation(arxiv_id: str, suffix: str, kind: str) -> HttpResponse:
+    found = get_object_or_404(Paper, arxiv_id=parse_identifier(arxiv_id)[0])
+    text = citations.bibtex(found) if suffix == "bib" else citations.ris(found)
+    name = found.arxiv_id.replace("/", "-")
+    return HttpResponse(
+        text,
+        content_type=f"{kind}; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}.{suffix}"'},
+    )
+
+
+@dataclass(frozen=True)
+class ShownVersion:
+    """A version, and what it changed against the one kept before it."""
+
+    number: int
+    announced_on: Date | None
+    change: object | None
+
+
+def _versions(paper: Paper) -> list[ShownVersion]:
+    """Every kept version, the latest first."""
+    by_number = {change.new.number: change for change in changes(paper)}
+    return [
+        ShownVersion(version.number, version.announced_on, by_number.get(version.number))
+        for version in sorted(paper.versions.all(), key=lambda v: -v.number)
+    ]
+
+
+def _address(identifier: str) -> str:
+    return f"/papers/{identifier}/"
+
+
+PERIODS = {"": "Any time", "7": "Last week", "31": "Last month", "366": "Last year"}
+
+
+@require_safe
+def search(request: HttpRequest) -> HttpResponse:
+    """Papers by their words, authors, identifiers and categories, the last to arrive first."""
+    q = request.GET.get("q", "").strip()
+    category = request.GET.get("category", "").strip()[:32]
+    period = request.GET.get("period", "") if request.GET.get("period") in PERIODS else ""
+    since = eastern_date(now()) - timedelta(days=int(period)) if period else None
+    number = request.GET.get("page", "1")
+    results = find(q, category or None, since, int(number) if number.isdecimal() else 1)
+    context = {
+        "section": "search",
+        "q": q,
+        "category": category,
+        "period": period,
+        "results": results,
+        "categories": queries.categories(),
+        "periods": PERIODS.items(),
+    }
+    return render(request, "papers/search.html", context)
+
+
+@require_safe
+def intake(request: HttpRequest) -> HttpResponse:
+    """The audit: what was asked of arXiv for every day and category, and what came."""
+    dates = list(Listing.objects.order_by("-date").values_list("date", flat=True).distinct())
+    wanted = request.GET.get("date", "")
+    dates_shown = [day for day in dates if day.isoformat() == wanted] if wanted else dates
+    page = Paginator(dates_shown, DAYS_A_PAGE).get_page(request.GET.get("page"))
+    rows = Listing.objects.filter(date__in=list(page.object_list)).order_by("-date", "category")
+    strip = dates[:STRIP_DAYS]
+    context = {
+        "section": "intake",
+        "page": page,
+        "wanted": wanted,
+        "days": [(day, list(group)) for day, group in groupby(rows, key=lambda row: row.date)],
+        "kinds": AnnounceType.values,
+        "strip_dates": strip[::-1],
+        "strip": _strip(strip[::-1]),
+    }
+    return render(request, "papers/intake.html", context)
+
+
+def _strip(dates: Iterable[Date]) -> list[tuple[str, list[Listing | None]]]:
+    """One row a category, one cell a date, over the last days."""
+    dates = list(dates)
+    cells = {(row.category, row.date): row for row in Listing.objects.filter(date__in=dates)}
+    categories = sorted({category for category, _ in cells})
+    return [(name, [cells.get((name, day)) for day in dates]) for name in categories]

@@ -1,0 +1,1 @@
+"""Who reads: one-time sign-in links."""

@@ -1,0 +1,70 @@
+"""Links that sign a reader in, once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from hashlib import sha256
+from secrets import token_urlsafe
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.urls import reverse
+from django.utils import timezone
+
+from webapp.readers.models import SignInLink
+
+LIFETIME = timedelta(hours=24)
+
+
+def make_link(reader: User, lifetime: timedelta = LIFETIME) -> str:
+    """A new token that signs `reader` in once within `lifetime`. Only its hash is kept."""
+    token = token_urlsafe(32)
+    now = timezone.now()
+    SignInLink.objects.filter(expires_at__lt=now - LIFETIME).delete()
+    SignInLink.objects.create(reader=reader, token_hash=_hashed(token), expires_at=now + lifetime)
+    return token
+
+
+def redeem(token: str) -> User | None:
+    """The reader whom an unused, unexpired token signs in; the token is then used.
+
+    Of two requests with the same token one gets the reader: the row changes hands in one UPDATE.
+    """
+    now = timezone.now()
+    link = SignInLink.objects.filter(token_hash=_hashed(token), reader__is_active=True)
+    if not link.filter(used_at=None, expires_at__gt=now).update(used_at=now):
+        return None
+    return User.objects.get(signinlink__token_hash=_hashed(token))
+
+
+def address(token: str, site: str) -> str:
+    """The whole address to open for a token, on a site given as `http://host/`."""
+    return site.rstrip("/") + reverse("readers:use-link", args=[token])
+
+
+@transaction.atomic
+def reader_named(name: str) -> User:
+    """The reader of that name, made if new. The first of all is the administrator.
+
+    Nobody has a password: links alone sign in. Raises ValidationError for a name that cannot be.
+    """
+    users = get_user_model().objects
+    if reader := users.filter(username=name).first():
+        return reader
+    first = not users.exists()
+    reader = User(username=name, is_staff=first, is_superuser=first)
+    reader.set_unusable_password()
+    reader.full_clean(exclude=["password"])
+    reader.save()
+    return reader
+
+
+def administrator() -> User:
+    """The first administrator, made if there is none."""
+    first = User.objects.filter(is_superuser=True, is_active=True).order_by("pk").first()
+    return first or reader_named("admin")
+
+
+def _hashed(token: str) -> str:
+    return sha256(token.encode()).hexdigest()

@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+from django.urls import path
+
+from webapp.readers import views
+
+app_name = "readers"
+urlpatterns = [
+    path("sign-in/", views.sign_in, name="sign-in"),
+    path("sign-in/<str:token>/", views.use_link, name="use-link"),
+    path("sign-out/", views.sign_out, name="sign-out"),
+]

@@ -1,0 +1,43 @@
+"""Signing in and out. There are no passwords: whoever runs the site hands out links."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import login, logout
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from webapp.readers import links
+
+
+@require_safe
+def sign_in(request: HttpRequest) -> HttpResponse:
+    """How to come by a link."""
+    return render(request, "readers/sign_in.html", {"section": "sign-in"})
+
+
+@never_cache
+@sensitive_variables("token")
+@require_http_methods(["GET", "HEAD", "POST"])
+def use_link(request: HttpRequest, token: str) -> HttpResponse:
+    """A button on GET, the sign-in on POST: a mail scanner that looks at a link does not use it."""
+    if request.method != "POST":
+        return render(request, "readers/use_link.html", {"section": "sign-in"})
+    reader = links.redeem(token)
+    if reader is None:
+        context = {"section": "sign-in", "spent": True}
+        return render(request, "readers/sign_in.html", context, status=410)
+    login(request, reader)
+    messages.success(request, f"You are signed in as {reader}.")
+    return redirect(settings.LOGIN_REDIRECT_URL)
+
+
+@require_POST
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """End the session."""
+    logout(request)
+    return redirect(settings.LOGIN_REDIRECT_URL)

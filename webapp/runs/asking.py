@@ -1,0 +1,108 @@
+"""Asking for a run, for its end, for it again: what signed-in readers press."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST
+
+from methods import registry
+from methods.spec import Benchmark, InputError, Method, UnknownNameError
+from webapp.runs import pages, submit
+from webapp.runs.forms import PREFIX, RunForm, written
+from webapp.runs.quota import QuotaError, may_run
+from webapp.runs.views import open_run
+from webapp.ui.pages import signed_in
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
+    """The form of one benchmark; sent, it queues a run and leads to the run's page."""
+    found = _spec(method, benchmark)
+    if request.method != "POST":
+        return render(request, "runs/ask.html", page(request, *found))
+    if not request.user.is_authenticated:
+        return redirect("readers:sign-in")
+    form = RunForm(*found, request.POST)
+    if form.is_valid():
+        try:
+            run = submit.submit(signed_in(request), form.request())
+        except (QuotaError, submit.RequestError, InputError) as error:
+            form.add_error(None, str(error))
+        else:
+            return redirect("runs:run", run.pk)
+    return render(request, "runs/ask.html", page(request, *found, form), status=422)
+
+
+def page(
+    request: HttpRequest, method: Method, benchmark: Benchmark, form: RunForm | None = None
+) -> dict[str, Any]:
+    """What a form needs where it is shown, its own page or another."""
+    user = request.user
+    return {
+        "section": "methods",
+        "method": method,
+        "benchmark": benchmark,
+        "form": form or RunForm(method, benchmark, initial=_like(request, method, benchmark)),
+        "allowed": user.is_authenticated and may_run(signed_in(request), method.slug),
+        "user": user,
+        "request": request,
+    }
+
+
+def _like(request: HttpRequest, method: Method, benchmark: Benchmark) -> dict[str, Any]:
+    """The settings of the run named by `?like=`, to be changed before it is run again."""
+    try:
+        key = UUID(request.GET.get("like", ""))
+    except ValueError:
+        return {}
+    runs = pages.visible(request.user).filter(method=method.slug, benchmark=benchmark.slug)
+    run = runs.filter(pk=key).first()
+    if run is None:
+        return {}
+    preset = run.preset if run.preset in benchmark.presets else next(iter(benchmark.presets))
+    usual = benchmark.presets[preset].model_dump(mode="json")
+    changed = {
+        PREFIX + name: written(value)
+        for name, value in run.params.items()
+        if usual.get(name) != value
+    }
+    return {"preset": preset, "device": run.device, "seed": run.seed, **changed}
+
+
+def _spec(method: str, benchmark: str) -> tuple[Method, Benchmark]:
+    try:
+        return registry.find(f"{method}.{benchmark}")
+    except UnknownNameError as error:
+        raise Http404(str(error)) from None
+
+
+@require_POST
+@login_required
+def again(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Queue a run with the parameters of another."""
+    old = open_run(request, pk)
+    try:
+        new = submit.again(signed_in(request), old, key=request.POST.get("key", "")[:64])
+    except (QuotaError, submit.RequestError, InputError) as error:
+        messages.error(request, str(error))
+        return redirect("runs:run", old.pk)
+    return redirect("runs:run", new.pk)
+
+
+@require_POST
+@login_required
+def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """End a run that has not ended."""
+    run = open_run(request, pk)
+    if not pages.may_change(request.user, run):
+        raise PermissionDenied("Only its reader and staff may cancel a run.")
+    if not submit.cancel(run):
+        messages.info(request, "It had ended before it could be cancelled.")
+    return redirect("runs:run", pk)

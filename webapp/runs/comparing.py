@@ -1,0 +1,268 @@
+"""Runs of one benchmark side by side.
+
+Values stand beside each other only where the hardware is of one class and the benchmark of one
+version; across classes only ratios do, each to the baseline measured in the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from methods import charts, protocol
+from methods.charts import number
+from webapp.runs import shown
+from webapp.runs.models import Run, State
+
+MOST = 6
+LETTERS = "ABCDEF"
+
+
+class CannotCompareError(ValueError):
+    """Why these runs cannot stand beside each other; the message says what would do."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the runs compared."""
+
+    letter: str
+    run: Run
+    hardware: str
+    settings: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one run measured at a place; empty where it did not."""
+
+    value: str = ""
+    interval: str = ""
+    verdict: str = ""
+    against: str = ""  # how many times better than run A, with its interval
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """One variant at one x, over all runs."""
+
+    x: str
+    variant: str
+    ours: bool
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One series over all runs."""
+
+    title: str
+    measure: str
+    x: str
+    picture: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs and their series; `reason` says why only ratios are shown, where it is so."""
+
+    title: str
+    sides: tuple[Side, ...]
+    reason: str
+    tables: tuple[Table, ...]
+    letters: str
+
+
+def compare(runs: QuerySet[Run], wanted: str) -> Comparison:
+    """The comparison of the runs whose ids `wanted` lists, with commas between.
+
+    Raises CannotCompareError.
+    """
+    found = _find(runs, wanted)
+    sides = tuple(
+        Side(letter, run, _hardware(run), _settings(run))
+        for letter, run in zip(LETTERS, found, strict=False)
+    )
+    reason = _only_ratios(found)
+    known = shown.spec_of(found[0])
+    series = [
+        {row.name: shown.parsed(row.data) for row in run.series.all() if row.data} for run in found
+    ]
+    names = [name for name in series[0] if sum(name in one for one in series) > 1]
+    return Comparison(
+        title=known[1].title if known else found[0].benchmark,
+        sides=sides,
+        reason=reason,
+        tables=tuple(
+            _table([one.get(name) for one in series], sides, ratios=bool(reason)) for name in names
+        ),
+        letters=LETTERS[: len(found)],
+    )
+
+
+def _find(runs: QuerySet[Run], wanted: str) -> list[Run]:
+    words = list(dict.fromkeys(word.strip() for word in wanted.split(",") if word.strip()))
+    if len(words) < 2:
+        raise CannotCompareError("Choose at least two runs of one benchmark in the list of runs.")
+    if len(words) > MOST:
+        raise CannotCompareError(f"At most {MOST} runs are compared at once; {len(words)} given.")
+    try:
+        keys = [UUID(word) for word in words]
+    except ValueError:
+        raise CannotCompareError("One of these is not the id of a run.") from None
+    by_key = runs.select_related("environment", "worker").in_bulk(keys)
+    if missing := [str(key) for key in keys if key not in by_key]:
+        raise CannotCompareError(f"There is no run {missing[0]}.")
+    found = [by_key[key] for key in keys]
+    kinds = {(run.method, run.benchmark) for run in found}
+    if len(kinds) > 1:
+        names = " and ".join(sorted(f"{method}.{benchmark}" for method, benchmark in kinds))
+        raise CannotCompareError(f"These are runs of different benchmarks: {names}.")
+    if unfinished := [run for run in found if run.state != State.SUCCEEDED]:
+        raise CannotCompareError(
+            f"Run {str(unfinished[0].pk)[:8]} has no result to compare: it is "
+            f"{unfinished[0].get_state_display()}."
+        )
+    return found
+
+
+def _hardware(run: Run) -> str:
+    return run.environment.hardware if run.environment else "unknown hardware"
+
+
+def _settings(run: Run) -> str:
+    return ", ".join(f"{p.name}={p.value}" for p in shown.parameters_of(run) if p.changed)
+
+
+def _only_ratios(runs: Sequence[Run]) -> str:
+    if len({_hardware(run) for run in runs}) > 1:
+        return (
+            "These runs were measured on different classes of hardware, so only ratios are shown: "
+            "each says how many times better than the baseline of the same run."
+        )
+    if len({run.version for run in runs}) > 1:
+        return (
+            "The benchmark has changed between these runs, so only ratios are shown: each to the "
+            "baseline of the same run."
+        )
+    return ""
+
+
+def _table(
+    found: Sequence[protocol.Series | None], sides: Sequence[Side], *, ratios: bool
+) -> Table:
+    first = next(series for series in found if series)
+    variants = {v.name: v for series in found if series for v in series.variants}
+    points = [{(p.variant, p.x): p for p in series.points} if series else {} for series in found]
+    places = list(dict.fromkeys(place for one in points for place in one))
+    places.sort(key=lambda place: list(variants).index(place[0]))
+    lines = (
+        Line(
+            x=shown.place(x),
+            variant=variants[name].label,
+            ours=variants[name].ours,
+            cells=tuple(_cells([one.get((name, x)) for one in points], first, ratios=ratios)),
+        )
+        for name, x in places
+    )
+    baseline = next((v.label for v in first.variants if v.name == first.baseline), "")
+    unit = f" ({first.y.unit})" if first.y.unit else ""
+    return Table(
+        title=first.title,
+        measure=f"times better than {baseline}" if ratios else first.y.label + unit,
+        x=first.x.label,
+        picture=_picture(found, sides, ratios=ratios),
+        lines=tuple(line for line in lines if any(cell.value for cell in line.cells)),
+    )
+
+
+def _cells(
+    points: Sequence[protocol.Point | None], series: protocol.Series, *, ratios: bool
+) -> Iterator[Cell]:
+    reference = points[0]
+    for index, point in enumerate(points):
+        if point is None:
+            yield Cell()
+        elif ratios:
+            yield _ratio_cell(point)
+        else:
+            against = _against(point, reference, series.direction) if index and reference else ""
+            yield Cell(
+                value=number(point.median),
+                interval=shown.interval(point.low, point.high, len(point.samples)),
+                against=against,
+                flags=tuple(point.flags),
+            )
+
+
+def _ratio_cell(point: protocol.Point) -> Cell:
+    ratio = point.ratio
+    if ratio is None:
+        return Cell()
+    bounds = f"{ratio.low:.2f} – {ratio.high:.2f}" if ratio.low < ratio.high else ""
+    return Cell(f"{ratio.value:.2f}×", bounds, ratio.verdict, flags=tuple(point.flags))
+
+
+def _against(point: protocol.Point, reference: protocol.Point, direction: str) -> str:
+    """How many times better than run A, with the widest interval that both intervals allow.
+
+    The two were not measured side by side, so their blocks cannot be paired.
+    """
+    if min(point.low, point.median, reference.low, reference.median) <= 0:
+        return ""
+    ours, theirs = (reference, point) if direction == "lower" else (point, reference)
+    value = ours.median / theirs.median
+    low, high = ours.low / theirs.high, ours.high / theirs.low
+    if low == high:
+        return f"{value:.2f}×"
+    word = "" if low > 1 or high < 1 else ", no difference shown"
+    return f"{value:.2f}× ({low:.2f} – {high:.2f}){word}"
+
+
+def _picture(
+    found: Sequence[protocol.Series | None], sides: Sequence[Side], *, ratios: bool
+) -> str:
+    """The runs' own variants in one drawing; "" where there is nothing to draw."""
+    first = next(series for series in found if series)
+    variants, points = [], []
+    for series, side in zip(found, sides, strict=True):
+        if series is None:
+            continue
+        drawn = [v for v in series.variants if v.ours] or list(series.variants[:1])
+        for variant in drawn:
+            name = f"{side.letter.lower()}_{variant.name}"[:64]
+            variants.append(
+                protocol.Variant(
+                    name=name, label=f"{side.letter}: {variant.label}"[:200], ours=side is sides[0]
+                )
+            )
+            points += [
+                point.model_copy(update={"variant": name})
+                for point in series.points
+                if point.variant == variant.name
+            ]
+    baseline = protocol.Variant(name="baseline", label=_baseline(first))
+    merged = protocol.Series(
+        name=first.name,
+        title=first.title,
+        x=first.x,
+        y=first.y,
+        direction=first.direction,
+        variants=(*variants[:39], baseline),
+        points=tuple(p for p in points if p.variant in {v.name for v in variants[:39]}),
+        baseline="baseline" if ratios else None,
+    )
+    quantity: charts.Quantity = "ratio" if ratios else "value"
+    try:
+        return charts.draw(merged, quantity, standalone=False, ident=f"compare-{first.name}")
+    except ValueError:
+        return ""
+
+
+def _baseline(series: protocol.Series) -> str:
+    return next((v.label for v in series.variants if v.name == series.baseline), "its baseline")

@@ -1,0 +1,77 @@
+"""From the queue to a worker: at most one run a live worker, and one a reader.
+
+Runs wait in the database, not in the broker: their order, the readers' limits and what a page
+says of them stay ours until a worker is free.
+"""
+
+from __future__ import annotations
+
+import logging
+from secrets import token_urlsafe
+
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.runs import broker, states
+from webapp.runs.jobs import sealed
+from webapp.runs.models import WITH_WORKER, Device, Run, State
+from webapp.runs.queries import live_workers
+from webapp.runs.times import START
+
+log = logging.getLogger(__name__)
+
+
+def dispatch() -> list[Run]:
+    """Send as many queued runs as there are idle workers; return them. Safe to call at once."""
+    sent = []
+    for device in Device:
+        while run := _claim(device):
+            send(run)
+            sent.append(run)
+    return sent
+
+
+def send(run: Run) -> bool:
+    """Send (or repeat) the job of a dispatched run; False where the broker could not be reached.
+
+    The worker takes a token once, so a repeated job is never measured twice.
+    """
+    try:
+        broker.send_job(run, sealed(run))
+    except broker.BrokerDownError as error:
+        log.warning("Run %s is not sent yet: %s", run.pk, error)
+        return False
+    Run.objects.filter(pk=run.pk, token=run.token).update(sent_at=timezone.now())
+    return True
+
+
+@transaction.atomic
+def _claim(device: Device) -> Run | None:
+    """Move the next run to dispatched if a worker is idle; committed before anything is sent."""
+    # The workers' rows are the lock: a second dispatcher counts only after the first committed.
+    idle = len(live_workers(device).select_for_update()) - _busy(device)
+    run = _next(device) if idle > 0 else None
+    if run is None:
+        return None
+    now = timezone.now()
+    moved = states.move(
+        run,
+        State.DISPATCHED,
+        states.Writer.DISPATCHER,
+        attempt=run.attempt + 1,
+        token=token_urlsafe(24),
+        dispatched_at=now,
+        start_by=now + START,
+    )
+    return run if moved else None
+
+
+def _busy(device: Device) -> int:
+    return Run.objects.filter(device=device, state__in=WITH_WORKER).count()
+
+
+def _next(device: Device) -> Run | None:
+    """The oldest queued run whose reader has none with a worker already."""
+    occupied = Run.objects.filter(state__in=WITH_WORKER, reader__isnull=False).values("reader")
+    queue = Run.objects.filter(state=State.QUEUED, device=device).exclude(reader__in=occupied)
+    return queue.order_by("queued_at", "id").first()

@@ -1,0 +1,85 @@
+"""The feed of results: what was measured, the last to end first."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from html import escape
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from methods.charts import number
+from webapp.runs import shown
+from webapp.runs.listing import line
+from webapp.runs.models import Run, State
+from webapp.ui import feed_http
+from webapp.ui.feed_http import Site, Source
+from webapp.ui.feeds import Feed, Item
+
+RESULTS = 50
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@require_safe
+def results(request: HttpRequest, suffix: str) -> HttpResponse:
+    """Public runs that succeeded."""
+    return feed_http.respond(request, suffix, _source())
+
+
+def _source() -> Source:
+    runs = Run.objects.filter(public=True, state=State.SUCCEEDED, finished_at__isnull=False)
+    stamp = tuple(runs.order_by("-finished_at", "pk").values_list("pk", "finished_at")[:RESULTS])
+    updated = max((moment for _, moment in stamp if moment), default=_NEVER)
+
+    def feed(site: Site, address: str) -> Feed:
+        found = Run.objects.select_related("environment", "reader").in_bulk([k for k, _ in stamp])
+        return Feed(
+            id=site.tag("results"),
+            title="Results of Assay",
+            description="What was measured here, with its machine and the command to repeat it.",
+            home=site.base + reverse("runs:runs"),
+            address=address,
+            updated=updated,
+            items=[_item(site, found[key]) for key, _ in stamp if key in found],
+        )
+
+    return Source(stamp, updated, feed)
+
+
+def _item(site: Site, run: Run) -> Item:
+    told = line(run)
+    address = site.base + reverse("runs:run", args=[run.pk])
+    headline = _headline(run)
+    ended = run.finished_at or run.queued_at
+    summary = f"{told.method} on {told.hardware}. {headline}".strip()
+    return Item(
+        id=site.tag(f"run:{run.pk}"),
+        link=address,
+        source=address,
+        title=f"{told.title}: {told.method}, {told.hardware}",
+        summary=summary,
+        html=f"<p>{escape(summary)}</p><pre>{escape(shown.command(run))}</pre>",
+        authors=[run.reader.get_username()] if run.reader else ["Assay"],
+        categories=[f"{run.method}.{run.benchmark}"],
+        published=ended,
+        updated=ended,
+    )
+
+
+def _headline(run: Run) -> str:
+    """Our best ratio to a baseline in words, where one was measured."""
+    best = ""
+    most = 0.0
+    for row in run.series.all():
+        series = shown.parsed(row.data)
+        ours = {variant.name: variant.label for variant in series.variants if variant.ours}
+        for point in series.points:
+            if point.variant in ours and point.ratio and point.ratio.value > most:
+                most = point.ratio.value
+                where = point.x if isinstance(point.x, str) else number(point.x)
+                best = (
+                    f"{ours[point.variant]}: {most:.2f}× at {where} {series.x.unit} "
+                    f"({series.title}; {point.ratio.verdict})."
+                )
+    return best

@@ -1,0 +1,190 @@
+"""The form that asks for a run, generated from what a benchmark says of its parameters.
+
+A parameter left empty keeps the preset's value, so presets come first and the rest is folded. The
+texts go to `Benchmark.resolve` as the command line's do: one validation, one set of messages.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from secrets import token_urlsafe
+from typing import Any
+
+from django import forms
+from django.forms.boundfield import BoundWidget
+
+from methods.charts import duration
+from methods.spec import PRESETS, Benchmark, Method, ParameterError, ParameterInfo
+from webapp.runs.models import Device
+from webapp.runs.queries import estimate_seconds, live_workers
+from webapp.runs.submit import MAX_SEED, SECONDS, Request
+from webapp.runs.wording import span
+
+PREFIX = "set-"  # before a parameter's name, so that none can collide with the form's own fields
+BOOLEANS = (("", "as the preset says"), ("true", "yes"), ("false", "no"))
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A preset as the form offers it."""
+
+    name: str
+    about: str
+    limit: str
+    estimates: tuple[str, ...]  # "about 40 s on a CPU"
+
+
+class RunForm(forms.Form):
+    """A preset, a device and a seed, and one field a parameter."""
+
+    template_name = "runs/form.html"
+    key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
+    preset = forms.ChoiceField(widget=forms.RadioSelect)
+    device = forms.ChoiceField(widget=forms.RadioSelect)
+    seed = forms.IntegerField(
+        min_value=0,
+        max_value=MAX_SEED,
+        initial=0,
+        required=False,
+        help_text="The same seed draws the same data.",
+        error_messages={
+            "invalid": f"A seed is a whole number from 0 to {MAX_SEED}.",
+            "min_value": f"A seed is a whole number from 0 to {MAX_SEED}.",
+            "max_value": f"A seed is a whole number from 0 to {MAX_SEED}.",
+        },
+    )
+
+    def __init__(self, method: Method, benchmark: Benchmark, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("auto_id", f"run-{benchmark.slug}-%s")  # several forms on one page
+        super().__init__(*args, **kwargs)
+        self.method, self.benchmark = method, benchmark
+        self._choice("preset", [(name, name) for name in benchmark.presets])
+        devices = [Device.CPU] if "cpu" in benchmark.devices else []
+        devices += [Device.GPU] if "cuda" in benchmark.devices else []
+        self.live = {device: live_workers(device).count() for device in devices}
+        self._choice("device", [(d.value, f"{d.label}: {_live(self.live[d])}") for d in devices])
+        # Where only a GPU is live, a GPU is what a reader most likely wants.
+        ready = next((device for device in devices if self.live[device]), devices[0])
+        self.initial.setdefault("preset", next(iter(benchmark.presets)))
+        self.initial.setdefault("device", ready.value)
+        self.initial.setdefault("key", token_urlsafe(24))
+        for info in benchmark.parameters():
+            self.fields[PREFIX + info.name] = _field(info, benchmark)
+
+    def _choice(self, name: str, choices: list[tuple[str, str]]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = choices
+
+    def clean(self) -> dict[str, Any]:
+        """Hold the parameters against the benchmark's own model; problems go to their fields."""
+        data = super().clean() or {}
+        if "preset" in data:
+            try:
+                self.benchmark.resolve(data["preset"], self.settings)
+            except ParameterError as error:
+                for problem in error.problems:
+                    name = PREFIX + problem.name
+                    place = name if name in self.fields else None
+                    self.add_error(place, _said(problem.reason, problem.allowed, problem.given))
+        return data
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What differs from the preset, as texts."""
+        return {
+            name.removeprefix(PREFIX): text
+            for name, text in self.cleaned_data.items()
+            if name.startswith(PREFIX) and text != ""
+        }
+
+    def request(self) -> Request:
+        """The valid form as a request."""
+        data = self.cleaned_data
+        return Request(
+            self.method.slug,
+            self.benchmark.slug,
+            data["preset"],
+            self.settings,
+            data["seed"] or 0,
+            data["device"],
+            data["key"],
+        )
+
+    # --- What the template shows --------------------------------------------------------------
+
+    def presets(self) -> list[tuple[BoundWidget, Preset]]:
+        """The presets with their limits and what past runs took."""
+        return [(one, self._preset(str(one.data["value"]))) for one in self["preset"]]
+
+    def parameters(self) -> list[forms.BoundField]:
+        """The fields of the parameters, in their order."""
+        return [self[name] for name in self.fields if name.startswith(PREFIX)]
+
+    @property
+    def opened(self) -> bool:
+        """Whether the folded parameters have something to show: an error, or a value given."""
+        given = any(self.data.get(name) for name in self.fields if name.startswith(PREFIX))
+        return bool(self.errors) or given
+
+    def _preset(self, name: str) -> Preset:
+        estimates = []
+        for device in self.live:
+            seconds = estimate_seconds(self.method.slug, self.benchmark.slug, name, device)
+            if seconds is not None:
+                estimates.append(f"about {duration(max(1, seconds))} on a {device.label}")
+        return Preset(name, PRESETS[name], span(SECONDS[name]), tuple(estimates))
+
+
+def _live(workers: int) -> str:
+    if not workers:
+        return "no worker is live, so the run would wait"
+    return "one worker is live" if workers == 1 else f"{workers} workers are live"
+
+
+def _said(reason: str, allowed: str, given: str) -> str:
+    reason = reason[:1].upper() + reason[1:].rstrip(".")
+    bounds = f" Allowed: {allowed}." if allowed else ""
+    return f"{reason}.{bounds} You gave {given}."
+
+
+def _field(info: ParameterInfo, benchmark: Benchmark) -> forms.Field:
+    """A field that may stay empty: pydantic alone judges what is written."""
+    values = [(name, getattr(preset, info.name)) for name, preset in benchmark.presets.items()]
+    common: dict[str, Any] = {
+        "required": False,
+        "label": info.name,
+        "help_text": _help(info, values),
+    }
+    if info.kind == "boolean" and not info.many:
+        return forms.ChoiceField(choices=BOOLEANS, **common)
+    if info.choices and not info.many:
+        choices = [("", "as the preset says"), *((str(c), str(c)) for c in info.choices)]
+        return forms.ChoiceField(choices=choices, **common)
+    mode = "numeric" if info.kind == "integer" and not info.many else "text"
+    widget = forms.TextInput(
+        attrs={"inputmode": mode, "placeholder": "as the preset says", "autocomplete": "off"}
+    )
+    return forms.CharField(max_length=2_000, widget=widget, **common)
+
+
+def _help(info: ParameterInfo, values: list[tuple[str, object]]) -> str:
+    """`Heads … Integer from 1 to 64. Presets: 8.`"""
+    allowed = info.allowed + (f", {info.unit}" if info.unit else "")
+    shown = {name: written(value) for name, value in values}
+    if len(set(shown.values())) == 1:
+        presets = f"All presets: {next(iter(shown.values()))}"
+    else:
+        presets = "; ".join(f"{name}: {value}" for name, value in shown.items())
+    return f"{info.help} {allowed[:1].upper()}{allowed[1:]}. {presets}."
+
+
+def written(value: object) -> str:
+    """A parameter's value as `--set name=value` takes it: `256,1024`, `true`, `0.5`."""
+    if isinstance(value, tuple | list):
+        texts = [written(item) for item in value]
+        if any("," in text or not text.strip() for text in texts):
+            return json.dumps(list(value))
+        return ",".join(texts)
+    return value if isinstance(value, str) else json.dumps(value)

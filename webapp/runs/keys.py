@@ -1,0 +1,49 @@
+"""The secret each worker shares with the site: what signs its events and its jobs.
+
+A key is derived from the site's own secret, so the database holds none, and a rotation is one
+number written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+
+from django.conf import settings
+from django.db.models import F
+
+from webapp.runs.models import Worker
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+
+
+class BadNameError(ValueError):
+    """A worker's name that cannot be used."""
+
+
+def key_of(worker: Worker) -> bytes:
+    """The key that `worker` signs with, 32 bytes."""
+    words = f"assay worker {worker.name} {worker.key_version}"
+    return hmac.new(settings.SECRET_KEY.encode(), words.encode(), hashlib.sha256).digest()
+
+
+def key_named(name: str) -> bytes | None:
+    """The key of the worker called `name`; None if there is none, or it was switched off."""
+    worker = Worker.objects.filter(name=name, enabled=True).first()
+    return key_of(worker) if worker else None
+
+
+def issue(name: str, *, rotate: bool = False) -> str:
+    """The key of worker `name` in hexadecimal, made known to the site on first use.
+
+    `rotate` makes a new one: what was signed with the old is dropped from then on. Raises
+    BadNameError.
+    """
+    if not NAME.fullmatch(name):
+        raise BadNameError(f"{name!r}: write small letters, digits, - and _, at most 63 of them")
+    worker, made = Worker.objects.get_or_create(name=name)
+    if rotate and not made:
+        Worker.objects.filter(pk=worker.pk).update(key_version=F("key_version") + 1)
+        worker.refresh_from_db()
+    return key_of(worker).hex()

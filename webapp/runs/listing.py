@@ -1,0 +1,117 @@
+"""The list of runs: filters that live in the query string, and a line a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import QuerySet
+from django.utils.http import urlencode
+
+from methods import registry
+from webapp.runs import shown
+from webapp.runs.models import ENDED, OPEN, Device, Run, State
+from webapp.runs.wording import BRIEF, icon_of, took
+
+GROUPS = {"open": OPEN, "ended": ENDED}  # beside each single state
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What a list is narrowed to; an unknown value narrows nothing."""
+
+    method: str = ""
+    benchmark: str = ""
+    state: str = ""
+    device: str = ""
+    mine: str = ""
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> Filters:
+        """The filters of a query string."""
+        state, device = query.get("state", ""), query.get("device", "")
+        return cls(
+            method=query.get("method", "")[:64],
+            benchmark=query.get("benchmark", "")[:64],
+            state=state if state in {*State.values, *GROUPS} else "",
+            device=device if device in Device.values else "",
+            mine="1" if query.get("mine") else "",
+        )
+
+    def narrow(self, runs: QuerySet[Run], reader: User | AnonymousUser) -> QuerySet[Run]:
+        """The runs that fit, the latest first."""
+        if self.method:
+            runs = runs.filter(method=self.method)
+        if self.benchmark:
+            runs = runs.filter(benchmark=self.benchmark)
+        if self.state:
+            runs = runs.filter(state__in=GROUPS.get(self.state, (self.state,)))
+        if self.device:
+            runs = runs.filter(device=self.device)
+        if self.mine:
+            runs = runs.filter(reader=reader) if reader.is_authenticated else runs.none()
+        related = runs.select_related("environment", "worker", "reader")
+        return related.order_by("-queued_at", "pk")
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether anything is left out."""
+        return any(asdict(self).values())
+
+    @property
+    def query(self) -> str:
+        """The filters as a query string."""
+        return urlencode({name: value for name, value in asdict(self).items() if value})
+
+    def choices(self) -> dict[str, list[tuple[str, str]]]:
+        """What may be chosen: value and label, by filter."""
+        known = registry.all_methods()
+        benchmarks = {
+            benchmark.slug: benchmark.title
+            for method in known
+            if self.method in {"", method.slug}
+            for benchmark in method.benchmarks
+        }
+        states = [("open", "waiting or running"), ("ended", "ended")]
+        return {
+            "method": [(method.slug, method.title) for method in known],
+            "benchmark": sorted(benchmarks.items(), key=lambda pair: pair[1]),
+            "state": [*states, *((str(s.value), str(s.label)) for s in State)],
+            "device": [(d.value, d.label) for d in Device],
+        }
+
+
+@dataclass(frozen=True)
+class Line:
+    """A run in a list."""
+
+    run: Run
+    title: str
+    method: str
+    tone: str
+    icon: str
+    word: str
+    took: str
+    hardware: str
+    settings: str
+
+
+def line(run: Run) -> Line:
+    """A run as a list shows it."""
+    found = shown.spec_of(run)
+    changed = [p for p in shown.parameters_of(run) if p.changed]
+    settings = ", ".join(f"{p.name}={p.value}" for p in changed[:3])
+    hidden = len(changed) - 3
+    word = run.get_failure_display() if run.failure else run.get_state_display()
+    return Line(
+        run=run,
+        title=found[1].title if found else run.benchmark,
+        method=found[0].title if found else run.method,
+        tone=BRIEF[run.state],
+        icon=icon_of(run.state),
+        word="published" if run.imported else word,
+        took=took(run),
+        hardware=run.environment.hardware if run.environment else "",
+        settings=settings + (f" and {hidden} more" if hidden > 0 else ""),
+    )

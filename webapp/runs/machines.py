@@ -1,0 +1,96 @@
+"""The workers page: who measures, on what, and how far the installation of this one is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db.models import F
+from django.utils import timezone
+
+from methods.charts import duration
+from webapp.runs.models import WITH_WORKER, Run, Worker
+from webapp.runs.times import ALIVE
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A worker, whether it lives, and what it measures now."""
+
+    worker: Worker
+    live: bool
+    run: Run | None
+
+    @property
+    def memory(self) -> str:
+        """What one run may use."""
+        return f"{self.worker.memory_mib / 1024:.1f} GiB" if self.worker.memory_mib else ""
+
+    @property
+    def versions(self) -> str:
+        """Its software in a line."""
+        return ", ".join(f"{name} {version}" for name, version in self.worker.versions.items())
+
+    @property
+    def state(self) -> tuple[str, str, str]:
+        """Word, sign and tone."""
+        if not self.worker.enabled:
+            return "switched off", "empty", "none"
+        if self.live and self.run:
+            return "measuring", "stale", "running"
+        if self.live:
+            return "ready", "complete", "good"
+        if self.worker.last_seen is None:
+            said = "left" if self.worker.boot else "never seen"
+            return said, "empty", "none"
+        return "not heard of", "failed", "bad"
+
+
+def workers_now() -> list[Machine]:
+    """All workers, the live first."""
+    since = timezone.now() - ALIVE
+    held = {
+        run.worker_id: run
+        for run in Run.objects.filter(state__in=WITH_WORKER, worker__isnull=False)
+    }
+    order = F("last_seen").desc(nulls_last=True)
+    machines = [
+        Machine(
+            worker,
+            bool(worker.enabled and worker.last_seen and worker.last_seen >= since),
+            held.get(worker.pk),
+        )
+        for worker in Worker.objects.order_by(order, "name")
+    ]
+    return sorted(machines, key=lambda machine: not machine.live)
+
+
+@dataclass(frozen=True)
+class Installation:
+    """How far the packages that methods need are on this machine."""
+
+    state: str  # installing, installed, failed
+    step: str
+    percent: int | None
+    spent: str
+    reason: str
+
+
+def installation() -> Installation | None:
+    """What `workers.install_ml` last wrote; None where it never ran or has nothing to tell."""
+    try:
+        told = json.loads((settings.DATA_DIR / "ml-install.json").read_text())
+        state = told["state"]
+        done, total = told.get("done"), told.get("total")
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if state not in {"installing", "failed"}:
+        return None
+    return Installation(
+        state=state,
+        step=str(told.get("step", ""))[:200],
+        percent=int(100 * done / total) if done is not None and total else None,
+        spent=duration(float(told["seconds"])) if told.get("seconds") else "",
+        reason=str(told.get("reason", ""))[:2_000],
+    )

@@ -1,0 +1,41 @@
+"""`manage.py import_results [PATH…]`: publish results that were measured elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from webapp.runs.results import import_all
+
+
+class Command(BaseCommand):
+    help = "Publish result files, as `python -m methods run … --json FILE` writes them."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "paths",
+            nargs="*",
+            type=Path,
+            metavar="PATH",
+            help="files, or folders of them (benchmarks/results)",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        given = options["paths"] or [settings.BASE_DIR / "benchmarks" / "results"]
+        files = [file for path in given for file in _files(path)]
+        report = import_all(files)
+        bad = [one for one in report if one.reason]
+        new = [one for one in report if one.is_new]
+        for one in bad:
+            self.stderr.write(f"{one.path}: {one.reason}. Nothing of it was imported.")
+        known = len(report) - len(new) - len(bad)
+        self.stdout.write(f"{len(new)} published, {known} known before, {len(bad)} bad.")
+        if bad:
+            raise CommandError(f"{len(bad)} of {len(report)} files hold no result to publish.")
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(path.glob("*.json")) if path.is_dir() else [path]

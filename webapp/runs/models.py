@@ -1,0 +1,273 @@
+"""A run, what its worker said of it, what it measured, and on what.
+
+`webapp.runs.states` alone changes a run's state; `webapp.runs.record` alone writes what a worker
+says. The other modules here read.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.contrib.auth.models import Group
+from django.db import models
+from django.db.models import F, Q
+
+MIB = 2**20
+
+
+class Device(models.TextChoices):
+    """Classes of machine; each has its own queue, `bench-<device>`."""
+
+    CPU = "cpu", "CPU"
+    GPU = "gpu", "GPU"
+
+
+class State(models.TextChoices):
+    """Where a run stands. `webapp.runs.states` says who may move it where."""
+
+    QUEUED = "queued", "queued"
+    DISPATCHED = "dispatched", "sent to a worker"
+    RUNNING = "running", "running"
+    CANCELLING = "cancelling", "being cancelled"
+    SUCCEEDED = "succeeded", "succeeded"
+    FAILED = "failed", "failed"
+    TIMED_OUT = "timed_out", "timed out"
+    CANCELLED = "cancelled", "cancelled"
+
+
+WITH_WORKER = (State.DISPATCHED, State.RUNNING, State.CANCELLING)
+OPEN = (State.QUEUED, *WITH_WORKER)
+ENDED = (State.SUCCEEDED, State.FAILED, State.TIMED_OUT, State.CANCELLED)
+
+
+class Failure(models.TextChoices):
+    """Why a run failed. The first group is ours: tried again once, and never charged."""
+
+    WORKER_LOST = "worker_lost", "the worker was lost"
+    KILLED = "killed", "it was ended from outside"
+
+    INPUT = "input", "the worker refused the parameters"
+    CHECK = "check", "a correctness check missed its bound"
+    MEMORY = "memory", "it ran out of memory"
+    ERROR = "error", "the benchmark failed"
+
+    @property
+    def ours(self) -> bool:
+        """Whether the infrastructure failed, and not what was asked of it."""
+        return self in {self.WORKER_LOST, self.KILLED}
+
+
+class Worker(models.Model):
+    """A machine that measures, as it last announced itself.
+
+    Its key is not here: `webapp.runs.keys` derives it from the site's secret, the name and
+    `key_version`.
+    """
+
+    name = models.CharField(max_length=64, unique=True)
+    key_version = models.PositiveIntegerField(default=1)
+    enabled = models.BooleanField(default=True)
+    device = models.CharField(max_length=8, choices=Device, blank=True)
+    device_name = models.CharField(max_length=200, blank=True)
+    memory_mib = models.PositiveIntegerField(default=0)  # what one run may use
+    versions = models.JSONField(default=dict)  # {"python": "3.11.9", "torch": "2.13.0", …}
+    note = models.CharField(max_length=300, blank=True)  # what its operator should know
+    boot = models.CharField(max_length=64, blank=True)
+    beat = models.BigIntegerField(default=0)  # number of the last heartbeat of this boot
+    retired_boots = models.JSONField(default=list)  # [str]; a replayed heartbeat names one of them
+    last_seen = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Environment(models.Model):
+    """A machine's hardware and software, stored once however many runs it served."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    hardware = models.CharField(max_length=300)  # results are compared within one class
+    data = models.JSONField()  # methods.protocol.Environment
+
+    def __str__(self) -> str:
+        return self.digest[:12]
+
+
+class Run(models.Model):
+    """One benchmark of one method with fixed parameters, from the press of Run to its result."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    reader = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL
+    )
+    idempotency_key = models.CharField(max_length=64, null=True, blank=True)
+    imported = models.BooleanField(default=False)  # read from a committed result file
+    public = models.BooleanField(default=True)
+
+    method = models.CharField(max_length=64)
+    benchmark = models.CharField(max_length=64)
+    version = models.PositiveIntegerField(default=1)  # the benchmark's
+    preset = models.CharField(max_length=32, blank=True)
+    params = models.JSONField(default=dict)
+    seed = models.BigIntegerField(default=0)
+    device = models.CharField(max_length=8, choices=Device)
+    limit_seconds = models.PositiveIntegerField()
+    limit_mib = models.PositiveIntegerField(default=0)  # 0: as much as the worker allows
+
+    state = models.CharField(max_length=16, choices=State, default=State.QUEUED)
+    attempt = models.PositiveSmallIntegerField(default=0)
+    token = models.CharField(max_length=64, blank=True)  # names the attempt; stale ones are fenced
+    worker = models.ForeignKey(Worker, null=True, blank=True, on_delete=models.SET_NULL)
+    failure = models.CharField(max_length=16, choices=Failure, blank=True)
+    reason = models.TextField(blank=True)
+
+    queued_at = models.DateTimeField()  # kept when a run is queued again: it keeps its place
+    dispatched_at = models.DateTimeField(null=True, blank=True)
+    sent_at = models.DateTimeField(null=True, blank=True)  # null: committed, perhaps never sent
+    start_by = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    leased_until = models.DateTimeField(null=True, blank=True)
+    finish_by = models.DateTimeField(null=True, blank=True)
+    cancelling_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    progress = models.JSONField(default=dict)  # the latest snapshot
+    progress_seq = models.BigIntegerField(default=-1)
+    log_bytes = models.PositiveIntegerField(default=0)
+    environment = models.ForeignKey(Environment, null=True, blank=True, on_delete=models.PROTECT)
+    result = models.JSONField(null=True, blank=True)  # methods.protocol.Result
+
+    # Device time: the limit is reserved when the run is asked for and settled when it ends.
+    charged_on = models.DateField(null=True, blank=True)
+    charged_seconds = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ("-queued_at",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["reader", "idempotency_key"],
+                condition=Q(idempotency_key__isnull=False),
+                name="one_run_a_key",
+            ),
+            models.CheckConstraint(
+                condition=Q(started_at__isnull=True)
+                | Q(finished_at__isnull=True)
+                | Q(finished_at__gte=F("started_at")),
+                name="runs_end_after_they_start",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["state", "device", "queued_at"], name="run_queue"),
+            models.Index(fields=["method", "benchmark", "-finished_at"], name="run_results"),
+            models.Index(fields=["reader", "state"], name="run_reader"),
+            models.Index(fields=["reader", "charged_on"], name="run_quota"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.method}.{self.benchmark} {self.state} {self.id}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run stands in a state it can never leave."""
+        return self.state in ENDED
+
+
+class Event(models.Model):
+    """What a worker said, once: the unique row makes recording a message twice harmless."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    token = models.CharField(max_length=64)
+    seq = models.BigIntegerField()
+    kind = models.CharField(max_length=16)
+    body = models.JSONField(default=dict)
+    recorded_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ("id",)
+        constraints = [
+            models.UniqueConstraint(fields=["run", "token", "seq"], name="one_row_an_event"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.seq} {self.kind}"
+
+
+class Series(models.Model):
+    """One measured quantity of a run: what a chart draws and a claim is held against."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="series")
+    name = models.CharField(max_length=128)
+    data = models.JSONField()  # methods.protocol.Series: axes, variants, points
+
+    class Meta:
+        ordering = ("id",)
+        constraints = [
+            models.UniqueConstraint(fields=["run", "name"], name="one_series_a_name"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Check(models.Model):
+    """One line of the correctness gate that stands before every measurement."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="checks")
+    name = models.CharField(max_length=64)
+    label = models.CharField(max_length=200, blank=True)
+    passed = models.BooleanField()
+    data = models.JSONField()  # methods.protocol.CheckResult: what was measured against which bound
+
+    class Meta:
+        ordering = ("id",)
+        constraints = [
+            models.UniqueConstraint(fields=["run", "name", "label"], name="one_check_a_label"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.label}".strip()
+
+
+class Artefact(models.Model):
+    """A small file a benchmark wrote; served as an attachment, never rendered."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artefacts")
+    name = models.CharField(max_length=128)
+    media_type = models.CharField(max_length=100)
+    sha256 = models.CharField(max_length=64)
+    content = models.BinaryField()
+
+    class Meta:
+        ordering = ("name",)
+        constraints = [
+            models.UniqueConstraint(fields=["run", "name"], name="one_artefact_a_name"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class MethodAccess(models.Model):
+    """A method that only members of some groups may run; a method without a row is open to all."""
+
+    method = models.CharField(max_length=64, unique=True)
+    groups = models.ManyToManyField(Group, blank=True)
+
+    class Meta:
+        verbose_name_plural = "method access"
+
+    def __str__(self) -> str:
+        return self.method
+
+
+class Pulse(models.Model):
+    """When a periodic duty was last done, so that a pause of the web side can be noticed."""
+
+    name = models.CharField(max_length=32, unique=True)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.at:%H:%M:%S}"

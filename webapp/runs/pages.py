@@ -1,0 +1,141 @@
+"""What the pages of runs are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import Q, QuerySet
+
+from methods.charts import duration
+from methods.protocol import Environment, ProtocolError, Readings, canonical
+from webapp.runs import shown, watching
+from webapp.runs.models import Run
+from webapp.runs.queries import estimate_seconds, log_of, place
+from webapp.runs.wording import span, telling, took
+
+Visitor = User | AnonymousUser
+
+
+def visible(visitor: Visitor) -> QuerySet[Run]:
+    """The runs that a visitor may see: the public ones and their own."""
+    if not visitor.is_authenticated:
+        return Run.objects.filter(public=True)
+    if visitor.is_staff:
+        return Run.objects.all()
+    return Run.objects.filter(Q(public=True) | Q(reader=visitor))
+
+
+def may_change(visitor: Visitor, run: Run) -> bool:
+    """Whether a visitor may cancel a run: its reader and staff may."""
+    return visitor.is_authenticated and (visitor.is_staff or visitor.pk == run.reader_id)
+
+
+def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
+    """Everything a run's page shows."""
+    found = shown.spec_of(run)
+    method, benchmark = found or (None, None)
+    return {
+        "section": "runs",
+        "run": run,
+        "method": method,
+        "benchmark": benchmark,
+        "title": benchmark.title if benchmark else run.benchmark,
+        "outdated": benchmark is not None and benchmark.version != run.version,
+        "telling": telling(run),
+        "took": took(run),
+        "usual": _usual(run),
+        "may_cancel": not run.ended and may_change(visitor, run),
+        "may_run": visitor.is_authenticated and benchmark is not None,
+        "series": [shown.shown(shown.parsed(row.data)) for row in run.series.all()],
+        "checks": shown.checks_of(run),
+        "passed": watching.passed(run),
+        "log": log_of(run),
+        "parameters": shown.parameters_of(run),
+        "command": shown.command(run),
+        "environment": _environment(run),
+        "after": _after(run),
+        "artefacts": run.artefacts.defer("content"),
+        "limit": span(run.limit_seconds),
+        **live_of(run, seen_of(run)),
+    }
+
+
+def seen_of(run: Run) -> watching.Seen:
+    """How far a run has come, its place in the queue too."""
+    return watching.seen_now(run, _place(run))
+
+
+def live_of(run: Run, seen: watching.Seen) -> dict[str, Any]:
+    """What moves while a run is under way."""
+    return {
+        "run": run,
+        "seen": seen,
+        "progress": watching.progress_of(run),
+        "pause": watching.pause(run),
+    }
+
+
+def _place(run: Run) -> str:
+    where = place(run)
+    return f"{where.ahead}-{where.workers}" if where else ""
+
+
+def _usual(run: Run) -> str:
+    """How long such runs took, for one that has not ended."""
+    if run.ended:
+        return ""
+    seconds = estimate_seconds(run.method, run.benchmark, run.preset, run.device)
+    return "" if seconds is None else duration(max(1, seconds))
+
+
+def _environment(run: Run) -> list[tuple[str, str]]:
+    """The machine and its software, as name and value."""
+    if run.environment is None:
+        return []
+    try:
+        found = Environment.model_validate_json(canonical(run.environment.data))
+    except (ValueError, ProtocolError):
+        return [("Hardware", run.environment.hardware)]
+    rows = [
+        ("Hardware", found.hardware),
+        ("Processor", found.processor if found.processor != found.hardware else ""),
+        ("Cores", f"{found.cores} ({found.threads} threads used)"),
+        ("Memory", _size(found.memory_bytes)),
+    ]
+    if gpu := found.gpu:
+        rows.append(("GPU", f"{gpu.name}, {_size(gpu.memory_bytes)}"))
+        rows.append(("Driver", gpu.driver))
+        if gpu.power_limit_watts is not None:
+            rows.append(("Power limit", f"{gpu.power_limit_watts:.0f} W"))
+    rows.append(("System", found.platform))
+    rows += [(name, version) for name, version in sorted(found.versions.items())]
+    if found.commit:
+        rows.append(("Commit", found.commit[:12] + (" with local changes" if found.dirty else "")))
+    return [(name, value) for name, value in rows if value]
+
+
+def _after(run: Run) -> list[tuple[str, str]]:
+    """Clocks and load when it ended: what may have disturbed the numbers."""
+    if not run.result or not run.result.get("after"):
+        return []
+    now = Readings.model_validate(run.result["after"])
+    held = {None: None, True: "yes", False: "no"}[now.gpu_throttled]
+    rows = [
+        ("Load", _measure(now.load, "", 2)),
+        ("CPU clock", _measure(now.cpu_mhz, " MHz")),
+        ("GPU clock", _measure(now.gpu_mhz, " MHz")),
+        ("GPU temperature", _measure(now.gpu_celsius, " °C")),
+        ("GPU power", _measure(now.gpu_watts, " W")),
+        ("GPU held back", held),
+        ("Others on the GPU", _measure(now.gpu_other_processes, "")),
+    ]
+    return [(name, value) for name, value in rows if value is not None]
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"
+
+
+def _measure(value: float | None, unit: str, digits: int = 0) -> str | None:
+    return None if value is None else f"{value:.{digits}f}{unit}"

@@ -1,0 +1,73 @@
+"""What pages, the API and the dispatcher read of runs and workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from webapp.runs.models import Event, Run, State, Worker
+from webapp.runs.times import ALIVE
+
+
+def live_workers(device: str) -> QuerySet[Worker]:
+    """Workers of a device class that were heard of within the last heartbeats."""
+    since = timezone.now() - ALIVE
+    return Worker.objects.filter(device=device, enabled=True, last_seen__gte=since).order_by("pk")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a queued run stands: how many go before it, and whether any worker can serve it."""
+
+    ahead: int
+    workers: int
+
+
+def place(run: Run) -> Place | None:
+    """The place of a queued run; None for any other."""
+    if run.state != State.QUEUED:
+        return None
+    queue = Run.objects.filter(state=State.QUEUED, device=run.device)
+    before = queue.filter(queued_at__lt=run.queued_at) | queue.filter(
+        queued_at=run.queued_at, pk__lt=run.pk
+    )
+    return Place(before.count(), live_workers(run.device).count())
+
+
+def events_after(run: Run, event_id: int = 0, limit: int = 500) -> list[Event]:
+    """What the current attempt said after event `event_id`, in the order it was recorded."""
+    events = run.events.filter(token=run.token, pk__gt=event_id)
+    return list(events.order_by("pk")[:limit])
+
+
+def log_of(run: Run) -> str:
+    """The log of the current attempt, in the order of its offsets; lost pieces are marked."""
+    pieces = run.events.filter(token=run.token, kind="log").values_list("body", flat=True)
+    text, end = [], 0
+    for body in sorted(pieces, key=lambda b: b["offset"]):
+        if body["offset"] > end:
+            text.append(f"\n[{body['offset'] - end} bytes of the log were lost]\n")
+        text.append(body["text"])
+        end = body["offset"] + body["size"]
+    return "".join(text)
+
+
+def estimate_seconds(method: str, benchmark: str, preset: str, device: str) -> float | None:
+    """How long such a run takes: the median of the last ten that succeeded; None with none."""
+    past = Run.objects.filter(
+        method=method,
+        benchmark=benchmark,
+        preset=preset,
+        device=device,
+        state=State.SUCCEEDED,
+        imported=False,
+        started_at__isnull=False,
+    ).order_by("-finished_at")[:10]
+    spans = sorted(
+        (run.finished_at - run.started_at).total_seconds()
+        for run in past
+        if run.finished_at and run.started_at
+    )
+    return spans[len(spans) // 2] if spans else None

@@ -1,0 +1,77 @@
+"""What a reader may ask of the machines: how many runs at once, how long a day, which methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db.models import Sum
+from django.utils import timezone
+
+from webapp.runs.models import OPEN, MethodAccess, Run
+
+RUNNING, QUEUED = 1, 3  # a reader
+
+
+class QuotaError(Exception):
+    """A run that cannot be taken now; the message tells the reader why and what to do."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """Device time of one reader on one day, in seconds. Open runs reserve their limit."""
+
+    day: date
+    total: int
+    used: int
+
+    @property
+    def left(self) -> int:
+        """Seconds a new run may still reserve."""
+        return max(0, self.total - self.used)
+
+
+def allowance(reader: User, day: date | None = None) -> Allowance:
+    """The device time `reader` has spent and reserved on `day` (today, UTC, if not given)."""
+    day = day or timezone.now().date()
+    used = Run.objects.filter(reader=reader, charged_on=day).aggregate(s=Sum("charged_seconds"))
+    return Allowance(day, settings.RUN_MINUTES_A_DAY * 60, used["s"] or 0)
+
+
+def may_run(reader: User, method: str) -> bool:
+    """Whether `reader` may run `method`: any may, unless it is kept for some groups."""
+    if not reader.is_active:
+        return False
+    kept = MethodAccess.objects.filter(method=method).first()
+    if kept is None or reader.is_superuser:
+        return True
+    return kept.groups.filter(pk__in=reader.groups.values("pk")).exists()
+
+
+def admit(reader: User, method: str, seconds: int) -> None:
+    """Raise QuotaError unless `reader` may now ask for `seconds` of `method`.
+
+    The caller holds the reader's row locked, so two requests at once count each other.
+    """
+    if not may_run(reader, method):
+        raise QuotaError(f"{method} may be run only by the groups that the operator chose.")
+    open_runs = Run.objects.filter(reader=reader, state__in=OPEN).count()
+    if open_runs >= RUNNING + QUEUED:
+        raise QuotaError(
+            f"You have {open_runs} runs waiting or running, which is the most at a time. "
+            "Wait for one to end, or cancel one."
+        )
+    left = allowance(reader).left
+    if seconds > left:
+        raise QuotaError(
+            f"This run may take up to {_minutes(seconds)}, and {_minutes(left)} of today's "
+            f"{settings.RUN_MINUTES_A_DAY} are left. Choose a smaller preset, or try again "
+            "after midnight UTC."
+        )
+
+
+def _minutes(seconds: int) -> str:
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes >= 1 or not seconds else f"{seconds} s"

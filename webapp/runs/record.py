@@ -1,0 +1,230 @@
+"""What workers say, written down once: validated, fenced by token, in one transaction each.
+
+Messages may be lost, doubled, reordered, late or forged. The signature keeps out strangers, the
+token old attempts, the unique (run, token, seq) doubles. Nothing depends on order: any event of
+the current attempt shows that it runs, and what was measured is taken even after the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from methods import protocol
+from webapp.runs import broker, states
+from webapp.runs.dispatch import dispatch
+from webapp.runs.keys import key_named
+from webapp.runs.models import (
+    Artefact,
+    Check,
+    Environment,
+    Failure,
+    Run,
+    Series,
+    State,
+    Worker,
+)
+from webapp.runs.states import Writer
+from webapp.runs.times import LEASE, OVERTIME
+
+MAX_LOG_BYTES = 2**20  # a run
+MOST = {"series": 100, "check": 1_000, "artefact": 20, "started": 1}  # events of a kind a run
+
+log = logging.getLogger(__name__)
+
+
+def record(message: object) -> bool:
+    """Write down one signed event; False if it was dropped, for a reason that is logged."""
+    try:
+        event = protocol.open_event(message, key_named)
+    except protocol.ProtocolError as error:
+        log.warning("An event was dropped: %s", error)
+        return False
+    with transaction.atomic():
+        run = _locked(event.run)
+        if run is None:
+            log.warning("An event of unknown run %s was dropped", event.run)
+            return False
+        if not _belongs(run, event):
+            return False
+        recorded = _take(run, event)
+    if recorded and event.kind in protocol.TERMINAL:
+        dispatch()  # its worker is idle now
+    return recorded
+
+
+def keep(run: Run, body: protocol.Strict) -> None:
+    """Write down one thing that was measured elsewhere: an environment, check, series or file."""
+    _EFFECTS[protocol.KINDS[type(body)]](run, body)
+
+
+def _locked(name: str) -> Run | None:
+    try:
+        key = UUID(name)
+    except ValueError:
+        return None
+    return Run.objects.select_for_update().filter(pk=key).first()
+
+
+def _belongs(run: Run, event: protocol.Event) -> bool:
+    """Whether the event speaks for the attempt under way; if not, its sender is told to stop."""
+    stray = ""
+    if event.token != run.token:
+        stray = "an attempt that was given up"
+    elif run.worker and run.worker.name != event.worker:
+        stray = f"another worker than {run.worker.name}"
+    elif run.ended and run.state != State.SUCCEEDED and event.kind == "progress":
+        stray = "a run that has ended"
+    if stray:
+        log.warning("Run %s: %s from %s, %s", run.pk, event.kind, event.worker, stray)
+        order = partial(broker.cancel, run.pk, event.token, event.worker)
+        transaction.on_commit(order)
+    return not stray
+
+
+def _take(run: Run, event: protocol.Event) -> bool:
+    """Apply an event of the current attempt, unless it was recorded before."""
+    if event.kind == "progress":
+        return _snapshot(run, event)
+    if not run.ended:
+        _begin(run, event.worker)
+    if not _note(run, event):
+        return False
+    _EFFECTS[event.kind](run, event.body)
+    return True
+
+
+def _begin(run: Run, worker: str) -> None:
+    """Any event shows that the attempt runs, on which worker, and that it lives."""
+    now = timezone.now()
+    fields: dict[str, object] = {"leased_until": now + LEASE}
+    if run.worker is None:
+        fields |= {
+            "worker": Worker.objects.get(name=worker),
+            "started_at": now,
+            "finish_by": now + timedelta(seconds=run.limit_seconds) + OVERTIME,
+        }
+    if run.state == State.DISPATCHED:
+        states.move(run, State.RUNNING, Writer.RECORDER, **fields)
+        return
+    for name, value in fields.items():
+        setattr(run, name, value)
+    run.save(update_fields=list(fields))
+    if run.state == State.CANCELLING:  # the order may have come before the worker could hear it
+        transaction.on_commit(partial(broker.cancel, run.pk, run.token, worker))
+
+
+def _note(run: Run, event: protocol.Event) -> bool:
+    """Insert the event's row; False if it is there already, or one too many of its kind.
+
+    The caller holds the run's row locked, so nobody inserts the same row meanwhile.
+    """
+    if run.events.filter(token=event.token, seq=event.seq).exists():
+        return False
+    kind, body = event.kind, event.body.model_dump(mode="json")
+    if isinstance(event.body, protocol.Log):
+        size = body["size"] = len(event.body.text.encode())
+        if run.log_bytes + size > MAX_LOG_BYTES:
+            return False
+        run.log_bytes += size
+    elif kind in MOST and run.events.filter(token=run.token, kind=kind).count() >= MOST[kind]:
+        log.warning("Run %s: too many events of kind %s", run.pk, kind)
+        return False
+    elif kind in {"series", "artefact"}:
+        body = {"name": body["name"]}  # its content has a table of its own
+    run.events.create(
+        token=event.token, seq=event.seq, kind=kind, body=body, recorded_at=timezone.now()
+    )
+    return True
+
+
+def _snapshot(run: Run, event: protocol.Event) -> bool:
+    """Keep the newest progress; it has no row of its own."""
+    if run.ended or event.seq <= run.progress_seq:
+        return False
+    _begin(run, event.worker)
+    run.progress, run.progress_seq = event.body.model_dump(mode="json"), event.seq
+    run.save(update_fields=["progress", "progress_seq"])
+    return True
+
+
+# --- What each kind of event does ------------------------------------------------------------
+
+
+def _started(run: Run, body: protocol.Started) -> None:
+    data = body.environment.model_dump(mode="json")
+    # Clocks and load differ from run to run; what is compared by is the machine.
+    lasting = {name: value for name, value in data.items() if name != "before"}
+    digest = hashlib.sha256(protocol.canonical(lasting)).hexdigest()
+    run.environment, _ = Environment.objects.get_or_create(
+        digest=digest, defaults={"hardware": body.environment.hardware, "data": lasting}
+    )
+    run.save(update_fields=["environment"])
+
+
+def _log(run: Run, _body: protocol.Log) -> None:
+    run.save(update_fields=["log_bytes"])
+
+
+def _series(run: Run, body: protocol.Series) -> None:
+    data = body.model_dump(mode="json")
+    Series.objects.update_or_create(run=run, name=body.name, defaults={"data": data})
+
+
+def _check(run: Run, body: protocol.CheckResult) -> None:
+    values = {"passed": body.passed, "data": body.model_dump(mode="json")}
+    Check.objects.update_or_create(run=run, name=body.name, label=body.label, defaults=values)
+
+
+def _artefact(run: Run, body: protocol.Artefact) -> None:
+    content = body.data()
+    values = {
+        "media_type": body.media_type,
+        "content": content,
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
+    Artefact.objects.update_or_create(run=run, name=body.name, defaults=values)
+
+
+def _result(run: Run, body: protocol.Result) -> None:
+    if not run.ended:
+        result = body.model_dump(mode="json")
+        states.move(run, State.SUCCEEDED, Writer.RECORDER, result=result)
+
+
+def _failed(run: Run, body: protocol.Failed) -> None:
+    if run.ended:
+        return
+    reason = f"{body.message}\n{body.detail}".strip()
+    if body.kind == "timeout" and run.state == State.RUNNING:
+        states.move(run, State.TIMED_OUT, Writer.RECORDER, reason=reason)
+    elif run.state == State.CANCELLING:
+        states.move(run, State.CANCELLED, Writer.RECORDER)
+    else:
+        states.fail(run, Failure(body.kind), reason, Writer.RECORDER)
+
+
+def _cancelled(run: Run, body: protocol.Cancelled) -> None:
+    if not run.ended:
+        states.move(run, State.CANCELLED, Writer.RECORDER, reason=body.reason)
+
+
+# Each kind comes with a body of its own class: the protocol has seen to that.
+_EFFECTS: dict[str, Callable[[Run, Any], None]] = {
+    "started": _started,
+    "log": _log,
+    "series": _series,
+    "check": _check,
+    "artefact": _artefact,
+    "result": _result,
+    "failed": _failed,
+    "cancelled": _cancelled,
+}

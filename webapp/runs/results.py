@@ -1,0 +1,166 @@
+"""Result files as published runs: what `python -m methods run … --json FILE` wrote elsewhere.
+
+A file is one run that succeeded. It is read and judged whole before anything is written, and its
+run is named by its content, so that importing twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from math import ceil
+from pathlib import Path
+
+from django.db import transaction
+
+from methods import protocol, registry
+from methods.spec import UnknownNameError
+from webapp.runs import record
+from webapp.runs.models import Device, Run, State
+
+MAX_BYTES = 64 * 2**20  # a file
+NAMESPACE = uuid.UUID("6f9f7c0e-4a0f-5d0e-9f59-0d3c5a4e5e11")  # of the ids of published runs
+KEPT = protocol.CheckResult | protocol.Series | protocol.Artefact
+
+
+class BadResultError(ValueError):
+    """A file that holds no result to publish; the message says why."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of a file: its run, whether that is new, or why there is none."""
+
+    path: Path
+    run: uuid.UUID | None = None
+    is_new: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result file, read and found good."""
+
+    key: uuid.UUID
+    started: protocol.Started
+    result: protocol.Result
+    bodies: tuple[protocol.Strict, ...]
+
+
+def import_all(paths: Iterable[Path]) -> list[Imported]:
+    """Publish every file; a bad one is named with its reason and keeps no other from it."""
+    return [_import(path) for path in paths]
+
+
+def _import(path: Path) -> Imported:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise BadResultError(f"it is larger than {MAX_BYTES // 2**20} MiB")
+        content = path.read_bytes()
+        key = uuid.uuid5(NAMESPACE, sha256(content).hexdigest())
+        if Run.objects.filter(pk=key).exists():
+            return Imported(path, key)
+        return Imported(path, key, publish(read(content)))
+    except OSError as error:
+        return Imported(path, reason=f"it cannot be read: {error.strerror}")
+    except BadResultError as error:
+        return Imported(path, reason=str(error))
+
+
+def read(content: bytes) -> Result:
+    """The result in a file's content. Raises BadResultError."""
+    bodies = [_body(number, line) for number, line in enumerate(content.splitlines(), 1)]
+    if not bodies or not isinstance(started := bodies[0], protocol.Started):
+        raise BadResultError("line 1 is not the event 'started'")
+    *middle, last = bodies[1:] or [started]
+    if isinstance(last, protocol.Failed | protocol.Cancelled):
+        raise BadResultError("the run did not succeed")
+    if not isinstance(last, protocol.Result):
+        raise BadResultError("the last line is not the event 'result'")
+    if any(isinstance(body, protocol.Started | protocol.Result) for body in middle):
+        raise BadResultError("it holds more than one run")
+    _agrees(started, last, middle)
+    key = uuid.uuid5(NAMESPACE, sha256(content).hexdigest())
+    return Result(key, started, last, tuple(middle))
+
+
+def _body(number: int, line: bytes) -> protocol.Strict:
+    try:
+        return protocol.Line.parse(line).body
+    except protocol.ProtocolError as error:
+        raise BadResultError(f"line {number}: {error}") from None
+
+
+def _agrees(
+    started: protocol.Started, result: protocol.Result, middle: list[protocol.Strict]
+) -> None:
+    """What a run that succeeded cannot lack or contradict. Raises BadResultError."""
+    try:
+        _, benchmark = registry.find(f"{started.method}.{started.benchmark}")
+    except UnknownNameError as error:
+        raise BadResultError(str(error)) from None
+    if started.version > benchmark.version:
+        raise BadResultError(
+            f"it is of version {started.version} of {started.method}.{started.benchmark}; "
+            f"this site knows {benchmark.version}"
+        )
+    checks = [body for body in middle if isinstance(body, protocol.CheckResult)]
+    if missed := [check.name for check in checks if not check.passed]:
+        raise BadResultError(f"the check {missed[0]} missed its bound")
+    names = [body.name for body in middle if isinstance(body, protocol.Series)]
+    if set(names) != set(result.series) or len(names) != len(set(names)):
+        raise BadResultError("its series are not those that its result names")
+
+
+@transaction.atomic
+def publish(found: Result) -> bool:
+    """Write a result down as a published run; False if another process just did."""
+    started, result = found.started, found.result
+    began = datetime.fromtimestamp(started.at, UTC)
+    duration = timedelta(seconds=result.duration)
+    run, is_new = Run.objects.get_or_create(
+        pk=found.key,
+        defaults={
+            "imported": True,
+            "method": started.method,
+            "benchmark": started.benchmark,
+            "version": started.version,
+            "preset": started.preset or "",
+            "params": started.params,
+            "seed": started.seed,
+            "device": Device.GPU if started.device == "cuda" else Device.CPU,
+            "limit_seconds": ceil(result.duration),
+            "state": State.SUCCEEDED,
+            "attempt": 1,
+            "queued_at": began,
+            "started_at": began,
+            "finished_at": began + duration,
+            "result": result.model_dump(mode="json"),
+        },
+    )
+    if is_new:
+        record.keep(run, started)
+        for seq, body in enumerate(found.bodies, 1):
+            if isinstance(body, KEPT):
+                record.keep(run, body)
+            elif isinstance(body, protocol.Log):
+                _log(run, seq, body)
+    return is_new
+
+
+def _log(run: Run, seq: int, body: protocol.Log) -> None:
+    size = len(body.text.encode())
+    if run.log_bytes + size > record.MAX_LOG_BYTES:
+        return
+    run.log_bytes += size
+    run.events.create(
+        token=run.token,
+        seq=seq,
+        kind="log",
+        body={**body.model_dump(mode="json"), "size": size},
+        recorded_at=run.queued_at,
+    )
+    run.save(update_fields=["log_bytes"])

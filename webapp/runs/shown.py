@@ -1,0 +1,181 @@
+"""What a run measured, as pages show it: charts, tables, checks, parameters, the command."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from methods import charts, protocol, registry
+from methods.charts import check_value, number
+from methods.spec import Benchmark, Method, UnknownNameError
+from webapp.runs.forms import written
+from webapp.runs.models import Device, Run
+
+
+@dataclass(frozen=True)
+class Row:
+    """A point of a series in words."""
+
+    x: str
+    variant: str
+    ours: bool
+    median: str
+    interval: str
+    ratio: str
+    ratio_interval: str
+    verdict: str
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A series as drawings and as the table under them. `partial`: the run did not end."""
+
+    name: str
+    title: str
+    caption: str
+    x: str
+    unit: str
+    baseline: str
+    pictures: tuple[str, ...]  # SVG, to be cleaned where it is put into a page
+    rows: tuple[Row, ...]
+    partial: bool
+
+
+def parsed(data: object) -> protocol.Series:
+    """A stored series, validated again: whoever wrote the row."""
+    series = protocol.parse_body("series", data)
+    assert isinstance(series, protocol.Series)
+    return series
+
+
+def shown(series: protocol.Series, ident: str = "") -> Shown:
+    """A series in drawings and words; `ident` keeps the drawings' names apart on one page."""
+    labels = {variant.name: variant for variant in series.variants}
+    compared = series.baseline is not None and any(point.ratio for point in series.points)
+    return Shown(
+        name=series.name,
+        title=series.title,
+        caption=series.caption,
+        x=_with_unit(series.x),
+        unit=_with_unit(series.y),
+        baseline=labels[series.baseline].label if compared and series.baseline else "",
+        pictures=tuple(_pictures(series, ident)),
+        rows=tuple(_row(point, labels[point.variant]) for point in series.points),
+        partial=series.partial,
+    )
+
+
+def _pictures(series: protocol.Series, ident: str) -> Iterator[str]:
+    if series.points:
+        yield charts.draw(series, standalone=False, ident=f"{ident}{series.name}-value")
+    if any(point.ratio for point in series.points):
+        yield charts.draw(series, "ratio", standalone=False, ident=f"{ident}{series.name}-ratio")
+
+
+def _with_unit(axis: protocol.Axis) -> str:
+    return f"{axis.label} ({axis.unit})" if axis.unit else axis.label
+
+
+def _row(point: protocol.Point, variant: protocol.Variant) -> Row:
+    ratio = point.ratio
+    return Row(
+        x=place(point.x),
+        variant=variant.label,
+        ours=variant.ours,
+        median=number(point.median),
+        interval=interval(point.low, point.high, len(point.samples)),
+        ratio=f"{ratio.value:.2f}×" if ratio else "",
+        ratio_interval=f"{ratio.low:.2f} – {ratio.high:.2f}"
+        if ratio and ratio.low < ratio.high
+        else "",
+        verdict=ratio.verdict if ratio else "",
+        flags=tuple(point.flags),
+    )
+
+
+def place(x: float | str) -> str:
+    """An x in words."""
+    return x if isinstance(x, str) else number(x)
+
+
+def interval(low: float, high: float, samples: int = 2) -> str:
+    """A 95 % interval in words; what was counted once is exact."""
+    if low == high:
+        return "exact" if samples == 1 else number(low)
+    return f"{number(low)} – {number(high)}"
+
+
+@dataclass(frozen=True)
+class ShownCheck:
+    """A correctness check in words."""
+
+    title: str
+    label: str
+    passed: bool
+    said: str
+
+
+def checks_of(run: Run) -> list[ShownCheck]:
+    """The checks of the current attempt, those that missed their bound first."""
+    found = spec_of(run)
+    titles = {check.name: check.title for check in found[0].checks} if found else {}
+    checks = sorted(run.checks.all(), key=lambda check: check.passed)
+    return [
+        ShownCheck(
+            title=titles.get(check.name, check.name.replace("_", " ")),
+            label=check.label,
+            passed=check.passed,
+            said=f"{check_value(check.data['measured'])} {check.data['relation']} "
+            f"{check_value(check.data['bound'])}",
+        )
+        for check in checks
+    ]
+
+
+def spec_of(run: Run) -> tuple[Method, Benchmark] | None:
+    """What the registry says of the run's benchmark; None where it is not known any more."""
+    try:
+        return registry.find(f"{run.method}.{run.benchmark}")
+    except UnknownNameError:
+        return None
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a run; `changed` where it differs from the preset."""
+
+    name: str
+    value: str
+    unit: str
+    changed: bool
+
+
+def parameters_of(run: Run) -> list[Parameter]:
+    """The run's parameters, those that differ from its preset marked."""
+    found = spec_of(run)
+    infos = {info.name: info for info in found[1].parameters()} if found else {}
+    preset = found[1].presets.get(run.preset) if found else None
+    usual = preset.model_dump(mode="json") if preset else {}
+    return [
+        Parameter(
+            name=name,
+            value=written(value),
+            unit=infos[name].unit if name in infos else "",
+            changed=bool(usual) and usual.get(name) != value,
+        )
+        for name, value in run.params.items()
+    ]
+
+
+def command(run: Run) -> str:
+    """The command that measures this again, anywhere: every parameter said, the seed too."""
+    device = "cuda" if run.device == Device.GPU else "cpu"
+    lines = ["python -m methods run", f"{run.method}.{run.benchmark}"]
+    if run.preset:
+        lines.append(f"--preset {run.preset}")
+    for name, value in run.params.items():
+        lines.append(f"--set {shlex.quote(f'{name}={written(value)}')}")
+    lines.append(f"--seed {run.seed} --device {device}")
+    return " \\\n  ".join(lines)

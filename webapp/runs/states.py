@@ -1,0 +1,119 @@
+"""The state machine of a run: every transition, who writes it, and the one place that does.
+
+A transition is a compare-and-set on (state, token). Whoever loses a race is told so by `move`
+returning False, has changed nothing, and drops what it was about to do. The token names the
+attempt: it is new at every dispatch, so what an old attempt still says can change nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.runs.models import ENDED, Failure, Run, State
+
+ATTEMPTS = 2  # the first, and one more after a failure of ours
+
+
+class Writer(StrEnum):
+    """Who asks for a transition."""
+
+    VIEW = "view"
+    DISPATCHER = "dispatcher"
+    RECORDER = "recorder"
+    SWEEP = "sweep"
+
+
+_V, _D, _R, _S = Writer.VIEW, Writer.DISPATCHER, Writer.RECORDER, Writer.SWEEP
+
+TRANSITIONS: dict[tuple[State, State], frozenset[Writer]] = {
+    (State.QUEUED, State.DISPATCHED): frozenset({_D}),
+    (State.QUEUED, State.CANCELLED): frozenset({_V}),
+    (State.DISPATCHED, State.RUNNING): frozenset({_R}),
+    (State.DISPATCHED, State.CANCELLING): frozenset({_V}),
+    (State.DISPATCHED, State.QUEUED): frozenset({_S}),
+    (State.DISPATCHED, State.FAILED): frozenset({_S}),
+    (State.RUNNING, State.SUCCEEDED): frozenset({_R}),
+    (State.RUNNING, State.FAILED): frozenset({_R, _S}),
+    (State.RUNNING, State.TIMED_OUT): frozenset({_R, _S}),
+    (State.RUNNING, State.CANCELLING): frozenset({_V}),
+    (State.RUNNING, State.CANCELLED): frozenset({_R}),  # the worker saw the cancel first
+    (State.RUNNING, State.QUEUED): frozenset({_R, _S}),
+    (State.CANCELLING, State.CANCELLED): frozenset({_R, _S}),
+    # A result that was on its way when the reader pressed Cancel is kept: it was measured.
+    (State.CANCELLING, State.SUCCEEDED): frozenset({_R}),
+}
+
+
+class IllegalMoveError(Exception):
+    """A transition that the table does not hold, or not for this writer: a defect in our code."""
+
+
+def move(run: Run, to: State, by: Writer, **fields: object) -> bool:
+    """Take `run` to state `to` if it still stands where the caller saw it; True if it did.
+
+    On success `run` carries the new values. Raises IllegalMoveError for a transition that `by`
+    may not make.
+    """
+    start = State(run.state)
+    if by not in TRANSITIONS.get((start, to), frozenset()):
+        raise IllegalMoveError(f"{by} may not move a run from {start} to {to}")
+    fields = {**fields, "state": to, **(_closing(run, to, fields) if to in ENDED else {})}
+    moved = Run.objects.filter(pk=run.pk, state=start, token=run.token).update(**fields)
+    if not moved:
+        return False
+    for name, value in fields.items():
+        setattr(run, name, value)
+    return True
+
+
+def fail(run: Run, failure: Failure, reason: str, by: Writer) -> bool:
+    """End an attempt that failed: queue the run once more after a failure of ours, else end it."""
+    if run.state == State.CANCELLING:
+        return move(run, State.CANCELLED, by)
+    if failure.ours and run.attempt < ATTEMPTS:
+        return _again(run, by)
+    return move(run, State.FAILED, by, failure=failure, reason=reason)
+
+
+# An attempt that is given up leaves nothing that could be mistaken for the next one's.
+CLEAN_SLATE: dict[str, object] = {
+    "token": "",
+    "worker": None,
+    "dispatched_at": None,
+    "sent_at": None,
+    "start_by": None,
+    "started_at": None,
+    "leased_until": None,
+    "finish_by": None,
+    "progress": {},
+    "progress_seq": -1,
+    "environment": None,
+    "log_bytes": 0,
+}
+
+
+@transaction.atomic
+def _again(run: Run, by: Writer) -> bool:
+    if not move(run, State.QUEUED, by, **CLEAN_SLATE):
+        return False
+    for measured in (run.series, run.checks, run.artefacts):
+        measured.all().delete()
+    return True
+
+
+def _closing(run: Run, to: State, fields: dict[str, object]) -> dict[str, object]:
+    """What every end writes: when, and the device time it cost its reader."""
+    now = timezone.now()
+    failure = fields.get("failure")
+    ours = isinstance(failure, Failure) and failure.ours
+    spent = now - run.started_at if run.started_at and not ours else timedelta()
+    return {
+        "finished_at": now,
+        "leased_until": None,
+        "progress": run.progress if to == State.SUCCEEDED else {},
+        "charged_seconds": min(run.limit_seconds, -(-spent // timedelta(seconds=1))),
+    }

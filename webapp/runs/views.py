@@ -1,0 +1,150 @@
+"""A run's page, live and final; the list of runs; the workers; comparing."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_safe
+
+from methods.charts import STYLE
+from webapp.runs import comparing, listing, pages, watching
+from webapp.runs.machines import installation, workers_now
+from webapp.runs.models import Run
+from webapp.runs.watching import Seen
+from webapp.ui.feeds import FORMATS
+from webapp.ui.pages import respond
+
+LOOK = 1  # part of what a kept page is kept under: raise it when the page changes
+DONE = 286  # htmx: show this, and ask no more
+RUNS_A_PAGE = 40
+
+
+def open_run(request: HttpRequest, pk: UUID) -> Run:
+    """The run of that id, if this visitor may see it; else there is none."""
+    runs = pages.visible(request.user).select_related("worker", "environment", "reader")
+    return get_object_or_404(runs, pk=pk)
+
+
+@require_safe
+def run(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """A run: where it stands, what it measured, on what, and how to repeat it."""
+    # Before the visitor is known: the anonymous have no session, and reading one costs a query.
+    found = open_run(request, pk)
+
+    def page() -> HttpResponse:
+        return render(request, "runs/run.html", pages.page_of(found, request.user))
+
+    if not found.ended:
+        response = page()
+        response["Cache-Control"] = "no-store"
+        return response
+    stamp = (LOOK, found.pk, found.state, found.series.count())
+    return respond(request, stamp, page)
+
+
+@require_safe
+def live(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """What is new of a run since a page last looked (`?seen=`)."""
+    if not request.headers.get("HX-Request"):
+        return redirect("runs:run", pk)
+    # What a poll does not need is not read: it is asked for once a second.
+    found = get_object_or_404(Run.objects.only(*watching.NEEDED), pk=pk)
+    if not found.public:
+        open_run(request, pk)
+    seen, now = Seen.read(request.GET.get("seen", "")), pages.seen_of(found)
+    if seen == now:
+        return HttpResponse(status=204)
+    if seen is None or seen.standing != now.standing:
+        return _anew(request, open_run(request, pk))
+    context = pages.live_of(found, now)
+    if seen.heard < now.heard:
+        news, passed = watching.log_after(found, seen.heard), watching.passed(found)
+        context |= {"heard": True, "news": news, "passed": passed}
+    # Rendered without the request: what a poll shows is the same for everybody.
+    return _uncached(HttpResponse(render_to_string("runs/live.html", context)))
+
+
+def _anew(request: HttpRequest, found: Run) -> HttpResponse:
+    """The whole of a run's page in place of the old one; the last, when it has ended."""
+    response = render(request, "runs/article.html", pages.page_of(found, request.user))
+    response["HX-Retarget"] = "#run"
+    response["HX-Reswap"] = "outerHTML"
+    if found.ended:
+        response.status_code = DONE
+    return _uncached(response)
+
+
+def _uncached(response: HttpResponse) -> HttpResponse:
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@require_safe
+def runs(request: HttpRequest) -> HttpResponse:
+    """The runs that a visitor may see, narrowed by the query string, the latest first."""
+    filters = listing.Filters.read(request.GET)
+    found = filters.narrow(pages.visible(request.user), request.user)
+    page = Paginator(found, RUNS_A_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "section": "runs",
+        "filters": filters,
+        "choices": filters.choices(),
+        "page": page,
+        "lines": [listing.line(run) for run in page],
+        "feeds": [(one.suffix, one.media_type) for one in FORMATS.values()],
+        "chosen": request.GET.get("with", ""),
+        "any": page.paginator.count > 0 or Run.objects.exists(),
+    }
+    return render(request, "runs/runs.html", context)
+
+
+@require_safe
+def compare(request: HttpRequest) -> HttpResponse:
+    """Runs of one benchmark side by side: values on one class of hardware, else ratios only."""
+    wanted = ",".join(request.GET.getlist("runs"))
+    try:
+        comparison = comparing.compare(pages.visible(request.user), wanted)
+    except comparing.CannotCompareError as error:
+        context = {"section": "runs", "reason": str(error)}
+        return render(request, "runs/compare.html", context, status=400 if wanted else 200)
+    return render(request, "runs/compare.html", {"section": "runs", "comparison": comparison})
+
+
+@require_safe
+def workers(request: HttpRequest) -> HttpResponse:
+    """The machines that measure: live or not, what they are, how to add one."""
+    context = {
+        "section": "workers",
+        "workers": workers_now(),
+        "installation": installation(),
+    }
+    return _uncached(render(request, "runs/workers.html", context))
+
+
+@require_safe
+def chart_style(request: HttpRequest) -> HttpResponse:
+    """The charts' own stylesheet: drawings in pages carry none, the policy forbids it."""
+    response = HttpResponse(STYLE, content_type="text/css; charset=utf-8")
+    response["Cache-Control"] = "public, max-age=86400"
+    return response
+
+
+@require_safe
+def artefact(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
+    """A file that a benchmark made: to be kept, never to be shown by the browser."""
+    found = open_run(request, pk).artefacts.filter(name=name).first()
+    if found is None:
+        raise Http404("This run made no such file.")
+    return HttpResponse(
+        bytes(found.content),
+        content_type=found.media_type,
+        headers={
+            "Content-Disposition": f'attachment; filename="{found.name}"',
+            "X-Content-Type-Options": "nosniff",
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+        },
+    )

@@ -1,0 +1,130 @@
+"""From a model's words to a validated summary: parse, repair once, else say why not."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from .capability import response_format
+from .client import Message, ModelError, Reply
+from .schema import PaperSummary
+
+PROMPT_VERSION = "v1"
+_PROMPTS = Path(__file__).parent / "prompts"
+_LANGUAGES = {"en": "English", "zh": "Chinese (简体中文)"}
+_FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?```\s*$", re.DOTALL | re.IGNORECASE)
+Ask = Callable[[list[Message], dict[str, Any] | None], Reply]
+_THINKING = re.compile(r"^\s*<think>.*?</think>", re.DOTALL)
+
+
+class UnusableError(ModelError):
+    """The model answered, but not with a summary, also after one repair."""
+
+
+@cache
+def strict_schema() -> dict[str, Any]:
+    """The JSON schema of an answer in the strict subset: all required, nothing additional."""
+    schema: dict[str, Any] = _without_bounds(PaperSummary.model_json_schema())
+    return schema
+
+
+# Strict modes refuse these keywords; pydantic checks them afterwards.
+_BOUNDS = frozenset({"maxLength", "minLength", "maxItems", "minItems", "title", "description"})
+
+
+def _without_bounds(node: Any, in_properties: bool = False) -> Any:
+    if isinstance(node, dict):
+        return {
+            key: _without_bounds(value, in_properties=key in {"properties", "$defs"})
+            for key, value in node.items()
+            if in_properties or key not in _BOUNDS
+        }
+    return [_without_bounds(item) for item in node] if isinstance(node, list) else node
+
+
+def question(title: str, text: str, read: str, language: str) -> list[Message]:
+    """The messages that ask for a summary of `text`; `read` says in words what it is."""
+    system = (_PROMPTS / f"{PROMPT_VERSION}.system.txt").read_text()
+    user = (_PROMPTS / f"{PROMPT_VERSION}.user.txt").read_text()
+    fence = re.compile(r"={5,}")
+    fields = {
+        "{schema}": json.dumps(strict_schema(), separators=(",", ":")),
+        "{title}": fence.sub("====", title),
+        "{read}": read,
+        "{text}": fence.sub("====", text),  # the paper cannot close its own fence
+    }
+    filled = re.sub("|".join(map(re.escape, fields)), lambda m: fields[m[0]], user)
+    return [
+        {"role": "system", "content": system.replace("{language}", _LANGUAGES[language])},
+        {"role": "user", "content": filled},
+    ]
+
+
+def parse(text: str) -> PaperSummary:
+    """The summary in a model's words, whether bare, fenced or with prose around it.
+
+    Raises ValueError (pydantic's, with every field that is wrong) where there is none.
+    """
+    text = _THINKING.sub("", text).strip()
+    fenced = _FENCE.match(text)
+    candidate = fenced[1] if fenced else text
+    try:
+        return PaperSummary.model_validate_json(candidate)
+    except ValidationError as error:
+        start, end = text.find("{"), text.rfind("}")
+        inner = text[start : end + 1]
+        if start < 0 or end < start or inner == candidate:
+            raise
+        try:
+            return PaperSummary.model_validate_json(inner)
+        except ValidationError as inner_error:
+            # The error about the JSON that was there helps more than "not JSON at all".
+            raise inner_error from error
+
+
+def ask_for_summary(ask: Ask, mode: str, messages: list[Message]) -> PaperSummary:
+    """The model's summary, repaired once if need be.
+
+    Raises UnusableError with the reason, or what `ask` raises.
+    """
+    wanted = response_format(mode, strict_schema(), "paper_summary")
+    reply = ask(messages, wanted)
+    try:
+        return parse(reply.text)
+    except ValueError as error:
+        wrong = _in_words(error, reply)
+    repair: list[Message] = [
+        *messages,
+        {"role": "assistant", "content": reply.text[:20_000]},
+        {
+            "role": "user",
+            "content": f"That answer cannot be used: {wrong}. "
+            "Answer again with the whole json object, corrected, and nothing around it.",
+        },
+    ]
+    again = ask(repair, wanted)
+    try:
+        return parse(again.text)
+    except ValueError as error:
+        raise UnusableError(
+            f"the model's answer cannot be used: {_in_words(error, again)}"
+        ) from error
+
+
+def _in_words(error: ValueError, reply: Reply) -> str:
+    if not reply.text.strip():
+        return "it is empty"
+    if reply.cut:
+        return "it was cut off at the server's length limit"
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False, include_context=False)
+        places = [f"{'.'.join(map(str, e['loc'])) or 'the answer'}: {e['msg']}" for e in first[:4]]
+        more = f" (and {len(first) - 4} more)" if len(first) > 4 else ""
+        return "; ".join(places)[:600] + more
+    return str(error)[:300]

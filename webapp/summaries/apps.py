@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class SummariesConfig(AppConfig):
+    """What a model says of a paper."""
+
+    name = "webapp.summaries"

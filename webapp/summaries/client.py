@@ -1,0 +1,173 @@
+"""One question to an OpenAI-compatible server, and its answer as text, or a reason in words.
+
+Only `model`, `messages` and, where the server was seen to understand it, `response_format` are
+sent: some servers answer 422 to any other field. Answers are read as bytes, capped in size and
+in time; nothing the server sends is trusted before `webapp.summaries.schema` has read it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.utils import timezone
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+
+MAX_ANSWER = 2_000_000  # bytes
+SILENCE = 60.0  # seconds without a byte
+SECONDS = 300  # for one whole answer
+MAX_WAIT = 6 * 3600  # seconds; what a server may ask us to wait
+
+Message = dict[str, str]
+
+
+class ModelError(Exception):
+    """The server gave no usable answer; the message is for the reader of the page."""
+
+
+class RefusedError(ModelError):
+    """Asking again will not help: wrong key, unknown model, a request it does not take."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class BusyError(ModelError):
+    """Asking later may help; `wait` is how long the server wants us to, in seconds."""
+
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A model's words and what they cost, in tokens as the server counted them (0: it did not)."""
+
+    text: str
+    tokens_in: int
+    tokens_out: int
+    cut: bool  # the server stopped at its length limit
+
+
+@dataclass(frozen=True)
+class Server:
+    """Which model is asked, and where."""
+
+    base_url: str
+    model: str
+    key: str
+
+    @staticmethod
+    def configured() -> Server | None:
+        """The server of the settings, or None where no model is configured."""
+        if not settings.SUMMARY_MODEL:
+            return None
+        return Server(settings.OPENAI_BASE_URL, settings.SUMMARY_MODEL, settings.OPENAI_API_KEY)
+
+    def ask(
+        self, messages: Sequence[Message], response_format: dict[str, Any] | None = None
+    ) -> Reply:
+        """One answer; raises RefusedError, BusyError, or ModelError for one that cannot be read."""
+        # openai takes half a second to import, and most processes never ask a model.
+        import httpx2  # noqa: PLC0415 - openai's own HTTP client
+        import openai  # noqa: PLC0415
+
+        extra = {"response_format": response_format} if response_format else {}
+        try:
+            with self._open() as client:
+                body = _capped_body(client, self.model, messages, extra)
+        except (openai.APITimeoutError, httpx2.TimeoutException) as error:
+            raise BusyError(f"the model's server did not answer for {SILENCE:.0f} s") from error
+        except openai.APIConnectionError as error:
+            cause = error.__cause__ or error
+            raise BusyError(f"the model's server cannot be reached ({cause})") from error
+        except httpx2.HTTPError as error:
+            raise BusyError(f"the model's server broke off its answer ({error})") from error
+        except openai.APIStatusError as error:
+            raise _status_error(error.status_code, error.response.headers, error.message) from error
+        except openai.OpenAIError as error:
+            raise ModelError(f"the model's client failed: {error}") from error
+        return _read_reply(body)
+
+    def _open(self) -> OpenAI:
+        import openai  # noqa: PLC0415 - as above
+
+        return openai.OpenAI(
+            base_url=self.base_url,
+            api_key=self.key or "none",
+            timeout=SILENCE,  # the whole answer is bounded by SECONDS
+            max_retries=0,  # the database decides when to ask again
+        )
+
+
+def _capped_body(
+    client: OpenAI, model: str, messages: Sequence[Message], extra: dict[str, Any]
+) -> bytes:
+    deadline = time.monotonic() + SECONDS
+    body = bytearray()
+    create: Any = client.chat.completions.with_streaming_response.create
+    with create(model=model, messages=list(messages), **extra) as response:
+        for chunk in response.iter_bytes(65536):
+            body += chunk
+            if len(body) > MAX_ANSWER:
+                raise ModelError(f"the answer is longer than {MAX_ANSWER // 1_000_000} MB")
+            if time.monotonic() > deadline:
+                raise BusyError(f"the answer did not end within {SECONDS} s")
+    return bytes(body)
+
+
+def _read_reply(body: bytes) -> Reply:
+    try:
+        answer = json.loads(body)
+        choice = answer["choices"][0]
+        text = choice["message"].get("content") or ""
+        usage = answer.get("usage") or {}
+        if not isinstance(text, str):
+            raise TypeError("content is not a text")
+        return Reply(
+            text=text,
+            tokens_in=_count(usage.get("prompt_tokens")),
+            tokens_out=_count(usage.get("completion_tokens")),
+            cut=choice.get("finish_reason") == "length",
+        )
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError("the server's answer is not a chat completion") from error
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and 0 <= value < 10**8 else 0
+
+
+def _status_error(status: int, headers: Any, message: str) -> ModelError:
+    said = " ".join(message.split())[:200]
+    if status in {408, 409, 425, 429} or status >= 500:
+        return BusyError(f"the model's server answered {status}: {said}", _retry_after(headers))
+    if status in {401, 403}:
+        return RefusedError(f"the model's server refused the key ({status}): {said}", status)
+    if status == 404:
+        return RefusedError(
+            f"the model's server knows no such model or address (404): {said}", status
+        )
+    return RefusedError(f"the model's server did not take the request ({status}): {said}", status)
+
+
+def _retry_after(headers: Any) -> float | None:
+    value = (headers.get("retry-after") or "").strip()
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(value) - timezone.now()).total_seconds()
+        except (ValueError, TypeError):
+            return None
+    return min(max(seconds, 0.0), MAX_WAIT) if math.isfinite(seconds) else None

@@ -1,0 +1,106 @@
+"""`manage.py summarise`: make summaries now, with a progress bar."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser
+from datetime import date
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db.models import QuerySet
+
+from webapp.papers.models import Paper
+from webapp.summaries import queue
+from webapp.summaries.answer import PROMPT_VERSION
+from webapp.summaries.client import Server
+from webapp.summaries.models import Summary
+from webapp.summaries.summarise import summarise
+
+
+class Command(BaseCommand):
+    help = "Summarise the papers announced on a day, or one paper, and say how each ended."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--date", type=date.fromisoformat, help="a day, as 2025-12-18")
+        which.add_argument("--paper", action="append", metavar="ID", help="an arXiv id; repeatable")
+        parser.add_argument("--model", help="instead of ASSAY_SUMMARY_MODEL")
+        parser.add_argument("--language", choices=["en", "zh"], default="en")
+        parser.add_argument("--limit", type=int, help="at most so many papers of the day")
+        parser.add_argument("--retry", action="store_true", help="try failed ones again")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["model"]:
+            settings.SUMMARY_MODEL = options["model"]
+        server = Server.configured()
+        if server is None:
+            raise CommandError(
+                "No model is configured. Set ASSAY_SUMMARY_MODEL (and OPENAI_BASE_URL, "
+                "OPENAI_API_KEY), or give --model. docs/models.md shows how.",
+                returncode=2,
+            )
+        papers = list(self._papers(options["paper"], options["date"], options["limit"]))
+        queue.request(papers, options["language"], server)
+        rows = Summary.objects.filter(
+            paper__in=papers,
+            model=server.model,
+            language=options["language"],
+            prompt_version=PROMPT_VERSION,
+        )
+        if options["retry"]:
+            for row in rows.filter(state=Summary.State.FAILED):
+                queue.retry(row.pk)
+        self._run(list(rows.filter(state=Summary.State.WAITING).values_list("id", flat=True)))
+        self._report(rows)
+
+    def _papers(
+        self, ids: list[str] | None, day: date | None, limit: int | None
+    ) -> QuerySet[Paper]:
+        if ids:
+            found = Paper.objects.filter(arxiv_id__in=ids)
+            if missing := set(ids) - set(found.values_list("arxiv_id", flat=True)):
+                raise CommandError(
+                    f"No such paper here: {', '.join(sorted(missing))}. "
+                    "Fetch its day first: manage.py fetch --since DATE.",
+                    returncode=2,
+                )
+            return found
+        announced = Paper.objects.exclude(announcements=None)
+        if day is None:
+            latest = announced.order_by("-announcements__listing__date").first()
+            if latest is None:
+                raise CommandError("No papers yet: manage.py fetch gets them.", returncode=2)
+            day = latest.announcements.order_by("-listing__date")[0].listing.date
+        of_day = announced.filter(announcements__listing__date=day).distinct().order_by("arxiv_id")
+        if not of_day.exists():
+            raise CommandError(f"No papers were announced on {day}.", returncode=2)
+        return of_day[:limit]
+
+    def _run(self, ids: list[int]) -> None:
+        began = time.monotonic()
+        for done, summary_id in enumerate(ids):
+            self._progress(done, len(ids), began)
+            summarise(summary_id)
+        self._progress(len(ids), len(ids), began)
+
+    def _progress(self, done: int, total: int, began: float) -> None:
+        if not (sys.stderr.isatty() and total):
+            return
+        bar = "█" * (24 * done // total)
+        left = (time.monotonic() - began) / done * (total - done) if done else 0.0
+        ending = "\n" if done == total else ""
+        self.stderr.write(
+            f"\r{bar:·<24} {done}/{total}  {left:4.0f} s left", ending=ending, style_func=str
+        )
+
+    def _report(self, rows: QuerySet[Summary]) -> None:
+        failed = 0
+        for row in rows.select_related("paper").order_by("paper__arxiv_id"):
+            failed += row.state == Summary.State.FAILED
+            found = f"{row.unverified} not found in the text" if row.unverified else ""
+            self.stdout.write(f"{row.paper}  {row.state:8}{row.reason or found}".rstrip())
+        if failed:
+            raise CommandError(f"{failed} failed; --retry tries them again.")

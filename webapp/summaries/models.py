@@ -1,0 +1,153 @@
+"""A paper's words, what a model made of them, and what that cost."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from webapp.papers.models import Paper
+
+
+class FullText(models.Model):
+    """The text of one version as it was read, kept so that it is fetched once."""
+
+    class Source(models.TextChoices):
+        HTML = "html", "the full text (HTML)"
+        PDF = "pdf", "the full text (PDF)"
+        ABSTRACT = "abstract", "the abstract"
+
+    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="full_texts")
+    version = models.PositiveSmallIntegerField()
+    source = models.CharField(max_length=8, choices=Source.choices)
+    sections = models.JSONField()  # [{"title": str, "text": str}], in reading order
+    sha256 = models.CharField(max_length=64)  # of the sections as stored
+    share = models.FloatField(default=1.0)  # of the paper's characters that were kept
+    reason = models.TextField(blank=True)  # why nothing better than this could be read
+    fetched_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["paper", "version"], name="one_text_a_version"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.paper_id}v{self.version} {self.source}"
+
+    @property
+    def text(self) -> str:
+        """The sections as one text."""
+        return "\n\n".join(f"{s['title']}\n{s['text']}".strip() for s in self.sections)
+
+
+class Summary(models.Model):
+    """One model's summary of one version under one prompt, in one language."""
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "waiting"
+        RUNNING = "running", "running"
+        DONE = "done", "done"
+        FAILED = "failed", "failed"
+
+    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="summaries")
+    version = models.PositiveSmallIntegerField()
+    prompt_version = models.CharField(max_length=32)
+    model = models.CharField(max_length=128)
+    language = models.CharField(max_length=2)
+    state = models.CharField(max_length=7, choices=State.choices, default=State.WAITING)
+    reason = models.TextField(blank=True)  # why it failed or waits, in words
+    attempt = models.PositiveSmallIntegerField(default=0)
+    lease = models.CharField(max_length=36, blank=True)  # who runs it
+    leased_until = models.DateTimeField(null=True, blank=True)
+    not_before = models.DateTimeField(null=True, blank=True)  # the server asked us to wait
+    requested_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    gist = models.TextField(blank=True)  # plain text
+    gist_html = models.TextField(blank=True)  # rendered, numbers that do not stand marked
+    content = models.JSONField(default=dict)  # webapp.summaries.schema.PaperSummary
+    html = models.TextField(blank=True)  # rendered and sanitised once
+    text_source = models.CharField(max_length=8, blank=True)
+    text_share = models.FloatField(default=0.0)  # of the paper that the model was given
+    unverified = models.PositiveSmallIntegerField(default=0)  # claims and numbers not found
+
+    class Meta:
+        verbose_name_plural = "summaries"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["paper", "version", "prompt_version", "model", "language"],
+                name="summarised_once",
+            ),
+        ]
+        indexes = [models.Index(fields=["state", "requested_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.paper_id}v{self.version} {self.language} {self.state}"
+
+
+class Claim(models.Model):
+    """A number the paper reports, as the summary's model read it, held against the text."""
+
+    class Direction(models.TextChoices):
+        HIGHER = "higher", "higher is better"
+        LOWER = "lower", "lower is better"
+        UNKNOWN = "unknown", "not said"
+
+    summary = models.ForeignKey(Summary, on_delete=models.CASCADE, related_name="claims")
+    position = models.PositiveSmallIntegerField()
+    metric = models.CharField(max_length=200)
+    value = models.CharField(max_length=80)
+    unit = models.CharField(max_length=40, blank=True)
+    direction = models.CharField(max_length=7, choices=Direction.choices)
+    baseline = models.CharField(max_length=300, blank=True)
+    setting = models.CharField(max_length=300, blank=True)
+    hardware = models.CharField(max_length=200, blank=True)
+    quote = models.TextField()
+    section = models.CharField(max_length=200, blank=True)
+    verified = models.BooleanField()
+    reason = models.CharField(max_length=200, blank=True)  # why it is unverified
+
+    class Meta:
+        ordering = ("position",)
+        constraints = [
+            models.UniqueConstraint(fields=["summary", "position"], name="a_place_once_a_summary"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.value}{self.unit}"
+
+
+class ServerCapability(models.Model):
+    """How one model on one server can be held to a structure: found out once, and remembered."""
+
+    class Mode(models.TextChoices):
+        SCHEMA = "json_schema", "JSON schema"
+        OBJECT = "json_object", "JSON object"
+        PROMPT = "prompt", "prompt only"
+
+    base_url = models.CharField(max_length=300)
+    model = models.CharField(max_length=128)
+    mode = models.CharField(max_length=11, choices=Mode.choices)
+    probed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name_plural = "server capabilities"
+        constraints = [
+            models.UniqueConstraint(fields=["base_url", "model"], name="probed_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model}: {self.mode}"
+
+
+class ModelCall(models.Model):
+    """A request to a model, written before it is sent: what a killed worker spent counts."""
+
+    summary = models.ForeignKey(Summary, on_delete=models.CASCADE, related_name="calls")
+    day = models.DateField(db_index=True)
+    model = models.CharField(max_length=128)
+    tokens_in = models.PositiveIntegerField()  # an estimate until the answer says better
+    tokens_out = models.PositiveIntegerField()
+    settled = models.BooleanField(default=False)
+    error = models.CharField(max_length=200, blank=True)
+    at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"{self.model} {self.day} {self.tokens_in}+{self.tokens_out}"

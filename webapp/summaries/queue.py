@@ -1,0 +1,118 @@
+"""Which summaries wait, run, are done or failed: every transition, by compare-and-set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from webapp.papers.models import Paper
+
+from .answer import PROMPT_VERSION
+from .client import Server
+from .models import Summary
+
+State = Summary.State
+LEASE = timedelta(minutes=20)  # longer than a text, two answers and their time-outs take
+MAX_ATTEMPTS = 4
+
+
+def request(papers: Iterable[Paper], language: str, server: Server) -> int:
+    """Have each paper's latest version summarised unless it is or will be; how many are new."""
+    wanted = [
+        Summary(
+            paper=paper,
+            version=paper.version,
+            prompt_version=PROMPT_VERSION,
+            model=server.model,
+            language=language,
+        )
+        for paper in papers
+    ]
+    before = Summary.objects.count()
+    Summary.objects.bulk_create(wanted, ignore_conflicts=True)
+    return Summary.objects.count() - before
+
+
+def ready(limit: int = 100) -> list[int]:
+    """The ids of summaries that may run now, the longest waiting first."""
+    now = timezone.now()
+    waiting = Summary.objects.filter(state=State.WAITING).filter(
+        Q(not_before=None) | Q(not_before__lte=now)
+    )
+    return list(waiting.order_by("requested_at", "id").values_list("id", flat=True)[:limit])
+
+
+def take(summary_id: int) -> Summary | None:
+    """waiting → running, for one worker alone; None where there is no place or another has it."""
+    now = timezone.now()
+    lease = str(uuid4())
+    with transaction.atomic():
+        running = Summary.objects.filter(state=State.RUNNING, leased_until__gt=now).count()
+        if running >= settings.SUMMARY_CONCURRENCY:
+            return None
+        taken = Summary.objects.filter(
+            Q(not_before=None) | Q(not_before__lte=now), id=summary_id, state=State.WAITING
+        ).update(
+            state=State.RUNNING,
+            lease=lease,
+            leased_until=now + LEASE,
+            attempt=F("attempt") + 1,
+            reason="",
+        )
+    return Summary.objects.select_related("paper").get(id=summary_id) if taken else None
+
+
+def finish(summary: Summary, state: State, reason: str = "", **values: object) -> bool:
+    """running → done or failed, by the worker that holds the lease; whether it still did."""
+    return bool(
+        _held(summary).update(
+            state=state, reason=reason, lease="", leased_until=None,
+            finished_at=timezone.now(), **values,
+        )
+    )  # fmt: skip
+
+
+def put_back(summary: Summary, reason: str, not_before: datetime | None) -> bool:
+    """running → waiting, or failed once it was tried often enough; whether the lease held."""
+    if summary.attempt >= MAX_ATTEMPTS:
+        return finish(summary, State.FAILED, f"{reason} (tried {summary.attempt} times)")
+    return bool(
+        _held(summary).update(
+            state=State.WAITING, reason=reason, lease="", leased_until=None, not_before=not_before
+        )
+    )
+
+
+def postpone(summary: Summary, reason: str, not_before: datetime) -> bool:
+    """running → waiting without counting the attempt: nothing was asked of the model."""
+    return bool(
+        _held(summary).update(
+            state=State.WAITING, reason=reason, lease="", leased_until=None,
+            not_before=not_before, attempt=F("attempt") - 1,
+        )
+    )  # fmt: skip
+
+
+def retry(summary_id: int) -> bool:
+    """failed → waiting, at a reader's wish."""
+    return bool(
+        Summary.objects.filter(id=summary_id, state=State.FAILED).update(
+            state=State.WAITING, attempt=0, not_before=None, reason="", requested_at=timezone.now()
+        )
+    )
+
+
+def sweep() -> int:
+    """running → waiting (or failed) where the worker was lost; how many."""
+    lost = Summary.objects.filter(state=State.RUNNING, leased_until__lte=timezone.now())
+    return sum(put_back(s, "the worker was lost while it ran", None) for s in lost)
+
+
+def _held(summary: Summary) -> QuerySet[Summary]:
+    return Summary.objects.filter(id=summary.id, state=State.RUNNING, lease=summary.lease)

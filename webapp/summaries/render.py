@@ -1,0 +1,112 @@
+"""A validated summary as HTML, rendered once; numbers that the text does not hold are marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from django.template.loader import render_to_string
+
+from webapp.ui.markdown import plain_line, render_line
+from webapp.ui.markup import sanitise_blocks
+
+from .grounding import GroundTruth
+from .schema import PaperSummary, Table
+
+_HEADINGS = {
+    "en": {
+        "contributions": "Contributions",
+        "problem": "Problem",
+        "method": "Method",
+        "advantages": "Advantages",
+        "experiments": "Experiments",
+        "data_sets": "Data sets",
+        "setup": "Setup",
+        "metrics": "Metrics",
+        "baselines": "Baselines",
+        "results": "Results",
+        "key_numbers": "Key numbers",
+        "against_baselines": "Against the baselines",
+        "ablations": "Ablations",
+        "conclusions": "Conclusions",
+        "findings": "Findings",
+        "limitations": "Limitations",
+        "future_work": "Future work",
+    },
+    "zh": {
+        "contributions": "主要贡献",
+        "problem": "解决的问题",
+        "method": "方法",
+        "advantages": "优势",
+        "experiments": "实验",
+        "data_sets": "数据集",
+        "setup": "实验设置",
+        "metrics": "评估指标",
+        "baselines": "基线方法",
+        "results": "结果",
+        "key_numbers": "关键数据",
+        "against_baselines": "与基线对比",
+        "ablations": "消融实验",
+        "conclusions": "结论",
+        "findings": "主要发现",
+        "limitations": "局限性",
+        "future_work": "未来工作",
+    },
+}
+
+
+@dataclass
+class _Marking:
+    """Renders lines against the paper's text, and counts what did not stand there."""
+
+    truth: GroundTruth
+    missing: int = 0
+    _known: dict[str, bool] = field(default_factory=dict)
+
+    def stands(self, number: str) -> bool:
+        if number not in self._known:
+            self._known[number] = self.truth.holds_number(number)
+        self.missing += not self._known[number]
+        return self._known[number]
+
+    def line(self, text: str) -> str:
+        return render_line(text, self.stands)
+
+    def table(self, table: Table) -> dict[str, object]:
+        width = len(table.columns)
+        return {
+            "title": self.line(table.title),
+            "columns": [self.line(c) for c in table.columns],
+            "rows": [[self.line(c) for c in (row + [""] * width)[:width]] for row in table.rows],
+        }
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A summary ready for a page: sanitised HTML, and how many of its numbers are marked."""
+
+    gist: str
+    gist_text: str  # the same for readers without HTML
+    sections: str
+    missing: int
+
+
+def render_summary(summary: PaperSummary, truth: GroundTruth, language: str) -> Rendered:
+    """The gist and the sections as sanitised HTML, every number held against the text."""
+    marking = _Marking(truth)
+    gist_text = plain_line(summary.gist, truth.holds_number)
+    gist = marking.line(summary.gist)
+    words = _HEADINGS[language]
+    sections = []
+    for name in ("contributions", "experiments", "results", "conclusions"):
+        section = getattr(summary, name)
+        groups = [
+            (words[key], [marking.line(line) for line in getattr(section, key)])
+            for key in type(section).model_fields
+            if key != "tables"
+        ]
+        tables = [marking.table(t) for t in getattr(section, "tables", [])]
+        sections.append(
+            {"title": words[name], "groups": [g for g in groups if g[1]], "tables": tables}
+        )
+    html = render_to_string("summaries/content.html", {"sections": sections, "language": language})
+    return Rendered(gist, gist_text, sanitise_blocks(html), marking.missing)

@@ -1,0 +1,139 @@
+"""One summary from waiting to done: read the paper, ask the model, hold the answer against it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from . import budget, capability, queue
+from .answer import UnusableError, ask_for_summary, question
+from .client import BusyError, Message, ModelError, RefusedError, Reply, Server
+from .fulltext import NotYetError, full_text
+from .grounding import GroundTruth
+from .models import Claim, FullText, Summary
+from .render import render_summary
+from .schema import ClaimedNumber, PaperSummary
+
+log = logging.getLogger(__name__)
+State = Summary.State
+
+
+@dataclass(frozen=True)
+class Material:
+    """What of the paper is given to the model."""
+
+    source: str
+    share: float  # of the whole paper
+    text: str
+
+    @staticmethod
+    def of(text: FullText) -> Material:
+        """The beginning of a full text, as much as the settings allow, cut between sentences."""
+        whole = text.text
+        given = whole[: settings.SUMMARY_CHARACTERS]
+        if len(given) < len(whole):
+            given = given[: max(given.rfind("\n"), given.rfind(". ")) + 1] or given
+        return Material(text.source, text.share * len(given) / max(len(whole), 1), given)
+
+    @property
+    def read(self) -> str:
+        """In words: "the full text (HTML)", or "the first 60 % of the full text (PDF)"."""
+        name = FullText.Source(self.source).label
+        return name if self.share > 0.995 else f"the first {self.share:.0%} of {name}"
+
+
+def summarise(summary_id: int) -> str:
+    """Run one waiting summary, if it is still waiting; its state afterwards, in a word.
+
+    Whatever happens ends in a state that the page can tell: nothing is raised for a model's, a
+    server's or arXiv's failure, and no other paper is touched.
+    """
+    server = Server.configured()
+    summary = queue.take(summary_id) if server else None
+    if server is None or summary is None:
+        return "not taken"
+    now = timezone.now()
+    try:
+        _run(summary, server)
+    except NotYetError as error:
+        queue.postpone(summary, str(error), now + timedelta(minutes=15))
+    except budget.SpentError as error:
+        queue.postpone(summary, str(error), _tomorrow(now))
+    except BusyError as error:
+        wait = error.wait if error.wait is not None else 30.0 * 4 ** (summary.attempt - 1)
+        queue.put_back(summary, str(error), now + timedelta(seconds=wait))
+    except RefusedError as error:
+        if error.status in {400, 422}:
+            capability.forget(server)
+        queue.finish(summary, State.FAILED, str(error))
+    except ModelError as error:
+        queue.finish(summary, State.FAILED, str(error))
+    except Exception as error:
+        # A defect of ours must not leave the page saying "running" for ever.
+        log.exception("summary %s failed", summary_id)
+        queue.finish(summary, State.FAILED, f"an error of Assay's own: {type(error).__name__}")
+        raise
+    return str(Summary.objects.values_list("state", flat=True).get(id=summary_id))
+
+
+def _run(summary: Summary, server: Server) -> None:
+    paper = summary.paper
+    if paper.version != summary.version:
+        queue.finish(summary, State.FAILED, f"version {paper.version} has replaced this one")
+        return
+    kept = full_text(paper)
+    material = Material.of(kept)
+    mode = capability.mode_of(server)
+
+    def ask(messages: list[Message], wanted: dict[str, Any] | None) -> Reply:
+        with budget.reserved(summary, server.model, messages) as call:
+            reply = server.ask(messages, wanted)
+            budget.settle(call, reply)
+        return reply
+
+    messages = question(paper.title, material.text, material.read, summary.language)
+    answer = ask_for_summary(ask, mode, messages)
+    _keep(summary, answer, material, GroundTruth(f"{paper.title}\n{paper.abstract}\n{kept.text}"))
+
+
+def _keep(summary: Summary, answer: PaperSummary, material: Material, truth: GroundTruth) -> None:
+    claims = [_claim(summary, n, claimed, truth) for n, claimed in enumerate(answer.claims)]
+    rendered = render_summary(answer, truth, summary.language)
+    with transaction.atomic():
+        held = queue.finish(
+            summary,
+            State.DONE,
+            gist=rendered.gist_text,
+            gist_html=rendered.gist,
+            content=answer.model_dump(),
+            html=rendered.sections,
+            text_source=material.source,
+            text_share=material.share,
+            unverified=rendered.missing + sum(not c.verified for c in claims),
+        )
+        if held:
+            Claim.objects.bulk_create(claims)
+
+
+def _claim(summary: Summary, position: int, claimed: ClaimedNumber, truth: GroundTruth) -> Claim:
+    finding = truth.ground(claimed.value, claimed.unit, claimed.quote)
+    return Claim(
+        summary=summary,
+        position=position,
+        verified=finding.verified,
+        reason=finding.reason,
+        **claimed.model_dump(),
+    )
+
+
+def _tomorrow(now: datetime) -> datetime:
+    return datetime.combine(now.date() + timedelta(days=1), time(0, 1), tzinfo=now.tzinfo)
+
+
+__all__ = ["Material", "UnusableError", "summarise"]

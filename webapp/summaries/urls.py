@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from django.urls import path
+
+from webapp.summaries import views
+
+app_name = "summaries"
+urlpatterns = [
+    path("summaries/<arxiv:arxiv_id>/", views.summary, name="summary"),
+    path("summaries/<arxiv:arxiv_id>/ask", views.ask, name="ask"),
+]

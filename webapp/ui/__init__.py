@@ -1,0 +1,1 @@
+"""What pages share: mathematics, sanitising, template tags, static assets."""

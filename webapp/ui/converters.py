@@ -1,0 +1,35 @@
+"""How dates and formats stand in addresses."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from webapp.ui.feeds import FORMATS
+
+
+class DateConverter:
+    """`2026-03-12`, and nothing that is no day of the calendar."""
+
+    regex = r"\d{4}-\d{2}-\d{2}"
+
+    def to_python(self, value: str) -> date:
+        """The date; ValueError, which Django reads as no match, where there is none."""
+        return date.fromisoformat(value)
+
+    def to_url(self, value: date) -> str:
+        """The date as it stands in an address."""
+        return value.isoformat()
+
+
+class SuffixConverter:
+    """`rss`, `atom` or `json`."""
+
+    regex = "|".join(FORMATS)
+
+    def to_python(self, value: str) -> str:
+        """The suffix."""
+        return value
+
+    def to_url(self, value: str) -> str:
+        """The suffix."""
+        return value

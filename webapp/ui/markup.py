@@ -1,0 +1,371 @@
+"""Hostile text with TeX in it, made into HTML a page may show.
+
+arXiv's titles and abstracts are plain text with islands of TeX: formulas between dollars, a few
+text macros, accents. `render` makes HTML of them: mathematics becomes MathML, what is broken
+shows its source, everything else is escaped; and the whole goes through nh3's allow-list last,
+so nothing that the parts before it did or missed can reach a page.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+import nh3
+
+from webapp.ui.formulas import mathml
+
+MAX_TEXT = 20_000  # characters read as TeX; what follows is shown as it is
+MAX_FORMULAS = 200  # of one text
+MAX_NESTING = 12  # macros within a text
+
+_MATHML = {
+    *("math", "maction", "menclose", "merror", "mfrac", "mi", "mmultiscripts", "mn", "mo"),
+    *("mover", "mpadded", "mphantom", "mprescripts", "mroot", "mrow", "ms", "mspace", "msqrt"),
+    *("mstyle", "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr", "munder"),
+    *("munderover", "none"),
+}
+_TAGS = _MATHML | {
+    "a",
+    "br",
+    "code",
+    "del",
+    "em",
+    "ins",
+    "mark",
+    "span",
+    "strong",
+    "sub",
+    "sup",
+    "u",
+}
+_ATTRIBUTES = {
+    "a": {"href"},
+    "mark": {"data-k", "title"},
+    "math": {"display"},
+    "mfrac": {"linethickness"},
+    "mi": {"mathvariant"},
+    "mo": {"fence", "form", "largeop", "maxsize", "minsize", "movablelimits", "stretchy"},
+    "mover": {"accent"},
+    "mspace": {"width"},
+    "mstyle": {"displaystyle", "scriptlevel"},
+    "mtd": {"columnalign"},
+    "mtext": {"mathvariant"},
+    "munder": {"accentunder"},
+}
+_BOUNDED = {  # attributes whose values could otherwise break the page's layout
+    "data-k": re.compile(r"\d{1,4}( \d{1,4}){0,31}"),
+    "linethickness": re.compile(r"[012](\.\d{1,3})?(em|pt|px)?"),
+    "maxsize": re.compile(r"[0-3](\.\d{1,3})?em"),
+    "minsize": re.compile(r"[0-3](\.\d{1,3})?em"),
+    "scriptlevel": re.compile(r"[+-]?[0-3]"),
+    "width": re.compile(r"-?[0-2]?(\.\d{1,3})?em"),
+}
+
+
+def _attribute(_tag: str, name: str, value: str) -> str | None:
+    pattern = _BOUNDED.get(name)
+    return value if pattern is None or pattern.fullmatch(value) else None
+
+
+_BLOCKS = {
+    *("caption", "div", "h3", "h4", "li", "p", "section", "table", "tbody", "td", "th", "thead"),
+    *("tr", "ul"),
+}
+
+
+def _cleaner(tags: set[str]) -> nh3.Cleaner:
+    return nh3.Cleaner(
+        tags=tags,
+        attributes={
+            **_ATTRIBUTES,
+            "div": {"aria-label", "role", "tabindex"},
+            "section": {"lang"},
+            "th": {"scope"},
+        },
+        attribute_filter=_attribute,
+        allowed_classes={
+            "code": {"tex"},
+            "div": {"table-scroll"},
+            "mark": {"unverified"},
+            "section": {"summary-section"},
+            "span": {"held"},
+        },
+        url_schemes={"http", "https"},
+        url_relative="deny",
+        link_rel="nofollow noopener noreferrer",
+    )
+
+
+_CLEANER = _cleaner(_TAGS)
+_BLOCK_CLEANER = _cleaner(_TAGS | _BLOCKS)
+
+_ACCENTS = dict(
+    zip("'`^\"~=.cvHukbdr", "\u0301\u0300\u0302\u0308\u0303\u0304\u0307"
+        "\u0327\u030c\u030b\u0306\u0328\u0331\u0323\u030a", strict=True)
+)  # fmt: skip
+_LETTERS = {
+    "ss": "ß", "o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ",
+    "aa": "å", "AA": "Å", "i": "ı", "j": "ȷ", "S": "§", "dots": "…", "ldots": "…",
+    "textendash": "–", "textemdash": "—", "textquotesingle": "'", "textasciitilde": "~",
+    "textbackslash": "\\", "textregistered": "®", "texttrademark": "™", "copyright": "©",
+    "textmu": "µ", "textdegree": "°", "texttimes": "×", "xspace": "",
+}  # fmt: skip
+_SIGNS = {"---": "—", "--": "–", "``": "“", "''": "”", "\\,": "\u2009"}
+_STYLES = (
+    dict.fromkeys(("emph", "textit", "textsl", "em", "it"), "em")
+    | dict.fromkeys(("textbf", "bf"), "strong")
+    | dict.fromkeys(("texttt", "tt"), "code")
+    | {"underline": "u", "textsuperscript": "sup", "textsubscript": "sub"}
+    | dict.fromkeys(("textsc", "textrm", "textsf", "text", "mbox"), "")
+)
+_TOKEN = re.compile(
+    r"""
+      (?P<math> \$\$ (?P<m1> (?:[^$\\]|\\.){1,1100} ) \$\$
+              | \$(?!\s) (?P<m2> (?:[^$\\]|\\.){1,1100} ) (?<!\s) \$(?!\d)
+              | \$(?=[^$\s]*(?:\\[A-Za-z]|[\^_])) (?P<m6> (?:[^$\\]|\\.){1,1100} ) (?<!\s) \$
+              | \$(?=\s) (?P<m3> (?:[^$\\]|\\.){1,1100} ) (?<=\s) \$(?!\d)
+              | \\\( (?P<m4> .{1,1100}? ) \\\)
+              | \\\[ (?P<m5> .{1,1100}? ) \\\] )
+    | \\(?P<style> emph | textit | textsl | textbf | texttt | textsc | textrm | textsf | text
+              | mbox | underline | textsuperscript | textsubscript ) (?P<open> \{ )
+    | (?P<group> \{ ) \\(?P<switch> em | it | bf | tt ) \s
+    | \\url \{ (?P<bare> https?://[^\s{}<>"\\^`]{1,500} ) \}
+    | (?P<url> https?://[^\s{}<>"\\^`$|]{1,500} )
+    | (?P<accent> \{? (?:
+          \\(?P<a1>['`^"~=.]) \s? (?: \{ \\?(?P<l1>[A-Za-z]) \} | \\?(?P<l2>[A-Za-z]) )
+        | \\(?P<a2>[cvHukbdr]) (?: \{ (?P<l3>[A-Za-z]) \} | \s(?P<l4>[A-Za-z])(?![A-Za-z]) )
+      ) )
+    | \\(?P<letter> [A-Za-z]{1,16} ) (?: \{\} | \s | (?![A-Za-z]) )
+    | \\(?P<special> [%&_\#${}] )
+    | (?P<sign> --- | -- | `` | '' | \\\\ | \\, | \\\s )
+    | (?P<tie> (?<=[\w.,)\]]) ~ (?=[\w\\\[(]) )
+    | (?P<break> \n[ \t]*\n\s* | \n[ \t]{2,}(?=\S) )
+    | (?P<junk> [\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+# A formula with the punctuation it stands in.
+_HELD = re.compile(
+    r"(?P<before>[(\[“]{0,3})"
+    r"<math\b(?![^<>]*block)[^<>]*>(?:(?!</math>).)*</math>"
+    r"(?P<after>[,.;:!?)\]”%-]{0,4})",
+    re.DOTALL,
+)
+# An operator at either end of a formula has no second operand (`$3\times$`, `$\sim$100`): as an
+# identifier it brings no space for one.
+
+
+def sanitise(html: str) -> str:
+    """`html` with only the tags and attributes of the allow-list: text, MathML, marks, links."""
+    return str(_CLEANER.clean(html))
+
+
+def sanitise_blocks(html: str) -> str:
+    """As `sanitise`, with headings, lists and tables kept: for a rendered summary."""
+    return str(_BLOCK_CLEANER.clean(html))
+
+
+def render(text: str, marks: Sequence[tuple[int, int, int]] = (), *, links: bool = False) -> str:
+    """`text`, plain and hostile, as sanitised HTML with its TeX shown as it is meant.
+
+    `marks` are ranges (start, end, index) of `text`, shown as `<mark data-k="index">`; where
+    ranges overlap the mark names every index (`data-k="0 3"`), and a range that touches a
+    formula marks the whole formula. With `links`, http(s) addresses become links: for text that
+    does not itself stand in a link.
+    """
+    spans = _disjoint(marks)
+    starts = [start for start, _, _ in spans]
+    html: list[str] = []
+    for piece in _pieces(text):
+        if piece.kind == "tag":
+            if links or not piece.html.startswith(("<a", "</a")):
+                html.append(piece.html)
+            continue
+        first = max(bisect_right(starts, piece.start) - 1, 0)
+        touching = [
+            span for span in spans[first : bisect_left(starts, piece.end)] if span[1] > piece.start
+        ]
+        if piece.kind == "atom":
+            keys = sorted({key for _, _, keys in touching for key in keys})
+            html.append(_marked(piece.html, keys))
+            continue
+        at = piece.start
+        for start, end, keys in touching:
+            html.append(escape(text[at : max(start, at)]))
+            html.append(_marked(escape(text[max(start, at) : min(end, piece.end)]), keys))
+            at = min(end, piece.end)
+        html.append(escape(text[at : piece.end]))
+    return sanitise(_HELD.sub(_hold, "".join(html)))
+
+
+def plain(text: str) -> str:
+    """`text` as a title bar or a reference manager wants it: accents and dashes in Unicode,
+    no macros of style, formulas as their source, one line.
+    """
+    words = [
+        piece.plain if piece.kind == "atom" else text[piece.start : piece.end]
+        for piece in _pieces(text)
+        if piece.kind != "tag"
+    ]
+    return " ".join("".join(words).split())
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A part of the text: characters as they are ("text"), one whole ("atom") or a tag."""
+
+    kind: str
+    start: int = 0
+    end: int = 0
+    html: str = ""
+    plain: str = ""
+
+
+def _hold(formula: re.Match[str]) -> str:
+    """A formula that no line break parts from the punctuation it stands in."""
+    if not (formula["before"] or formula["after"]):
+        return formula[0]
+    return f'<span class="held">{formula[0]}</span>'
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    """The text from left to right as pieces; tags are balanced."""
+    end = min(len(text), MAX_TEXT)
+    yield from _Reading(text, _braces(text[:end])).pieces(0, end)
+    if end < len(text):
+        yield _Piece("text", end, len(text))
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One pass over a text: where its braces close, and how many formulas it had so far."""
+
+    text: str
+    braces: dict[int, int]
+    formulas: int = 0
+
+    def pieces(self, at: int, end: int, depth: int = 0) -> Iterator[_Piece]:
+        while at < end and (token := _TOKEN.search(self.text, at, end)):
+            if token.start() > at:
+                yield _Piece("text", at, token.start())
+            at = token.end()
+            if token["math"]:
+                yield self._formula(token)
+            elif token["style"] or token["switch"]:
+                at = yield from self._styled(token, end, depth)
+            elif token["url"] or token["bare"]:
+                at = yield from self._link(token)
+            else:
+                piece = self._character(token)
+                yield piece
+                at = piece.end
+        if at < end:
+            yield _Piece("text", at, end)
+
+    def _formula(self, token: re.Match[str]) -> _Piece:
+        self.formulas += 1
+        source = next(filter(None, token.group("m1", "m2", "m3", "m4", "m5", "m6")))
+        block = bool(token["m1"] or token["m5"])
+        shown = mathml(source, block=block) if self.formulas <= MAX_FORMULAS else None
+        html = shown or f'<code class="tex">{escape(token[0])}</code>'
+        return _Piece("atom", token.start(), token.end(), html, token[0])
+
+    def _styled(self, token: re.Match[str], end: int, depth: int) -> Generator[_Piece, None, int]:
+        """The pieces of `\\emph{…}` or `{\\em …}`; where reading goes on."""
+        closed = self.braces.get(token.start("open" if token["style"] else "group"), end)
+        if closed >= end or depth >= MAX_NESTING:
+            yield _Piece("text", token.start(), token.end())
+            return token.end()
+        tag = _STYLES[token["style"] or token["switch"]]
+        if tag:
+            yield _Piece("tag", html=f"<{tag}>")
+        yield from self.pieces(token.end(), closed, depth + 1)
+        if tag:
+            yield _Piece("tag", html=f"</{tag}>")
+        return closed + 1
+
+    def _link(self, token: re.Match[str]) -> Generator[_Piece, None, int]:
+        """The pieces of an address; where reading goes on."""
+        address = token["bare"] or _without_punctuation(token["url"])
+        start = token.start("bare" if token["bare"] else "url")
+        yield _Piece("tag", html=f'<a href="{escape(address)}">')
+        yield _Piece("text", start, start + len(address))
+        yield _Piece("tag", html="</a>")
+        return token.end() if token["bare"] else start + len(address)
+
+    def _character(self, token: re.Match[str]) -> _Piece:
+        """An accent, a letter or a sign; as it is written where we do not know it."""
+        start, end, sign = token.start(), token.end(), _sign(token)
+        if sign is None:
+            return _Piece("text", start, end)
+        if token["accent"] and token[0][0] == "{":
+            if self.text[end : end + 1] == "}":
+                end += 1
+            else:  # the brace was not the accent's own
+                sign = "{" + sign
+        return _Piece("atom", start, end, "<br>" if token["break"] else escape(sign), sign)
+
+
+def _sign(token: re.Match[str]) -> str | None:
+    """The characters a small token stands for; None for a macro we do not know."""
+    if token["accent"]:
+        letter = next(filter(None, token.group("l1", "l2", "l3", "l4")))
+        return unicodedata.normalize("NFC", letter + _ACCENTS[token["a1"] or token["a2"]])
+    if token["letter"]:
+        return _LETTERS.get(token["letter"])
+    if token["special"]:
+        return token["special"]
+    if token["sign"]:
+        return _SIGNS.get(token["sign"], " ")
+    if token["tie"]:
+        return "\u00a0"
+    return " " if token["break"] else ""
+
+
+def _braces(text: str) -> dict[int, int]:
+    """Where each opening brace of `text` is closed."""
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    for match in re.finditer(r"\\.|[{}]", text, re.DOTALL):
+        if match[0] == "{":
+            opened.append(match.start())
+        elif match[0] == "}" and opened:
+            pairs[opened.pop()] = match.start()
+    return pairs
+
+
+def _disjoint(marks: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, list[int]]]:
+    """Overlapping marks as ranges that do not, each with the indexes it stands for."""
+    marks = [mark for mark in marks if 0 <= mark[0] < mark[1]]
+    edges = sorted({edge for start, end, _ in marks for edge in (start, end)})
+    starting: dict[int, list[tuple[int, int]]] = {}
+    for start, end, key in marks:
+        starting.setdefault(start, []).append((end, key))
+    active: list[tuple[int, int]] = []
+    spans = []
+    for start, end in pairwise(edges):
+        active = [mark for mark in active if mark[0] > start] + starting.get(start, [])
+        if active:
+            spans.append((start, end, sorted({key for _, key in active})))
+    return spans
+
+
+def _marked(html: str, keys: Sequence[int]) -> str:
+    if not keys or not html:
+        return html
+    return f'<mark data-k="{" ".join(map(str, keys))}">{html}</mark>'
+
+
+def _without_punctuation(address: str) -> str:
+    """An address as written in a sentence, without the sentence's own closing signs."""
+    address = address.rstrip(".,;:!?'*")
+    while address.endswith(")") and address.count(")") > address.count("("):
+        address = address[:-1].rstrip(".,;:!?'*")
+    return address

@@ -1,0 +1,107 @@
+"""What templates need beyond Django's own: safe HTML, icons, times and numbers."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from django import template
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from webapp.ui import drawings, markup
+
+register = template.Library()
+
+_clean = lru_cache(maxsize=8192)(markup.sanitise)
+_render = lru_cache(maxsize=1024)(markup.render)
+
+
+@register.filter
+def sanitised(html: str) -> SafeString:
+    """Stored HTML as a page may show it: cleaned once more, whoever wrote the row."""
+    return mark_safe(_clean(html))  # noqa: S308
+
+
+@register.filter
+def sanitised_blocks(html: str) -> SafeString:
+    """As `sanitised`, with headings, lists and tables kept: for a stored summary."""
+    return mark_safe(markup.sanitise_blocks(html))  # noqa: S308
+
+
+@register.filter
+def drawn(svg: str) -> SafeString:
+    """A drawing made on the server, as a page may show it."""
+    return mark_safe(drawings.clean(svg))  # noqa: S308
+
+
+@register.filter
+def plain(text: str) -> str:
+    """A title without TeX macros, for title bars and metadata."""
+    return markup.plain(text)
+
+
+@lru_cache(maxsize=64)
+def _icon(name: str, sprite: str) -> SafeString:
+    return format_html('<svg class="i" aria-hidden="true"><use href="{}#{}"/></svg>', sprite, name)
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """One sign of the sprite; decoration, so words must stand beside it."""
+    return _icon(name, static("icons.svg"))
+
+
+@register.filter
+def points(value: float) -> str:
+    """Points of a score: 1.5, 2, 0.25; never 1.50."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+@register.filter
+def moment(value: datetime | None) -> SafeString | str:
+    """A time, absolute as rendered (pages are cached); the script makes it relative."""
+    if value is None:
+        return "never"
+    value = value.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}">{} UTC</time>',
+        value.isoformat(timespec="seconds"),
+        f"{value.day} {value:%b %Y, %H:%M}",
+    )
+
+
+@register.filter
+def total(counts: dict[str, int]) -> int:
+    """The sum of some counts."""
+    return sum(counts.values())
+
+
+@register.filter
+def at(counts: dict[str, int], name: str) -> int:
+    """One count, 0 where nothing was counted."""
+    return counts.get(name, 0)
+
+
+@register.filter
+def tex(text: str) -> SafeString:
+    """Hostile text with TeX in it, made into HTML now: for text no row keeps rendered."""
+    return mark_safe(_render(text))  # noqa: S308
+
+
+@register.filter
+def licence(address: str) -> str:
+    """A licence's address as people call it: `CC BY 4.0`."""
+    match = re.search(r"creativecommons\.org/(licenses|publicdomain)/([a-z-]+)/([\d.]+)", address)
+    if match is None:
+        return "arXiv’s licence" if "arxiv.org/licenses" in address else address
+    name = "CC0" if match[2] == "zero" else f"CC {match[2].upper()}"
+    return f"{name} {match[3]}"
+
+
+@register.filter
+def slice_id(identifier: object) -> str:
+    """The first eight characters of a long identifier: enough to tell runs apart."""
+    return str(identifier)[:8]

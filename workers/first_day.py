@@ -1,0 +1,64 @@
+"""Published results and the first digest, brought in while the site is serving already.
+
+With arXiv out of reach it says why and shows the sample day; the beat keeps trying.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+import django
+from django.core.management import CommandError, call_command
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+django.setup()
+
+from webapp.catalog import chips, linking  # noqa: E402 (after django.setup())
+from webapp.digests.daily import update, wanted_categories  # noqa: E402 (after django.setup())
+from webapp.digests.models import Digest  # noqa: E402
+from webapp.papers.intake import Progress, Row  # noqa: E402
+
+
+def main() -> int:
+    """Publish results, fetch, build, and say so; the exit status."""
+    try:
+        call_command("import_results")
+    except CommandError as error:  # the files were named; the day does not wait for them
+        _say(str(error))
+    # What the intake warns of is told below, and stands in the audit.
+    logging.getLogger("webapp.papers").setLevel(logging.ERROR)
+    report = update(wanted_categories(), on_progress=_tell)
+    linking.link_new()
+    chips.refresh()
+    if report.failed:
+        _say(f"Nothing came from arXiv: {report.reason}.")
+    else:
+        for row in report.rows:
+            _say(_told(row))
+    digest = Digest.objects.filter(profile__is_site=True).order_by("-date").first()
+    if digest is not None:
+        what = "The sample digest" if digest.is_sample else "The digest"
+        _say(f"{what} of {digest.date} is there: {digest.entries.count()} papers.")
+    if report.failed:
+        _say("It is asked again by itself.")
+    return 0
+
+
+def _tell(progress: Progress) -> None:
+    if progress.done < progress.total:
+        _say(f"Asking arXiv, {progress.done + 1} of {progress.total}: {progress.step} …")
+
+
+def _told(row: Row) -> str:
+    counts = ", ".join(f"{number} {kind}" for kind, number in row.counts.items() if number)
+    return f"{row.category} {row.date}: {row.state}. {row.reason or counts}"
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

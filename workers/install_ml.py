@@ -1,0 +1,51 @@
+"""Installs what running methods needs while the site is serving already.
+
+How far it is stands in `ml-install.json` in the data directory, for the Workers page:
+`{"state": "installing" | "installed" | "failed", "step", "done", "total", "seconds", "reason"}`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import bootstrap
+from webapp import env
+
+GROUPS = ("web", "ml")
+
+
+def main() -> int:
+    """Fill the virtual environment; the exit status."""
+    path = env.data_directory(bootstrap.ROOT) / "ml-install.json"
+    os.nice(10)
+    show = bootstrap.show()
+
+    def report(progress: bootstrap.Progress) -> None:
+        write(path, "installing", **progress.as_dict())
+        show(progress)
+
+    if not any(bootstrap.missing(group, sys.path) for group in GROUPS):
+        write(path, "installed")
+        return 0
+    try:
+        bootstrap.provide(GROUPS, report)
+    except bootstrap.BootstrapError as error:
+        write(path, "failed", reason=str(error))
+        print(error)
+        return 1
+    write(path, "installed")
+    return 0
+
+
+def write(path: Path, state: str, **details: object) -> None:
+    """Replace the file in one step: a reader finds the old one or the new one, whole."""
+    draft = path.with_suffix(".tmp")
+    draft.write_text(json.dumps({"state": state, **details}))
+    draft.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

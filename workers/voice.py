@@ -1,0 +1,111 @@
+"""One attempt's words to the site: numbered, signed, within bounds, what matters said again."""
+
+from __future__ import annotations
+
+import codecs
+import logging
+import time
+
+from methods import protocol
+from methods.protocol import Event, Job, Strict
+from workers.outbox import REPEATS, Message, Outbox
+
+SNAPSHOT_EVERY = 0.5  # seconds
+FLUSH_EVERY = 0.5
+LOG_CUT = "\n[The log ends here: a run may write one mebibyte.]\n"
+MAX_LOG_BYTES = 2**20 - len(LOG_CUT)
+MAX_SAID_BYTES = 16 * 2**20
+
+log = logging.getLogger(__name__)
+
+
+class TooMuchError(Exception):
+    """A benchmark sent more results than a run may hold."""
+
+
+class Voice:
+    """Events of one attempt of one worker."""
+
+    def __init__(self, job: Job, worker: str, key: bytes, outbox: Outbox) -> None:
+        self._job, self._worker, self._key, self._outbox = job, worker, key, outbox
+        self._seq = self._said = 0
+        self._measured: list[Message] = []
+        self._snapshot: protocol.Progress | None = None
+        self._shown_at = 0.0
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._pending = b""
+        self._offset = 0
+        self._full = False
+        self._flushed_at = 0.0
+
+    def say(self, body: Strict) -> None:
+        """Send what was measured. Raises TooMuchError."""
+        sealed = self._seal(body)
+        self._said += len(protocol.canonical(sealed))
+        if self._said > MAX_SAID_BYTES:
+            raise TooMuchError
+        self._outbox.post(("runs.record", sealed))
+        self._measured.append(("runs.record", sealed))
+
+    def end(self, body: Strict) -> None:
+        """Send all that waits and the event that ends the run, three times.
+
+        What was measured goes again with the last of them: a broker or a recorder that is killed
+        may lose what it held.
+        """
+        self.tick(everything=True)
+        last = ("runs.record", self._seal(body))
+        for message in (*self._measured, last):
+            self._outbox.post(message, after=REPEATS[-1])
+        for wait in (0.0, *REPEATS[:-1]):
+            self._outbox.post(last, after=wait)
+
+    def show(self, progress: protocol.Progress) -> None:
+        """Keep a snapshot to be sent by the next `tick` that is due."""
+        self._snapshot = progress
+
+    def write(self, data: bytes) -> None:
+        """Add to the log; past a run's mebibyte it is cut, and says so once."""
+        if self._full:
+            return
+        text = protocol.clean(self._decoder.decode(data)).encode()
+        room = MAX_LOG_BYTES - self._offset - len(self._pending)
+        self._full = len(text) > room
+        self._pending += _whole(text[:room]) + LOG_CUT.encode() if self._full else text
+        while len(self._pending) > protocol.MAX_LOG_BYTES:
+            self._flush()
+
+    def tick(self, *, everything: bool = False) -> None:
+        """Send snapshot and log where they are due."""
+        now = time.monotonic()
+        if self._snapshot and (everything or now - self._shown_at >= SNAPSHOT_EVERY):
+            self._outbox.show(("runs.record", self._seal(self._snapshot)))
+            self._snapshot, self._shown_at = None, now
+        often = everything or (now - self._flushed_at >= FLUSH_EVERY and not self._outbox.behind)
+        while self._pending and often:
+            self._flush()
+
+    def _flush(self) -> None:
+        piece = _whole(self._pending[: protocol.MAX_LOG_BYTES])
+        self._pending = self._pending[len(piece) :]
+        body = protocol.Log(offset=self._offset, text=piece.decode())
+        self._outbox.post(("runs.record", self._seal(body)))
+        self._offset += len(piece)
+        self._flushed_at = time.monotonic()
+
+    def _seal(self, body: Strict) -> dict[str, object]:
+        event = Event(
+            seq=self._seq,
+            kind=protocol.KINDS[type(body)],
+            body=body,
+            run=self._job.run,
+            token=self._job.token,
+            worker=self._worker,
+        )
+        self._seq += 1
+        return protocol.seal(event, self._key)
+
+
+def _whole(data: bytes) -> bytes:
+    """`data` without a character cut in half at its end."""
+    return data.decode(errors="ignore").encode()
