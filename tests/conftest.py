@@ -12,6 +12,7 @@ from typing import Any
 
 import django
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 from tests import machine
 from tests.servers import stores
@@ -95,6 +96,15 @@ def _plain_static(settings: Any) -> None:
 def chromium() -> str:
     """Path of the system's Chromium."""
     return _needed(machine.CHROMIUM)
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: str) -> Iterator[Browser]:
+    """One Chromium for all tests of a process: Playwright can be started but once in a thread."""
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield found
+        found.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""One Chromium, and one gunicorn a scene, for all browser tests."""
+"""One gunicorn a scene, for all browser tests."""
 
 from __future__ import annotations
 
@@ -6,22 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect
 
 from tests.servers.site import Site, serving
 
 DESKTOP = {"width": 1440, "height": 1000}
 PHONE = {"width": 360, "height": 780}
 expect.set_options(timeout=20_000)  # of a machine that does other things too
-
-
-@pytest.fixture(scope="session")
-def browser(chromium: str) -> Iterator[Browser]:
-    """Chromium."""
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import axe_playwright_python
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from tests.processes import ROOT, wait_for
 from tests.runs.rig import Rig, free_port
@@ -23,23 +23,6 @@ pytestmark = pytest.mark.browser
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 780}
 BENCHMARK_SECONDS = 300  # the smoke preset takes half a minute on an idle machine
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _beside_playwright() -> Iterator[None]:
-    """Playwright keeps an event loop in this thread; Django's ORM is used beside, not in it."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-    yield
-    patch.undo()
-
-
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from methods import charts
 from methods.charts.layout import (
@@ -212,11 +212,10 @@ def test_any_text_is_escaped(title: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def page(chromium: str) -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser.new_page()
-        browser.close()
+def page(browser: Browser) -> Iterator[Page]:
+    found = browser.new_page()
+    yield found
+    found.close()
 
 
 BOXES = """() => [...document.querySelectorAll('svg text')].map(e => {
