@@ -30,7 +30,6 @@ def main() -> int:
         sys.exit(str(error))
     except KeyboardInterrupt:
         sys.exit("\nStopped. Run the same command again: what is installed stays.")
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     if command == "methods":
         from methods.__main__ import main as methods
 
@@ -39,6 +38,7 @@ def main() -> int:
         from tests.run import main as test
 
         return test(arguments)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     if command == "up":
         from workers.up import main as up
 

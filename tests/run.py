@@ -18,6 +18,7 @@ def main(arguments: list[str]) -> int:
     """Run pytest; its exit status."""
     machine.install()
     os.chdir(ROOT)
+    os.environ.pop("DJANGO_SETTINGS_MODULE", None)  # tests/conftest.py says why
     # Tests start Assay's commands, which are to find this environment and make no other.
     os.environ["ASSAY_VENV"] = sys.prefix
     if not any(argument.startswith(PROCESSES) for argument in arguments):

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
 from tests import machine
 from tests.processes import ROOT
@@ -55,3 +56,8 @@ def test_what_is_missing_is_named_with_the_line_that_brings_it(need: machine.Nee
     assert need.why_not == f"needs {need.program}: sudo apt-get install {need.package}"
     absent = machine.Need("no-such-program", need.package, ("no/such/*/place",))
     assert absent.find() is None
+
+
+def test_the_settings_are_of_this_process_and_of_no_developer() -> None:
+    assert Path(os.environ["ASSAY_DATA"]).name.startswith("assay-test-")
+    assert Path(os.environ["ASSAY_DATA"]) == settings.DATA_DIR

@@ -8,6 +8,7 @@ python -m tests.papers.child hold               take it and keep it
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -63,6 +64,7 @@ def say(value: Any) -> None:
 
 
 if __name__ == "__main__":
+    os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
     django.setup()
     commands: dict[str, Callable[..., None]] = {
         "ask": ask,
