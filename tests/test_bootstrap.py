@@ -146,7 +146,7 @@ def test_it_begins_again_after_kill_9(project: Project, moment: str) -> None:
     wait_for(lambda: list(project.venv.glob(moment)), 60, moment)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    wait_for(lambda: not pips_of(project), 10, "the end of what it had started")
+    wait_for(lambda: not pips_of(project), 30, "the end of what it had started")
     status, output = project.run()
     assert status == 0, output
     assert "runs with 1.0 1.0" in output

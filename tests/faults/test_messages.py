@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 import time
+from itertools import pairwise
+from pathlib import Path
 
+import pytest
 from celery import Celery
 
+from tests import machine
 from tests.faults.test_kills import measured_once, nothing_left
 from tests.processes import wait_for
 from tests.runs import saying
 from tests.runs.asking import ask, ended, measuring, reached
 from tests.runs.rig import Rig
-from webapp.runs import broker
+from webapp.runs import broker, submit
 from webapp.runs.dispatch import send
 from webapp.runs.models import Run, State, Worker
 
@@ -33,7 +39,7 @@ def test_a_lost_job_is_sent_again(rig: Rig) -> None:
     main = rig.running["one"]
     main.send_signal(signal.SIGSTOP)  # its child goes on to say that it lives
     run = reached(ask(), State.DISPATCHED)
-    wait_for(lambda: purge("bench-cpu"), 5, "the job")
+    wait_for(lambda: purge("bench-cpu"), 20, "the job")
     main.send_signal(signal.SIGCONT)
     measured_once(ended(run))
     assert run.attempt == 1
@@ -48,7 +54,7 @@ def test_lost_events_are_said_again(rig: Rig) -> None:
     rig.recorder()
     ended(run)
     assert (run.state, run.attempt) == (State.SUCCEEDED, 1)
-    wait_for(run.series.exists, 10, "the series, said again")
+    wait_for(run.series.exists, 30, "the series, said again")
 
 
 def test_doubled_jobs_are_measured_once(rig: Rig) -> None:
@@ -124,3 +130,45 @@ def test_a_worker_with_another_key(rig: Rig) -> None:
     assert Worker.objects.get(name="stranger").last_seen is None
     rig.kill("stranger")
     Worker.objects.filter(name="stranger").delete()
+
+
+def test_two_dispatchers_at_once(rig: Rig) -> None:
+    """Both look at the queue all the time, and the one worker is never given two runs."""
+    rig.recorder("second")
+    wait_for(lambda: "ready" in rig.log("second"), 60, "the second dispatcher")
+    runs = [ask(seconds=0.1) for _ in range(4)]
+    for _ in range(20):
+        broker.kick()
+    for run in runs:
+        measured_once(ended(run))
+        assert run.attempt == 1
+    began = sorted((run.dispatched_at, run.finished_at) for run in runs)
+    assert all(end <= start for (_, end), (start, _) in pairwise(began))
+    rig.kill("second")
+
+
+@pytest.mark.parametrize("wrong", ["-1d", "+1d"])
+def test_a_worker_whose_clock_is_a_day_wrong(rig: Rig, wrong: str) -> None:
+    rig.kill("one")
+    rig.bench("one", **_clock(wrong))
+    run = ended(ask(seconds=1))
+    measured_once(run)
+    assert run.attempt == 1
+    assert run.dispatched_at <= run.started_at <= run.finished_at
+    endless = measuring(ask(seconds=60))
+    assert submit.cancel(endless)
+    assert ended(endless, 30).state == State.CANCELLED
+    rig.kill("one")
+
+
+def _clock(wrong: str) -> dict[str, str]:
+    """What makes a process believe another date; how time passes stays true."""
+    program = machine.FAKETIME.find()
+    if program is None:
+        pytest.skip(machine.FAKETIME.why_not)
+    command = [program, "--exclude-monotonic", "-f", wrong, "env", "-0"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    new = dict(line.split("=", 1) for line in said.split("\0") if line)
+    # Shared memory of a process that has ended is no clock for another.
+    fake = {k: v for k, v in new.items() if os.environ.get(k) != v and k != "FAKETIME_SHARED"}
+    return fake | {"PYTHONPATH": str(Path(__file__).parent / "wrong_clock")}

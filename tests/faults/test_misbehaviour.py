@@ -19,8 +19,8 @@ from webapp.runs.record import MAX_LOG_BYTES
 @pytest.fixture(autouse=True)
 def nothing_left(rig: Rig):
     yield
-    wait_for(lambda: not rig.benchmarks(), 5, "the end of every benchmark process")
-    wait_for(lambda: not list(rig.data.glob("bench/*/run-*")), 5, "no private directory")
+    wait_for(lambda: not rig.benchmarks(), 20, "the end of every benchmark process")
+    wait_for(lambda: not list(rig.data.glob("bench/*/run-*")), 20, "no private directory")
 
 
 def test_ignores_term(rig: Rig) -> None:

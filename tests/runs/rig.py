@@ -166,7 +166,7 @@ class Redis:
             self.process = subprocess.Popen(
                 [self.program, *where, *keep, "--maxmemory-policy", "noeviction"], stdout=log
             )
-        wait_for(self._answers, 10, "Redis")
+        wait_for(self._answers, 30, "Redis")
 
     def kill(self) -> None:
         """End it as a power cut would."""

@@ -88,14 +88,14 @@ def open_outbox(wire: Wire, every: float = 60) -> Outbox:
 def test_messages_wait_for_the_broker_in_order() -> None:
     wire = Wire()
     outbox = open_outbox(wire)
-    wait_for(lambda: wire.heard, 5, "the first heartbeat")
+    wait_for(lambda: wire.heard, 20, "the first heartbeat")
     wire.away = True
     for number in range(5):
         outbox.post(("event", {"n": number}))
         outbox.show(("snapshot", {"n": number}))
     time.sleep(0.3)
     wire.away = False
-    wait_for(lambda: len(wire.heard) >= 7, 5, "all of it")
+    wait_for(lambda: len(wire.heard) >= 7, 20, "all of it")
     outbox.close(1)
     events = [body["n"] for name, body in wire.heard if name == "event"]
     assert events == [0, 1, 2, 3, 4]
@@ -108,7 +108,7 @@ def test_what_is_said_later() -> None:
     outbox = open_outbox(wire)
     for wait in (0.2, 0.1, 0.0):
         outbox.post(("end", {"wait": wait}), after=wait)
-    wait_for(lambda: sum(name == "end" for name, _ in wire.heard) == 3, 5, "three times")
+    wait_for(lambda: sum(name == "end" for name, _ in wire.heard) == 3, 20, "three times")
     assert [body["wait"] for name, body in wire.heard if name == "end"] == [0.0, 0.1, 0.2]
     outbox.close(1)
 
@@ -116,7 +116,7 @@ def test_what_is_said_later() -> None:
 def test_heartbeats_go_on() -> None:
     wire = Wire()
     outbox = open_outbox(wire, every=0.05)
-    wait_for(lambda: len(wire.heard) > 5, 5, "heartbeats")
+    wait_for(lambda: len(wire.heard) > 5, 20, "heartbeats")
     outbox.close(1)
 
 
