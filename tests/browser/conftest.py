@@ -8,10 +8,9 @@ from contextlib import ExitStack
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 
+from tests.browser.looks import DESKTOP
 from tests.servers.site import Site, serving
 
-DESKTOP = {"width": 1440, "height": 1000}
-PHONE = {"width": 360, "height": 780}
 expect.set_options(timeout=20_000)  # of a machine that does other things too
 
 

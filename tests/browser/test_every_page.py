@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from urllib.parse import urlsplit
 
-import axe_playwright_python
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 from playwright.sync_api import Browser, BrowserContext
-from playwright.sync_api import Page as Tab
 
-from tests.browser.conftest import DESKTOP, PHONE
 from tests.browser.inventory import NOT_PAGES, PAGES, Page
+from tests.browser.looks import DESKTOP, faults
 from tests.servers.site import Site
 
 pytestmark = pytest.mark.browser
-
-AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
-LOOKS = {
-    "light": {"color_scheme": "light", "viewport": DESKTOP},
-    "dark": {"color_scheme": "dark", "viewport": DESKTOP},
-    "phone": {"color_scheme": "light", "viewport": PHONE},
-    "no-script": {"java_script_enabled": False, "viewport": DESKTOP},
-}
 
 
 def test_the_inventory_holds_every_page() -> None:
@@ -43,57 +32,43 @@ def test_the_inventory_holds_every_page() -> None:
     assert there == known
 
 
-class Looks:
-    """One context a look, scene and reader: a context costs more than a page."""
+class Contexts:
+    """One context a scene and reader, with scripts and without: it costs more than a page."""
 
     def __init__(
         self, browser: Browser, site: Callable[[str], Site], state: dict[str, object]
     ) -> None:
         self.browser, self.site, self.state = browser, site, state
-        self.context = cache(self._context)
-        self.contexts: list[BrowserContext] = []
+        self.get = cache(self._context)
+        self.made: list[BrowserContext] = []
 
-    def _context(self, look: str, scene: str, signed_in: bool) -> BrowserContext:
+    def _context(self, scene: str, signed_in: bool, scripts: bool = True) -> BrowserContext:
         context = self.browser.new_context(
             base_url=self.site(scene).address,
             bypass_csp=True,  # axe itself is put into the page
             storage_state=self.state if signed_in else None,  # type: ignore[arg-type]
-            **LOOKS[look],  # type: ignore[arg-type]
+            java_script_enabled=scripts,
+            viewport=DESKTOP,  # type: ignore[arg-type]
         )
-        self.contexts.append(context)
+        self.made.append(context)
         return context
 
 
 @pytest.fixture(scope="module")
-def looks(
+def contexts(
     browser: Browser, site: Callable[[str], Site], signed_in: dict[str, object]
-) -> Iterator[Looks]:
-    made = Looks(browser, site, signed_in)
+) -> Iterator[Contexts]:
+    made = Contexts(browser, site, signed_in)
     yield made
-    for context in made.contexts:
+    for context in made.made:
         context.close()
 
 
-def violations(tab: Tab) -> list[str]:
-    """What axe finds: rule, and where."""
-    tab.evaluate(AXE)
-    found = tab.evaluate(
-        """async () => {
-            const where = (node) =>
-                node.target.join(" ") + ": " + node.any.map((check) => check.message).join("; ");
-            const { violations } = await axe.run(document, { resultTypes: ["violations"] });
-            return violations.map((v) => v.id + " " + v.nodes.slice(0, 3).map(where).join(" | "));
-        }"""
-    )
-    return list(found)
-
-
-@pytest.mark.parametrize("look", ["light", "dark", "phone"])
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_a_page_is_accessible_whole_and_of_one_origin(
-    looks: Looks, site: Callable[[str], Site], page: Page, look: str
+    contexts: Contexts, site: Callable[[str], Site], page: Page
 ) -> None:
-    tab = looks.context(look, page.scene, page.signed_in).new_page()
+    tab = contexts.get(page.scene, page.signed_in).new_page()
     own = urlsplit(site(page.scene).address).netloc
     foreign, errors = [], []
     tab.on("request", lambda request: foreign.append(request.url)
@@ -104,22 +79,18 @@ def test_a_page_is_accessible_whole_and_of_one_origin(
     assert response is not None
     assert response.status == page.status
     tab.evaluate("document.fonts.ready.then(() => true)")
-    assert violations(tab) == []
+    assert faults(tab) == []
     assert not foreign
     assert not errors
-    width = tab.viewport_size["width"]
-    assert tab.evaluate("document.documentElement.scrollWidth") <= width
     tab.close()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_a_page_is_accessible_without_javascript(
-    looks: Looks, browser: Browser, page: Page
-) -> None:
+def test_a_page_is_accessible_without_javascript(contexts: Contexts, page: Page) -> None:
     """The document as it is without scripts, put before axe where scripts run but the page's own
     do not: its script elements are taken out before the second browser sees them.
     """
-    tab = looks.context("no-script", page.scene, page.signed_in).new_page()
+    tab = contexts.get(page.scene, page.signed_in, scripts=False).new_page()
     response = tab.goto(page.path)
     assert response is not None
     assert response.status == page.status
@@ -128,13 +99,13 @@ def test_a_page_is_accessible_without_javascript(
     address = tab.url
     tab.close()
 
-    judge = looks.context("light", page.scene, page.signed_in).new_page()
+    judge = contexts.get(page.scene, page.signed_in).new_page()
     judge.route("**/*.js", lambda route: route.abort())
     judge.route(address, lambda route: route.fulfill(
         body=html, content_type="text/html; charset=utf-8"))  # fmt: skip
     judge.goto(address)
     assert judge.locator("html[data-theme]").count() == 0
-    assert violations(judge) == []
+    assert faults(judge, ("light",)) == []
     judge.close()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 
-from tests.browser.conftest import PHONE
+from tests.browser.looks import PHONE
 from tests.servers.site import Site
 
 pytestmark = pytest.mark.browser

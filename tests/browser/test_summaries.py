@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from pytest_httpserver import HTTPServer
 
-from tests.browser.conftest import DESKTOP
+from tests.browser.looks import DESKTOP
 from tests.processes import up, wait_for
 from tests.servers.openai import OpenAIServer
 

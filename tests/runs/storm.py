@@ -329,6 +329,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--transport", choices=("filesystem", "redis"), default="filesystem")
+    parser.add_argument("--database", default="", help="a DATABASE_URL; SQLite in a file if unset")
     options = parser.parse_args()
 
     os.environ.setdefault("ASSAY_DATA", tempfile.mkdtemp(prefix="assay-storm-site-"))
@@ -337,7 +338,7 @@ def main() -> int:
     import django
 
     django.setup()
-    found = run(options.runs, options.seed, options.transport)
+    found = run(options.runs, options.seed, options.transport, options.database)
     print(json.dumps(found, indent=2))
     return int(any(found[name] for name in ZERO))
 

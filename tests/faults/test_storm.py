@@ -1,0 +1,32 @@
+"""A small storm of every fault at random, on files and SQLite and on Redis and PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.processes import ROOT
+from tests.runs.storm import ZERO
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", ["filesystem", "redis"])
+def test_nothing_is_lost_or_done_twice(transport: str, request: pytest.FixtureRequest) -> None:
+    database = request.getfixturevalue("postgresql_url") if transport == "redis" else ""
+    command = [sys.executable, "-m", "tests.runs.storm", "--runs", "8", "--seed", "1"]
+    done = subprocess.run(
+        [*command, "--transport", transport, "--database", database],
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if name != "ASSAY_DATA"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout, done.stderr
+    found = json.loads(done.stdout)
+    assert {name: found[name] for name in ZERO} == dict.fromkeys(ZERO, 0)
+    assert sum(found["ended"].values()) == 8
+    assert done.returncode == 0
