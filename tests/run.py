@@ -1,4 +1,4 @@
-"""`manage.py test [pytest arguments]`: everything, on two processes."""
+"""`manage.py test [pytest arguments]`: everything, on three processes."""
 
 from __future__ import annotations
 
@@ -22,5 +22,6 @@ def main(arguments: list[str]) -> int:
     # Tests start Assay's commands, which are to find this environment and make no other.
     os.environ["ASSAY_VENV"] = sys.prefix
     if not any(argument.startswith(PROCESSES) for argument in arguments):
-        arguments = ["-n", "2", "--dist", "loadgroup", *arguments]
+        # Many tests wait for processes of their own: three keep two cores busy.
+        arguments = ["-n", "3", "--dist", "loadgroup", *arguments]
     return int(pytest.main(arguments))
