@@ -225,7 +225,9 @@ def _wait_until_served(supervisor: Supervisor, port: int) -> bool:
 def _answers(port: int) -> bool:
     connection = HTTPConnection("127.0.0.1", port, timeout=1)
     try:
-        connection.request("GET", "/healthz", headers={"Host": "localhost"})
+        # As a proxy with TLS would ask, where the settings demand one.
+        headers = {"Host": "localhost", "X-Forwarded-Proto": "https"}
+        connection.request("GET", "/healthz", headers=headers)
         return connection.getresponse().status == 200
     except (OSError, HTTPException):
         return False

@@ -57,6 +57,7 @@ PAGES = [
     Page("papers:intake", "/intake/"),
     Page("papers:intake", "/intake/", scene="empty"),
     Page("papers:intake", "/intake/", scene="sample"),
+    Page("summaries:day", "/summaries/2026-03-12/"),
     Page("catalog:methods", "/methods/"),
     Page("catalog:method", "/methods/sparse_attention/"),
     Page("catalog:method", "/methods/sparse_attention/", signed_in=True),

@@ -139,6 +139,7 @@ def test_search_finds_by_words_and_tells_when_nothing_fits(client):
         "q=%22%27%3B--",
         "q=*&page=x",
         "q=a&page=999999",
+        f"q=a&page={'9' * 5000}",
         "q=a&category=%22&period=0",
         "q=NEAR(",
         "q=%00",

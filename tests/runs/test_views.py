@@ -198,6 +198,14 @@ class TestPressing:
         assert response["Location"] == reverse("runs:run", args=[new.pk])
         assert (new.params, new.seed, new.device) == (old.params, 7, old.device)
 
+    def test_again_pressed_twice_is_one_run(self, signed_in: Client, reader: User) -> None:
+        old = scenes.measured(reader)
+        [key] = re.findall(r'name="key" value="([^"]+)"', page(signed_in, old))
+        address = reverse("runs:again", args=[old.pk])
+        first, second = (signed_in.post(address, {"key": key}) for _ in range(2))
+        assert first["Location"] == second["Location"]
+        assert Run.objects.filter(state=State.QUEUED).count() == 1
+
     def test_a_limit_is_told_where_it_was_met(self, signed_in: Client, reader: User) -> None:
         old = scenes.measured(reader)
         for _ in range(4):

@@ -98,7 +98,8 @@ def search(request: HttpRequest) -> HttpResponse:
     period = request.GET.get("period", "") if request.GET.get("period") in PERIODS else ""
     since = eastern_date(now()) - timedelta(days=int(period)) if period else None
     number = request.GET.get("page", "1")
-    results = find(q, category or None, since, int(number) if number.isdecimal() else 1)
+    # Python refuses to read a number of some thousand digits.
+    results = find(q, category or None, since, int(number[:9]) if number.isdecimal() else 1)
     context = {
         "section": "search",
         "q": q,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from secrets import token_urlsafe
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -46,6 +47,7 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "took": took(run),
         "usual": _usual(run),
         "may_cancel": not run.ended and may_change(visitor, run),
+        "again_key": token_urlsafe(24),  # a form that is sent twice asks once
         "may_run": visitor.is_authenticated and benchmark is not None,
         "series": [shown.shown(shown.parsed(row.data)) for row in run.series.all()],
         "checks": shown.checks_of(run),

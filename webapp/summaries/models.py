@@ -47,11 +47,15 @@ class Summary(models.Model):
         DONE = "done", "done"
         FAILED = "failed", "failed"
 
+    class Language(models.TextChoices):
+        ENGLISH = "en", "English"
+        CHINESE = "zh", "中文"
+
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="summaries")
     version = models.PositiveSmallIntegerField()
     prompt_version = models.CharField(max_length=32)
     model = models.CharField(max_length=128)
-    language = models.CharField(max_length=2)
+    language = models.CharField(max_length=2, choices=Language.choices)
     state = models.CharField(max_length=7, choices=State.choices, default=State.WAITING)
     reason = models.TextField(blank=True)  # why it failed or waits, in words
     attempt = models.PositiveSmallIntegerField(default=0)

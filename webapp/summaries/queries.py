@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import QuerySet
 from django.template.loader import render_to_string
 from django.utils import timezone
 
@@ -38,6 +37,8 @@ class PaperSummaryView:
     """All that a paper's page says of its summary."""
 
     configured: bool  # a model is configured
+    language: str
+    languages: list[str]  # those that the paper has summaries in
     summary: Summary | None  # the best there is: done, else the latest state
     claims: list[Claim]
     outline: Outline | None  # instead of a summary, where none is done
@@ -62,15 +63,22 @@ class PaperSummaryView:
         return name if share > 0.995 else f"the first {share:.0%} of {name}"
 
 
-def of_paper(paper: Paper, language: str = "en") -> PaperSummaryView:
-    """The newest done summary of a paper in a language; else the state of the newest; else none."""
-    known = list(
-        Summary.objects.filter(paper=paper, language=language).order_by("-version", "-id")[:10]
-    )
-    done = [s for s in known if s.state == State.DONE]
+def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
+    """The newest done summary of a paper in a language; else the state of the newest; else none.
+
+    Without a summary in the language asked for, English is taken before another.
+    """
+    known = list(Summary.objects.filter(paper=paper).order_by("-version", "-id")[:20])
+    languages = sorted({row.language for row in known})
+    if language not in languages:
+        language = "en" if "en" in languages or not languages else languages[0]
+    known = [row for row in known if row.language == language]
+    done = [row for row in known if row.state == State.DONE]
     summary = next(iter(done or known), None)
     return PaperSummaryView(
         configured=Server.configured() is not None,
+        language=language,
+        languages=languages,
         summary=summary,
         claims=list(summary.claims.all()) if summary else [],
         outline=None if done else Outline.of(paper),
@@ -90,29 +98,42 @@ def details(summary: Summary) -> str:
 
 
 @dataclass(frozen=True)
-class BatchProgress:
-    """How far the summaries of some papers are."""
+class Batch:
+    """How far the summaries of one day's papers are: the newest of each paper and language."""
 
-    waiting: int
-    running: int
-    done: int
-    failed: int
-    reason: str  # why those that wait do, where something holds them up
-    next_at: datetime | None
+    rows: list[Summary]
+
+    def count(self, state: Summary.State) -> int:
+        """How many stand in a state."""
+        return sum(row.state == state for row in self.rows)
 
     @property
-    def total(self) -> int:
-        """All that were asked for."""
-        return self.waiting + self.running + self.done + self.failed
+    def counts(self) -> list[tuple[str, int]]:
+        """Every state that occurs, with its number, in the order of a summary's life."""
+        return [(state.value, self.count(state)) for state in State if self.count(state)]
+
+    @property
+    def ended(self) -> int:
+        """How many are done or have failed."""
+        return self.count(State.DONE) + self.count(State.FAILED)
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a summary waits or runs: the page asks again."""
+        return self.ended < len(self.rows)
+
+    @property
+    def held(self) -> Summary | None:
+        """Of those that something holds up, the one to be tried first."""
+        waiting = [row for row in self.rows if row.state == State.WAITING and row.not_before]
+        return min(waiting, key=lambda row: row.not_before or timezone.now(), default=None)
 
 
-def progress(paper_ids: Iterable[int], language: str = "en") -> BatchProgress:
-    """The states of the latest summaries asked for these papers."""
-    asked = Summary.objects.filter(paper_id__in=list(paper_ids), language=language)
-    counts = asked.aggregate(
-        **{state.value: Count("paper_id", filter=Q(state=state), distinct=True) for state in State}
-    )
-    held = asked.filter(state=State.WAITING).exclude(not_before=None).order_by("not_before").first()
-    return BatchProgress(
-        **counts, reason=held.reason if held else "", next_at=held.not_before if held else None
-    )
+def of_day(day: date) -> Batch:
+    """The summaries asked for papers that were announced on a day."""
+    asked = Summary.objects.filter(paper__announcements__listing__date=day).distinct()
+    asked = asked.select_related("paper").defer("content", "html", "gist_html", "paper__abstract")
+    newest: dict[tuple[int, str], Summary] = {}
+    for row in asked.order_by("paper__arxiv_id", "language", "-version", "-id"):
+        newest.setdefault((row.paper_id, row.language), row)
+    return Batch(list(newest.values()))

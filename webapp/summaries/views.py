@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import date as Date
+
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.papers.models import Paper
 from webapp.summaries import queries, queue
+from webapp.summaries.answer import PROMPT_VERSION
 from webapp.summaries.client import Server
 from webapp.summaries.models import Summary
 
 DONE = 286  # htmx: show this, and ask no more
+PAPERS_A_PAGE = 100
 
 
 @require_safe
@@ -22,12 +28,26 @@ def summary(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
     if not request.headers.get("HX-Request"):
         return redirect("papers:paper", arxiv_id)
-    view = queries.of_paper(paper)
+    view = queries.of_paper(paper, request.GET.get("language", ""))
     response = render(request, "summaries/summary.html", {"paper": paper, "view": view})
-    response["Cache-Control"] = "no-store"
-    if not view.under_way:
-        response.status_code = DONE
-    return response
+    return _until_it_ends(response, view.under_way)
+
+
+@require_safe
+def day(request: HttpRequest, date: Date) -> HttpResponse:
+    """How far the summaries of a day's papers are; its live part alone for htmx."""
+    batch = queries.of_day(date)
+    page = Paginator(batch.rows, PAPERS_A_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "date": date,
+        "batch": batch,
+        "page": page,
+        "model": Server.configured(),
+        "several": len({row.language for row in batch.rows}) > 1,
+    }
+    if not request.headers.get("HX-Request"):
+        return render(request, "summaries/day.html", context)
+    return _until_it_ends(render(request, "summaries/batch.html", context), batch.under_way)
 
 
 @require_POST
@@ -39,11 +59,27 @@ def ask(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     if server is None:
         messages.error(request, "No model is configured on this site.")
     else:
-        queue.request([paper], "en", server)
+        language = request.POST.get("language", "")
+        if language not in Summary.Language.values:
+            language = Summary.Language.ENGLISH
+        queue.request([paper], language, server)
         failed = Summary.objects.filter(
-            paper=paper, version=paper.version, model=server.model, state=Summary.State.FAILED
+            paper=paper,
+            version=paper.version,
+            model=server.model,
+            language=language,
+            prompt_version=PROMPT_VERSION,
+            state=Summary.State.FAILED,
         )
         for row in failed:
             queue.retry(row.pk)
         messages.success(request, "Asked for. The summary appears on this page when it is done.")
+        return redirect(f"{reverse('papers:paper', args=[arxiv_id])}?language={language}#summary")
     return redirect("papers:paper", arxiv_id)
+
+
+def _until_it_ends(response: HttpResponse, under_way: bool) -> HttpResponse:
+    response["Cache-Control"] = "no-store"
+    if not under_way:
+        response.status_code = DONE
+    return response

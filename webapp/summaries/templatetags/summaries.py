@@ -8,6 +8,8 @@ from django import template
 
 from webapp.papers.models import Paper
 from webapp.summaries import queries
+from webapp.summaries.client import Server
+from webapp.summaries.models import Summary
 
 register = template.Library()
 
@@ -15,13 +17,29 @@ register = template.Library()
 @register.inclusion_tag("summaries/panel.html", takes_context=True)
 def paper_summary(context: dict[str, Any], paper: Paper) -> dict[str, Any]:
     """The summary of a paper, the state of one under way, or what the rules take from it."""
-    return {**_shared(context), "paper": paper, "view": queries.of_paper(paper)}
+    return {**_shared(context), "paper": paper, "view": _view(context, paper)}
 
 
 @register.inclusion_tag("summaries/claims.html", takes_context=True)
 def paper_claims(context: dict[str, Any], paper: Paper) -> dict[str, Any]:
     """The numbers a paper reports, each with its quote, verified or marked."""
-    return {**_shared(context), "paper": paper, "view": queries.of_paper(paper)}
+    return {**_shared(context), "paper": paper, "view": _view(context, paper)}
+
+
+@register.simple_tag
+def a_model_is_configured() -> bool:
+    """Whether this site has a model that summarises."""
+    return Server.configured() is not None
+
+
+@register.filter
+def language_name(code: str) -> str:
+    """What speakers of a language call it."""
+    return str(Summary.Language(code).label)
+
+
+def _view(context: dict[str, Any], paper: Paper) -> queries.PaperSummaryView:
+    return queries.of_paper(paper, context["request"].GET.get("language", ""))
 
 
 def _shared(context: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Command(BaseCommand):
         which.add_argument("--date", type=date.fromisoformat, help="a day, as 2025-12-18")
         which.add_argument("--paper", action="append", metavar="ID", help="an arXiv id; repeatable")
         parser.add_argument("--model", help="instead of ASSAY_SUMMARY_MODEL")
-        parser.add_argument("--language", choices=["en", "zh"], default="en")
+        parser.add_argument("--language", choices=Summary.Language.values, default="en")
         parser.add_argument("--limit", type=int, help="at most so many papers of the day")
         parser.add_argument("--retry", action="store_true", help="try failed ones again")
 
