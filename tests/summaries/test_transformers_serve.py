@@ -20,7 +20,11 @@ from webapp.summaries.client import Server
 from webapp.summaries.models import FullText, ServerCapability, Summary
 from webapp.summaries.summarise import summarise
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+]
 
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
@@ -55,7 +59,7 @@ tokenizer.save_pretrained(sys.argv[1])
 def served(tmp_path: Path, settings: Any) -> Iterator[str]:
     """The name of a tiny Qwen that `transformers serve` answers for."""
     path = tmp_path / "tiny-qwen"
-    subprocess.run([sys.executable, "-c", MAKE_MODEL, str(path)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", MAKE_MODEL, str(path)], check=True, timeout=300)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -78,7 +82,7 @@ def served(tmp_path: Path, settings: Any) -> Iterator[str]:
 
 
 def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         assert server.poll() is None, log.read_text()
         try:
