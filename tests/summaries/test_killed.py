@@ -11,6 +11,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.servers.openai import OpenAIServer, paper_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +41,7 @@ def manage(data: Path, *arguments: str, **env: str) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.slow
 def test_a_killed_batch_is_finished_without_doing_anything_twice(tmp_path: Path) -> None:
     database = tmp_path / "assay.sqlite3"
     assert manage(tmp_path, "shell", "-v", "0", "-c", SEED).wait(120) == 0
