@@ -259,9 +259,11 @@ def test_the_worker_imports_neither_django_nor_torch() -> None:
         "import sys, workers.bench; print([name for name in ('django.conf', 'django.db', 'torch',"
         " 'webapp.settings', 'psycopg', 'transformers') if name in sys.modules])"
     )
+    environment = {k: v for k, v in os.environ.items() if k != "DJANGO_SETTINGS_MODULE"}
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=ROOT,
+        env=environment,
         capture_output=True,
         text=True,
         check=True,
