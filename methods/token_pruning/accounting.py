@@ -117,7 +117,7 @@ def merger_flops(shape: Shape, config: PruningConfig, text: int) -> float:
     merging = 2 * (n + keep) * inner * inner + 2 * n * keep * inner
     out = 2 * n * keep * d_v
     if not config.scored_merge and config.merger_type == "question_aware":
-        out += 2 * n * keep * d + 2 * keep * d * d_v  # both are merged; the inner one is projected
+        out = 2 * n * keep * d + 2 * keep * d * d_v  # inner features, projected back
     return score + merging + out
 
 

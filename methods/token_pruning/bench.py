@@ -352,7 +352,7 @@ def _final(ctx: Context, final: dict[str, list[float]]) -> None:
     series = ctx.series(
         "final",
         f"Right answers after training, {FINAL_BUDGET} visual tokens a layer",
-        x=Axis(label="tokens dropped for good", scale="category"),
+        x=Axis(label="questions", scale="category"),
         y=Axis(label="right answers", unit="%"),
         direction="higher",
         variants=[Variant(name=n, label=labels[n], ours=n in LOSSES) for n in final],

@@ -216,7 +216,7 @@ def from_keys(keys: Mapping[str, Any]) -> PruningConfig:
         if key == "optimizers":
             values |= _rates(value)
         elif name in known:
-            values[name] = tuple(value) if isinstance(value, list) else value
+            values[name] = _value(name, value)
         else:
             raise PruningError(
                 f"unknown key {key!r}; known: {', '.join(sorted(known | {*RENAMED}))}"
@@ -233,6 +233,20 @@ def budgets(heads: int) -> tuple[int, ...]:
     """Visual tokens kept where the source's keys give none: 200, 150, 100, then half each time."""
     source = PruningConfig.keep_tokens
     return tuple(source[i] if i < len(source) else max(1, 100 >> (i - 2)) for i in range(heads))
+
+
+FLOATS = {field.name for field in fields(PruningConfig) if field.type is float}
+
+
+def _value(name: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
+    if name in FLOATS and isinstance(value, str):  # YAML reads 1e-4 as a word
+        try:
+            return float(value)
+        except ValueError as error:
+            raise PruningError(f"{name} is {value!r}; a number is needed") from error
+    return value
 
 
 def _rates(optimisers: Any) -> dict[str, float]:

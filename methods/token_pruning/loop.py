@@ -7,7 +7,7 @@ it saw. The next token's position is the prompt's original length.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -194,8 +194,10 @@ def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor]:
     mask = prompt.real()
     check_prompt(llava, prompt.ids, mask)
     visual = (prompt.ids == llava.config.image_token_id) & mask
-    asked = mask if prompt.asked is None else prompt.asked & mask
-    return visual, asked & ~visual
+    asked = (mask if prompt.asked is None else prompt.asked & mask) & ~visual
+    if not bool(asked.any(1).all()):
+        raise PruningError("a row has no words beside the image; choices need a question to read")
+    return visual, asked
 
 
 @torch.no_grad()
@@ -257,7 +259,7 @@ def read(
         if cache is not None:
             cache.valid.append(stream.valid)
             cache.gates.append(stream.gate)
-        stream = Stream(**{**_shallow(stream), "hidden": hidden})
+        stream = replace(stream, hidden=hidden)
         if stage is not None and stage.late and index is not None:
             stream = stream.keep_visual(index)
             mask = stream.bias()
@@ -381,7 +383,3 @@ def _layer(
         use_cache=cache is not None,
     )
     return out
-
-
-def _shallow(stream: Stream) -> dict[str, Any]:
-    return {one.name: getattr(stream, one.name) for one in fields(stream)}

@@ -50,9 +50,9 @@ class Merger(nn.Module):
         """Scores (B, n) and what similarity is measured on (B, n, d)."""
         raise NotImplementedError
 
-    def read_out(self, merged_raw: Tensor, merged_inner: Tensor) -> Tensor:
+    def read_out(self, A: Tensor, V: Tensor, inner: Tensor) -> Tensor:
         """The tokens that leave: merged visual features, unless a subclass projects."""
-        return merged_raw
+        return A.mT @ V
 
     def forward(
         self, V: Tensor, text: Tensor, valid: Tensor, keep: int, *, tau: float, noise: bool = False
@@ -88,7 +88,7 @@ class Merger(nn.Module):
         if self.scored:
             A = A / A.sum(dim=1, keepdim=True).clamp_min(1e-9)
             gate = mask.gather(1, index).log()
-        return Merged(self.read_out(A.mT @ V, A.mT @ inner), index, A, gate, s)
+        return Merged(self.read_out(A, V, inner), index, A, gate, s)
 
 
 class SimpleMerger(Merger):
@@ -128,9 +128,9 @@ class QuestionMerger(Merger):
         asked = attend(self.attention, inner, self.text(text), valid)
         return self.scorer(inner + asked)[..., 0], inner
 
-    def read_out(self, merged_raw: Tensor, merged_inner: Tensor) -> Tensor:
+    def read_out(self, A: Tensor, V: Tensor, inner: Tensor) -> Tensor:
         """Merged raw features; in the source's form, inner ones projected back."""
-        return merged_raw if self.out is None else self.out(merged_inner)
+        return A.mT @ V if self.out is None else self.out(A.mT @ inner)
 
 
 def score_head(d: int) -> nn.Sequential:

@@ -9,6 +9,7 @@ from methods.token_pruning.loop import BEFORE, Stage, read
 from methods.token_pruning.scenes import (
     ASK_COLOUR,
     COLOURS,
+    CORNERS,
     EMPTY,
     GLYPHS,
     GRID,
@@ -73,6 +74,8 @@ def _scene(exam: Exam, bright: Tensor, needed: Tensor) -> str:
         if shape != EMPTY and colour != COLOURS:
             rgb = ",".join(str(round(255 * c)) for c in PALETTE[colour])
             cell += f'<path fill="rgb({rgb})" d="{_path(GLYPHS[shape])}"/>'
+            marks = CORNERS[int(exam.drawn.target[0, patch])]
+            cell += f'<path fill="#fff" d="{_path(marks)}"/>'
         parts.append(f'<g transform="translate({x} {y})" opacity="{faint}">{cell}</g>')
     return "".join(parts)
 

@@ -1,9 +1,10 @@
 """Scenes drawn on the fly, with questions whose answers stand in one patch or follow from two.
 
-A scene is 128 x 128 pixels, 8 x 8 patches of 16. Six pairs of neighbours hold a glyph each, twelve
-shapes out of sixteen, no shape twice, in one of six colours; every patch, empty or not, has clutter
-under it. Asked are the colour of a shape, its row, and the colour of the glyph *beside* a shape:
-the last needs two patches, and which one holds the answer cannot be told from the question alone.
+A scene is 128 x 128 pixels, 8 x 8 patches of 16. Twelve patches hold a glyph each, twelve shapes
+out of sixteen, no shape twice, in one of six colours; every patch, empty or not, has clutter under
+it. White corners of a glyph's patch spell the number of another shape, which it *points to*. Asked
+are the colour of a shape, its row, and the colour of the glyph that it points to: the last takes
+two patches, and which one holds the answer cannot be told from the question alone.
 """
 
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ SIDE, PATCHES = GRID * PATCH, GRID * GRID
 SHAPES, COLOURS, OBJECTS = 16, 6, 12
 
 BOS, IMAGE = 1, 2
-ASK_COLOUR, ASK_ROW, ASK_BESIDE = 3, 4, 5
-KINDS = ("colour", "row", "beside")
+ASK_COLOUR, ASK_ROW, ASK_TARGET = 3, 4, 5
+KINDS = ("colour", "row", "target")
 SHAPE_0 = 6
 COLOUR_0 = SHAPE_0 + SHAPES
 ROW_0 = COLOUR_0 + COLOURS
@@ -57,21 +58,33 @@ def glyphs() -> Tensor:
     return torch.stack(shapes)
 
 
-GLYPHS = glyphs().float()
+def corners() -> Tensor:
+    """Numbers 0 to 15 spelled by white corners of two pixels a side: (16, PATCH, PATCH) bool."""
+    marks = torch.zeros(SHAPES, PATCH, PATCH, dtype=torch.bool)
+    places = ((slice(0, 2), slice(0, 2)), (slice(0, 2), slice(-2, None)),
+              (slice(-2, None), slice(0, 2)), (slice(-2, None), slice(-2, None)))  # fmt: skip
+    for number in range(SHAPES):
+        for bit, (y, x) in enumerate(places):
+            marks[number, y, x] = bool(number >> bit & 1)
+    return marks
+
+
+GLYPHS, CORNERS = glyphs().float(), corners().float()
 
 
 @dataclass(frozen=True)
 class Scenes:
     """A batch of scenes with what stands where.
 
-    `pixels` (B, 3, SIDE, SIDE) in about [-1, 1]; `shape` (B, PATCHES) with EMPTY for none and
-    `colour` (B, PATCHES) with COLOURS for none; `cells` (B, OBJECTS) the patches with a glyph,
-    neighbours next to each other in the list.
+    `pixels` (B, 3, SIDE, SIDE) in about [-1, 1]; `shape` and `target` (B, PATCHES) with EMPTY for
+    none, `colour` (B, PATCHES) with COLOURS for none; `cells` (B, OBJECTS) the patches with a
+    glyph, each pointing to the next of the list, the last to the first.
     """
 
     pixels: Tensor
     shape: Tensor
     colour: Tensor
+    target: Tensor
     cells: Tensor
 
 
@@ -81,7 +94,7 @@ class Questions:
 
     `ids` (B, Q, 2): what is asked, then the shape, so that the last token knows both. `answer`
     (B, Q) token ids, `kind` (B, Q) indices into KINDS, `needed` (B, Q, 2) the patch that is asked
-    about and the one that holds the answer (the same but for *beside*).
+    about and the one that holds the answer (the same but for *target*).
     """
 
     ids: Tensor
@@ -98,12 +111,12 @@ def draw(batch: int, generator: torch.Generator) -> Scenes:
     """
     if batch < 1:
         raise PruningError(f"a batch of {batch} scenes; at least one is needed")
-    pairs = torch.rand(batch, PATCHES // 2, generator=generator).topk(OBJECTS // 2).indices
-    cells = torch.stack((2 * pairs, 2 * pairs + 1), -1).flatten(1)  # (B, OBJECTS)
+    cells = torch.rand(batch, PATCHES, generator=generator).topk(OBJECTS).indices  # (B, OBJECTS)
     kinds = torch.rand(batch, SHAPES, generator=generator).argsort(-1)[:, :OBJECTS]
     hues = torch.randint(COLOURS, (batch, OBJECTS), generator=generator)
     shape = torch.full((batch, PATCHES), EMPTY).scatter(1, cells, kinds)
     colour = torch.full((batch, PATCHES), COLOURS).scatter(1, cells, hues)
+    target = torch.full((batch, PATCHES), EMPTY).scatter(1, cells, kinds.roll(-1, 1))
 
     masks = torch.cat((GLYPHS, torch.zeros(1, PATCH, PATCH)))[shape]  # (B, PATCHES, P, P)
     paint = torch.cat((torch.tensor(PALETTE), torch.zeros(1, 3)))[colour]  # (B, PATCHES, 3)
@@ -112,9 +125,11 @@ def draw(batch: int, generator: torch.Generator) -> Scenes:
     clutter = coarse.repeat_interleave(4, -1).repeat_interleave(4, -2) * 0.4
     drawn = masks[:, :, None] * paint[..., None, None] * bright
     patches = torch.where(masks[:, :, None] > 0, drawn, clutter)
+    spelled = torch.cat((CORNERS, torch.zeros(1, PATCH, PATCH)))[target][:, :, None]
+    patches = torch.where(spelled > 0, torch.ones(()), patches)
     patches = patches + 0.05 * torch.randn(patches.shape, generator=generator)
     pixels = patches.view(batch, GRID, GRID, 3, PATCH, PATCH).permute(0, 3, 1, 4, 2, 5)
-    return Scenes(pixels.reshape(batch, 3, SIDE, SIDE) * 2 - 1, shape, colour, cells)
+    return Scenes(pixels.reshape(batch, 3, SIDE, SIDE) * 2 - 1, shape, colour, target, cells)
 
 
 def ask(scenes: Scenes, count: int, generator: torch.Generator) -> Questions:
@@ -129,8 +144,8 @@ def ask(scenes: Scenes, count: int, generator: torch.Generator) -> Questions:
     which = torch.randint(OBJECTS, (batch, count), generator=generator)
     kind = torch.randint(len(KINDS), (batch, count), generator=generator)
     asked = scenes.cells.gather(1, which)  # (B, Q) patch of the shape that is named
-    other = scenes.cells.gather(1, which ^ 1)  # its neighbour
-    holds = torch.where(kind == KINDS.index("beside"), other, asked)
+    other = scenes.cells.gather(1, (which + 1) % OBJECTS)  # what it points to
+    holds = torch.where(kind == KINDS.index("target"), other, asked)
     colour = COLOUR_0 + scenes.colour.gather(1, holds)
     answer = torch.where(kind == KINDS.index("row"), ROW_0 + asked // GRID, colour)
     named = SHAPE_0 + scenes.shape.gather(1, asked)

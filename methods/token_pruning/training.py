@@ -119,10 +119,10 @@ class Trainer:
             keep = soft.merged.index.shape[1]
             loss = loss + config.merge_sparsity_weight * count_term(soft.merged.scores, keep)
         parts = {
-            "task": float(task),
-            "close": float(close),
+            "task": float(task.detach()),
+            "close": float(close.detach()),
             "accuracy": float((soft.logits.argmax(-1) == soft.targets).float().mean()),
-            "kept": float(total.exp().mean()) if total is not None else 1.0,
+            "kept": float(total.detach().exp().mean()) if total is not None else 1.0,
             "real": real,
             "fake": soft.states,
         }
@@ -154,9 +154,9 @@ class Trainer:
             self.judge_optimiser.zero_grad(set_to_none=True)
             torch.autograd.backward(d_loss)
             self.judge_optimiser.step()
-            judged = float(d_loss)
+            judged = float(d_loss.detach())
         history = self.history
-        history.loss.append(float(loss))
+        history.loss.append(float(loss.detach()))
         history.judge.append(judged)
         history.grad_norm.append(float(norm))
         for name in ("task", "close", "accuracy", "kept"):
