@@ -221,9 +221,9 @@ def from_keys(keys: Mapping[str, Any]) -> PruningConfig:
             raise PruningError(
                 f"unknown key {key!r}; known: {', '.join(sorted(known | {*RENAMED}))}"
             )
-    if "pruning_layers" in values and "keep_tokens" not in values:
-        values["keep_tokens"] = budgets(len(values["pruning_layers"]))
     try:
+        if "pruning_layers" in values and "keep_tokens" not in values:
+            values["keep_tokens"] = budgets(len(values["pruning_layers"]))
         return PruningConfig(**values)
     except TypeError as error:
         raise PruningError(f"a value has the wrong type: {error}") from error
