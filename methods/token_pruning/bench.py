@@ -34,8 +34,8 @@ OURS = {
 SCHEDULED = {"random_schedule": "chance, our schedule", "oracle_schedule": "oracle, our schedule"}
 WARNING = (
     "Baselines are often copied between papers and understated there: at 144 tokens chance "
-    "reaches 95.0 and pooling 96.4 % of full accuracy (arXiv:2502.11501); past about layer 20 training-free "
-    "pruning is no better than chance (arXiv:2512.07580). All rows here were run here."
+    "reaches 95.0 and pooling 96.4 % of full accuracy (arXiv:2502.11501); past about layer 20 "
+    "training-free pruning is no better than chance (arXiv:2512.07580). All rows were run here."
 )
 
 

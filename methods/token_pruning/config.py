@@ -68,10 +68,7 @@ class PruningConfig:
                 f"target_merge_tokens is {self.target_merge_tokens}; at least one token is kept"
             )
         layers = self.pruning_layers
-        if (
-            any(a >= b for a, b in pairwise(layers))
-            or min(layers, default=0) < 0
-        ):
+        if any(a >= b for a, b in pairwise(layers)) or min(layers, default=0) < 0:
             raise PruningError(f"pruning_layers are {layers}; they must rise and not be negative")
         check_counts(self.keep_tokens, len(layers))
         if self.d_internal < 1 or self.num_heads < 1 or self.d_internal % self.num_heads:

@@ -253,9 +253,7 @@ def read(
                 rotary = decoder.rotary_emb(stream.hidden, stream.positions)
         counts.append(stream.hidden.shape[1])
         previous = (layer, stream, rotary)
-        hidden = _layer(
-            layer, stream.hidden, mask, rotary, positions=stream.positions, cache=cache
-        )
+        hidden = _layer(layer, stream.hidden, mask, rotary, positions=stream.positions, cache=cache)
         if cache is not None:
             cache.valid.append(stream.valid)
             cache.gates.append(stream.gate)

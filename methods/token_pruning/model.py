@@ -122,9 +122,7 @@ class Pruner(nn.Module):
             context = first_context(self.llava, prompt, vision, None)
             keep = self.config.merged(visual_tokens(self.llava))
             V = vision.features
-            merged = self.merger(
-                V, context.text, context.asked, keep, tau=tau, noise=noise
-            )
+            merged = self.merger(V, context.text, context.asked, keep, tau=tau, noise=noise)
             entered = Entered(merged.tokens, merged.index, merged.gate)
         stream = embed(self.llava, prompt, vision, entered)
         gates: dict[int, Tensor] = {}

@@ -4,8 +4,14 @@ import math
 
 import pytest
 
-from methods.token_pruning.accounting import LLAVA_7B, token_counts, uniform_bound
-from methods.token_pruning.accounting import kv_bytes, prefill_flops, total_flops
+from methods.token_pruning.accounting import (
+    LLAVA_7B,
+    kv_bytes,
+    prefill_flops,
+    token_counts,
+    total_flops,
+    uniform_bound,
+)
 from methods.token_pruning.config import PruningConfig, PruningError, faithful, load_config
 
 SOURCE = """

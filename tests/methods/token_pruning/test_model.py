@@ -33,7 +33,7 @@ def test_a_saved_model_is_pruned_like_the_one_in_memory(llava, tmp_path):
 
 def test_no_model_here(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(PruningError, match="no LLaVA at .*give a folder with config.json"):
+    with pytest.raises(PruningError, match=r"no LLaVA at .*give a folder with config.json"):
         load_llava(tmp_path / "none")
     (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
     with pytest.raises(PruningError, match="'gpt2'; this method prunes llava"):
@@ -42,13 +42,13 @@ def test_no_model_here(tmp_path, monkeypatch):
 
 def test_a_model_without_weights_or_with_nan(llava, tmp_path):
     llava.config.save_pretrained(tmp_path)
-    with pytest.raises(PruningError, match="weights of .* cannot be read"):
+    with pytest.raises(PruningError, match=r"weights of .* cannot be read"):
         load_llava(tmp_path)
     damaged = example("cpu")
     with torch.no_grad():
         damaged.lm_head.weight[0, 0] = math.nan
     damaged.save_pretrained(tmp_path)
-    with pytest.raises(PruningError, match="lm_head.weight holds NaN"):
+    with pytest.raises(PruningError, match=r"lm_head\.weight holds NaN"):
         load_llava(tmp_path)
 
 
@@ -87,7 +87,7 @@ def test_pruners_that_do_not_fit(llava, tmp_path):
     path = tmp_path / "pruner.pt"
     pruner.save(path)
     pruner_of(llava, seed=1).restore(path)
-    with pytest.raises(PruningError, match="of another shape: heads.1"):
+    with pytest.raises(PruningError, match=r"of another shape: heads\.1"):
         pruner_of(llava, replace(TINY, d_internal=8)).restore(path)
     with pytest.raises(PruningError, match="is of another model"):
         pruner_of(llava, replace(TINY, merger_type="none")).restore(path)
@@ -175,7 +175,8 @@ def test_gates_anneal_to_hard():
     logits = torch.tensor([[3.0, -3.0]])
     warm, cold = (soft_gate(logits, tau, noise=False).exp() for tau in (1.0, 0.1))
     assert 0.9 < float(warm[0, 0]) < float(cold[0, 0])
-    assert float(cold[0, 1]) < 1e-12 < 0.01 < float(warm[0, 1])
+    assert float(cold[0, 1]) < 1e-12
+    assert float(warm[0, 1]) > 0.01
 
 
 def test_scenes_hold_what_they_say():
