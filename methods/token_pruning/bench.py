@@ -117,6 +117,12 @@ def _base(ctx: Context, params: TradeoffParams | TrainingParams, seed: int, cloc
     return llava.to(ctx.device)
 
 
+def _readable(model: str) -> None:
+    """A model that cannot be used is refused before anything is measured."""
+    if model:
+        toy.trained(0, 1, model=model)
+
+
 def _checkpoint(folder: str, name: str) -> Path | None:
     if not folder:
         return None
@@ -127,6 +133,7 @@ def _checkpoint(folder: str, name: str) -> Path | None:
 def tradeoff(ctx: Context, params: TradeoffParams) -> None:
     """Train a model and a pruner a seed, then judge every selection on the same questions."""
     torch.set_num_threads(1)
+    _readable(params.model)
     ctx.check_all("identity", checks.identity(ctx.device))
     ctx.check_all("positions", checks.positions(ctx.device))
     ctx.log(WARNING)
@@ -160,7 +167,7 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
                 chosen = REGISTRY.get(name) or pruner.head_selector(2)
                 inside.setdefault((name, k), []).append(exam.accuracy([Stage(2, k, chosen)]))
     _accuracy(ctx, found, inside, full, params.budgets)
-    costs, seconds = _costs(ctx, ways, exam, params.budgets)
+    costs, seconds = _costs(ctx, ways, exam, params)
     operations = Axis(label="operations to the first token", unit="% of unpruned")
     _pareto(ctx, "flops", operations, costs, found)
     _pareto(ctx, "time", Axis(label="time to the first token", unit="ms"), seconds, found)
@@ -229,7 +236,7 @@ def _accuracy(
 Costs = dict[tuple[str, int], float]
 
 
-def _costs(ctx: Context, ways: Plans, exam: Exam, budgets: Sequence[int]) -> tuple[Costs, Costs]:
+def _costs(ctx: Context, ways: Plans, exam: Exam, params: TradeoffParams) -> tuple[Costs, Costs]:
     """Operations in per cent of the unpruned model's, counted, and milliseconds of 64 questions."""
     counts: Costs = {}
     seconds: Costs = {}
@@ -238,14 +245,14 @@ def _costs(ctx: Context, ways: Plans, exam: Exam, budgets: Sequence[int]) -> tup
     with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
         whole = flops.count(lambda: read(exam.llava, one))
         for name, way in ways.items():
-            for k in budgets:
+            for k in params.budgets:
                 stages = way(k)
                 total = flops.count(partial(read, exam.llava, one, stages))
                 counts[name, k] = 100 * total / whole
-    for k in budgets:
+    for k in params.budgets:
         calls = {name: partial(read, exam.llava, many, way(k)) for name, way in ways.items()}
         timings = compare(
-            calls, device=ctx.device, blocks=5, samples=1, max_warm_up_s=0.5, seed=ctx.seed
+            calls, device=ctx.device, blocks=5, samples=1, max_warm_up_s=params.warm_up_s
         )
         seconds |= {(name, k): 1e3 * timings.median(name) for name in calls}
     return counts, seconds
@@ -295,6 +302,7 @@ FINAL_BUDGET = 4
 def training(ctx: Context, params: TrainingParams) -> None:
     """Train with each loss and each ablation from one model a seed, on the same batches."""
     torch.set_num_threads(1)
+    _readable(params.model)
     ctx.check_all("gradients", checks.gradients(ctx.device))
     configs = {name: toy.pruning(loss=name, keep_tokens=split(FINAL_BUDGET)) for name in LOSSES}
     for name, (_, changes) in ABLATIONS.items():

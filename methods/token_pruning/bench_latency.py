@@ -74,12 +74,12 @@ def latency(ctx: Context, params: LatencyParams) -> None:
     """Time the source's schedule against the same model unpruned."""
     if params.threads:
         torch.set_num_threads(params.threads)
-    ctx.check_all("identity", checks.identity(ctx.device))
-    ctx.check_all("caching", checks.caching(ctx.device))
-    ctx.check_all("counted", checks.counted("cpu"))
     dtype = getattr(torch, params.dtype)
     source = params.model or tiny_config(**SIZES[params.size])
     llava = load_llava(source, dtype=dtype).to(ctx.device)
+    ctx.check_all("identity", checks.identity(ctx.device))
+    ctx.check_all("caching", checks.caching(ctx.device))
+    ctx.check_all("counted", checks.counted("cpu"))
     config = schedule(llava)
     pruner = Pruner(llava, config).to(ctx.device, dtype).eval()
     stages = {
@@ -107,7 +107,7 @@ def latency(ctx: Context, params: LatencyParams) -> None:
 
     clock = partial(
         compare, device=ctx.device, seed=ctx.seed, blocks=params.blocks, samples=1, on_block=tick,
-        max_warm_up_s=3.0,
+        max_warm_up_s=params.warm_up_s,
     )  # fmt: skip
     for batch in params.batches:
         prompt = _prompt(llava, batch, params.text, ctx.device)

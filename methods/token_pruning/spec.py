@@ -18,6 +18,7 @@ from methods.spec import (
     parameter,
 )
 
+WARM_UP_HELP = "Longest warm-up of each call that is timed."
 MODEL_HELP = "Folder or hub id of a LLaVA; empty makes one here."
 Budgets = Annotated[
     tuple[Annotated[int, Field(ge=2, le=16)], ...], Field(min_length=1, max_length=8)
@@ -42,6 +43,7 @@ class TradeoffParams(_Learning):
         (2, 4, 8, 12, 16), "Visual tokens a layer, on average.", unit="tokens"
     )
     draws: int = parameter(5, "Draws of random selection a model.", ge=1, le=50)
+    warm_up_s: float = parameter(0.5, WARM_UP_HELP, unit="s", ge=0, le=60)
 
 
 class TrainingParams(_Learning):
@@ -61,6 +63,7 @@ class LatencyParams(Params):
     decoded: int = parameter(8, "Tokens decoded to time one.", unit="tokens", ge=1, le=256)
     dtype: Literal["float32", "bfloat16"] = parameter("float32", "Type of the weights.")
     blocks: int = parameter(5, "Interleaved blocks.", ge=5, le=100)
+    warm_up_s: float = parameter(3.0, WARM_UP_HELP, unit="s", ge=0, le=60)
     threads: int = parameter(1, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
     model: str = parameter("", MODEL_HELP, max_length=300)
 
@@ -227,7 +230,7 @@ METHOD = Method(
             params=TradeoffParams,
             presets={
                 "smoke": TradeoffParams(
-                    base_steps=15, steps=4, seeds=1, judged=16, budgets=(4,), draws=1
+                    base_steps=15, steps=4, seeds=1, judged=16, budgets=(4,), draws=1, warm_up_s=0
                 ),
                 "standard": TradeoffParams(),
                 "full": TradeoffParams(base_steps=3000, steps=2000, seeds=5, judged=4096),
@@ -241,7 +244,7 @@ METHOD = Method(
             "schedule against the same model unpruned, with the bound that operations set.",
             params=LatencyParams,
             presets={
-                "smoke": LatencyParams(size="tiny", text=8, batches=(1,), decoded=2),
+                "smoke": LatencyParams(size="tiny", text=8, batches=(1,), decoded=2, warm_up_s=0),
                 "standard": LatencyParams(),
                 "full": LatencyParams(size="7b", dtype="bfloat16", blocks=10),
             },
