@@ -82,7 +82,7 @@ def latency(ctx: Context, params: LatencyParams) -> None:
     ctx.check_all("counted", checks.counted("cpu"))
     config = schedule(llava)
     pruner = Pruner(llava, config).to(ctx.device, dtype).eval()
-    stages = {
+    stages: dict[str, list[Stage]] = {
         "plain": [],
         "random": _random(pruner.stages()),
         "pruned": pruner.stages(),

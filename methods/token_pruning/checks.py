@@ -5,6 +5,7 @@ Every function takes a device and yields measured values with their bounds.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -349,7 +350,7 @@ def counted(device: str) -> Iterator[Case]:
             replace(TINY, drop="after"), replace(TINY, scored_merge=False)
         ]:  # fmt: skip
             stages = pruner_of(llava, config).stages()
-            total = flops.count(lambda stages=stages: read(llava, prompt, stages))  # type: ignore[misc]
+            total = flops.count(partial(read, llava, prompt, stages))
             name = f"{config.merger_type}, dropped {config.drop}, scored {config.scored_merge}"
             yield Case(total, _full(shape, config), "==", name)
     for config in (None, TINY):

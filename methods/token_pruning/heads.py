@@ -1,5 +1,6 @@
 """Stage 2: heads inside the language model say which visual tokens go on."""
 
+import torch
 from torch import Tensor, nn
 
 from methods.token_pruning.config import PruningConfig
@@ -11,7 +12,8 @@ class LayerHead(nn.Module):
 
     Visual and question states are mapped to d_internal, the visual ones attend to the question, a
     scorer gives l. In training m = softmax(([0, l] + Gumbel) / tau)[1] gates the keys
-    (`relax.soft_gate`); afterwards the highest l are kept.
+    (`relax.soft_gate`); afterwards the highest l are kept. Both maps start equal, and so do queries
+    and keys: a patch starts by reading the words that are most like it.
     """
 
     def __init__(self, d_model: int, config: PruningConfig) -> None:
@@ -21,6 +23,9 @@ class LayerHead(nn.Module):
         self.text = nn.Linear(d_model, d)
         self.attention = nn.MultiheadAttention(d, config.num_heads, batch_first=True)
         self.scorer = score_head(d)
+        self.text.load_state_dict(self.vision.state_dict())
+        with torch.no_grad():
+            self.attention.in_proj_weight[d : 2 * d].copy_(self.attention.in_proj_weight[:d])
 
     def forward(self, visual: Tensor, text: Tensor, valid: Tensor) -> Tensor:
         """Score visual tokens.

@@ -169,7 +169,7 @@ class Vision:
         heads = attention.num_heads
         q = attention.q_proj(self._inside[:, :1]).unflatten(2, (heads, -1)).transpose(1, 2)
         k = attention.k_proj(self._inside).unflatten(2, (heads, -1)).transpose(1, 2)
-        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)  # (B, heads, 1, 1 + N)
+        weights: Tensor = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)  # (B, heads, 1, 1 + N)
         return weights.mean(1)[:, 0, 1:]
 
     def rows(self, index: Tensor) -> "Vision":
@@ -259,7 +259,7 @@ def last_attention(
     q = q * cos[:, :, -1:] + _half_turn(q) * sin[:, :, -1:]
     k = k * cos + _half_turn(k) * sin
     k = k.repeat_interleave(attention.num_key_value_groups, dim=1)
-    scores = (q @ k.mT)[:, :, 0] * attention.scaling  # (B, heads, n)
+    scores: Tensor = (q @ k.mT)[:, :, 0] * attention.scaling  # (B, heads, n)
     return scores.masked_fill(~allowed[:, None], MIN_MASK).softmax(-1).mean(1)
 
 

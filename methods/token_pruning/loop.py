@@ -65,7 +65,7 @@ class Stream:
 
     def gather(self, index: Tensor) -> "Stream":
         """The tokens at (B, k)."""
-        moved = {}
+        moved: dict[str, Any] = {}
         for one in fields(self):
             value = getattr(self, one.name)
             if one.name == "hidden":
@@ -112,6 +112,7 @@ class Stage:
 
 
 BEFORE = -1
+Before = tuple[Any, Stream, tuple[Tensor, Tensor]]  # a layer, what it read, cos and sin
 
 
 @dataclass
@@ -239,8 +240,9 @@ def read(
     position = stream.positions[:, -1:] + 1
     decoder = llava.model.language_model
     cache = Cache(DynamicCache()) if cached else None
-    counts, rotary = [], decoder.rotary_emb(stream.hidden, stream.positions)
-    mask, previous = stream.bias(), None
+    rotary, mask = decoder.rotary_emb(stream.hidden, stream.positions), stream.bias()
+    counts: list[int] = []
+    previous: Before | None = None
     for at, layer in enumerate(decoder.layers):
         stage, index = by_layer.get(at), None
         if stage is not None:
@@ -340,7 +342,7 @@ def _inside(
     vision: Vision,
     prompt: Prompt,
     generator: torch.Generator | None,
-    previous: tuple[Any, Stream, tuple[Tensor, Tensor]] | None,
+    previous: Before | None,
 ) -> Context:
     text, asked = stream.words()
     places = stream.places()

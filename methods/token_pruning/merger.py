@@ -130,7 +130,10 @@ class QuestionMerger(Merger):
 
     def read_out(self, A: Tensor, V: Tensor, inner: Tensor) -> Tensor:
         """Merged raw features; in the source's form, inner ones projected back."""
-        return A.mT @ V if self.out is None else self.out(A.mT @ inner)
+        if self.out is None:
+            return A.mT @ V
+        projected: Tensor = self.out(A.mT @ inner)
+        return projected
 
 
 def score_head(d: int) -> nn.Sequential:

@@ -31,7 +31,10 @@ def picture(exam: Exam, stages: Sequence[Stage], questions: int = 3) -> str:
     rows = min(questions, len(exam.prompt.ids))
     kept = read(exam.llava, exam.prompt, stages, vision=exam.vision).kept
     side = GRID * PATCH * SCALE
-    columns = [("all", None), *((_name(layer), index) for layer, index in kept.items())]
+    columns: list[tuple[str, Tensor | None]] = [
+        ("all", None),
+        *((_name(layer), index) for layer, index in kept.items()),
+    ]
     parts = []
     for c, (title, _) in enumerate(columns):
         parts.append(f'<text x="{LEFT + c * (side + GAP)}" y="16">{title}</text>')

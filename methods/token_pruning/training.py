@@ -64,7 +64,9 @@ class Trainer:
     def __init__(self, pruner: Pruner, schedule: Schedule) -> None:
         config = pruner.config
         self.pruner, self.schedule = pruner, schedule
-        groups = [{"params": list(pruner.heads.parameters()), "lr": config.pruner_lr}]
+        groups: list[dict[str, Any]] = [
+            {"params": list(pruner.heads.parameters()), "lr": config.pruner_lr}
+        ]
         if pruner.merger is not None:
             groups.append({"params": list(pruner.merger.parameters()), "lr": config.merger_lr})
         groups = [group for group in groups if group["params"]]
