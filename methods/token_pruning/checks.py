@@ -21,7 +21,6 @@ from methods.token_pruning.config import PruningConfig
 from methods.token_pruning.heads import LayerHead
 from methods.token_pruning.llava import encode, load_llava, tiny_config, visual_tokens
 from methods.token_pruning.loop import BEFORE, IGNORE, Prompt, Stage, embed, read, step
-from methods.token_pruning.losses import discriminator_loss
 from methods.token_pruning.merger import Merger, QuestionMerger, SimpleMerger
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.relax import straight_through
@@ -147,10 +146,7 @@ def gradients(device: str) -> Iterator[Case]:
             pruner = pruner_of(llava, replace(TINY, merger_type=kind)).train()
             trainer = Trainer(pruner, Schedule(10))
             assert trainer.judge is not None
-            trainer.judge.requires_grad_(False)
-            loss, parts = trainer.generator_loss(prompt, 1.0)
-            torch.autograd.backward(loss)
-            trainer.judge.requires_grad_(True)
+            _, parts = trainer.generator_gradients(prompt, 1.0)
             scorer = pruner.merger.get_submodule("scorer") if pruner.merger else nn.Identity()
             yield Case(norm(scorer), 1e-6, ">=", f"scorer of merger {kind}")
             for layer, head in pruner.heads.items():
@@ -158,7 +154,7 @@ def gradients(device: str) -> Iterator[Case]:
             yield Case(norm(trainer.judge), 0.0, "==", f"{kind}: discriminator after G's step")
             yield Case(norm(llava), 0.0, "==", f"{kind}: the frozen model")
             pruner.zero_grad()
-            torch.autograd.backward(discriminator_loss(trainer.judge, parts["real"], parts["fake"]))
+            trainer.judge_gradients(trainer.judge, parts)
             yield Case(norm(trainer.judge), 1e-6, ">=", f"{kind}: discriminator after its step")
             yield Case(norm(pruner), 0.0, "==", f"{kind}: pruner after D's step")
     source = pruner_of(llava, replace(TINY, scored_merge=False, pruning_layers=(), keep_tokens=()))

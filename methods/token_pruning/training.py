@@ -130,6 +130,24 @@ class Trainer:
         }
         return loss, parts
 
+    def generator_gradients(self, prompt: Prompt, tau: float) -> tuple[Tensor, dict[str, Any]]:
+        """Gradients of G's loss, in the pruner alone: loss and parts."""
+        self.optimiser.zero_grad(set_to_none=True)
+        if self.judge is not None:
+            self.judge.requires_grad_(False)
+        loss, parts = self.generator_loss(prompt, tau)
+        torch.autograd.backward(loss)
+        if self.judge is not None:
+            self.judge.requires_grad_(True)
+        return loss.detach(), parts
+
+    def judge_gradients(self, judge: Discriminator, parts: dict[str, Any]) -> Tensor:
+        """Gradients of D's loss, in the discriminator alone: the loss."""
+        judge.zero_grad(set_to_none=True)
+        loss = discriminator_loss(judge, parts["real"], parts["fake"])
+        torch.autograd.backward(loss)
+        return loss.detach()
+
     def step(self, number: int, prompt: Prompt) -> None:
         """One step of G and, if there is one, of D.
 
@@ -140,25 +158,17 @@ class Trainer:
         ramp = min(1.0, (number + 1) / 20)
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * ramp
-        loss, parts = self.generator_loss(prompt, tau)
+        loss, parts = self.generator_gradients(prompt, tau)
         if not torch.isfinite(loss):
             raise PruningError(f"the loss is {float(loss)} at step {number}; lower the rates")
-        self.optimiser.zero_grad(set_to_none=True)
-        if self.judge is not None:
-            self.judge.requires_grad_(False)  # G's step must not leave gradients in D
-        torch.autograd.backward(loss)
         norm = nn.utils.clip_grad_norm_(self.pruner.parameters(), CLIP)
         self.optimiser.step()
         judged = 0.0
         if self.judge is not None and self.judge_optimiser is not None:
-            self.judge.requires_grad_(True)
-            d_loss = discriminator_loss(self.judge, parts["real"], parts["fake"])
-            self.judge_optimiser.zero_grad(set_to_none=True)
-            torch.autograd.backward(d_loss)
+            judged = float(self.judge_gradients(self.judge, parts))
             self.judge_optimiser.step()
-            judged = float(d_loss.detach())
         history = self.history
-        history.loss.append(float(loss.detach()))
+        history.loss.append(float(loss))
         history.judge.append(judged)
         history.grad_norm.append(float(norm))
         for name in ("task", "close", "accuracy", "kept"):
