@@ -1,0 +1,1 @@
+"""Vision tokens of a LLaVA merged before and pruned inside the language model."""

@@ -1,0 +1,166 @@
+"""What pruning saves, counted: operations and cache bytes from the tokens that reach each layer.
+
+A multiply-add is two operations. Norms, softmax, rotary embedding and activation are left out, as
+in torch's FlopCounterMode, with which `full` counting agrees to the operation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from methods.token_pruning.config import PruningConfig
+
+Attention = Literal["causal", "full"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The numbers of a LLaVA that costs depend on; widths of the decoder, then of the tower."""
+
+    d: int
+    d_kv: int
+    d_ff: int
+    layers: int
+    vocab: int
+    d_vision: int
+    d_vision_ff: int
+    vision_layers: int
+    visual: int  # patches of an image
+    patch: int  # pixels of a patch's side
+
+    @classmethod
+    def of(cls, config: Any) -> "Shape":
+        """Read a LlavaConfig."""
+        text, vision = config.text_config, config.vision_config
+        d_head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+        return cls(
+            text.hidden_size,
+            text.num_key_value_heads * d_head,
+            text.intermediate_size,
+            text.num_hidden_layers,
+            text.vocab_size,
+            vision.hidden_size,
+            vision.intermediate_size,
+            vision.num_hidden_layers,
+            (vision.image_size // vision.patch_size) ** 2,
+            vision.patch_size,
+        )
+
+
+LLAVA_7B = Shape(4096, 4096, 11008, 32, 32_064, 1024, 4096, 24, 576, 14)
+
+
+def token_counts(config: PruningConfig, layers: int, visual: int, text: int) -> list[int]:
+    """Tokens that each layer reads: n_l, one for each decoder layer.
+
+    Raises:
+        PruningError: for layers that do not exist or budgets above the tokens there.
+    """
+    config.fit(layers, visual)
+    late = config.drop == "after"
+    counts, here = [], config.merged(visual)
+    budgets = dict(zip(config.pruning_layers, config.keep_tokens, strict=True))
+    for layer in range(layers):
+        kept = budgets.get(layer, here)
+        counts.append(text + (here if late else kept))
+        here = kept
+    return counts
+
+
+def layer_flops(shape: Shape, n: float, attention: Attention = "causal") -> float:
+    """Operations of one decoder layer over n tokens: 2 n (2 d^2 + 2 d d_kv + 3 d m) + 2 n^2 d.
+
+    `full` counts the square of attention that a kernel with a mask computes, 4 n^2 d.
+    """
+    d = shape.d
+    linear = 2 * n * (2 * d * d + 2 * d * shape.d_kv + 3 * d * shape.d_ff)
+    return linear + (2 if attention == "causal" else 4) * n * n * d
+
+
+def prefill_flops(shape: Shape, counts: Sequence[float], attention: Attention = "causal") -> float:
+    """Operations of reading a prompt whose layers see `counts` tokens, one prediction included."""
+    return sum(layer_flops(shape, n, attention) for n in counts) + 2 * shape.d * shape.vocab
+
+
+def vision_flops(shape: Shape) -> float:
+    """Operations of the vision tower: the patches' convolution, then every layer with its CLS."""
+    d, n = shape.d_vision, shape.visual + 1
+    patches = 2 * shape.visual * d * 3 * shape.patch**2
+    layer = 2 * n * (4 * d * d + 2 * d * shape.d_vision_ff) + 4 * n * n * d
+    return patches + shape.vision_layers * layer
+
+
+def projector_flops(shape: Shape, tokens: int) -> float:
+    """Operations of the two-layer projector."""
+    return 2 * tokens * (shape.d_vision * shape.d + shape.d * shape.d)
+
+
+def _attend(n: int, t: int, d: int) -> float:
+    """n patches attend to t words at width d: four maps, scores, values."""
+    return 2 * (2 * n + 2 * t) * d * d + 4 * n * t * d
+
+
+def merger_flops(shape: Shape, config: PruningConfig, text: int) -> float:
+    """Operations of the merger: scorer, W_q and W_k, A, A^T V; the question's part if it looks."""
+    n, keep, d = shape.visual, config.merged(shape.visual), config.d_internal
+    if config.merger_type == "none":
+        return 0.0
+    d_v = shape.d_vision
+    if config.merger_type == "simple":
+        score, inner = 2 * n * (d_v * d + d), d_v
+    else:
+        maps = 2 * (n * d_v + text * shape.d) * d
+        score = maps + _attend(n, text, d) + _scorer(n, d)
+        inner = d
+    if keep == n and config.scored_merge:
+        return score
+    merging = 2 * (n + keep) * inner * inner + 2 * n * keep * inner
+    out = 2 * n * keep * d_v
+    if not config.scored_merge and config.merger_type == "question_aware":
+        out = 2 * n * keep * d + 2 * keep * d * d_v  # inner features, projected back
+    return score + merging + out
+
+
+def head_flops(shape: Shape, config: PruningConfig, visual: int, text: int) -> float:
+    """Operations of one layer head over `visual` tokens and a question of `text`."""
+    d = config.d_internal
+    return 2 * (visual + text) * shape.d * d + _attend(visual, text, d) + _scorer(visual, d)
+
+
+def _scorer(n: int, d: int) -> float:
+    half = max(1, d // 2)
+    return 2 * n * (d * half + half)
+
+
+def pruner_flops(shape: Shape, config: PruningConfig, text: int) -> float:
+    """Operations of the merger and all heads; each head reads what the stage before left."""
+    here, total = config.merged(shape.visual), merger_flops(shape, config, text)
+    for keep in config.keep_tokens:
+        total += head_flops(shape, config, here, text)
+        here = keep
+    return total
+
+
+def total_flops(
+    shape: Shape, config: PruningConfig | None, text: int, attention: Attention = "causal"
+) -> float:
+    """Operations to the first token, vision tower and pruner included; no config: unpruned."""
+    if config is None:
+        counts, entering, pruner = [shape.visual + text] * shape.layers, shape.visual, 0.0
+    else:
+        counts = token_counts(config, shape.layers, shape.visual, text)
+        entering = config.merged(shape.visual)
+        pruner = pruner_flops(shape, config, text)
+    reading = prefill_flops(shape, counts, attention)
+    return vision_flops(shape) + projector_flops(shape, entering) + pruner + reading
+
+
+def kv_bytes(shape: Shape, counts: Sequence[float], itemsize: int = 2) -> float:
+    """Bytes of keys and values kept: sum_l n_l 2 d_kv bytes."""
+    return sum(counts) * 2 * shape.d_kv * itemsize
+
+
+def uniform_bound(shape: Shape, tokens: int, share: float) -> float:
+    """How many times fewer operations reading a `share` of `tokens` needs, in every layer."""
+    whole = prefill_flops(shape, [tokens] * shape.layers)
+    return whole / prefill_flops(shape, [share * tokens] * shape.layers)

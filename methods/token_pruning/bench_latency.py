@@ -1,0 +1,288 @@
+"""Time to the first token, prefill, decoding, memory and cache, beside what operations allow."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from methods.context import Context
+from methods.measure import memory
+from methods.measure.statistics import exact_point
+from methods.measure.timing import compare
+from methods.protocol import Axis, Limit, Variant
+from methods.token_pruning import accounting, checks
+from methods.token_pruning.accounting import LLAVA_7B, Shape
+from methods.token_pruning.config import PruningConfig, PruningError
+from methods.token_pruning.llava import encode, load_llava, tiny_config, visual_tokens
+from methods.token_pruning.loop import Cache, Prompt, Stage, read, step
+from methods.token_pruning.model import Pruner
+from methods.token_pruning.selectors import get
+from methods.token_pruning.spec import LatencyParams
+
+SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"image": 32, "patch": 8, "vocab": 256},
+    "scaled": {
+        "vocab": 1024, "d": 256, "layers": 16, "heads": 8, "kv_heads": 8, "d_ff": 688,
+        "d_vision": 128, "vision_layers": 6, "d_vision_ff": 512, "image": 336, "patch": 14,
+        "max_positions": 4096,
+    },
+    "7b": {
+        "vocab": 32_064, "d": 4096, "layers": 32, "heads": 32, "kv_heads": 32, "d_ff": 11_008,
+        "d_vision": 1024, "vision_layers": 24, "d_vision_ff": 4096, "image": 336, "patch": 14,
+        "max_positions": 4096,
+    },
+}  # fmt: skip
+NAMES = {
+    "plain": "unpruned, the same loop",
+    "transformers": "unpruned, transformers",
+    "random": "chance, the same schedule",
+    "pruned": "ours, the source's schedule",
+}
+
+
+def schedule(llava: Any) -> PruningConfig:
+    """The source's schedule at a model's sizes: layers and tokens in its proportions."""
+    layers, visual = llava.config.text_config.num_hidden_layers, visual_tokens(llava)
+    d = llava.config.text_config.hidden_size
+    places = sorted({round(at * layers / 32) for at in (10, 20)} | {layers - 1})
+    keep = [max(1, round(k * visual / 576)) for k in (200, 150, 100)][-len(places) :]
+    return PruningConfig(
+        pruning_layers=tuple(places),
+        keep_tokens=tuple(keep),
+        d_internal=max(16, d // 8),
+        discriminator_layers=(-1,),
+    )
+
+
+def latency_bytes(params: LatencyParams, device: str) -> int:
+    """Weights, and the activations and caches of the largest batch; an estimate in bytes."""
+    del device
+    if params.model:
+        return 0  # its sizes are known once it is read
+    item = getattr(torch, params.dtype).itemsize
+    s = Shape.of(tiny_config(**SIZES[params.size]))
+    layer = 2 * s.d * s.d + 2 * s.d * s.d_kv + 3 * s.d * s.d_ff
+    tower = s.vision_layers * (4 * s.d_vision**2 + 2 * s.d_vision * s.d_vision_ff)
+    weights = s.layers * layer + 2 * s.vocab * s.d + tower
+    tokens = max(params.batches) * (s.visual + params.text)
+    return int(item * (weights + tokens * (3 * s.layers * 2 * s.d_kv + 12 * s.d_ff)))
+
+
+def latency(ctx: Context, params: LatencyParams) -> None:
+    """Time the source's schedule against the same model unpruned."""
+    if params.threads:
+        torch.set_num_threads(params.threads)
+    dtype = getattr(torch, params.dtype)
+    source = params.model or tiny_config(**SIZES[params.size])
+    llava = load_llava(source, dtype=dtype).to(ctx.device)
+    ctx.check_all("identity", checks.identity(ctx.device))
+    ctx.check_all("caching", checks.caching(ctx.device))
+    ctx.check_all("counted", checks.counted("cpu"))
+    config = schedule(llava)
+    pruner = Pruner(llava, config).to(ctx.device, dtype).eval()
+    stages: dict[str, list[Stage]] = {
+        "plain": [],
+        "random": _random(pruner.stages()),
+        "pruned": pruner.stages(),
+    }
+    shape = Shape.of(llava.config)
+    attention = llava.config.text_config._attn_implementation
+    ctx.log(
+        f"{config.merged(shape.visual)} tokens leave the merger, {config.keep_tokens} the heads "
+        f"before layers {config.pruning_layers}; attention backend {attention}; {params.dtype}"
+    )
+    _counts(ctx, shape, config, params)
+    timed = _series(ctx, shape, config, params)
+    room = llava.config.text_config.max_position_embeddings
+    if shape.visual + params.text + params.decoded > room:
+        raise PruningError(f"{params.text} words do not fit the model's {room} positions")
+    total, done = len(params.batches) * 3 * params.blocks, 0
+
+    def tick(_block: int, _of: int) -> None:
+        nonlocal done
+        done += 1
+        ctx.progress(done, total, "timing")
+
+    clock = partial(
+        compare, device=ctx.device, seed=ctx.seed, blocks=params.blocks, samples=1, on_block=tick,
+        max_warm_up_s=params.warm_up_s,
+    )  # fmt: skip
+    for batch in params.batches:
+        prompt = _prompt(llava, batch, params.text, ctx.device)
+        with torch.no_grad():
+            vision = encode(llava, prompt.pixels)
+        first: dict[str, Callable[[], object]] = {
+            name: partial(read, llava, prompt, plan, cached=True) for name, plan in stages.items()
+        }
+        first["transformers"] = partial(_theirs, llava, prompt)
+        timed["first"].add(*clock(first).points(batch, baseline="plain"))
+        reading: dict[str, Callable[[], object]] = {
+            name: partial(read, llava, prompt, plan, cached=True, vision=vision)
+            for name, plan in stages.items()
+        }
+        timed["prefill"].add(*clock(reading).points(batch, baseline="plain"))
+        decoding: dict[str, Callable[[], object]] = {}
+        sizes: dict[str, int] = {}
+        for name, plan in stages.items():
+            cache = read(llava, prompt, plan, cached=True, vision=vision).cache
+            assert cache is not None
+            sizes[name] = cache.bytes()
+            decoding[name] = partial(_decode, llava, cache, prompt.ids[:, -1:], params.decoded)
+        points = clock(decoding).points(batch, baseline="plain", work=batch * params.decoded)
+        timed["decode"].add(*points)
+        for name, size in sizes.items():
+            timed["kv"].add(
+                exact_point(name, batch, size, direction="lower", baseline=sizes["plain"])
+            )
+        peaks = {name: memory.peak(call, ctx.device) for name, call in reading.items()}
+        for name, peak in peaks.items():
+            timed["memory"].add(
+                exact_point(name, batch, peak, direction="lower", baseline=peaks["plain"])
+            )
+    layers = ctx.series(
+        "kv_layers",
+        "Cache entries of each layer, one row",
+        x=Axis(label="layer"),
+        y=Axis(label="entries", unit="tokens"),
+        direction="lower",
+        variants=_variants(["plain", "pruned"]),
+    )
+    one = _prompt(llava, 1, params.text, ctx.device)
+    for name in ("plain", "pruned"):
+        for at, count in enumerate(read(llava, one, stages[name]).counts):
+            layers.add(exact_point(name, float(at), count, direction="lower"))
+
+
+def _variants(names: Sequence[str]) -> list[Variant]:
+    return [Variant(name=name, label=NAMES[name], ours=name == "pruned") for name in names]
+
+
+def _counts(ctx: Context, shape: Shape, config: PruningConfig, params: LatencyParams) -> None:
+    """What the source's schedule saves of the real model: exact, without running it."""
+    full, ours = LLAVA_7B, PruningConfig()
+    text = 100
+    read_tokens = accounting.token_counts(ours, full.layers, full.visual, text)
+    whole = full.visual + text
+    average = sum(read_tokens) / full.layers
+    tokens = ctx.series(
+        "tokens",
+        "Tokens saved at LLaVA-7B by the source's schedule",
+        x=Axis(label="count", scale="category"),
+        y=Axis(label="saved", unit="%"),
+        direction="higher",
+        variants=_variants(["pruned"]),
+        caption="676 tokens: 388 in layers 0-9, 300 in 10-19, 250 in 20-30, 200 in layer 31.",
+    )
+    tokens.add(
+        exact_point("pruned", "last layer", 100 * (1 - read_tokens[-1] / whole), direction="higher")
+    )
+    tokens.add(exact_point("pruned", "saved", 100 * (1 - average / whole), direction="higher"))
+    operations = ctx.series(
+        "flops",
+        "Operations saved at LLaVA-7B by the source's schedule",
+        x=Axis(label="count", scale="category"),
+        y=Axis(label="saved", unit="%"),
+        direction="higher",
+        variants=_variants(["pruned"]),
+        caption="2 operations a multiply-add; `all` adds vision tower, projector and pruner.",
+    )
+    plain = accounting.prefill_flops(full, [whole] * full.layers)
+    saved = 1 - accounting.prefill_flops(full, read_tokens) / plain
+    operations.add(exact_point("pruned", "prefill", 100 * saved, direction="higher"))
+    everything = accounting.total_flops(full, ours, text) / accounting.total_flops(full, None, text)
+    operations.add(exact_point("pruned", "all", 100 * (1 - everything), direction="higher"))
+    here = accounting.token_counts(config, shape.layers, shape.visual, params.text)
+    ctx.log(f"tokens by layer in the measured model: {here}")
+
+
+def bounds(shape: Shape, config: PruningConfig, text: int) -> tuple[float, float]:
+    """How many times fewer operations: reading with the pruner, and to the first token."""
+    counts = accounting.token_counts(config, shape.layers, shape.visual, text)
+    whole = accounting.prefill_flops(shape, [shape.visual + text] * shape.layers)
+    pruner = accounting.pruner_flops(shape, config, text)
+    entering = config.merged(shape.visual)
+    projected = accounting.projector_flops(shape, shape.visual)
+    saved = accounting.projector_flops(shape, entering)
+    prefill = (whole + projected) / (accounting.prefill_flops(shape, counts) + saved + pruner)
+    first = accounting.total_flops(shape, None, text) / accounting.total_flops(shape, config, text)
+    return prefill, first
+
+
+def _series(
+    ctx: Context, shape: Shape, config: PruningConfig, params: LatencyParams
+) -> dict[str, Any]:
+    prefill, first = bounds(shape, config, params.text)
+    kv = accounting.token_counts(config, shape.layers, shape.visual, params.text)
+    fewer = shape.layers * (shape.visual + params.text) / sum(kv)
+    rows = Axis(label="rows", unit="rows")
+    everything = [name for name in NAMES if name != "transformers"]
+
+    def limit(label: str, times: float) -> list[Limit]:
+        points = tuple((float(batch), times) for batch in params.batches)
+        return [Limit(label=label, points=points, of="ratio")]
+
+    return {
+        "first": ctx.series(
+            "first", "Time to the first token, vision tower and pruner included",
+            x=rows, y=Axis(label="time", unit="ms"), direction="lower",
+            variants=_variants(list(NAMES)), baseline="plain",
+            limits=limit("operations allow", first),
+        ),
+        "prefill": ctx.series(
+            "prefill", "Reading the prompt, pruner included, vision tower not",
+            x=rows, y=Axis(label="time", unit="ms"), direction="lower",
+            variants=_variants(everything), baseline="plain",
+            limits=limit("operations allow", prefill),
+        ),
+        "decode": ctx.series(
+            "decode", "Decoding after the prompt",
+            x=rows, y=Axis(label="decoded", unit="tokens/s"), direction="higher",
+            variants=_variants(everything), baseline="plain",
+        ),
+        "kv": ctx.series(
+            "kv_bytes", "Keys and values kept",
+            x=rows, y=Axis(label="size", unit="bytes"), direction="lower",
+            variants=_variants(everything), baseline="plain",
+            limits=limit("tokens allow", fewer),
+        ),
+        "memory": ctx.series(
+            "memory", "Peak memory of reading, weights not included",
+            x=rows, y=Axis(label="size", unit="bytes"), direction="lower",
+            variants=_variants(everything), baseline="plain",
+        ),
+    }  # fmt: skip
+
+
+def _random(stages: list[Stage]) -> list[Stage]:
+    return [Stage(stage.layer, stage.keep, get("random")) for stage in stages]
+
+
+def _prompt(llava: Any, rows: int, text: int, device: str) -> Prompt:
+    """Random words around random images: two before, the rest behind."""
+    generator = torch.Generator().manual_seed(0)
+    config = llava.config
+    words = torch.randint(3, min(1000, config.text_config.vocab_size), (rows, text),
+                          generator=generator)  # fmt: skip
+    words[words == config.image_token_id] = 3
+    image = torch.full((rows, visual_tokens(llava)), config.image_token_id)
+    side = config.vision_config.image_size
+    pixels = torch.randn(rows, 3, side, side, generator=generator)
+    ids = torch.cat((words[:, :2], image, words[:, 2:]), 1)
+    return Prompt(ids.to(device), pixels.to(device, llava.dtype))
+
+
+@torch.no_grad()
+def _theirs(llava: Any, prompt: Prompt) -> object:
+    return llava(input_ids=prompt.ids, pixel_values=prompt.pixels, use_cache=True, logits_to_keep=1)
+
+
+def _decode(llava: Any, cache: Cache, token: Tensor, new: int) -> None:
+    """`new` steps, and back to where the cache was."""
+    valid, gates, position = list(cache.valid), list(cache.gates), cache.position
+    for _ in range(new):
+        step(llava, token, cache)
+    for layer in cache.kv.layers:
+        layer.crop(-new)
+    cache.valid, cache.gates, cache.position = valid, gates, position

@@ -1,0 +1,377 @@
+"""The table of checks: what pruning must not change, and what it must.
+
+Every function takes a device and yields measured values with their bounds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from methods.measure import flops
+from methods.spec import Case
+from methods.token_pruning import accounting, selectors
+from methods.token_pruning.accounting import Shape
+from methods.token_pruning.config import PruningConfig
+from methods.token_pruning.heads import LayerHead
+from methods.token_pruning.llava import encode, load_llava, tiny_config, visual_tokens
+from methods.token_pruning.loop import BEFORE, IGNORE, Prompt, Stage, embed, read, step
+from methods.token_pruning.merger import Merger, QuestionMerger, SimpleMerger
+from methods.token_pruning.model import Pruner
+from methods.token_pruning.relax import straight_through
+from methods.token_pruning.training import Schedule, Trainer
+
+IMAGE, WORDS = 2, 6
+TINY = PruningConfig(
+    merge_ratio=0.5,
+    pruning_layers=(1, 2, 3),
+    keep_tokens=(6, 4, 2),
+    d_internal=16,
+    d_discriminator=16,
+    discriminator_layers=(-1, -2, -3),
+    dropout=0.0,
+)
+
+
+def example(device: str, **changes: Any) -> Any:
+    """A tiny frozen LLaVA: 16 patches, 4 layers, 2 key heads for 4 heads."""
+    return load_llava(tiny_config(**changes), dtype=torch.float32).to(device)
+
+
+def pruner_of(llava: Any, config: PruningConfig = TINY, seed: int = 0) -> Pruner:
+    """Merger and heads for a tiny model, not trained."""
+    return Pruner(llava, config, seed=seed).to(llava.device).eval()
+
+
+def prompt_of(llava: Any, rows: int = 2, *, padding: tuple[int, ...] = (), seed: int = 1) -> Prompt:
+    """Random words around an image; `padding[i]` places of row i are empty, on the left."""
+    generator = torch.Generator().manual_seed(seed)
+    n, vocab = visual_tokens(llava), llava.config.text_config.vocab_size
+    side = llava.config.vision_config.image_size
+    words = torch.randint(3, vocab, (rows, WORDS), generator=generator)
+    pixels = torch.randn(rows, 3, side, side, generator=generator)
+    image = torch.full((n,), IMAGE)
+    ids = torch.stack([torch.cat((row[:2], image, row[2:])) for row in words])
+    mask = torch.ones_like(ids, dtype=torch.bool)
+    if padding:
+        wide = max(padding)
+        ids = torch.cat((torch.zeros(rows, wide, dtype=torch.long), ids), 1)
+        mask = torch.ones_like(ids, dtype=torch.bool)
+        for i, empty in enumerate(padding):  # rows shift left by what they are short of the widest
+            ids[i] = torch.cat((torch.zeros(empty, dtype=torch.long), ids[i, wide:],
+                                torch.zeros(wide - empty, dtype=torch.long)))  # fmt: skip
+            mask[i] = torch.arange(ids.shape[1]) >= empty
+            if empty < wide:  # more words, so that all rows end at the same place
+                extra = torch.randint(3, vocab, (wide - empty,), generator=generator)
+                ids[i, empty + n + WORDS :] = extra
+    device = llava.device
+    return Prompt(ids.to(device), pixels.to(device), mask.to(device))
+
+
+def worst(a: Tensor, b: Tensor) -> float:
+    """Largest absolute difference."""
+    return float((a - b).detach().abs().max())
+
+
+def size_of(module: nn.Module) -> int:
+    """Parameters of a module."""
+    return sum(p.numel() for p in module.parameters())
+
+
+def parameters(device: str) -> Iterator[Case]:
+    """The source's parts at the sizes of LLaVA-7B, on the meta device."""
+    del device
+    ours, source = PruningConfig(), PruningConfig(scored_merge=False)
+    with torch.device("meta"):
+        yield Case(size_of(SimpleMerger(1024, ours)), 2_624_513, "==", "merger simple")
+        found = size_of(QuestionMerger(1024, 4096, source))
+        yield Case(found, 4_855_297, "==", "merger question_aware, the source's")
+        found = size_of(QuestionMerger(1024, 4096, ours))
+        yield Case(found, 4_855_297 - 525_312, "==", "merger question_aware, no projection back")
+        yield Case(size_of(LayerHead(4096, ours)), 5_377_537, "==", "layer head")
+
+
+def mergers(config: PruningConfig, seed: int = 0) -> list[tuple[str, Merger]]:
+    """Both mergers at small sizes."""
+    torch.manual_seed(seed)
+    return [
+        ("simple", SimpleMerger(32, config).eval()),
+        ("question_aware", QuestionMerger(32, 32, config).eval()),
+    ]
+
+
+def aggregation(device: str) -> Iterator[Case]:
+    """What a merged token is made of sums to one; in the source's form to n / M."""
+    with torch.random.fork_rng(devices=[]):
+        for name, merger in mergers(TINY):
+            merger.to(device)
+            V, text = torch.randn(2, 16, 32, device=device), torch.randn(2, 5, 32, device=device)
+            valid = torch.ones(2, 5, dtype=torch.bool, device=device)
+            for tau in (1.0, 0.1):
+                sums = merger(V, text, valid, 8, tau=tau).weights.sum(1)
+                yield Case(worst(sums, torch.ones_like(sums)), 1e-6, label=f"{name} tau {tau}")
+        for name, merger in mergers(replace(TINY, scored_merge=False)):
+            V, text = torch.randn(2, 16, 32), torch.randn(2, 5, 32)
+            total = merger(V, text, torch.ones(2, 5, dtype=torch.bool), 8, tau=1.0).weights.sum(1)
+            found = float((total.mean() - 2).abs().detach())
+            yield Case(found, 1e-5, label=f"{name} of the source: columns average 2")
+
+
+def answered(llava: Any, rows: int = 4) -> Prompt:
+    """A prompt whose last place has something to predict."""
+    prompt = prompt_of(llava, rows)
+    targets = torch.full_like(prompt.ids, IGNORE)
+    targets[:, -1] = 5
+    return replace(prompt, targets=targets)
+
+
+def norm(module: nn.Module) -> float:
+    """Norm of all gradients; 0 where there are none."""
+    found = [p.grad.norm() for p in module.parameters() if p.grad is not None]
+    return float(torch.stack(found).norm()) if found else 0.0
+
+
+def gradients(device: str) -> Iterator[Case]:
+    """Every part learns, each step only its own side, and the model that is pruned never."""
+    llava = example(device)
+    prompt = answered(llava)
+    for kind in ("simple", "question_aware"):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            pruner = pruner_of(llava, replace(TINY, merger_type=kind)).train()
+            trainer = Trainer(pruner, Schedule(10))
+            assert trainer.judge is not None
+            _, parts = trainer.generator_gradients(prompt, 1.0)
+            scorer = pruner.merger.get_submodule("scorer") if pruner.merger else nn.Identity()
+            yield Case(norm(scorer), 1e-6, ">=", f"scorer of merger {kind}")
+            for layer, head in pruner.heads.items():
+                yield Case(norm(head), 1e-6, ">=", f"{kind}: head {layer}")
+            yield Case(norm(trainer.judge), 0.0, "==", f"{kind}: discriminator after G's step")
+            yield Case(norm(llava), 0.0, "==", f"{kind}: the frozen model")
+            pruner.zero_grad()
+            trainer.judge_gradients(trainer.judge, parts)
+            yield Case(norm(trainer.judge), 1e-6, ">=", f"{kind}: discriminator after its step")
+            yield Case(norm(pruner), 0.0, "==", f"{kind}: pruner after D's step")
+    source = pruner_of(llava, replace(TINY, scored_merge=False, pruning_layers=(), keep_tokens=()))
+    soft = source.soft(prompt, encode(llava, prompt.pixels), 1.0, noise=False)
+    torch.autograd.backward(soft.logits.square().mean())
+    assert source.merger is not None
+    found = norm(source.merger.get_submodule("scorer"))
+    yield Case(found, 0.0, "==", "scorer of the source's merger: no gradient")
+
+
+def hard_forward(device: str) -> Iterator[Case]:
+    """The straight-through mask holds zeros and ones only, and the gate of the kept is zero."""
+    generator = torch.Generator().manual_seed(0)
+    for tau in (1.0, 0.37, 0.1):
+        scores = (3 * torch.randn(8, 40, generator=generator)).to(device).requires_grad_()
+        index, mask = straight_through(scores, 7, tau)
+        hard = torch.zeros_like(mask).scatter(1, index, 1.0)
+        yield Case(torch.equal(mask, hard), True, label=f"mask, tau {tau}")
+        gate = mask.gather(1, index).log()
+        yield Case(worst(gate, torch.zeros_like(gate)), 0.0, "==", label=f"gate, tau {tau}")
+
+
+@torch.no_grad()
+def gated(llava: Any, prompt: Prompt, drop: Tensor, log_m: float, *, scale: bool) -> Tensor:
+    """Logits with the visual tokens at `drop` (B, k) gated by m, on keys or on hidden states."""
+    stream = embed(llava, prompt, encode(llava, prompt.pixels), None)
+    chosen = stream.places().gather(1, drop)
+    gate = torch.zeros_like(stream.hidden[..., 0]).scatter(1, chosen, log_m)
+    if scale:
+        stream.hidden = stream.hidden * gate.exp()[..., None]
+    else:
+        stream.gate = gate
+    decoder = llava.model.language_model
+    rotary = decoder.rotary_emb(stream.hidden, stream.positions)
+    for layer in decoder.layers:
+        stream.hidden = layer(
+            stream.hidden,
+            attention_mask=stream.bias(),
+            position_ids=stream.positions,
+            position_embeddings=rotary,
+        )
+    logits: Tensor = llava.lm_head(decoder.norm(stream.hidden[:, -1]))
+    return logits
+
+
+def log_gate(device: str) -> Iterator[Case]:
+    """A bias of log m on the keys is dropping as m -> 0; scaling hidden states by m is not."""
+    llava = example(device)
+    prompt = prompt_of(llava)
+    index = torch.arange(0, 16, 2, device=llava.device).expand(2, -1)
+    kept = torch.arange(1, 16, 2, device=llava.device).expand(2, -1)
+    given = selectors.Selector("given", "given", lambda _context, _k: kept)
+    dropped = read(llava, prompt, [Stage(0, 8, given)]).logits[:, -1]
+    for log_m in (-20.0, -40.0):
+        found = gated(llava, prompt, index, log_m, scale=False)
+        yield Case(worst(found, dropped), 1e-4, label=f"bias, log m = {log_m:.0f}")
+    scaled = gated(llava, prompt, index, -7.0, scale=True)
+    plain = read(llava, prompt).logits[:, -1]
+    yield Case(
+        worst(scaled, dropped) / worst(plain, dropped), 0.1, ">=",
+        "scaling by .001 stays this share away",
+    )  # fmt: skip
+
+
+def keep_all(pruner: Pruner) -> list[Stage]:
+    """Stages that keep everything."""
+    n = visual_tokens(pruner.llava)
+    return pruner.stages((n,) * len(pruner.config.pruning_layers), merged=n)
+
+
+def identity(device: str) -> Iterator[Case]:
+    """Keeping everything gives transformers' own logits."""
+    llava = example(device)
+    for kind in ("simple", "question_aware"):
+        pruner = pruner_of(llava, replace(TINY, merger_type=kind))
+        for padding in ((), (3, 0, 5)):
+            prompt = prompt_of(llava, 3, padding=padding)
+            positions = (prompt.real().cumsum(1) - 1).clamp_min(0)
+            with torch.no_grad():
+                theirs = llava(
+                    input_ids=prompt.ids,
+                    pixel_values=prompt.pixels,
+                    attention_mask=prompt.real().long(),
+                    position_ids=positions,
+                ).logits[:, -1]
+            ours = read(llava, prompt, keep_all(pruner)).logits[:, -1]
+            label = f"{kind}{', padded' if padding else ''}"
+            yield Case(worst(ours, theirs), 1e-5, label=label)
+
+
+def token_counts(device: str) -> Iterator[Case]:
+    """The source's schedule at 7B, and that layers really read as many tokens as are counted."""
+    counts = accounting.token_counts(PruningConfig(), 32, 576, 100)
+    wanted = [388] * 10 + [300] * 10 + [250] * 11 + [200]
+    yield Case(counts == wanted, True, label="676 -> 388 -> 300 -> 250 -> 200")
+    yield Case(all(a >= b for a, b in pairwise(counts)), True, label="falling")
+    llava = example(device)
+    for drop in ("before", "after"):
+        config = replace(TINY, drop=drop)
+        found = read(llava, prompt_of(llava), pruner_of(llava, config).stages()).counts
+        counted = accounting.token_counts(config, 4, 16, WORDS)
+        yield Case(found == counted, True, label=f"counted and read, dropped {drop}")
+
+
+def positions(device: str) -> Iterator[Case]:
+    """What is kept stands in order at its original positions, with a cache and without."""
+    llava = example(device)
+    prompt = prompt_of(llava, 3)
+    stages = pruner_of(llava).stages()
+    plain, cached = read(llava, prompt, stages), read(llava, prompt, stages, cached=True)
+    for layer, kept in plain.kept.items():
+        where = "merger" if layer == BEFORE else f"layer {layer}"
+        yield Case(bool((kept.diff(dim=1) > 0).all()), True, label=f"sorted after {where}")
+    yield Case(worst(plain.logits, cached.logits), 1e-5, label="gapped, cached and not")
+    before = torch.arange(2, device=device).expand(3, 2)  # two words stand before the image
+    behind = torch.arange(18, 22, device=device).expand(3, 4)
+    last = plain.kept[TINY.pruning_layers[-1]] + 2
+    wanted = torch.cat((before, last, behind), 1)
+    yield Case(torch.equal(plain.positions, wanted), True, label="original positions")
+    generator = torch.Generator().manual_seed(0)
+    one = [Stage(0, 5, selectors.get("random"))]
+    ours = read(llava, prompt, one, generator=generator)
+    stream = embed(llava, prompt, encode(llava, prompt.pixels), None)
+    index = stream.places().gather(1, ours.kept[0])
+    gapped = stream.gather(torch.cat((before, index, behind), 1))
+    with torch.no_grad():
+        theirs = llava.model.language_model(
+            inputs_embeds=gapped.hidden,
+            position_ids=gapped.positions,
+            attention_mask=torch.ones_like(gapped.positions),
+        ).last_hidden_state[:, -1:]
+        theirs = llava.lm_head(theirs)
+    yield Case(worst(ours.logits, theirs), 1e-5, label="gapped, transformers with a mask")
+
+
+def continued(llava: Any, prompt: Prompt, stages: list[Stage], new: int) -> tuple[Tensor, Tensor]:
+    """Logits of `new` greedy steps, with the cache and by reading everything again: (B, new, V)."""
+    mask = prompt.real()
+    asked = mask & (prompt.ids != llava.config.image_token_id)
+    found = read(llava, replace(prompt, asked=asked), stages, cached=True)
+    assert found.cache is not None
+    quick, slow, ids, logits = [], [], prompt.ids, found.logits[:, -1]
+    for _ in range(new):
+        token = logits.argmax(-1)[:, None]
+        logits = step(llava, token, found.cache)
+        quick.append(logits)
+        ids = torch.cat((ids, token), 1)
+        more = ids.shape[1] - prompt.ids.shape[1]
+        longer = replace(
+            prompt,
+            ids=ids,
+            mask=torch.cat((mask, torch.ones_like(ids[:, :more]).bool()), 1),
+            asked=torch.cat((asked, torch.zeros_like(ids[:, :more]).bool()), 1),
+        )
+        slow.append(read(llava, longer, stages).logits[:, -1])
+    return torch.stack(quick, 1), torch.stack(slow, 1)
+
+
+def caching(device: str) -> Iterator[Case]:
+    """Decoding with caches of different lengths, five steps; rows of a batch, padded too."""
+    llava = example(device)
+    stages = pruner_of(llava).stages()
+    for label, padding in (("", ()), (", padded", (0, 4, 1, 0, 2, 7, 3, 5))):
+        prompt = prompt_of(llava, 8, padding=padding)
+        quick, slow = continued(llava, prompt, stages, 5)
+        yield Case(worst(quick, slow), 1e-5, label=f"cached == uncached{label}")
+        together = read(llava, prompt, stages).logits
+        apart = []
+        for row in range(8):
+            real = prompt.real()[row]
+            alone = Prompt(prompt.ids[row : row + 1, real], prompt.pixels[row : row + 1])
+            apart.append(read(llava, alone, stages).logits)
+        yield Case(worst(together, torch.cat(apart)), 1e-5, label=f"batch 8 == its rows{label}")
+    tome = [Stage(BEFORE, 6, selectors.get("tome"))]
+    quick, slow = continued(llava, prompt_of(llava, 2), tome, 5)
+    yield Case(worst(quick, slow), 1e-5, label="cached == uncached, merged with a bias")
+
+
+def counted(device: str) -> Iterator[Case]:
+    """Operations by formula and by torch's counter; bytes by formula and in the cache."""
+    llava = example(device)
+    shape = Shape.of(llava.config)
+    prompt = prompt_of(llava, 1)
+    with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
+        found = flops.count(lambda: read(llava, prompt))
+        yield Case(found, _full(shape, None), "==", "unpruned")
+        kinds = ("simple", "question_aware", "none")
+        for config in [replace(TINY, merger_type=kind) for kind in kinds] + [
+            replace(TINY, drop="after"), replace(TINY, scored_merge=False)
+        ]:  # fmt: skip
+            stages = pruner_of(llava, config).stages()
+            total = flops.count(partial(read, llava, prompt, stages))
+            name = f"{config.merger_type}, dropped {config.drop}, scored {config.scored_merge}"
+            yield Case(total, _full(shape, config), "==", name)
+    for config in (None, TINY):
+        stages = [] if config is None else pruner_of(llava).stages()
+        reading = read(llava, prompt, stages, cached=True)
+        assert reading.cache is not None
+        wanted = accounting.kv_bytes(shape, reading.counts, itemsize=4)
+        yield Case(reading.cache.bytes(), wanted, "==", f"bytes{', pruned' if config else ''}")
+
+
+def _full(shape: Shape, config: PruningConfig | None) -> float:
+    return accounting.total_flops(shape, config, WORDS, "full")
+
+
+def temperature(device: str) -> Iterator[Case]:
+    """tau falls from 1 to .1 over the first half and stays."""
+    del device
+    config = PruningConfig()
+    yield Case(config.tau(0, 1000), 1.0, "==", "t = 0")
+    yield Case(abs(config.tau(250, 1000) - 0.55), 1e-12, label="t = T / 4")
+    for t in (500, 501, 750, 1000):
+        yield Case(abs(config.tau(t, 1000) - 0.1), 1e-12, label=f"t = {t / 1000} T")
+
+
+def rows_of(prompt: Prompt, count: int) -> Prompt:
+    """The first rows of a prompt."""
+    cut = {name: None if value is None else value[:count] for name, value in vars(prompt).items()}
+    return replace(prompt, **cut)

@@ -1,0 +1,260 @@
+"""What a pruned LLaVA is made of, checked before any work starts; the source's YAML keys load."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from methods.errors import InputError
+
+LOSSES = ("adversarial", "mse", "none")
+MERGERS = ("simple", "question_aware", "none")
+
+
+class PruningError(InputError):
+    """A model, image, checkpoint or setting cannot be used as asked; says what to change."""
+
+
+@dataclass(frozen=True)
+class PruningConfig:
+    """Both stages of pruning and how they are trained; defaults are the source's, for 7B.
+
+    Three names keep what the source did and measurement found wrong, each as an ablation:
+    `scored_merge` False leaves the merger's scorer without gradient and its columns summing to two,
+    `gate` "scale" multiplies hidden states by the mask in place of a bias on the keys, `drop`
+    "after" removes tokens behind layer l in place of before it.
+
+    Raises:
+        PruningError: for values that no model can have.
+    """
+
+    merger_type: Literal["simple", "question_aware", "none"] = "question_aware"
+    merge_ratio: float = 0.5  # share of visual tokens that the merger keeps
+    target_merge_tokens: int | None = None  # their number, where it is given
+    pruning_layers: tuple[int, ...] = (10, 20, 31)  # counted from 0; tokens are dropped before
+    keep_tokens: tuple[int, ...] = (200, 150, 100)  # visual tokens after each head
+    d_internal: int = 512
+    num_heads: int = 4
+    dropout: float = 0.1
+    temperature: float = 1.0
+    temperature_min: float = 0.1
+    temperature_anneal_rate: float = 0.5  # share of training over which it falls
+    loss: Literal["adversarial", "mse", "none"] = "adversarial"
+    adv_loss_weight: float = 1.0
+    task_loss_weight: float = 25.0
+    merge_sparsity_weight: float = 1e-4
+    sparsity_weight: float = 1.0
+    merger_lr: float = 2e-5
+    pruner_lr: float = 2e-5
+    discriminator_lr: float = 5e-4
+    discriminator_layers: tuple[int, ...] = (-1, -3, -5)
+    d_discriminator: int = 512
+    scored_merge: bool = True
+    gate: Literal["bias", "scale"] = "bias"
+    drop: Literal["before", "after"] = "before"
+
+    def __post_init__(self) -> None:
+        _choice("merger_type", self.merger_type, MERGERS)
+        _choice("loss", self.loss, LOSSES)
+        _choice("gate", self.gate, ("bias", "scale"))
+        _choice("drop", self.drop, ("before", "after"))
+        if not 0 < self.merge_ratio <= 1:
+            raise PruningError(f"merge_ratio is {self.merge_ratio}; a share kept lies in (0, 1]")
+        if self.target_merge_tokens is not None and self.target_merge_tokens < 1:
+            raise PruningError(
+                f"target_merge_tokens is {self.target_merge_tokens}; at least one token is kept"
+            )
+        layers = self.pruning_layers
+        if any(a >= b for a, b in pairwise(layers)) or min(layers, default=0) < 0:
+            raise PruningError(f"pruning_layers are {layers}; they must rise and not be negative")
+        check_counts(self.keep_tokens, len(layers))
+        if self.d_internal < 1 or self.num_heads < 1 or self.d_internal % self.num_heads:
+            raise PruningError(
+                f"d_internal {self.d_internal} does not divide into {self.num_heads} heads"
+            )
+        if not 0 <= self.dropout < 1:
+            raise PruningError(f"dropout is {self.dropout}; it lies in [0, 1)")
+        if not 0 < self.temperature_min <= self.temperature:
+            raise PruningError(
+                f"temperature falls from {self.temperature} to {self.temperature_min}; "
+                "0 < temperature_min <= temperature is needed"
+            )
+        if not 0 < self.temperature_anneal_rate <= 1:
+            raise PruningError(
+                f"temperature_anneal_rate is {self.temperature_anneal_rate}; the share of training "
+                "over which the temperature falls lies in (0, 1]"
+            )
+        for name in ("adv_loss_weight", "task_loss_weight", "merge_sparsity_weight"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise PruningError(f"{name} is {getattr(self, name)}; weights are not negative")
+        for name in ("merger_lr", "pruner_lr", "discriminator_lr"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise PruningError(f"{name} is {getattr(self, name)}; rates are positive")
+
+    def tau(self, step: int, steps: int) -> float:
+        """tau(t) = max(tau_min, tau_0 - (tau_0 - tau_min) min(1, t / (rate T))); .5 is 2t / T."""
+        done = min(1.0, step / (self.temperature_anneal_rate * max(1, steps)))
+        fallen = self.temperature - (self.temperature - self.temperature_min) * done
+        return max(self.temperature_min, fallen)
+
+    def merged(self, visual: int) -> int:
+        """How many of `visual` tokens leave the merger.
+
+        Raises:
+            PruningError: when more should leave than enter.
+        """
+        if self.merger_type == "none":
+            return visual
+        count = self.target_merge_tokens
+        if count is None:
+            return max(1, round(self.merge_ratio * visual))
+        if count > visual:
+            raise PruningError(f"target_merge_tokens {count} exceeds the {visual} visual tokens")
+        return count
+
+    def fit(self, layers: int, visual: int) -> None:
+        """Check the configuration against a model's decoder layers and visual tokens.
+
+        Raises:
+            PruningError: for a layer that does not exist, or a budget above the tokens there.
+        """
+        for layer in self.pruning_layers:
+            if layer >= layers:
+                raise PruningError(
+                    f"pruning layer {layer} does not exist: the model has layers 0 to {layers - 1}"
+                )
+        for layer in self.discriminator_layers:
+            if not -layers - 1 <= layer <= layers:
+                raise PruningError(
+                    f"discriminator layer {layer} does not exist: the model has {layers + 1} "
+                    "hidden states"
+                )
+        first = self.merged(visual)
+        if self.keep_tokens and self.keep_tokens[0] > first:
+            raise PruningError(
+                f"a budget of {self.keep_tokens[0]} visual tokens exceeds the {first} there are"
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The configuration as plain values, for a checkpoint."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in asdict(self).items()
+        }
+
+
+def _choice(name: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise PruningError(f"{name} is {given!r}; choose from {', '.join(known)}")
+
+
+def check_counts(keep: tuple[int, ...], heads: int) -> None:
+    """Check the visual tokens kept by each head: one number a head, falling, at least one.
+
+    Raises:
+        PruningError: saying which rule is broken.
+    """
+    if len(keep) != heads:
+        raise PruningError(f"{len(keep)} budgets for {heads} pruning layers; give one for each")
+    if any(k < 1 for k in keep):
+        raise PruningError(f"keep_tokens are {keep}; at least one visual token is kept")
+    if any(a < b for a, b in pairwise(keep)):
+        raise PruningError(f"keep_tokens are {keep}; dropped tokens do not come back")
+
+
+def faithful(**changes: Any) -> PruningConfig:
+    """The source as it stands: no gradient to the scorer, scaled hidden states, late dropping."""
+    values: dict[str, Any] = {"scored_merge": False, "gate": "scale", "drop": "after"}
+    return PruningConfig(**(values | changes))
+
+
+# The source's names for what is called differently here.
+RENAMED = {"pruner_d_internal": "d_internal", "pruner_num_heads": "num_heads"}
+OPTIMISERS = {
+    "merger": "merger_lr",
+    "token_merger": "merger_lr",
+    "pruner": "pruner_lr",
+    "pruners": "pruner_lr",
+    "layer_pruners": "pruner_lr",
+    "discriminator": "discriminator_lr",
+}
+
+
+def load_config(path: str | Path) -> PruningConfig:
+    """Read a YAML file with the source's keys or ours.
+
+    Raises:
+        PruningError: for a file that is not there or not YAML, an unknown key, or a bad value.
+    """
+    try:
+        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise PruningError(f"no configuration at {str(path)!r}: {error}") from error
+    if not isinstance(found, Mapping):
+        raise PruningError(
+            f"{Path(path).name} holds no keys; merger_type, merge_ratio, ... are read"
+        )
+    return from_keys(found)
+
+
+def from_keys(keys: Mapping[str, Any]) -> PruningConfig:
+    """A configuration from the source's keys; `optimizers.*.lr` are nested.
+
+    Raises:
+        PruningError: for an unknown key or a value of the wrong type.
+    """
+    known = {field.name for field in fields(PruningConfig)}
+    values: dict[str, Any] = {}
+    for key, value in keys.items():
+        name = RENAMED.get(key, key)
+        if key == "optimizers":
+            values |= _rates(value)
+        elif name in known:
+            values[name] = _value(name, value)
+        else:
+            raise PruningError(
+                f"unknown key {key!r}; known: {', '.join(sorted(known | {*RENAMED}))}"
+            )
+    try:
+        if "pruning_layers" in values and "keep_tokens" not in values:
+            values["keep_tokens"] = budgets(len(values["pruning_layers"]))
+        return PruningConfig(**values)
+    except TypeError as error:
+        raise PruningError(f"a value has the wrong type: {error}") from error
+
+
+def budgets(heads: int) -> tuple[int, ...]:
+    """Visual tokens kept where the source's keys give none: 200, 150, 100, then half each time."""
+    source = PruningConfig.keep_tokens
+    return tuple(source[i] if i < len(source) else max(1, 100 >> (i - 2)) for i in range(heads))
+
+
+FLOATS = {field.name for field in fields(PruningConfig) if field.type is float}
+
+
+def _value(name: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
+    if name in FLOATS and isinstance(value, str):  # YAML reads 1e-4 as a word
+        try:
+            return float(value)
+        except ValueError as error:
+            raise PruningError(f"{name} is {value!r}; a number is needed") from error
+    return value
+
+
+def _rates(optimisers: Any) -> dict[str, float]:
+    if not isinstance(optimisers, Mapping):
+        raise PruningError("optimizers holds a section for each of merger, pruner, discriminator")
+    rates = {}
+    for name, section in optimisers.items():
+        if name not in OPTIMISERS:
+            raise PruningError(f"unknown optimiser {name!r}; known: {', '.join(OPTIMISERS)}")
+        try:
+            rates[OPTIMISERS[name]] = float(section["lr"])  # YAML reads 2e-5 as a word
+        except (KeyError, TypeError, ValueError) as error:
+            raise PruningError(f"optimizers.{name}.lr is not a number") from error
+    return rates

@@ -1,0 +1,43 @@
+"""Stage 2: heads inside the language model say which visual tokens go on."""
+
+import torch
+from torch import Tensor, nn
+
+from methods.token_pruning.config import PruningConfig
+from methods.token_pruning.merger import attend, score_head
+
+
+class LayerHead(nn.Module):
+    """Logits l of the visual tokens before a layer, given the question.
+
+    Visual and question states are mapped to d_internal, the visual ones attend to the question, a
+    scorer gives l. In training m = softmax(([0, l] + Gumbel) / tau)[1] gates the keys
+    (`relax.soft_gate`); afterwards the highest l are kept. Both maps start equal, and so do queries
+    and keys: a patch starts by reading the words that are most like it.
+    """
+
+    def __init__(self, d_model: int, config: PruningConfig) -> None:
+        super().__init__()
+        d = config.d_internal
+        self.vision = nn.Linear(d_model, d)
+        self.text = nn.Linear(d_model, d)
+        self.attention = nn.MultiheadAttention(d, config.num_heads, batch_first=True)
+        self.scorer = score_head(d)
+        self.text.load_state_dict(self.vision.state_dict())
+        with torch.no_grad():
+            self.attention.in_proj_weight[d : 2 * d].copy_(self.attention.in_proj_weight[:d])
+
+    def forward(self, visual: Tensor, text: Tensor, valid: Tensor) -> Tensor:
+        """Score visual tokens.
+
+        Args:
+            visual: hidden states (B, n, d_model).
+            text: hidden states of the question (B, t, d_model).
+            valid: (B, t) bool, False for padding.
+
+        Returns:
+            l, (B, n); above 0 a token is rather kept.
+        """
+        inner = self.vision(visual)
+        logits: Tensor = self.scorer(inner + attend(self.attention, inner, self.text(text), valid))
+        return logits[..., 0]

@@ -1,0 +1,268 @@
+"""The model that is pruned: a LLaVA from a folder, the hub or a configuration, and its inputs.
+
+LLaVA: Liu et al., arXiv:2304.08485; LLaVA-1.5: arXiv:2310.03744.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import (
+    AutoConfig,
+    CLIPVisionConfig,
+    LlamaConfig,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
+)
+
+from methods.token_pruning.config import PruningError
+
+MIN_MASK = torch.finfo(torch.float32).min
+
+
+def tiny_config(
+    *,
+    vocab: int = 64,
+    image_token: int = 2,
+    d: int = 32,
+    layers: int = 4,
+    heads: int = 4,
+    kv_heads: int = 2,
+    d_ff: int = 64,
+    d_vision: int = 32,
+    vision_layers: int = 3,
+    d_vision_ff: int = 64,
+    image: int = 32,
+    patch: int = 8,
+    max_positions: int = 512,
+    spread: float = 0.1,
+) -> LlavaConfig:
+    """A small LLaVA-1.5: a CLIP tower, a Llama decoder, features from the last layer but one.
+
+    `spread` is the standard deviation of the decoder's weights at the start: at widths of tens the
+    usual .02 leaves attention flat, and it takes long to learn where to look.
+    """
+    vision = CLIPVisionConfig(
+        hidden_size=d_vision,
+        intermediate_size=d_vision_ff,
+        num_hidden_layers=vision_layers,
+        num_attention_heads=4,
+        image_size=image,
+        patch_size=patch,
+    )
+    text = LlamaConfig(
+        vocab_size=vocab,
+        hidden_size=d,
+        intermediate_size=d_ff,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        max_position_embeddings=max_positions,
+        initializer_range=spread,
+        tie_word_embeddings=False,
+    )
+    return LlavaConfig(
+        vision_config=vision,
+        text_config=text,
+        image_token_id=image_token,
+        image_seq_length=(image // patch) ** 2,
+    )
+
+
+def load_llava(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) -> Any:
+    """A frozen LLaVA from a configuration (random weights), a folder or a hub id.
+
+    Args:
+        source: a LlavaConfig, a path written by `save_pretrained`, or a hub id.
+        dtype: of the weights; the checkpoint's own where not given.
+        seed: of the random weights.
+
+    Raises:
+        PruningError: when there is no such model here, it is of another kind, weights are missing
+            or of other shapes, or one of them is no number.
+    """
+    if isinstance(source, str | Path):
+        config = _read_config(source)
+        _check_kind(config)
+        try:
+            model, report = LlavaForConditionalGeneration.from_pretrained(
+                str(source), dtype=dtype or "auto", output_loading_info=True
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise PruningError(f"the weights of {source} cannot be read: {error}") from error
+        if report["missing_keys"]:
+            missing = ", ".join(sorted(report["missing_keys"])[:3])
+            raise PruningError(f"{source} lacks weights of a LLaVA: {missing}")
+    else:
+        _check_kind(source)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = LlavaForConditionalGeneration(source).to(dtype or torch.float32)
+    check_numbers(model, str(source) if isinstance(source, str | Path) else "the model")
+    model.requires_grad_(False)
+    return model.eval()
+
+
+def check_numbers(module: torch.nn.Module, what: str) -> None:
+    """Check that every weight is finite.
+
+    Raises:
+        PruningError: naming the first weight that is not.
+    """
+    for name, p in module.named_parameters():
+        if not torch.isfinite(p).all():
+            raise PruningError(f"{what}: {name} holds NaN or infinity; the weights are damaged")
+
+
+def _read_config(source: str | Path) -> Any:
+    try:
+        return AutoConfig.from_pretrained(str(source))
+    except (OSError, ValueError) as error:
+        raise PruningError(
+            f"no LLaVA at {str(source)!r}: give a folder with config.json and weights (made by "
+            "save_pretrained), or a hub id such as llava-hf/llava-1.5-7b-hf on a machine that can "
+            f"reach the hub; without model= a small model is trained here "
+            f"({str(error).splitlines()[0]})"
+        ) from error
+
+
+def _check_kind(config: Any) -> None:
+    if config.model_type != "llava":
+        raise PruningError(f"the model is a {config.model_type!r}; this method prunes llava models")
+    text, vision = config.text_config.model_type, config.vision_config.model_type
+    if (text, vision) != ("llama", "clip_vision_model"):
+        raise PruningError(f"a llava of {vision} and {text}; clip_vision_model and llama are read")
+    if not isinstance(config.vision_feature_layer, int):
+        raise PruningError("visual features of several layers at once are not supported")
+
+
+@dataclass(frozen=True)
+class Vision:
+    """What the vision tower saw.
+
+    `features` (B, N, d_vision) before the projector; `layer` made them from `states`
+    (B, 1 + N, d_vision), CLS first. Keys and saliency are computed for those who ask.
+    """
+
+    features: Tensor
+    layer: Any
+    states: Tensor
+
+    @cached_property
+    def _inside(self) -> Tensor:
+        normed: Tensor = self.layer.layer_norm1(self.states)
+        return normed
+
+    @cached_property
+    def keys(self) -> Tensor:
+        """Keys of the layer that made the features: (B, N, d_vision)."""
+        keys: Tensor = self.layer.self_attn.k_proj(self._inside)[:, 1:]
+        return keys
+
+    @cached_property
+    def saliency(self) -> Tensor:
+        """How much CLS attends to each patch in that layer, mean over heads: (B, N)."""
+        attention = self.layer.self_attn
+        heads = attention.num_heads
+        q = attention.q_proj(self._inside[:, :1]).unflatten(2, (heads, -1)).transpose(1, 2)
+        k = attention.k_proj(self._inside).unflatten(2, (heads, -1)).transpose(1, 2)
+        weights: Tensor = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)  # (B, heads, 1, 1 + N)
+        return weights.mean(1)[:, 0, 1:]
+
+    def rows(self, index: Tensor) -> "Vision":
+        """Some images, or the same ones again."""
+        return Vision(self.features[index], self.layer, self.states[index])
+
+
+def visual_tokens(llava: Any) -> int:
+    """N: the patches that an image becomes."""
+    vision = llava.config.vision_config
+    return int((vision.image_size // vision.patch_size) ** 2)
+
+
+def encode(llava: Any, pixels: Tensor) -> Vision:
+    """Run the vision tower up to the layer that the projector reads.
+
+    Args:
+        llava: the model.
+        pixels: (B, 3, image_size, image_size).
+
+    Raises:
+        PruningError: for images of another size or number of channels.
+    """
+    side = llava.config.vision_config.image_size
+    if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (3, side, side):
+        raise PruningError(
+            f"images have shape {tuple(pixels.shape)}; the vision tower reads (batch, 3, {side}, "
+            f"{side}); resize them with the model's processor"
+        )
+    tower = llava.model.vision_tower
+    dtype = tower.embeddings.patch_embedding.weight.dtype
+    states = tower(pixels.to(dtype), output_hidden_states=True).hidden_states
+    at = llava.config.vision_feature_layer % len(states)
+    before = max(at - 1, 0)
+    return Vision(states[at][:, 1:], tower.encoder.layers[before], states[before])
+
+
+def check_prompt(llava: Any, ids: Tensor, mask: Tensor) -> None:
+    """Check token ids and their mask against the model.
+
+    Args:
+        llava: the model.
+        ids: (B, T) token ids with N image placeholders in each row.
+        mask: (B, T) bool, False for padding.
+
+    Raises:
+        PruningError: for an empty batch, ids outside the vocabulary, or another number of
+            placeholders than the image has patches.
+    """
+    if ids.ndim != 2 or ids.numel() == 0 or mask.shape != ids.shape:
+        raise PruningError(
+            f"tokens {tuple(ids.shape)} with a mask {tuple(mask.shape)}; both (batch, time), not "
+            "empty, are needed"
+        )
+    vocab = llava.config.text_config.vocab_size
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= vocab:
+        raise PruningError(f"token ids lie in {low}..{high}, the vocabulary in 0..{vocab - 1}")
+    found = ((ids == llava.config.image_token_id) & mask).sum(1)
+    wanted = visual_tokens(llava)
+    if not bool((found == wanted).all()):
+        raise PruningError(
+            f"rows hold {sorted(set(found.tolist()))} image placeholders; the image has {wanted} "
+            "patches and needs as many"
+        )
+
+
+def last_attention(
+    layer: Any, hidden: Tensor, rotary: tuple[Tensor, Tensor], allowed: Tensor
+) -> Tensor:
+    """How much the last token attends to each token in a decoder layer, mean over heads.
+
+    Args:
+        layer: a LlamaDecoderLayer.
+        hidden: its input (B, n, d).
+        rotary: cos and sin (B, n, d_head).
+        allowed: (B, n) bool, False for padding.
+
+    Returns:
+        weights (B, n).
+    """
+    attention = layer.self_attn
+    inside = layer.input_layernorm(hidden)
+    q = attention.q_proj(inside[:, -1:]).unflatten(2, (-1, attention.head_dim)).transpose(1, 2)
+    k = attention.k_proj(inside).unflatten(2, (-1, attention.head_dim)).transpose(1, 2)
+    cos, sin = (part[:, None] for part in rotary)  # (B, 1, n, d_head)
+    q = q * cos[:, :, -1:] + _half_turn(q) * sin[:, :, -1:]
+    k = k * cos + _half_turn(k) * sin
+    k = k.repeat_interleave(attention.num_key_value_groups, dim=1)
+    scores: Tensor = (q @ k.mT)[:, :, 0] * attention.scaling  # (B, heads, n)
+    return scores.masked_fill(~allowed[:, None], MIN_MASK).softmax(-1).mean(1)
+
+
+def _half_turn(x: Tensor) -> Tensor:
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((-b, a), dim=-1)

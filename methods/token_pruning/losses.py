@@ -1,0 +1,67 @@
+"""What pruner and discriminator minimise.
+
+    G = w_adv BCE(D(fake), 1) + w_task CE(answer)
+        + sum_l l relu(mean m_l - rho_l)^2 / sum_l l + count term
+    D = BCE(D(real), 1) + BCE(D(sg(fake)), 0)
+
+`mse` puts feature matching in the place of the adversarial term, `none` nothing.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from methods.token_pruning.config import PruningConfig
+from methods.token_pruning.discriminator import Discriminator
+
+
+def bce(logits: Tensor, target: float) -> Tensor:
+    """Binary cross entropy of sigmoid(logits) with one target."""
+    return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, target))
+
+
+def discriminator_loss(judge: Discriminator, real: list[Tensor], fake: list[Tensor]) -> Tensor:
+    """D's loss; neither side's states get a gradient."""
+    right = bce(judge([h.detach() for h in real]), 1.0)
+    return right + bce(judge([h.detach() for h in fake]), 0.0)
+
+
+def sparsity(log_gates: dict[int, Tensor], rho: dict[int, float]) -> Tensor:
+    """sum_l w_l relu(mean m_l - rho_l)^2 / sum_l w_l, later layers weighing more.
+
+    w_l = max(l, 1): a head before layer 0 would otherwise be free to keep everything.
+    """
+    weights = {layer: max(layer, 1) for layer in log_gates}
+    total = sum(
+        (
+            weights[layer] * F.relu(gate.exp().mean() - rho[layer]) ** 2
+            for layer, gate in log_gates.items()
+        ),
+        torch.zeros(()),
+    )
+    return total / max(1, sum(weights.values()))
+
+
+def count_term(scores: Tensor, keep: int) -> Tensor:
+    """(sum_i sigmoid(s_i) / M - 1)^2: the merger's scores should ask for M tokens, not all."""
+    return ((scores.sigmoid().sum(dim=1) / keep - 1) ** 2).mean()
+
+
+def matching(real: list[Tensor], fake: list[Tensor]) -> Tensor:
+    """Mean squared difference of hidden states over the mean square of the real ones, by layer."""
+    terms = [
+        F.mse_loss(f, r.detach()) / r.detach().pow(2).mean().clamp_min(1e-9)
+        for r, f in zip(real, fake, strict=True)
+    ]
+    return torch.stack(terms).mean()
+
+
+def closeness(
+    config: PruningConfig, judge: Discriminator | None, real: list[Tensor], fake: list[Tensor]
+) -> Tensor:
+    """The term that pulls pruned hidden states towards unpruned ones, by the configured loss."""
+    if config.loss == "adversarial" and judge is not None:
+        return config.adv_loss_weight * bce(judge(fake), 1.0)
+    if config.loss == "mse":
+        return config.adv_loss_weight * matching(real, fake)
+    return fake[0].new_zeros(())

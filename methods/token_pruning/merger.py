@@ -1,0 +1,156 @@
+"""Stage 1: n visual tokens merged to M before the language model sees them.
+
+    s = score(V);  idx = top-M(s + Gumbel), sorted;  C = V[idx]
+    A = softmax_j((W_q V)(W_k C)^T / (sqrt(d) tau) + s_j);  A <- A / column sums;  out = A^T V
+
+The source leaves s_j out of A, so its scorer has no gradient, and does not divide by the column
+sums, so that a merged token is about n / M times too long; `scored=False` is the source.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from methods.token_pruning.config import PruningConfig, PruningError
+from methods.token_pruning.relax import gumbel, straight_through
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What leaves a merger.
+
+    `tokens` (B, M, d_vision); `index` (B, M) rising places of the centres; `weights` (B, n, M), how
+    much of each source is in each token; `gate` (B, M), a bias on the keys that is exactly 0 and
+    has the gradient of the log of the choice; `scores` (B, n).
+    """
+
+    tokens: Tensor
+    index: Tensor
+    weights: Tensor
+    gate: Tensor
+    scores: Tensor
+
+
+class Merger(nn.Module):
+    """What both mergers share: choice of centres and aggregation. Subclasses score and embed."""
+
+    def __init__(self, d: int, scored: bool) -> None:
+        super().__init__()
+        self.scored = scored
+        self.query = nn.Linear(d, d)
+        self.key = nn.Linear(d, d)
+        if scored:  # a token starts nearest to itself, which random maps do not give
+            nn.init.orthogonal_(self.query.weight)
+            self.key.weight.data.copy_(self.query.weight.data)
+            for map_ in (self.query, self.key):
+                nn.init.zeros_(map_.bias)
+
+    def score(self, V: Tensor, text: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores (B, n) and what similarity is measured on (B, n, d)."""
+        raise NotImplementedError
+
+    def read_out(self, A: Tensor, V: Tensor, inner: Tensor) -> Tensor:
+        """The tokens that leave: merged visual features, unless a subclass projects."""
+        return A.mT @ V
+
+    def forward(
+        self, V: Tensor, text: Tensor, valid: Tensor, keep: int, *, tau: float, noise: bool = False
+    ) -> Merged:
+        """Merge.
+
+        Args:
+            V: visual features (B, n, d_vision).
+            text: embeddings of the question (B, t, d_text); `simple` does not look at them.
+            valid: (B, t) bool, False for padding.
+            keep: M, how many tokens leave; all n leave as they came.
+            tau: temperature of choice and aggregation.
+            noise: add Gumbel noise to the choice, as in training.
+
+        Raises:
+            PruningError: for M outside 1 to n, or scores that are no numbers.
+        """
+        s, inner = self.score(V, text, valid)
+        n = V.shape[1]
+        if not 1 <= keep <= n:
+            raise PruningError(f"{n} visual tokens cannot be merged to {keep}")
+        if keep == n and self.scored:
+            index = torch.arange(n, device=V.device).expand(len(V), n)
+            same = torch.eye(n, dtype=V.dtype, device=V.device).expand(len(V), n, n)
+            return Merged(V, index, same, torch.zeros_like(s), s)
+        index, mask = straight_through(s + gumbel(s) if noise else s, keep, tau)
+        centres = inner.gather(1, index[..., None].expand(-1, -1, inner.shape[-1]))  # (B, M, d)
+        logits = self.query(inner) @ self.key(centres).mT / (inner.shape[-1] ** 0.5 * tau)
+        if self.scored:
+            logits = logits + s.gather(1, index)[:, None]
+        A = logits.softmax(dim=-1)  # (B, n, M)
+        gate = torch.zeros_like(index, dtype=s.dtype)
+        if self.scored:
+            A = A / A.sum(dim=1, keepdim=True).clamp_min(1e-9)
+            gate = mask.gather(1, index).log()
+        return Merged(self.read_out(A, V, inner), index, A, gate, s)
+
+
+class SimpleMerger(Merger):
+    """Scores patches by themselves: s = Linear, ReLU, Dropout, Linear."""
+
+    def __init__(self, d_vision: int, config: PruningConfig) -> None:
+        super().__init__(d_vision, config.scored_merge)
+        d = config.d_internal
+        self.scorer = nn.Sequential(
+            nn.Linear(d_vision, d), nn.ReLU(), nn.Dropout(config.dropout), nn.Linear(d, 1)
+        )
+
+    def score(self, V: Tensor, text: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, n, d_vision) -> scores (B, n) and V itself."""
+        return self.scorer(V)[..., 0], V
+
+
+class QuestionMerger(Merger):
+    """Scores patches by what is asked: patches attend to the question.
+
+    The source merges the inner features and projects them back, so keeping all tokens changes them;
+    by default the raw features are merged and there is no projection.
+    """
+
+    def __init__(self, d_vision: int, d_text: int, config: PruningConfig) -> None:
+        d = config.d_internal
+        super().__init__(d, config.scored_merge)
+        self.vision = nn.Linear(d_vision, d)
+        self.text = nn.Linear(d_text, d)
+        self.attention = nn.MultiheadAttention(d, config.num_heads, batch_first=True)
+        self.scorer = score_head(d)
+        self.out = None if config.scored_merge else nn.Linear(d, d_vision)
+
+    def score(self, V: Tensor, text: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, n, d_vision), (B, t, d_text) -> scores (B, n) and inner features (B, n, d)."""
+        inner = self.vision(V)
+        asked = attend(self.attention, inner, self.text(text), valid)
+        return self.scorer(inner + asked)[..., 0], inner
+
+    def read_out(self, A: Tensor, V: Tensor, inner: Tensor) -> Tensor:
+        """Merged raw features; in the source's form, inner ones projected back."""
+        if self.out is None:
+            return A.mT @ V
+        projected: Tensor = self.out(A.mT @ inner)
+        return projected
+
+
+def score_head(d: int) -> nn.Sequential:
+    """d -> d / 2 -> 1, the source's scorer of both question-aware parts."""
+    return nn.Sequential(nn.Linear(d, max(1, d // 2)), nn.ReLU(), nn.Linear(max(1, d // 2), 1))
+
+
+def attend(attention: nn.MultiheadAttention, visual: Tensor, text: Tensor, valid: Tensor) -> Tensor:
+    """Patches (B, n, d) read the question (B, t, d), padding left out."""
+    read: Tensor = attention(visual, text, text, key_padding_mask=~valid, need_weights=False)[0]
+    return read
+
+
+def make_merger(config: PruningConfig, d_vision: int, d_text: int) -> Merger | None:
+    """The configured merger; None where there is none."""
+    if config.merger_type == "none":
+        return None
+    if config.merger_type == "simple":
+        return SimpleMerger(d_vision, config)
+    return QuestionMerger(d_vision, d_text, config)

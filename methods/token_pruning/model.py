@@ -1,0 +1,246 @@
+"""Both stages learnt: merger and heads around a frozen LLaVA, soft in training, hard afterwards."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from methods.token_pruning.config import PruningConfig, PruningError, check_counts
+from methods.token_pruning.heads import LayerHead
+from methods.token_pruning.llava import Vision, check_numbers, visual_tokens
+from methods.token_pruning.loop import (
+    BEFORE,
+    IGNORE,
+    Prompt,
+    Stage,
+    Stream,
+    embed,
+    first_context,
+)
+from methods.token_pruning.merger import Merged, Merger, make_merger
+from methods.token_pruning.relax import soft_gate, top
+from methods.token_pruning.selectors import Context, Entered, Selector
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Soft:
+    """A pass in training.
+
+    `states` of the discriminator's layers at answer places, (a, d) each; `logits` (a, V) and
+    `targets` (a,); `gates` log m of each head, (B, n), by layer; `merged` what left the merger.
+    """
+
+    states: list[Tensor]
+    logits: Tensor
+    targets: Tensor
+    gates: dict[int, Tensor]
+    merged: Merged | None
+
+
+class Pruner(nn.Module):
+    """Merger and layer heads for a LLaVA, which they hold but do not own: it stays frozen.
+
+    Args:
+        llava: the model, from `load_llava`.
+        config: checked against it.
+
+    Raises:
+        PruningError: when configuration and model do not fit.
+    """
+
+    def __init__(self, llava: Any, config: PruningConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        text, vision = llava.config.text_config, llava.config.vision_config
+        config.fit(text.num_hidden_layers, visual_tokens(llava))
+        self.config = config
+        self._llava = (llava,)  # in a tuple: not a submodule, so not in its state or optimisers
+        self.tau = config.temperature_min
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.merger: Merger | None = make_merger(config, vision.hidden_size, text.hidden_size)
+            self.heads = nn.ModuleDict(
+                {str(layer): LayerHead(text.hidden_size, config) for layer in config.pruning_layers}
+            )
+
+    @property
+    def llava(self) -> Any:
+        """The frozen model."""
+        return self._llava[0]
+
+    def stages(self, keep: tuple[int, ...] | None = None, merged: int | None = None) -> list[Stage]:
+        """Where tokens leave by the learnt choice, for `read` and `generate`.
+
+        Args:
+            keep: visual tokens after each head; the configuration's where not given.
+            merged: visual tokens that leave the merger; the configuration's where not given.
+
+        Raises:
+            PruningError: for budgets that are not one a head, falling, at least one.
+        """
+        keep = self.config.keep_tokens if keep is None else keep
+        check_counts(keep, len(self.config.pruning_layers))
+        found = []
+        if self.merger is not None:
+            count = self.config.merged(visual_tokens(self.llava)) if merged is None else merged
+            chosen = Selector("merger", "our merger", self._centres, self._merge, inside=False)
+            found.append(Stage(BEFORE, count, chosen))
+        late = self.config.drop == "after"
+        for layer, k in zip(self.config.pruning_layers, keep, strict=True):
+            found.append(Stage(layer, k, self.head_selector(layer), late))
+        return found
+
+    def head_selector(self, layer: int) -> Selector:
+        """The head of a layer as a way to choose."""
+        head = self.heads[str(layer)]
+
+        def select(context: Context, k: int) -> Tensor:
+            return top(head(context.visual, context.text, context.asked), k)
+
+        return Selector(f"head_{layer}", f"our head before layer {layer}", select)
+
+    def _merge(self, context: Context, k: int) -> Entered:
+        assert self.merger is not None
+        merged = self.merger(context.vision.features, context.text, context.asked, k, tau=self.tau)
+        return Entered(merged.tokens, merged.index)
+
+    def _centres(self, context: Context, k: int) -> Tensor:
+        return self._merge(context, k).index
+
+    def soft(self, prompt: Prompt, vision: Vision, tau: float, *, noise: bool = True) -> Soft:
+        """The pass that trains: merged hard with a straight-through gate, gated softly by heads.
+
+        Nothing is dropped; from its layer on, log m biases the keys of every visual token, and
+        gates of later heads add up. With `gate="scale"` hidden states are multiplied by m, as in
+        the source.
+        """
+        merged, entered = None, None
+        if self.merger is not None:
+            context = first_context(self.llava, prompt, vision, None)
+            keep = self.config.merged(visual_tokens(self.llava))
+            V = vision.features
+            merged = self.merger(V, context.text, context.asked, keep, tau=tau, noise=noise)
+            entered = Entered(merged.tokens, merged.index, merged.gate)
+        stream = embed(self.llava, prompt, vision, entered)
+        gates: dict[int, Tensor] = {}
+
+        def before(layer: int, stream: Stream) -> Stream:
+            if str(layer) not in self.heads:
+                return stream
+            text, asked = stream.words()
+            places = stream.places()
+            visual = stream.hidden.gather(1, places[..., None].expand(-1, -1, text.shape[-1]))
+            gates[layer] = soft_gate(self.heads[str(layer)](visual, text, asked), tau, noise)
+            if self.config.gate == "scale":
+                whole = torch.ones_like(stream.hidden[..., 0])
+                whole = whole.scatter(1, places, gates[layer].exp())
+                stream.hidden = stream.hidden * whole[..., None]
+                return stream
+            bias = torch.zeros_like(stream.hidden[..., 0]).scatter(1, places, gates[layer])
+            stream.gate = bias if stream.gate is None else stream.gate + bias
+            return stream
+
+        states, logits, targets = run(self.llava, stream, self.config, before)
+        return Soft(states, logits, targets, gates, merged)
+
+    @torch.no_grad()
+    def unpruned(self, prompt: Prompt, vision: Vision) -> Soft:
+        """The same without pruning: what the discriminator calls real."""
+        stream = embed(self.llava, prompt, vision, None)
+        states, logits, targets = run(self.llava, stream, self.config, lambda _, s: s)
+        return Soft(states, logits, targets, {}, None)
+
+    def save(self, path: Path) -> None:
+        """Write weights and configuration; the frozen model is not copied."""
+        state = {"format": FORMAT, "config": self.config.as_dict(), "weights": self.state_dict()}
+        partial = path.with_suffix(path.suffix + ".partial")
+        torch.save(state, partial)
+        partial.replace(path)
+
+    def restore(self, path: Path) -> None:
+        """Read weights that `save` wrote for a model of the same sizes.
+
+        Raises:
+            PruningError: for a file that is none, another format, other shapes, or NaN in it.
+        """
+        state = read_file(path, FORMAT)
+        load_weights(self, state["weights"], path.name)
+
+
+def read_file(path: Path, wanted: int) -> dict[str, Any]:
+    """A file of ours.
+
+    Raises:
+        PruningError: when it is none, or of another format.
+    """
+    try:
+        state = torch.load(path, weights_only=True)
+    except Exception as error:  # torch.load raises whatever its unpickler meets
+        raise PruningError(f"{path.name} is not a checkpoint: {error}") from error
+    found = state.get("format") if isinstance(state, dict) else None
+    if found != wanted:
+        raise PruningError(
+            f"{path.name} is a checkpoint of format {found}, this code reads {wanted}; train again "
+            "or use the version that wrote it"
+        )
+    return dict(state)
+
+
+def load_weights(module: nn.Module, weights: dict[str, Tensor], name: str) -> None:
+    """Load weights of the same names and shapes.
+
+    Raises:
+        PruningError: naming the first tensor that differs or holds NaN.
+    """
+    own = module.state_dict()
+    for key in sorted(own.keys() | weights.keys()):
+        if key not in own or key not in weights:
+            where = "not in it" if key in own else "too much in it"
+            raise PruningError(f"{name} is of another model: {key} is {where}")
+        if own[key].shape != weights[key].shape:
+            raise PruningError(
+                f"{name} is of another shape: {key} is {tuple(weights[key].shape)} there and "
+                f"{tuple(own[key].shape)} here; use the model it was trained for"
+            )
+    module.load_state_dict(weights)
+    check_numbers(module, name)
+
+
+def run(
+    llava: Any, stream: Stream, config: PruningConfig, before: Any
+) -> tuple[list[Tensor], Tensor, Tensor]:
+    """All layers with gradients; states and logits at the places that predict an answer.
+
+    Args:
+        llava: the frozen model.
+        stream: embedded tokens.
+        config: names the discriminator's layers.
+        before: `(layer, stream) -> stream`, called before each layer.
+
+    Returns:
+        states (a, d) for each of the discriminator's layers, logits (a, V), targets (a,).
+
+    Raises:
+        PruningError: for prompts without an answer to predict.
+    """
+    decoder = llava.model.language_model
+    at = stream.targets != IGNORE
+    if not bool(at.any()):
+        raise PruningError("the prompts have no targets: there is nothing to learn from them")
+    rotary = decoder.rotary_emb(stream.hidden, stream.positions)
+    states = [stream.hidden[at]]
+    for number, layer in enumerate(decoder.layers):
+        stream = before(number, stream)
+        stream.hidden = layer(
+            stream.hidden,
+            attention_mask=stream.bias(),
+            position_ids=stream.positions,
+            position_embeddings=rotary,
+        )
+        states.append(stream.hidden[at])
+    states[-1] = decoder.norm(states[-1])
+    logits: Tensor = llava.lm_head(states[-1])
+    return [states[i] for i in config.discriminator_layers], logits, stream.targets[at]

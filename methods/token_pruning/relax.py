@@ -1,0 +1,71 @@
+"""Choosing k of n with gradients: Gumbel noise, straight-through masks, gates.
+
+Gumbel-softmax: Jang et al., arXiv:1611.01144; Gumbel-top-k: Kool et al., arXiv:1903.06059.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from methods.token_pruning.config import PruningError
+
+
+def gumbel(like: Tensor) -> Tensor:
+    """Standard Gumbel noise of the shape and type of `like`, from torch's generator."""
+    uniform = torch.rand_like(like, dtype=torch.float32).clamp_min(1e-20)
+    return -(-uniform.log()).clamp_min(1e-20).log().to(like.dtype)
+
+
+def top(scores: Tensor, k: int, valid: Tensor | None = None) -> Tensor:
+    """The k highest scores of each row, in the order of their places: (B, n) -> (B, k) indices.
+
+    Raises:
+        PruningError: for a budget outside 1 to n, or scores that are no numbers.
+    """
+    n = scores.shape[-1]
+    if not 1 <= k <= n:
+        raise PruningError(f"a budget of {k} tokens; there are {n}, and at least one is kept")
+    if torch.isnan(scores).any():
+        raise PruningError("a token's score is no number: there is NaN in the weights or the image")
+    if valid is not None:
+        scores = scores.masked_fill(~valid, -torch.inf)
+    return scores.topk(k, dim=-1).indices.sort(dim=-1).values
+
+
+def straight_through(scores: Tensor, k: int, tau: float) -> tuple[Tensor, Tensor]:
+    """Top-k whose forward is exactly hard and whose gradient is that of a relaxed membership.
+
+    soft_i = sigmoid((s_i - theta) / tau), theta midway between the k-th and the next score;
+    mask = hard + soft - sg(soft).
+
+    Args:
+        scores: (B, n), noise included.
+        k: how many to keep.
+        tau: temperature of the relaxed membership.
+
+    Returns:
+        indices (B, k) in rising order, mask (B, n) of exact zeros and ones.
+    """
+    index = top(scores, k)
+    hard = torch.zeros_like(scores).scatter(1, index, 1.0)
+    ranked = scores.detach().sort(dim=-1, descending=True).values
+    theta = (ranked[:, k - 1] + ranked[:, min(k, scores.shape[1] - 1)]) / 2  # (B,)
+    soft = torch.sigmoid((scores - theta[:, None]) / tau)
+    return index, hard + (soft - soft.detach())
+
+
+def soft_gate(logits: Tensor, tau: float, noise: bool) -> Tensor:
+    """log m for m = softmax(([0, l] + Gumbel) / tau)[1], the source's relaxed mask.
+
+    Args:
+        logits: l, (B, n).
+        tau: temperature.
+        noise: add Gumbel noise, as in training.
+
+    Returns:
+        log m, (B, n): a bias on the keys; at m -> 0 the token is as good as dropped.
+    """
+    pair = torch.stack((torch.zeros_like(logits), logits), -1)  # (B, n, 2)
+    if noise:
+        pair = pair + gumbel(pair)
+    return F.log_softmax(pair / tau, dim=-1)[..., 1]

@@ -1,0 +1,154 @@
+"""Scenes drawn on the fly, with questions whose answers stand in one patch or follow from two.
+
+A scene is 128 x 128 pixels, 8 x 8 patches of 16. Twelve patches hold a glyph each, twelve shapes
+out of sixteen, no shape twice, in one of six colours; every patch, empty or not, has clutter under
+it. White corners of a glyph's patch spell the number of another shape, which it *points to*. Asked
+are the colour of a shape, its row, and the colour of the glyph that it points to: the last takes
+two patches, and which one holds the answer cannot be told from the question alone.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from methods.token_pruning.config import PruningError
+
+GRID, PATCH = 8, 16
+SIDE, PATCHES = GRID * PATCH, GRID * GRID
+SHAPES, COLOURS, OBJECTS = 16, 6, 12
+
+BOS, IMAGE = 1, 2
+ASK_COLOUR, ASK_ROW, ASK_TARGET = 3, 4, 5
+KINDS = ("colour", "row", "target")
+SHAPE_0 = 6
+COLOUR_0 = SHAPE_0 + SHAPES
+ROW_0 = COLOUR_0 + COLOURS
+VOCAB = ROW_0 + GRID
+EMPTY = SHAPES  # label of a patch without a glyph
+PALETTE = ((0.95, 0.2, 0.2), (0.2, 0.85, 0.3), (0.25, 0.35, 1.0), (0.95, 0.9, 0.2),
+           (0.9, 0.3, 0.9), (0.2, 0.9, 0.9))  # fmt: skip
+
+
+def glyphs() -> Tensor:
+    """The sixteen shapes as masks: (16, PATCH, PATCH) bool."""
+    axis = torch.arange(PATCH) - (PATCH - 1) / 2
+    y, x = torch.meshgrid(axis, axis, indexing="ij")
+    radius, diamond = (x**2 + y**2).sqrt(), x.abs() + y.abs()
+    square = torch.maximum(x.abs(), y.abs())
+    inside = square < 6
+    shapes = [
+        radius < 6,
+        (radius < 6.5) & (radius > 3.5),
+        square < 5,
+        inside & (square > 3),
+        (y > 2 * x.abs() - 6) & (y < 5),
+        (-y > 2 * x.abs() - 6) & (y > -5),
+        inside & ((x.abs() < 2) | (y.abs() < 2)),
+        inside & (((x - y).abs() < 2.5) | ((x + y).abs() < 2.5)),
+        diamond < 6.5,
+        inside & (y.abs() < 2),
+        inside & (x.abs() < 2),
+        inside & (((x + 8) // 3 + (y + 8) // 3) % 2 == 0),
+        inside & ((x < -2) | (y > 2)),
+        inside & ((x.abs() < 2) | (y < -2)),
+        inside & ((x.abs() > 3) | (y > 3)),
+        inside & (x > y),
+    ]
+    return torch.stack(shapes)
+
+
+def corners() -> Tensor:
+    """Numbers 0 to 15 spelled by white corners of two pixels a side: (16, PATCH, PATCH) bool."""
+    marks = torch.zeros(SHAPES, PATCH, PATCH, dtype=torch.bool)
+    places = ((slice(0, 2), slice(0, 2)), (slice(0, 2), slice(-2, None)),
+              (slice(-2, None), slice(0, 2)), (slice(-2, None), slice(-2, None)))  # fmt: skip
+    for number in range(SHAPES):
+        for bit, (y, x) in enumerate(places):
+            marks[number, y, x] = bool(number >> bit & 1)
+    return marks
+
+
+GLYPHS, CORNERS = glyphs().float(), corners().float()
+
+
+@dataclass(frozen=True)
+class Scenes:
+    """A batch of scenes with what stands where.
+
+    `pixels` (B, 3, SIDE, SIDE) in about [-1, 1]; `shape` and `target` (B, PATCHES) with EMPTY for
+    none, `colour` (B, PATCHES) with COLOURS for none; `cells` (B, OBJECTS) the patches with a
+    glyph, each pointing to the next of the list, the last to the first.
+    """
+
+    pixels: Tensor
+    shape: Tensor
+    colour: Tensor
+    target: Tensor
+    cells: Tensor
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions of scenes.
+
+    `ids` (B, Q, 2): what is asked, then the shape, so that the last token knows both. `answer`
+    (B, Q) token ids, `kind` (B, Q) indices into KINDS, `needed` (B, Q, 2) the patch that is asked
+    about and the one that holds the answer (the same but for *target*).
+    """
+
+    ids: Tensor
+    answer: Tensor
+    kind: Tensor
+    needed: Tensor
+
+
+def draw(batch: int, generator: torch.Generator) -> Scenes:
+    """Draw scenes.
+
+    Raises:
+        PruningError: for an empty batch.
+    """
+    if batch < 1:
+        raise PruningError(f"a batch of {batch} scenes; at least one is needed")
+    cells = torch.rand(batch, PATCHES, generator=generator).topk(OBJECTS).indices  # (B, OBJECTS)
+    kinds = torch.rand(batch, SHAPES, generator=generator).argsort(-1)[:, :OBJECTS]
+    hues = torch.randint(COLOURS, (batch, OBJECTS), generator=generator)
+    shape = torch.full((batch, PATCHES), EMPTY).scatter(1, cells, kinds)
+    colour = torch.full((batch, PATCHES), COLOURS).scatter(1, cells, hues)
+    target = torch.full((batch, PATCHES), EMPTY).scatter(1, cells, kinds.roll(-1, 1))
+
+    masks = torch.cat((GLYPHS, torch.zeros(1, PATCH, PATCH)))[shape]  # (B, PATCHES, P, P)
+    paint = torch.cat((torch.tensor(PALETTE), torch.zeros(1, 3)))[colour]  # (B, PATCHES, 3)
+    bright = 0.8 + 0.2 * torch.rand(batch, PATCHES, 1, 1, 1, generator=generator)
+    coarse = torch.rand(batch, PATCHES, 3, 4, 4, generator=generator)
+    clutter = coarse.repeat_interleave(4, -1).repeat_interleave(4, -2) * 0.4
+    drawn = masks[:, :, None] * paint[..., None, None] * bright
+    patches = torch.where(masks[:, :, None] > 0, drawn, clutter)
+    spelled = torch.cat((CORNERS, torch.zeros(1, PATCH, PATCH)))[target][:, :, None]
+    patches = torch.where(spelled > 0, torch.ones(()), patches)
+    patches = patches + 0.05 * torch.randn(patches.shape, generator=generator)
+    pixels = patches.view(batch, GRID, GRID, 3, PATCH, PATCH).permute(0, 3, 1, 4, 2, 5)
+    return Scenes(pixels.reshape(batch, 3, SIDE, SIDE) * 2 - 1, shape, colour, target, cells)
+
+
+def ask(scenes: Scenes, count: int, generator: torch.Generator) -> Questions:
+    """Ask `count` questions of each scene.
+
+    Raises:
+        PruningError: for no question.
+    """
+    if count < 1:
+        raise PruningError(f"{count} questions a scene; at least one is needed")
+    batch = len(scenes.cells)
+    which = torch.randint(OBJECTS, (batch, count), generator=generator)
+    kind = torch.randint(len(KINDS), (batch, count), generator=generator)
+    asked = scenes.cells.gather(1, which)  # (B, Q) patch of the shape that is named
+    other = scenes.cells.gather(1, (which + 1) % OBJECTS)  # what it points to
+    holds = torch.where(kind == KINDS.index("target"), other, asked)
+    colour = COLOUR_0 + scenes.colour.gather(1, holds)
+    answer = torch.where(kind == KINDS.index("row"), ROW_0 + asked // GRID, colour)
+    named = SHAPE_0 + scenes.shape.gather(1, asked)
+    return Questions(
+        torch.stack((ASK_COLOUR + kind, named), -1), answer, kind, torch.stack((asked, holds), -1)
+    )

@@ -1,0 +1,268 @@
+"""What vision-token pruning says of itself. Free of torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from methods.spec import (
+    Answer,
+    Benchmark,
+    Check,
+    Claim,
+    Comparable,
+    Method,
+    Paper,
+    Params,
+    parameter,
+)
+
+WARM_UP_HELP = "Longest warm-up of each call that is timed."
+MODEL_HELP = "Folder or hub id of a LLaVA; empty makes one here."
+Budgets = Annotated[
+    tuple[Annotated[int, Field(ge=2, le=16)], ...], Field(min_length=1, max_length=8)
+]
+
+
+class _Learning(Params):
+    base_steps: int = parameter(1200, "Steps of the unpruned model.", ge=1, le=100_000)
+    steps: int = parameter(250, "Steps of each pruner.", ge=1, le=100_000)
+    seeds: int = parameter(3, "Models, each trained and pruned.", ge=1, le=10)
+    judged: int = parameter(512, "Held-out questions.", ge=16, le=65_536)
+    folder: str = parameter(
+        "", "Folder of checkpoints to resume from; empty: none.", max_length=300
+    )
+    model: str = parameter("", MODEL_HELP, max_length=300)
+
+
+class TradeoffParams(_Learning):
+    """Parameters of `tradeoff`."""
+
+    budgets: Budgets = parameter(
+        (2, 4, 8, 12, 16), "Visual tokens a layer, on average.", unit="tokens"
+    )
+    draws: int = parameter(5, "Draws of random selection a model.", ge=1, le=50)
+    warm_up_s: float = parameter(0.5, WARM_UP_HELP, unit="s", ge=0, le=60)
+
+
+class TrainingParams(_Learning):
+    """Parameters of `training`."""
+
+    watch: int = parameter(25, "Steps averaged to a point of a curve.", ge=1, le=10_000)
+
+
+class LatencyParams(Params):
+    """Parameters of `latency`."""
+
+    size: Literal["tiny", "scaled", "7b"] = parameter("scaled", "Sizes of the model.")
+    text: int = parameter(100, "Words beside the image.", unit="tokens", ge=2, le=2048)
+    batches: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(min_length=1, max_length=4)
+    ] = parameter((1, 8), "Rows read together.", unit="rows")
+    decoded: int = parameter(8, "Tokens decoded to time one.", unit="tokens", ge=1, le=256)
+    dtype: Literal["float32", "bfloat16"] = parameter("float32", "Type of the weights.")
+    blocks: int = parameter(5, "Interleaved blocks.", ge=5, le=100)
+    warm_up_s: float = parameter(3.0, WARM_UP_HELP, unit="s", ge=0, le=60)
+    threads: int = parameter(1, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
+    model: str = parameter("", MODEL_HELP, max_length=300)
+
+
+def _check(name: str, title: str, bound: str, entry: str = "checks") -> Check:
+    return Check(name=name, title=title, bound=bound, entry=f"{entry}:{name}")
+
+
+METHOD = Method(
+    slug="token_pruning",
+    title="Vision-token pruning",
+    description=(
+        "A LLaVA reads fewer visual tokens: a learnt merger halves them before the language model, "
+        "heads that know the question drop more inside it. Trained against a discriminator that "
+        "tells pruned from unpruned hidden states, on a frozen model."
+    ),
+    papers=(
+        Paper(
+            arxiv_id="2310.03744",
+            title="Improved Baselines with Visual Instruction Tuning",
+            role="ancestor",
+        ),
+        Paper(
+            arxiv_id="1611.01144",
+            title="Categorical Reparameterization with Gumbel-Softmax",
+            role="ancestor",
+        ),
+        Paper(
+            arxiv_id="2403.06764",
+            title="An Image is Worth 1/2 Tokens After Layer 2 (FastV)",
+            role="baseline",
+        ),
+        Paper(arxiv_id="2210.09461", title="Token Merging: Your ViT But Faster", role="baseline"),
+        Paper(
+            arxiv_id="2412.04467",
+            title="VisionZip: Longer is Better but Not Necessary in Vision Language Models",
+            role="baseline",
+        ),
+        Paper(
+            arxiv_id="2503.02175",
+            title="DivPrune: Diversity-based Visual Token Pruning for Large Multimodal Models",
+            role="baseline",
+        ),
+        Paper(
+            arxiv_id="2506.10967",
+            title="Beyond Attention or Similarity: Maximizing Conditional Diversity for Token "
+            "Pruning in MLLMs (CDPruner)",
+            role="baseline",
+        ),
+        Paper(
+            arxiv_id="2502.11501",
+            title="Token Pruning in Multimodal Large Language Models: Are We Solving the Right "
+            "Problem?",
+            role="related",
+        ),
+        Paper(
+            arxiv_id="2512.07580",
+            title="Training-free token pruning in deep layers against random selection",
+            role="related",
+        ),
+    ),
+    aliases=(
+        "token pruning",
+        "visual token pruning",
+        "vision token pruning",
+        "visual token compression",
+        "token merging",
+    ),
+    claims=(
+        Claim(
+            id="tokens",
+            text="Visual tokens fall by 60 to 70 %.",
+            metric="tokens saved",
+            value=60,
+            upper=70,
+            unit="%",
+            setting="LLaVA-1.5-7B, 576 visual and 100 text tokens",
+            comparable=Comparable.SAME,
+            answer=Answer(
+                benchmark="latency", series="tokens", variant="pruned", x="saved", quantity="value"
+            ),
+            finding="Only the last layer's count falls by 70 %: 676 -> 388 -> 300 -> 250 -> 200 "
+            "averages 307 tokens, 45.4 % of 676, so 54.6 % saved.",
+        ),
+        Claim(
+            id="flops",
+            text="Operations fall by 60 to 70 %.",
+            metric="operations saved",
+            value=60,
+            upper=70,
+            unit="%",
+            setting="prefill of LLaVA-1.5-7B, 576 visual and 100 text tokens",
+            comparable=Comparable.SAME,
+            answer=Answer(
+                benchmark="latency",
+                series="flops",
+                variant="pruned",
+                x="prefill",
+                quantity="value",
+            ),
+            finding="The source's schedule needs .451 of the operations of the prompt, so 54.9 % "
+            "are saved; 2.22 times fewer, 2.11 with the vision tower.",
+        ),
+        Claim(
+            id="accuracy",
+            text="Accuracy falls by less than 3 %.",
+            metric="accuracy lost",
+            value=3,
+            unit="%",
+            direction="lower",
+            setting="LLaVA-1.5-7B, tasks not named",
+            comparable=Comparable.NOT,
+            reason="ours is a small model on drawn scenes; no task is named",
+            finding="`tradeoff` measures what is lost on drawn scenes at each budget.",
+        ),
+        Claim(
+            id="bleu",
+            text="BLEU falls by less than 5 %.",
+            metric="BLEU lost",
+            value=5,
+            unit="%",
+            direction="lower",
+            comparable=Comparable.NOT,
+            reason="answers here are one word; BLEU needs captions",
+            finding="Not answered: neither captions nor the weights are at hand.",
+        ),
+        Claim(
+            id="collapse",
+            text="Adversarial training collapses near step 1000 (the author's report).",
+            metric="accuracy",
+            comparable=Comparable.NOT,
+            reason="no curve is given",
+            finding="`training` sets adversarial, feature matching and neither side by side.",
+        ),
+    ),
+    checks=(
+        _check("parameters", "Parts have the source's sizes at 7B", "exact"),
+        _check("aggregation", "What a merged token is made of sums to 1", "1e-6"),
+        _check("gradients", "Every part learns, only on its own step", "over 1e-6; exactly 0"),
+        _check("hard_forward", "Straight-through forward is hard", "exact"),
+        _check(
+            "log_gate", "log m on the keys at m -> 0 is dropping", "1e-4; scaling: over .1 away"
+        ),
+        _check("identity", "Keeping all is transformers' model", "1e-5"),
+        _check("token_counts", "Layers read what the schedule says", "exact"),
+        _check("positions", "Kept in order, at original positions", "exact; gapped 1e-5"),
+        _check("caching", "Cached decoding; rows of a padded batch", "1e-5"),
+        _check("counted", "Operations and bytes by formula are those counted", "exact"),
+        _check("temperature", "tau 1 -> .1 at T / 2, then constant", "1e-12"),
+        _check(
+            "ordering",
+            "random <= learnt <= oracle at every budget",
+            "in that order",
+            "checks_learning",
+        ),
+    ),
+    benchmarks=(
+        Benchmark(
+            slug="tradeoff",
+            title="Accuracy against tokens",
+            description="Drawn scenes with twelve objects, questions of one and two hops: accuracy "
+            "of every selection at equal average tokens, with chance at the same layer and an "
+            "oracle as bounds.",
+            params=TradeoffParams,
+            presets={
+                "smoke": TradeoffParams(
+                    base_steps=15, steps=4, seeds=1, judged=16, budgets=(4,), draws=1, warm_up_s=0
+                ),
+                "standard": TradeoffParams(),
+                "full": TradeoffParams(base_steps=3000, steps=2000, seeds=5, judged=4096),
+            },
+            entry="bench:tradeoff",
+        ),
+        Benchmark(
+            slug="latency",
+            title="Time to the first token",
+            description="Time to first token, prefill, decoding, memory and cache of the source's "
+            "schedule against the same model unpruned, with the bound that operations set.",
+            params=LatencyParams,
+            presets={
+                "smoke": LatencyParams(size="tiny", text=8, batches=(1,), decoded=2, warm_up_s=0),
+                "standard": LatencyParams(),
+                "full": LatencyParams(size="7b", dtype="bfloat16", blocks=10),
+            },
+            entry="bench_latency:latency",
+            memory="bench_latency:latency_bytes",
+        ),
+        Benchmark(
+            slug="training",
+            title="Adversarial, feature matching, neither",
+            description="Curves and final accuracy of the three losses on the same batches, and of "
+            "each stage alone and the source's faithful forms.",
+            params=TrainingParams,
+            presets={
+                "smoke": TrainingParams(base_steps=10, steps=3, seeds=1, judged=16, watch=1),
+                "standard": TrainingParams(),
+                "full": TrainingParams(base_steps=3000, steps=4000, seeds=5, judged=4096),
+            },
+            entry="bench:training",
+        ),
+    ),
+)

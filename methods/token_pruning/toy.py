@@ -1,0 +1,280 @@
+"""A LLaVA small enough to train here, and how well it answers questions about drawn scenes.
+
+What makes it learn in minutes: tower and projector first learn to name what each patch shows, the
+shape comes last in a question, and many questions are asked of one image in one sequence.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from methods.token_pruning import scenes
+from methods.token_pruning.config import PruningConfig, PruningError
+from methods.token_pruning.llava import encode, load_llava, tiny_config
+from methods.token_pruning.loop import IGNORE, Prompt, Stage, read
+from methods.token_pruning.scenes import KINDS, PATCHES, Questions, Scenes
+
+LAYERS = 4
+SCENES, QUESTIONS = 32, 16  # a training batch of the unpruned model
+WARM_UP = 100  # steps of the tower on patches
+RATE = 2e-3
+
+Tell = Callable[[int, int, str], None]  # done, of, message
+
+
+def config() -> Any:
+    """0.35 M parameters: a CLIP tower of 3 layers and a Llama of 4, both 64 wide."""
+    return tiny_config(
+        vocab=scenes.VOCAB,
+        image_token=scenes.IMAGE,
+        d=64,
+        layers=LAYERS,
+        heads=4,
+        kv_heads=4,
+        d_ff=128,
+        d_vision=64,
+        vision_layers=3,
+        d_vision_ff=128,
+        image=scenes.SIDE,
+        patch=scenes.PATCH,
+        max_positions=256,
+    )
+
+
+def pruning(**changes: Any) -> PruningConfig:
+    """How the small model is pruned: 64 -> 32 by the merger, heads before layers 0 and 2.
+
+    Two heads are two budgets, so that any average of tokens a layer can be had.
+    """
+    values: dict[str, Any] = {
+        "pruning_layers": (0, 2),
+        "keep_tokens": (3, 1),
+        "d_internal": 64,
+        "d_discriminator": 64,
+        "dropout": 0.0,
+        "merger_lr": 2e-3,
+        "pruner_lr": 2e-3,
+        "discriminator_layers": (-1, -2, -3),
+    }
+    return PruningConfig(**(values | changes))
+
+
+def split(budget: int) -> tuple[int, int]:
+    """Budgets of the two heads that average `budget` over four layers, as steep as the source's.
+
+    Raises:
+        PruningError: for an average that two numbers of at least one token cannot have.
+    """
+    if budget < 2:
+        raise PruningError(f"an average of {budget} tokens: two heads need at least 2")
+    first = (3 * budget + 1) // 2
+    return first, 2 * budget - first
+
+
+def trained(
+    seed: int, steps: int, *, tell: Tell | None = None, folder: str = "", model: str = ""
+) -> Any:
+    """The unpruned model: read from `model`, or trained here, once a folder.
+
+    Args:
+        seed: of weights and scenes.
+        steps: of training, after the tower's.
+        tell: hears the steps done.
+        folder: where trained models are kept, in `base-<seed>-<steps>`; empty keeps none.
+        model: a folder or hub id of a model of these scenes, in the place of training.
+
+    Raises:
+        PruningError: for a model that is not there or does not speak of scenes, or no steps.
+    """
+    kept = Path(folder) / f"base-{seed}-{steps}" if folder else None
+    source = model or (str(kept) if kept is not None and kept.exists() else "")
+    if source:
+        llava = load_llava(source, dtype=torch.float32)
+        text, vision = llava.config.text_config, llava.config.vision_config
+        if (text.vocab_size, vision.image_size) != (scenes.VOCAB, scenes.SIDE):
+            raise PruningError(
+                f"{source!r} has {text.vocab_size} words and images of {vision.image_size}; the "
+                f"questions about drawn scenes need {scenes.VOCAB} and {scenes.SIDE}: give a model "
+                "made by methods.token_pruning.toy, or measure this one with `latency`"
+            )
+        return llava
+    if steps < 1:
+        raise PruningError(f"{steps} steps; at least one is needed to learn anything")
+    llava = load_llava(config(), seed=seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        _learn(llava, seed, steps, tell)
+    llava.requires_grad_(False).eval()
+    if kept is not None:
+        llava.save_pretrained(kept)
+    return llava
+
+
+def _learn(llava: Any, seed: int, steps: int, tell: Tell | None) -> None:
+    llava.requires_grad_(True).train()
+    generator = torch.Generator().manual_seed(seed)
+    total = WARM_UP + steps
+    names = nn.ModuleDict(
+        {
+            "nothing": nn.Linear(64, 1),
+            "target": nn.Linear(64, scenes.SHAPES + 1),
+            "present": nn.Linear(64, scenes.SHAPES),
+        }
+    )
+    optimiser = torch.optim.AdamW([*llava.model.parameters(), *names.parameters()], lr=RATE)
+    for number, loss in enumerate(_patches(llava, names, min(WARM_UP, steps), generator)):
+        _descend(optimiser, loss, RATE * min(1.0, (number + 1) / 20))
+        if tell is not None:
+            tell(number + 1, total, f"unpruned model, patches: {loss.item():.2f} nats")
+    _look_for_likeness(llava)
+    optimiser = torch.optim.AdamW(llava.parameters(), lr=RATE, weight_decay=0.01)
+    for number in range(steps):
+        drawn = scenes.draw(SCENES, generator)
+        asked = scenes.ask(drawn, QUESTIONS, generator)
+        logits = packed(llava, drawn, asked)
+        loss = F.cross_entropy(logits.flatten(0, 1), asked.answer.flatten())
+        left = (steps - number) / steps
+        _descend(optimiser, loss, RATE * min(1.0, (number + 1) / 30, 0.02 + 2 * left))
+        if tell is not None:
+            right = float((logits.argmax(-1) == asked.answer).float().mean())
+            tell(WARM_UP + number + 1, total, f"unpruned model: {right:.0%} right")
+
+
+@torch.no_grad()
+def _look_for_likeness(llava: Any) -> None:
+    """Keys start as queries and answers as words, so that a shape attends to patches like it."""
+    decoder = llava.model.language_model
+    for layer in decoder.layers:
+        layer.self_attn.q_proj.weight.mul_(1.5)
+        layer.self_attn.k_proj.weight.copy_(layer.self_attn.q_proj.weight)
+    llava.lm_head.weight.copy_(decoder.embed_tokens.weight)
+
+
+def _descend(optimiser: torch.optim.Optimizer, loss: Tensor, rate: float) -> None:
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+    optimiser.zero_grad(set_to_none=True)
+    torch.autograd.backward(loss)
+    nn.utils.clip_grad_norm_([p for group in optimiser.param_groups for p in group["params"]], 1.0)
+    optimiser.step()
+
+
+def _patches(
+    llava: Any, names: nn.ModuleDict, steps: int, generator: torch.Generator
+) -> Iterator[Tensor]:
+    """Losses of naming each patch by words, and of CLS saying which shapes are there.
+
+    Names are similarities of projected patches to word embeddings, as a projector is aligned before
+    a LLaVA is tuned.
+    """
+    words = llava.model.language_model.embed_tokens.weight
+    rows = torch.arange(PATCHES) // scenes.GRID
+    for _ in range(steps):
+        drawn = scenes.draw(SCENES, generator)
+        out = llava.model.vision_tower(drawn.pixels, output_hidden_states=True)
+        patches = out.hidden_states[llava.config.vision_feature_layer][:, 1:]
+        projected = llava.model.multi_modal_projector(patches)  # (B, PATCHES, d)
+        nothing = names["nothing"](patches)
+        present = torch.zeros(len(drawn.shape), scenes.SHAPES + 1).scatter(1, drawn.shape, 1.0)
+        named = [
+            (scenes.SHAPE_0, scenes.SHAPES, drawn.shape),
+            (scenes.COLOUR_0, scenes.COLOURS, drawn.colour),
+            (scenes.ROW_0, scenes.GRID, rows.expand_as(drawn.shape)),
+        ]
+        loss = 0.3 * F.binary_cross_entropy_with_logits(
+            names["present"](out.last_hidden_state[:, 0]), present[:, : scenes.SHAPES]
+        )
+        for first, count, wanted in named:
+            similar = projected @ words[first : first + count].T  # (B, PATCHES, count)
+            logits = torch.cat((similar, nothing), -1).flatten(0, 1)
+            loss = loss + F.cross_entropy(logits, wanted.flatten())
+        read = names["target"](projected).flatten(0, 1)
+        yield loss + F.cross_entropy(read, drawn.target.flatten())
+
+
+def packed(llava: Any, drawn: Scenes, asked: Questions) -> Tensor:
+    """Logits (B, Q, V) of all questions of a scene in one sequence, each followed by its answer."""
+    B, Q = asked.answer.shape
+    turns = torch.cat((asked.ids, asked.answer[..., None]), -1).flatten(1)  # (B, 3 Q)
+    ids = torch.cat((_image(B), turns), 1)
+    out = llava(input_ids=ids, pixel_values=drawn.pixels, logits_to_keep=3 * Q)
+    logits: Tensor = out.logits[:, 1::3]  # after the shape
+    return logits
+
+
+def _image(rows: int) -> Tensor:
+    start = torch.full((rows, 1 + PATCHES), scenes.IMAGE)
+    start[:, 0] = scenes.BOS
+    return start
+
+
+def prompts(drawn: Scenes, asked: Questions) -> Prompt:
+    """One row a question: BOS, the image, what is asked, the shape; its answer is the target."""
+    B, Q = asked.answer.shape
+    ids = torch.cat((_image(B * Q), asked.ids.flatten(0, 1)), 1)
+    targets = torch.full_like(ids, IGNORE)
+    targets[:, -1] = asked.answer.flatten()
+    pixels = drawn.pixels.repeat_interleave(Q, 0)
+    return Prompt(ids, pixels, targets=targets, needed=asked.needed.flatten(0, 1))
+
+
+def batches(seed: int, rows: int = 48, device: str = "cpu") -> Callable[[int], Prompt]:
+    """Training batches of the pruner: a step's depends on seed and step alone."""
+
+    def draw(number: int) -> Prompt:
+        generator = torch.Generator().manual_seed(1_000_003 * (seed + 1) + number)
+        drawn = scenes.draw(rows, generator)
+        return to(prompts(drawn, scenes.ask(drawn, 1, generator)), device)
+
+    return draw
+
+
+def to(prompt: Prompt, device: str) -> Prompt:
+    """The same prompt on a device."""
+    moved = {
+        name: None if value is None else value.to(device) for name, value in vars(prompt).items()
+    }
+    return replace(prompt, **moved)
+
+
+class Exam:
+    """Held-out questions, the tower run once: every selection is judged on the same ones."""
+
+    def __init__(self, llava: Any, questions: int, seed: int) -> None:
+        self.llava = llava
+        generator = torch.Generator().manual_seed(7_000_000 + seed)
+        drawn = scenes.draw(max(1, questions // 8), generator)
+        self.asked = scenes.ask(drawn, 8, generator)
+        device = str(next(llava.parameters()).device)
+        self.prompt = to(prompts(drawn, self.asked), device)
+        with torch.no_grad():
+            seen = encode(llava, drawn.pixels.to(device))
+        rows = torch.arange(len(drawn.pixels)).repeat_interleave(8).to(device)
+        self.vision = seen.rows(rows)
+        self.drawn = drawn
+
+    def right(self, stages: Sequence[Stage] = (), draw: int = 0) -> Tensor:
+        """Which questions are answered rightly: (n,) bool, on the CPU."""
+        generator = torch.Generator().manual_seed(draw)
+        found = read(
+            self.llava, self.prompt, stages, generator=generator, vision=self.vision
+        ).logits[:, -1]
+        return (found.argmax(-1).cpu() == self.asked.answer.flatten()).detach()
+
+    def accuracy(self, stages: Sequence[Stage] = (), draw: int = 0) -> float:
+        """Share of right answers."""
+        return float(self.right(stages, draw).float().mean())
+
+    def by_kind(self, stages: Sequence[Stage] = ()) -> dict[str, float]:
+        """Share of right answers for each kind of question that was asked."""
+        right, kind = self.right(stages), self.asked.kind.flatten()
+        return {
+            name: float(right[kind == i].float().mean())
+            for i, name in enumerate(KINDS)
+            if bool((kind == i).any())
+        }

@@ -1,0 +1,56 @@
+"""Every benchmark runs from the command line's own runner, in its smallest form."""
+
+from pathlib import Path
+
+import pytest
+
+from methods import registry, runner
+from methods.protocol import Artefact, CheckResult, Failed, Result, Series, Strict
+from methods.token_pruning.checks import example
+from methods.token_pruning.spec import METHOD
+
+SMALLEST = {
+    "tradeoff": {"base_steps": 1, "steps": 1},
+    "training": {"base_steps": 1, "steps": 1},
+    "latency": {"model": "a folder"},
+}
+
+
+def run(slug: str, given: dict[str, object]) -> tuple[int, list[Strict]]:
+    method, benchmark = registry.find(f"token_pruning.{slug}")
+    params = benchmark.resolve("smoke", given)
+    events: list[Strict] = []
+    code = runner.run(
+        method, benchmark, params, device="cpu", seed=0, preset="smoke", emit=events.append
+    )
+    return code, events
+
+
+@pytest.mark.parametrize("slug", SMALLEST)
+def test_a_benchmark_checks_then_shows_series(slug: str, tmp_path: Path) -> None:
+    given = dict(SMALLEST[slug])
+    if "model" in given:  # as real weights are given
+        example("cpu").save_pretrained(tmp_path)
+        given["model"] = str(tmp_path)
+    code, events = run(slug, given)
+    assert code == 0, [event for event in events if isinstance(event, Failed)]
+    assert isinstance(events[-1], Result)
+    series = [event for event in events if isinstance(event, Series)]
+    first = next(i for i, event in enumerate(events) if isinstance(event, Series))
+    assert any(isinstance(event, CheckResult) for event in events[:first])
+    assert any(point.ratio for one in series for point in one.points)
+    for claim in METHOD.claims:
+        if claim.answer and claim.answer.benchmark == slug:
+            found = next(one for one in series if one.name == claim.answer.series)
+            assert claim.answer.x in {point.x for point in found.points}
+    if slug == "tradeoff":
+        kept = next(event for event in events if isinstance(event, Artefact))
+        assert kept.content.startswith("<svg")
+
+
+@pytest.mark.parametrize("slug", SMALLEST)
+def test_a_model_that_is_not_there(slug: str, tmp_path: Path) -> None:
+    code, events = run(slug, {"model": str(tmp_path / "none")})
+    assert code == 2
+    assert isinstance(events[-1], Failed)
+    assert "give a folder with config.json" in events[-1].message

@@ -1,0 +1,127 @@
+"""Settings: the source's keys, and every bad value refused with its bounds."""
+
+import math
+
+import pytest
+
+from methods.token_pruning.accounting import (
+    LLAVA_7B,
+    kv_bytes,
+    prefill_flops,
+    token_counts,
+    total_flops,
+    uniform_bound,
+)
+from methods.token_pruning.config import PruningConfig, PruningError, faithful, load_config
+
+SOURCE = """
+merger_type: simple
+merge_ratio: 0.5
+target_merge_tokens: 288
+pruning_layers: [10, 20, 31]
+pruner_d_internal: 512
+pruner_num_heads: 4
+temperature: 1.0
+temperature_min: 0.1
+temperature_anneal_rate: 0.5
+adv_loss_weight: 1.0
+task_loss_weight: 25.0
+merge_sparsity_weight: 1e-4
+optimizers:
+  merger: {lr: 2e-5}
+  pruner: {lr: 3e-5}
+  discriminator: {lr: 5e-4}
+"""
+
+
+def test_the_source_s_keys_load(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(SOURCE)
+    config = load_config(path)
+    assert (config.merger_type, config.d_internal, config.num_heads) == ("simple", 512, 4)
+    assert (config.merger_lr, config.pruner_lr, config.discriminator_lr) == (2e-5, 3e-5, 5e-4)
+    assert config.merge_sparsity_weight == 1e-4
+    assert config.keep_tokens == (200, 150, 100)
+    assert config.merged(576) == 288
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("merge_raito: 0.5", "unknown key 'merge_raito'"),
+        ("optimizers: {adam: {lr: 1}}", "unknown optimiser 'adam'"),
+        ("optimizers: {merger: {lr: fast}}", "optimizers.merger.lr is not a number"),
+        ("merge_ratio: half", "merge_ratio is 'half'; a number is needed"),
+        ("pruning_layers: 3", "wrong type"),
+        ("- a list", "holds no keys"),
+        ("merge_ratio: [", "no configuration"),
+    ],
+)
+def test_bad_files(tmp_path, text, said):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(PruningError, match=said):
+        load_config(path)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(PruningError, match="no configuration at"):
+        load_config(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"merge_ratio": 0.0}, r"merge_ratio is 0.0; a share kept lies in \(0, 1\]"),
+        ({"merge_ratio": 1.5}, "merge_ratio is 1.5"),
+        ({"merge_ratio": math.nan}, "merge_ratio is nan"),
+        ({"target_merge_tokens": 0}, "at least one token is kept"),
+        ({"pruning_layers": (20, 10, 31)}, "they must rise"),
+        ({"pruning_layers": (-2, 10, 31)}, "not be negative"),
+        ({"keep_tokens": (200, 150)}, "2 budgets for 3 pruning layers"),
+        ({"keep_tokens": (100, 150, 200)}, "do not come back"),
+        ({"keep_tokens": (2, 1, 0)}, "at least one visual token"),
+        ({"num_heads": 3}, "does not divide"),
+        ({"merger_type": "magic"}, "choose from simple"),
+        ({"loss": "wgan"}, "choose from adversarial"),
+        ({"temperature_min": 0.0}, "0 < temperature_min"),
+        ({"temperature_anneal_rate": 0.0}, "lies in"),
+        ({"task_loss_weight": -1.0}, "weights are not negative"),
+        ({"merger_lr": math.nan}, "rates are positive"),
+        ({"dropout": 1.0}, "dropout"),
+    ],
+)
+def test_values_no_model_can_have(values, said):
+    with pytest.raises(PruningError, match=said):
+        PruningConfig(**values)
+
+
+def test_models_it_does_not_fit():
+    with pytest.raises(PruningError, match="pruning layer 31 does not exist: the model has layers"):
+        PruningConfig().fit(24, 576)
+    with pytest.raises(PruningError, match="a budget of 200 visual tokens exceeds the 128"):
+        PruningConfig().fit(32, 256)
+    with pytest.raises(PruningError, match="target_merge_tokens 288 exceeds the 64"):
+        PruningConfig(target_merge_tokens=288).fit(32, 64)
+    with pytest.raises(PruningError, match="discriminator layer -40 does not exist"):
+        PruningConfig(discriminator_layers=(-40,)).fit(32, 576)
+
+
+def test_the_claims_counted_anew():
+    """70 % is the last layer's; the prompt's average falls by 54.6 %, operations by 54.9 %."""
+    counts = token_counts(PruningConfig(), 32, 576, 100)
+    whole = prefill_flops(LLAVA_7B, [676] * 32)
+    assert round(sum(counts) / 32) == 307
+    assert round(100 * sum(counts) / 32 / 676, 1) == 45.4
+    assert round(prefill_flops(LLAVA_7B, counts) / whole, 3) == 0.451
+    assert round(whole / prefill_flops(LLAVA_7B, counts), 2) == 2.22
+    both = total_flops(LLAVA_7B, None, 100) / total_flops(LLAVA_7B, PruningConfig(), 100)
+    assert round(both, 2) == 2.11
+    assert round(uniform_bound(LLAVA_7B, 676, 0.3), 2) == 3.36
+    assert kv_bytes(LLAVA_7B, [676] * 32) == 676 * 32 * 2 * 4096 * 2
+
+
+def test_the_faithful_schedule_saves_nothing_at_the_last_layer():
+    late = token_counts(faithful(), 32, 576, 100)
+    assert late[-1] == 250
+    assert late[10] == 388

@@ -1,0 +1,228 @@
+"""Loading, bad input, training with and without interruption."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from methods.token_pruning import scenes, toy
+from methods.token_pruning.checks import TINY, answered, example, prompt_of, pruner_of
+from methods.token_pruning.config import PruningError, faithful
+from methods.token_pruning.llava import load_llava, tiny_config
+from methods.token_pruning.loop import BEFORE, Prompt, Stage, generate, read
+from methods.token_pruning.model import Pruner
+from methods.token_pruning.relax import soft_gate, top
+from methods.token_pruning.selectors import REGISTRY
+from methods.token_pruning.training import Schedule, Trainer, train
+
+
+@pytest.fixture(scope="module")
+def llava():
+    return example("cpu")
+
+
+def test_a_saved_model_is_pruned_like_the_one_in_memory(llava, tmp_path):
+    llava.save_pretrained(tmp_path)
+    again = load_llava(tmp_path)
+    prompt = prompt_of(llava)
+    ours, theirs = (read(m, prompt, pruner_of(m).stages()).logits for m in (llava, again))
+    assert torch.equal(ours, theirs)
+    assert not any(p.requires_grad for p in again.parameters())
+
+
+def test_no_model_here(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(PruningError, match=r"no LLaVA at .*give a folder with config.json"):
+        load_llava(tmp_path / "none")
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    with pytest.raises(PruningError, match="'gpt2'; this method prunes llava"):
+        load_llava(tmp_path)
+
+
+def test_a_model_without_weights_or_with_nan(llava, tmp_path):
+    llava.config.save_pretrained(tmp_path)
+    with pytest.raises(PruningError, match=r"weights of .* cannot be read"):
+        load_llava(tmp_path)
+    damaged = example("cpu")
+    with torch.no_grad():
+        damaged.lm_head.weight[0, 0] = math.nan
+    damaged.save_pretrained(tmp_path)
+    with pytest.raises(PruningError, match=r"lm_head\.weight holds NaN"):
+        load_llava(tmp_path)
+
+
+def test_prompts_and_images_that_do_not_fit(llava):
+    prompt = prompt_of(llava)
+    with pytest.raises(PruningError, match=r"images have shape \(2, 3, 16, 16\)"):
+        read(llava, replace(prompt, pixels=prompt.pixels[..., :16, :16]))
+    with pytest.raises(PruningError, match=r"rows hold \[15\] image placeholders"):
+        read(llava, replace(prompt, ids=prompt.ids[:, 3:], mask=None))
+    with pytest.raises(PruningError, match="token ids lie in"):
+        read(llava, replace(prompt, ids=prompt.ids + 60))
+    with pytest.raises(PruningError, match="not empty"):
+        read(llava, replace(prompt, ids=prompt.ids[:, :0], mask=None))
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        ([(4, 4)], "pruning layer 4 does not exist: the model has layers 0 to 3"),
+        ([(1, 17)], "a budget of 17 visual tokens; 16 are there"),
+        ([(1, 4), (2, 5)], "a budget of 5 visual tokens; 4 are there"),
+        ([(2, 4), (1, 3)], "must rise"),
+        ([(1, 0)], "a budget of 0"),
+    ],
+)
+def test_stages_that_do_not_fit(llava, stages, said):
+    plan = [Stage(layer, keep, REGISTRY["random"]) for layer, keep in stages]
+    with pytest.raises(PruningError, match=said):
+        read(llava, prompt_of(llava), plan)
+
+
+def test_pruners_that_do_not_fit(llava, tmp_path):
+    with pytest.raises(PruningError, match="pruning layer 9 does not exist"):
+        Pruner(llava, replace(TINY, pruning_layers=(1, 2, 9)))
+    pruner = pruner_of(llava)
+    path = tmp_path / "pruner.pt"
+    pruner.save(path)
+    pruner_of(llava, seed=1).restore(path)
+    with pytest.raises(PruningError, match=r"of another shape: heads\.1"):
+        pruner_of(llava, replace(TINY, d_internal=8)).restore(path)
+    with pytest.raises(PruningError, match="is of another model"):
+        pruner_of(llava, replace(TINY, merger_type="none")).restore(path)
+    with torch.no_grad():
+        pruner.heads["1"].vision.bias[0] = math.nan
+    pruner.save(path)
+    with pytest.raises(PruningError, match="holds NaN"):
+        pruner_of(llava).restore(path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(PruningError, match="is not a checkpoint"):
+        pruner_of(llava).restore(path)
+    with pytest.raises(PruningError, match="no number"):
+        top(torch.tensor([[1.0, math.nan]]), 1)
+
+
+def test_writing_after_pruning(llava):
+    prompt = prompt_of(llava, 2, padding=(0, 3))
+    text = generate(llava, prompt, pruner_of(llava).stages(), 5)
+    assert text.shape == (2, 5)
+    with pytest.raises(PruningError, match="room for 1 to"):
+        generate(llava, prompt, [], 10_000)
+
+
+def learner(llava, loss="adversarial"):
+    return pruner_of(llava, replace(TINY, loss=loss, merger_lr=1e-3, pruner_lr=1e-3))
+
+
+def weights(pruner):
+    return torch.cat([p.detach().flatten() for p in pruner.parameters()])
+
+
+@pytest.mark.parametrize("loss", ["adversarial", "mse", "none"])
+def test_resuming_changes_nothing(llava, tmp_path, loss):
+    prompt, path = answered(llava), tmp_path / "run.pt"
+    whole = learner(llava, loss)
+    before = weights(whole).clone()
+    train(whole, lambda _: prompt, Schedule(4))
+    assert not torch.equal(before, weights(whole))
+
+    def interrupt(step, _history):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(learner(llava, loss), lambda _: prompt, Schedule(4), checkpoint=path, every=2,
+              on_step=interrupt)  # fmt: skip
+    again = learner(llava, loss)
+    history = train(again, lambda _: prompt, Schedule(4), checkpoint=path, every=2)
+    assert len(history.loss) == 4
+    assert torch.equal(weights(whole), weights(again))
+
+
+def test_checkpoints_of_another_run(llava, tmp_path):
+    prompt, path = answered(llava), tmp_path / "run.pt"
+    train(learner(llava), lambda _: prompt, Schedule(1), checkpoint=path)
+    with pytest.raises(PruningError, match="made with another schedule"):
+        train(learner(llava), lambda _: prompt, Schedule(2), checkpoint=path)
+    with pytest.raises(PruningError, match="made with another config"):
+        train(learner(llava, "mse"), lambda _: prompt, Schedule(1), checkpoint=path)
+    torch.save(torch.load(path) | {"format": 9}, path)
+    with pytest.raises(PruningError, match="format 9, this code reads 1"):
+        train(learner(llava), lambda _: prompt, Schedule(1), checkpoint=path)
+
+
+def test_what_cannot_be_trained(llava):
+    with pytest.raises(PruningError, match="at least one is needed"):
+        Schedule(0)
+    nothing = replace(TINY, merger_type="none", pruning_layers=(), keep_tokens=())
+    with pytest.raises(PruningError, match="nothing to train"):
+        Trainer(pruner_of(llava, nothing), Schedule(1))
+    with pytest.raises(PruningError, match="no targets"):
+        train(learner(llava), lambda _: prompt_of(llava), Schedule(1))
+
+
+def test_the_faithful_variant_runs_and_drops_late(llava):
+    values = vars(TINY) | {"scored_merge": False, "gate": "scale", "drop": "after"}
+    pruner = pruner_of(llava, faithful(**values))
+    found = read(llava, prompt_of(llava), pruner.stages())
+    assert found.counts == [14, 14, 12, 10]
+    assert list(found.kept) == [BEFORE, 1, 2, 3]
+    train(pruner, lambda _: answered(llava), Schedule(1))
+
+
+def test_gates_anneal_to_hard():
+    logits = torch.tensor([[3.0, -3.0]])
+    warm, cold = (soft_gate(logits, tau, noise=False).exp() for tau in (1.0, 0.1))
+    assert 0.9 < float(warm[0, 0]) < float(cold[0, 0])
+    assert float(cold[0, 1]) < 1e-12
+    assert float(warm[0, 1]) > 0.01
+
+
+def test_scenes_hold_what_they_say():
+    generator = torch.Generator().manual_seed(0)
+    drawn = scenes.draw(16, generator)
+    assert drawn.pixels.shape == (16, 3, 128, 128)
+    assert ((drawn.shape < scenes.SHAPES).sum(1) == scenes.OBJECTS).all()
+    for row in drawn.shape:
+        glyphs = row[row < scenes.SHAPES]
+        assert len(set(glyphs.tolist())) == scenes.OBJECTS
+    assert len({tuple(g.flatten().tolist()) for g in scenes.GLYPHS}) == scenes.SHAPES
+    asked = scenes.ask(drawn, 40, generator)
+    for b, q in ((0, 0), (3, 7), (15, 39)):
+        named, holds = asked.needed[b, q].tolist()
+        kind = scenes.KINDS[int(asked.kind[b, q])]
+        assert int(asked.ids[b, q, 1]) == scenes.SHAPE_0 + int(drawn.shape[b, named])
+        wanted = scenes.COLOUR_0 + int(drawn.colour[b, holds])
+        if kind == "row":
+            wanted = scenes.ROW_0 + named // scenes.GRID
+        assert int(asked.answer[b, q]) == wanted
+        assert (holds != named) == (kind == "target")
+        if kind == "target":
+            assert int(drawn.target[b, named]) == int(drawn.shape[b, holds])
+    with pytest.raises(PruningError, match="a batch of 0"):
+        scenes.draw(0, generator)
+
+
+def test_models_that_do_not_speak_of_scenes(llava, tmp_path):
+    llava.save_pretrained(tmp_path)
+    with pytest.raises(PruningError, match="has 64 words and images of 32"):
+        toy.trained(0, 1, model=str(tmp_path))
+    with pytest.raises(PruningError, match="an average of 1"):
+        toy.split(1)
+    assert [sum(toy.split(k)) for k in (2, 3, 8, 16)] == [4, 6, 16, 32]
+
+
+def test_a_trained_model_is_kept_and_found_again(tmp_path):
+    first = toy.trained(0, 1, folder=str(tmp_path))
+    again = toy.trained(0, 1, folder=str(tmp_path))
+    pairs = zip(first.state_dict().values(), again.state_dict().values(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+    exam = toy.Exam(again, 16, 0)
+    assert 0 <= exam.accuracy() <= 1
+    assert set(exam.by_kind()) <= set(scenes.KINDS)
+
+
+def test_a_prompt_s_default_mask_is_everything():
+    assert Prompt(torch.zeros(1, 3), torch.zeros(1)).real().all()
+    assert tiny_config().image_seq_length == 16

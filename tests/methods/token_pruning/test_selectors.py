@@ -1,0 +1,117 @@
+"""One registry: indices in order, budgets kept, and each rule does what its paper says."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from methods.errors import UnknownNameError
+from methods.token_pruning import selectors
+from methods.token_pruning.checks import example, prompt_of
+from methods.token_pruning.config import PruningError
+from methods.token_pruning.llava import encode
+from methods.token_pruning.loop import BEFORE, Stage, first_context, read
+from methods.token_pruning.selectors import REGISTRY
+
+
+@pytest.fixture(scope="module")
+def llava():
+    return example("cpu")
+
+
+@pytest.fixture(scope="module")
+def context(llava):
+    prompt = replace(prompt_of(llava, 3), needed=torch.tensor([[1, 2], [5, 5], [15, 0]]))
+    vision = encode(llava, prompt.pixels)
+    found = first_context(llava, prompt, vision, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        return replace(found, attention=lambda: vision.saliency.flip(1))
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("k", [1, 4, 6, 16])
+@torch.no_grad()
+def test_every_selector_keeps_its_budget_in_order(context, name, k):
+    index = REGISTRY[name].select(context, k)
+    assert index.shape == (3, k)
+    assert (index.diff(dim=1) > 0).all()
+    assert 0 <= int(index.min()) <= int(index.max()) < 16
+    entered = REGISTRY[name].enter(context, k)
+    assert entered.features.shape == (3, k, 32)
+    if k == 16:
+        assert torch.allclose(entered.features, context.vision.features, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("k", [0, 17])
+@torch.no_grad()
+def test_budgets_above_the_tokens(context, name, k):
+    with pytest.raises(PruningError, match=f"{k}"):
+        REGISTRY[name].enter(context, k)
+
+
+@torch.no_grad()
+def test_rules(context):
+    assert torch.equal(selectors.uniform(context, 4)[0], torch.tensor([2, 6, 10, 14]))
+    best = selectors.fastv(context, 3)
+    assert torch.equal(best, context.attention().topk(3).indices.sort().values)
+    for row, (asked, holds) in enumerate(context.needed.tolist()):
+        assert holds in selectors.oracle(context, 1)[row].tolist()
+        assert {asked, holds} <= set(selectors.oracle(context, 2)[row].tolist())
+    merged = selectors.tome(context, 5)
+    sizes = merged.bias.exp()
+    assert torch.allclose(sizes.sum(1), torch.full((3,), 16.0))
+    weighed = (merged.features * sizes[..., None]).sum(1)
+    assert torch.allclose(weighed, context.vision.features.sum(1), atol=1e-4)
+    cells = selectors.pooled(context, 4).features
+    assert torch.allclose(cells.mean(1), context.vision.features.mean(1), atol=1e-5)
+    salient = selectors.visionzip(context, 6).index
+    top = context.vision.saliency.topk(5).indices
+    assert all(set(top[row].tolist()) < set(salient[row].tolist()) for row in range(3))
+
+
+def test_diversity_leaves_no_group_out():
+    """Three tight groups: three tokens, one from each; the relevant group comes first."""
+    centres = torch.eye(3, 8).repeat_interleave(4, 0)[None] * 5
+    visual = centres + 0.01 * torch.randn(1, 12, 8, generator=torch.Generator().manual_seed(0))
+    text = torch.eye(3, 8)[None, 1:2] + 0.05
+    made = selectors.Context(
+        lambda: visual, torch.arange(12)[None], text, torch.ones(1, 1, dtype=torch.bool), None
+    )
+    assert (selectors.divprune(made, 3)[0] // 4).tolist() == [0, 1, 2]
+    assert int(selectors.cdpruner(made, 1)[0, 0]) // 4 == 1
+
+
+def test_places_where_a_rule_cannot_stand(llava, context):
+    prompt = prompt_of(llava)
+    with pytest.raises(PruningError, match="FastV cannot choose before"):
+        read(llava, prompt, [Stage(BEFORE, 4, REGISTRY["fastv"])])
+    with pytest.raises(PruningError, match="ToMe cannot choose inside"):
+        read(llava, prompt, [Stage(1, 4, REGISTRY["tome"])])
+    with pytest.raises(PruningError, match="layer 0 has none"):
+        read(llava, prompt, [Stage(0, 4, REGISTRY["fastv"])])
+    with pytest.raises(PruningError, match="the oracle knows drawn scenes only"):
+        read(llava, prompt, [Stage(0, 4, REGISTRY["oracle"])])
+    with pytest.raises(PruningError, match="7 cells make none"), torch.no_grad():
+        selectors.pooled(context, 7)
+    with pytest.raises(UnknownNameError, match="did you mean 'fastv'"):
+        selectors.get("fastvv")
+
+
+def test_fastv_reads_the_attention_that_transformers_computes(llava):
+    """Weights of the layer before, last query, mean over heads."""
+    prompt = prompt_of(llava)
+    seen = []
+    spy = selectors.Selector(
+        "spy", "spy", lambda c, k: (seen.append(c.attention()), selectors.fastv(c, k))[1]
+    )
+    read(llava, prompt, [Stage(2, 4, spy)])
+    llava.set_attn_implementation("eager")
+    try:
+        with torch.no_grad():
+            theirs = llava(
+                input_ids=prompt.ids, pixel_values=prompt.pixels, output_attentions=True
+            ).attentions[1]
+    finally:
+        llava.set_attn_implementation("sdpa")
+    assert torch.allclose(seen[0], theirs[:, :, -1, 2:18].mean(1), atol=1e-6)
