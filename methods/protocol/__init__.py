@@ -58,6 +58,18 @@ from methods.protocol.measured import (
     Variant,
     Verdict,
 )
+from methods.protocol.reading import (
+    FILE as READING_FILE,
+)
+from methods.protocol.reading import (
+    MAX_READING_BYTES,
+    Block,
+    Bound,
+    Equation,
+    ReadFile,
+    Reading,
+    ReadLine,
+)
 
 __all__ = [
     "BODIES",
@@ -66,14 +78,19 @@ __all__ = [
     "MAX_EVENT_BYTES",
     "MAX_JOB_BYTES",
     "MAX_LOG_BYTES",
+    "MAX_READING_BYTES",
     "MIN_KEY_BYTES",
+    "READING_FILE",
     "TERMINAL",
     "VERSION",
     "Artefact",
     "Axis",
+    "Block",
+    "Bound",
     "Cancelled",
     "CheckResult",
     "Environment",
+    "Equation",
     "Event",
     "Failed",
     "Flag",
@@ -89,6 +106,9 @@ __all__ = [
     "Progress",
     "ProtocolError",
     "Ratio",
+    "ReadFile",
+    "ReadLine",
+    "Reading",
     "Readings",
     "Result",
     "Series",

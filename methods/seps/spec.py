@@ -172,6 +172,7 @@ METHOD = Method(
         _check("padding", "Padding words never change a score", "1e-12 in fp64"),
         _check("ratio", "The mended ratio loss reaches its share", "within 0.05"),
     ),
+    example="example:main",
     benchmarks=(
         Benchmark(
             slug="retrieval",

@@ -38,7 +38,8 @@ class Plan:
     batch: int = 32
     rate: float = 1e-3
     warm_up: int = 20
-    hardest_after: float = 0.4  # share of the steps in which every negative counts
+    hardest_after: float = 1.0  # share of the steps in which every negative counts
+    head: float = 5.0  # how much faster the slimming model learns than the encoders under it
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -47,6 +48,8 @@ class Plan:
                 f"steps {self.steps}, batch {self.batch}, rate {self.rate}, warm_up "
                 f"{self.warm_up}: at least 1 step of 2 pairs, a positive rate, no negative warm-up"
             )
+        if not (math.isfinite(self.head) and self.head > 0):
+            raise SepsError(f"head is {self.head}; it must be positive and finite")
         if not 0 <= self.hardest_after <= 1:
             raise SepsError(f"hardest_after is {self.hardest_after}; a share lies in [0, 1]")
 
@@ -170,9 +173,13 @@ def train(
         SepsError: for a checkpoint of another plan, configuration or shape, or a loss that is no
             number.
     """
-    parameters = [p for p in matcher.parameters() if p.requires_grad]
-    optimiser = torch.optim.AdamW(parameters, lr=plan.rate, weight_decay=0.01)
-    history = History()
+    heads = [p for p in matcher.slimmer.parameters() if p.requires_grad]
+    encoders = [*matcher.images.parameters(), *matcher.texts.parameters()]
+    optimiser = torch.optim.AdamW(
+        [{"params": encoders, "speed": 1.0}, {"params": heads, "speed": plan.head}],
+        weight_decay=0.01,
+    )
+    parameters, history = [*encoders, *heads], History()
     if checkpoint is not None and checkpoint.exists():
         _resume(checkpoint, matcher, optimiser, history, plan)
     device = parameters[0].device
@@ -203,7 +210,7 @@ def _step(
     if not bool(torch.isfinite(loss)):
         raise SepsError(f"the loss is {float(loss.detach())} at step {step}; lower the rate")
     for group in optimiser.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("speed", 1.0)
     optimiser.zero_grad(set_to_none=True)
     torch.autograd.backward(loss)
     nn.utils.clip_grad_norm_(parameters, 1.0)
