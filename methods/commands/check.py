@@ -12,8 +12,7 @@ from methods import registry
 from methods.charts import check_value
 from methods.context import check_result
 from methods.errors import InputError, UnknownNameError
-from methods.protocol import MAX_READING_BYTES, READING_FILE, Progress, Reading, one_line
-from methods.protocol.base import parse
+from methods.protocol import READING_FILE, Progress, Reading, one_line
 from methods.spec import Case, Check, Method
 from methods.terminal import ProgressBar, check_line, table
 
@@ -94,9 +93,9 @@ def reading_cases(method: Method) -> Iterator[Case]:
 
     seen = tracer.trace(method)
     yield from tracer.shape_cases(seen)
-    kept, folder = registry.folder(method.slug) / READING_FILE, registry.folder(method.slug)
-    there = kept.is_file()
-    stale = parse(Reading, kept.read_bytes(), MAX_READING_BYTES).stale(folder) if there else ["all"]
+    folder = registry.folder(method.slug)
+    kept = Reading.load(folder)
+    stale = ["any file"] if kept is None else kept.stale(folder)
     why = f": not of {', '.join(stale)}; python -m methods read {method.slug} --write"
     yield Case(not stale, True, label=READING_FILE + (why if stale else ""))
 

@@ -62,7 +62,6 @@ from methods.protocol.reading import (
     FILE as READING_FILE,
 )
 from methods.protocol.reading import (
-    MAX_READING_BYTES,
     Block,
     Bound,
     Equation,
@@ -78,7 +77,6 @@ __all__ = [
     "MAX_EVENT_BYTES",
     "MAX_JOB_BYTES",
     "MAX_LOG_BYTES",
-    "MAX_READING_BYTES",
     "MIN_KEY_BYTES",
     "READING_FILE",
     "TERMINAL",

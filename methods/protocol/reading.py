@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from methods.protocol.base import Label, Sentence, Strict, Version
+from methods.protocol.base import Label, Sentence, Strict, Version, parse
 
 FILE = "reading.json"
 MAX_READING_BYTES = 4_000_000
@@ -76,6 +76,12 @@ class Reading(Strict):
     method: Label
     example: Label
     files: Annotated[tuple[ReadFile, ...], Field(min_length=1)]
+
+    @classmethod
+    def load(cls, folder: Path) -> Reading | None:
+        """The reading kept in a method's folder, if there is one; raises ProtocolError."""
+        kept = folder / FILE
+        return parse(cls, kept.read_bytes(), MAX_READING_BYTES) if kept.is_file() else None
 
     def stale(self, folder: Path) -> list[str]:
         """Paths whose source in ``folder`` is not what was read."""

@@ -10,10 +10,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from methods.seps import align
-from methods.seps.config import SepsConfig, SepsError, mended
+from methods.seps.config import MENDED, SepsConfig, SepsError
 from methods.seps.model import Output, Prepared, Seps, Texts
 
-NAMES = ("whole", "random", "laps", "open_source", "paper", "seps_sparse", "seps", "seps_image")
+NAMES = (
+    "whole",
+    "random",
+    "laps",
+    "open_source",
+    "paper",
+    "seps_learnt",
+    "seps_sparse",
+    "seps_image",
+    "seps",
+)
 
 
 class Whole(Seps):
@@ -53,22 +63,22 @@ def candidate(name: str, base: SepsConfig) -> Seps:
     Raises:
         SepsError: for a name that is none of `NAMES`.
     """
-    size: dict[str, Any] = {
-        name: getattr(base, name) for name in ("dim", "patches", "keep", "aggregate")
-    }
     if name == "whole":
         return Whole(base)
     if name == "random":
         return Random(replace(base, variant="paper", dense=False))
-    if name == "laps":
-        return Seps(SepsConfig(**size, variant="open_source", dense=False))
-    if name in ("open_source", "paper"):
-        return Seps(SepsConfig(**size, variant=name))  # type: ignore[arg-type]
-    if name == "seps_sparse":
-        return Seps(mended(**size, dense=False))
-    if name in ("seps", "seps_image"):
-        return Seps(mended(**size, dense_of="image" if name == "seps_image" else "caption"))
-    raise SepsError(f"no candidate is called {name[:40]!r}; choose from {', '.join(NAMES)}")
+    changes: dict[str, dict[str, Any]] = {
+        "laps": {"variant": "open_source", "dense": False},
+        "open_source": {"variant": "open_source"},
+        "paper": {"variant": "paper"},
+        "seps_learnt": MENDED | {"dense": False, "beta": 0.0, "temperature": 0.2},
+        "seps_sparse": MENDED | {"dense": False},
+        "seps_image": MENDED | {"dense_of": "image"},
+        "seps": MENDED,
+    }
+    if name not in changes:
+        raise SepsError(f"no candidate is called {name[:40]!r}; choose from {', '.join(NAMES)}")
+    return Seps(replace(base, **changes[name]))
 
 
 @torch.no_grad()

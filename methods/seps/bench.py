@@ -23,6 +23,7 @@ VARIANTS = (
     Variant(name="laps", label="LAPS-like"),
     Variant(name="open_source", label="open_source, dense text of the caption's image"),
     Variant(name="paper", label="paper as written, dense text of the caption's image"),
+    Variant(name="seps_learnt", label="ours, learnt score alone", ours=True),
     Variant(name="seps_sparse", label="ours, sparse text only", ours=True),
     Variant(name="seps_image", label="ours, dense text of each image", ours=True),
     Variant(name="seps", label="ours, dense text of the caption's image", ours=True),

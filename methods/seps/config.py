@@ -11,12 +11,10 @@ from methods.errors import InputError
 Variant = Literal["open_source", "paper"]
 Relaxation = Literal["softmax", "gumbel_sigmoid"]
 Owner = Literal["caption", "image"]
-ImageGuide = Literal["mean", "cls"]
 CHOICES = {
     "variant": get_args(Variant),
     "relaxation": get_args(Relaxation),
     "dense_of": get_args(Owner),
-    "image_guide": get_args(ImageGuide),
 }
 
 
@@ -48,7 +46,6 @@ class SepsConfig:
     gate: bool = False  # whether the choice multiplies the patches, so that it can be learnt
     idle_biases: bool = True  # the two biases that every loss here is blind to
     dense_of: Owner = "caption"  # whose dense text a pair uses: the caption's or the image's
-    image_guide: ImageGuide = "mean"  # what speaks for an image: its mean patch or its CLS
     beta: float = 0.25  # weight of the guides in the score
     temperature: float = 0.05  # of the keep-or-drop draw of gumbel_sigmoid
     margin: float = 0.2  # alpha of the alignment loss

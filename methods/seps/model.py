@@ -117,7 +117,7 @@ class Seps(nn.Module):
         return self._paper(cls, spatial, texts)
 
     def _open_source(self, cls: Tensor, spatial: Tensor, texts: list[Prepared]) -> Output:
-        image = self.image_guide(cls[0, :, 0], spatial)  # (B, N)
+        image = self_guide(spatial)  # (B, N)
         strengths = self.aggregations[0](spatial, self.scale)  # (B, N, J)
         S = torch.zeros((), device=spatial.device)
         masks, shares = [], []
@@ -130,7 +130,7 @@ class Seps(nn.Module):
         return Output(S, masks[:1], shares)
 
     def _paper(self, cls: Tensor, spatial: Tensor, texts: list[Prepared]) -> Output:
-        image = self.image_guide(cls[0, :, 0], spatial)  # (B, N)
+        image = self_guide(spatial)  # (B, N)
         guides = self.guides(spatial, texts)
         masks, shares = [], []
         for learnt, aggregation in zip(self.scores, self.aggregations, strict=True):
@@ -142,11 +142,6 @@ class Seps(nn.Module):
             masks.append(D)
         S = self._match(cls, slimming.merge(spatial, shares), texts[0])  # (T, B)
         return Output(S, masks, shares)
-
-    def image_guide(self, cls: Tensor, spatial: Tensor) -> Tensor:
-        """What the image asks of its patches (B, N, C): (B, N). Equation 2."""
-        own = cls if self.config.image_guide == "cls" else spatial.mean(1)  # (B, C)
-        return self_guide(spatial, own)
 
     def guides(self, spatial: Tensor, texts: list[Prepared]) -> list[Tensor]:
         """What each text asks of the patches (B, N, C): (T, B, N) each. Equation 2."""

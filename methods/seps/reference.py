@@ -20,7 +20,7 @@ def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor
     Evaluation: the K highest scores stay.
     """
     cls, v = patches[0], patches[1:]  # (C,), (N, C)
-    image = _cosine(v, cls if model.config.image_guide == "cls" else v.mean(0))  # (N,)
+    image = _cosine(v, v.mean(0))  # (N,)
     guides = [_cosine(v, words.mean(0)) for words in texts]
     if model.config.variant == "open_source":
         net = model.aggregations[0]

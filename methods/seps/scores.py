@@ -37,13 +37,13 @@ def cosine_guide(patches: Tensor, texts: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def self_guide(patches: Tensor, images: Tensor) -> Tensor:
-    r"""Cosine of every patch (B, N, C) with its image's vector (B, C), without gradient: (B, N).
+def self_guide(patches: Tensor) -> Tensor:
+    r"""Cosine of every patch (B, N, C) with the mean of its image, without gradient: (B, N).
 
-    Equation 2: $s_{im} = \frac{v \cdot E_{im}}{\lVert v \rVert \lVert E_{im} \rVert}$
+    Equation 2: $s_{im} = \frac{v \cdot \bar v}{\lVert v \rVert \lVert \bar v \rVert}$
     """
     v = F.normalize(patches, dim=-1)  # (B, N, C)
-    E = F.normalize(images, dim=-1)  # (B, C)
+    E = F.normalize(patches.mean(1), dim=-1)  # (B, C)
     return torch.einsum("bnc,bc->bn", v, E)
 
 

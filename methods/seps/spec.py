@@ -33,7 +33,7 @@ class RetrievalParams(Params):
     dim: int = parameter(64, "Width of patches and words.", ge=16, le=1024, multiple_of=4)
     keep: float = parameter(0.5, "Share of the patches that stay.", gt=0, le=1)
     aggregate: float = parameter(0.4, "Aggregated tokens for each that stays.", gt=0, le=1)
-    rate: float = parameter(2e-3, "Highest learning rate.", gt=0, le=1)
+    rate: float = parameter(1e-3, "Highest learning rate.", gt=0, le=1)
     judged: int = parameter(256, "Held-out pairs that are searched.", ge=16, le=5000)
     seeds: int = parameter(3, "Trainings of each candidate.", ge=1, le=10)
 

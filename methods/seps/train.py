@@ -39,7 +39,7 @@ class Plan:
     rate: float = 1e-3
     warm_up: int = 20
     hardest_after: float = 1.0  # share of the steps in which every negative counts
-    head: float = 5.0  # how much faster the slimming model learns than the encoders under it
+    head: float = 10.0  # how much faster the slimming model learns than the encoders under it
     seed: int = 0
 
     def __post_init__(self) -> None:
