@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from methods.spec import Benchmark, Method
 
-__all__ = ["UnknownNameError", "all_methods", "find", "get", "load", "slugs"]
+__all__ = ["UnknownNameError", "all_methods", "find", "folder", "get", "load", "slugs"]
 
 
 def slugs() -> tuple[str, ...]:
@@ -29,6 +29,14 @@ def slugs() -> tuple[str, ...]:
         spec.parent.name for root in methods.__path__ for spec in Path(root).glob("[a-z]*/spec.py")
     }
     return tuple(sorted(found))
+
+
+def folder(slug: str) -> Path:
+    """The folder of the method ``slug``; raises :class:`UnknownNameError`."""
+    for root in methods.__path__:
+        if (Path(root) / slug / "spec.py").is_file() and slug in slugs():
+            return Path(root) / slug
+    raise UnknownNameError("method", slug, slugs())
 
 
 @cache

@@ -260,7 +260,11 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A method: what it is, where it comes from, what its source claims, what can be measured."""
+    """A method: what it is, where it comes from, what its source claims, what can be measured.
+
+    ``example`` names a function without arguments that uses the method in seconds on a CPU, for
+    example ``"example:main"``: its code is read while it runs (``python -m methods read``).
+    """
 
     slug: str
     title: str
@@ -270,8 +274,13 @@ class Method:
     claims: tuple[Claim, ...] = ()
     benchmarks: tuple[Benchmark, ...] = ()
     checks: tuple[Check, ...] = ()
+    example: str = ""
 
     def __post_init__(self) -> None:
+        _require(
+            not self.example or _ENTRY.fullmatch(self.example),
+            f"example {self.example!r}: 'module:function'",
+        )
         _require(_SLUG.fullmatch(self.slug), f"method slug {self.slug!r} is not a lower-case name")
         for names in (
             [benchmark.slug for benchmark in self.benchmarks],

@@ -5,18 +5,24 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from methods import registry
 from methods.charts import check_value
 from methods.context import check_result
 from methods.errors import InputError, UnknownNameError
-from methods.protocol import Progress, one_line
+from methods.protocol import READING_FILE, Progress, Reading, one_line
 from methods.spec import Case, Check, Method
 from methods.terminal import ProgressBar, check_line, table
 
 HELP = "run a method's table of correctness checks"
+READING = Check(
+    name="reading",
+    title="Shape comments hold in the example; what is kept of it is of this source",
+    bound="every comment",
+    entry="reading:cases",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +75,29 @@ def measure(method: Method, check: Check, device: str) -> Row:
     """Run one check; a check that raises is a check that fails, with the reason."""
     cases: list[Case] = []
     try:
-        found: Iterable[Case] = registry.load(method.slug, check.entry)(device)
+        found: Iterable[Case]
+        if check is READING:
+            found = reading_cases(method)
+        else:
+            found = registry.load(method.slug, check.entry)(device)
         cases.extend(found)
     except Exception as error:  # the table says which check broke and the others still run
         reason = one_line(f"{type(error).__name__}: {error}")[:300]
         return Row(check, tuple(cases), reason)
     return Row(check, tuple(cases), "" if cases else "it measured nothing")
+
+
+def reading_cases(method: Method) -> Iterator[Case]:
+    """Every shape comment against the example, and the reading kept beside the method."""
+    from methods.reading import tracer  # noqa: PLC0415 - imports torch
+
+    seen = tracer.trace(method)
+    yield from tracer.shape_cases(seen)
+    folder = registry.folder(method.slug)
+    kept = Reading.load(folder)
+    stale = ["any file"] if kept is None else kept.stale(folder)
+    why = f": not of {', '.join(stale)}; python -m methods read {method.slug} --write"
+    yield Case(not stale, True, label=READING_FILE + (why if stale else ""))
 
 
 def in_words(rows: Iterable[Row]) -> str:
@@ -108,11 +131,12 @@ def in_words(rows: Iterable[Row]) -> str:
 def _chosen(method: Method, only: list[str] | None) -> tuple[Check, ...]:
     if not method.checks:
         raise InputError(f"{method.slug} declares no checks")
-    by_name = {check.name: check for check in method.checks}
+    checks = (*method.checks, READING) if method.example else method.checks
+    by_name = {check.name: check for check in checks}
     for name in only or ():
         if name not in by_name:
             raise UnknownNameError(f"check of {method.slug}", name, by_name)
-    return tuple(by_name[name] for name in only) if only else method.checks
+    return tuple(by_name[name] for name in only) if only else checks
 
 
 def _measured(case: Case) -> float | bool | None:

@@ -28,7 +28,10 @@ class Routing:
 
 
 def gumbel(shape: tuple[int, ...], like: Tensor) -> Tensor:
-    """Standard Gumbel noise, drawn once a position."""
+    r"""Standard Gumbel noise, drawn once a position.
+
+    Equation: $g = -\log(-\log u)$
+    """
     u = torch.rand(shape, dtype=like.dtype, device=like.device)
     tiny = torch.finfo(like.dtype).tiny
     return -torch.log((-torch.log(u.clamp_min(tiny))).clamp_min(tiny))
@@ -106,7 +109,10 @@ class ConceptHead(nn.Module):
         self.control.null_bias += spread + math.log(r / (1 - r))
 
     def forward(self, h: Tensor) -> Tensor:
-        """Logits over K concepts and NULL: (B, T, d) -> (B, T, K + 1)."""
+        r"""Logits over K concepts and NULL: (B, T, d) -> (B, T, K + 1).
+
+        Equation: $c = \mathrm{Head}(h)$
+        """
         logits: Tensor = self.proj(F.rms_norm(h, (h.shape[-1],)))
         null = logits[..., -1:] + self.control.null_bias
         return torch.cat([logits[..., :-1], null], dim=-1)
@@ -132,7 +138,9 @@ class ConceptHead(nn.Module):
         return Routing(is_concept, noisy[..., :-1].argmax(-1), logits, noisy, is_concept)
 
     def embed(self, ids: Tensor, noisy: Tensor | None) -> Tensor:
-        """e = E[id] + (p E - stopgrad(p E)): the chosen embedding, with the softmax's gradient.
+        r"""e = E[id] + (p E - stopgrad(p E)): the chosen embedding, with the softmax's gradient.
+
+        Equation: $e = E_{id} + (p E - \mathrm{sg}(p E))$
 
         Args:
             ids: (B, C) chosen concepts.
@@ -165,7 +173,10 @@ def draw(logits: Tensor, temperature: float, generator: torch.Generator | None =
 
 
 def entropy(p: Tensor) -> Tensor:
-    """Entropy in nats of the last dimension."""
+    r"""Entropy in nats of the last dimension.
+
+    Equation: $H(p) = -\sum_k p_k \log p_k$
+    """
     return -(p * p.clamp_min(1e-12).log()).sum(-1)
 
 

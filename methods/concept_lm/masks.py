@@ -19,9 +19,11 @@ def window_allow(n: int, window: int, device: torch.device) -> Tensor:
 
 
 def deep_allow(is_concept: Tensor) -> Tensor:
-    """The deep layers' mask in a packed pass.
+    r"""The deep layers' mask in a packed pass.
 
     allow(q, k) = k <= q and (is_concept[k] or seg[k] == seg[q]),   seg = cumsum(is_concept)
+
+    Equation: $\mathrm{allow}(q, k) = k \le q \wedge (c_k \vee \mathrm{seg}_k = \mathrm{seg}_q)$
 
     Args:
         is_concept: (B, T) bool.

@@ -120,7 +120,10 @@ class ConceptLM(nn.Module):
         return self.qwen.layers[self.config.shallow + self.config.middle :]
 
     def read_out(self, x: Tensor) -> Tensor:
-        """Final norm and vocabulary: (B, n, d) -> (B, n, V)."""
+        r"""Final norm and vocabulary: (B, n, d) -> (B, n, V).
+
+        Equation: $\mathrm{logits} = W \, \mathrm{norm}(\mathrm{Deep}(D))$
+        """
         logits: Tensor = self.causal_lm.lm_head(self.qwen.norm(x))
         return logits
 
@@ -153,7 +156,10 @@ class ConceptLM(nn.Module):
         return x
 
     def run_shallow(self, x: Tensor) -> Tensor:
-        """Embed tokens and run the shallow layers: (B, T) -> (B, T, d)."""
+        r"""Embed tokens and run the shallow layers: (B, T) -> (B, T, d).
+
+        Equation: $h = \mathrm{Shallow}(x)$
+        """
         T = x.shape[1]
         mask = None
         if self.config.shallow_window:
@@ -180,7 +186,10 @@ class ConceptLM(nn.Module):
         return routing
 
     def run_middle(self, routing: Routing, packed: Packed) -> Tensor:
-        """Embed the chosen concepts and run the middle layers on them alone: (B, C, d)."""
+        r"""Embed the chosen concepts and run the middle layers on them alone: (B, C, d).
+
+        Equation: $m = \mathrm{Middle}(\mathrm{gather}(e))$
+        """
         e = self.head.embed(
             routing.ids.gather(1, packed.index), gather(routing.noisy, packed.index)
         )
@@ -238,7 +247,11 @@ class ConceptLM(nn.Module):
         return ConceptOutput(logits, routing, h)
 
     def run_deep(self, h: Tensor, m: Tensor, is_concept: Tensor, packed: Packed) -> Tensor:
-        """The deep layers over concepts and tails at once: (B, T, d) -> (B, T, d)."""
+        r"""The deep layers over concepts and tails at once: (B, T, d) -> (B, T, d).
+
+        Equation: $D_t = m_c \;\mathrm{where\ a\ concept\ stands}, \quad D_t = h_t
+        \;\mathrm{elsewhere}$
+        """
         T, C = h.shape[1], m.shape[1]
         slot = (is_concept.long().cumsum(1) - 1).clamp(0, max(C - 1, 0))  # (B, T)
         D = torch.where(is_concept[..., None], gather(m, slot), h) if C else h
@@ -304,5 +317,8 @@ class ConceptLM(nn.Module):
 
 
 def token_nll(logits: Tensor, x: Tensor) -> Tensor:
-    """Negative log-likelihood of each next token: (B, T, V), (B, T) -> (B, T - 1) nats."""
+    r"""Negative log-likelihood of each next token: (B, T, V), (B, T) -> (B, T - 1) nats.
+
+    Equation: $-\log p(x_{t+1} \mid x_{\le t})$
+    """
     return F.cross_entropy(logits[:, :-1].transpose(1, 2), x[:, 1:], reduction="none")

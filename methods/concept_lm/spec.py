@@ -190,6 +190,7 @@ METHOD = Method(
             "checks_learning",
         ),
     ),
+    example="example:main",
     benchmarks=(
         Benchmark(
             slug="decode",

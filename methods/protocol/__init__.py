@@ -58,6 +58,17 @@ from methods.protocol.measured import (
     Variant,
     Verdict,
 )
+from methods.protocol.reading import (
+    FILE as READING_FILE,
+)
+from methods.protocol.reading import (
+    Block,
+    Bound,
+    Equation,
+    ReadFile,
+    Reading,
+    ReadLine,
+)
 
 __all__ = [
     "BODIES",
@@ -67,13 +78,17 @@ __all__ = [
     "MAX_JOB_BYTES",
     "MAX_LOG_BYTES",
     "MIN_KEY_BYTES",
+    "READING_FILE",
     "TERMINAL",
     "VERSION",
     "Artefact",
     "Axis",
+    "Block",
+    "Bound",
     "Cancelled",
     "CheckResult",
     "Environment",
+    "Equation",
     "Event",
     "Failed",
     "Flag",
@@ -89,6 +104,9 @@ __all__ = [
     "Progress",
     "ProtocolError",
     "Ratio",
+    "ReadFile",
+    "ReadLine",
+    "Reading",
     "Readings",
     "Result",
     "Series",

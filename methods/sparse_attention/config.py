@@ -143,11 +143,13 @@ Group = LocalGroup | GlobalGroup
 
 
 def resolve_window(config: SparseAttentionConfig, context: int) -> int:
-    """The window in keys, self included, for a context of this many tokens.
+    r"""The window in keys, self included, for a context of this many tokens.
 
     Adaptive: w = clamp(int(b * sqrt(n / b)), min, max) with b = `window_size`; at most n either
     way. Resolve it **once**, from the configured context: a window that grows with the sequence
     changes what earlier tokens have already seen.
+
+    Equation: $w = \min(n, \max(32, \min(512, b \sqrt{n / b})))$
 
     Raises:
         ConfigError: if `context` is below 1.
@@ -217,7 +219,10 @@ def sparsity_ratio(config: SparseAttentionConfig, n: int, context: int | None = 
 
 
 def flop_limit(config: SparseAttentionConfig, n: int, context: int | None = None) -> float:
-    """Causal dense pairs over attended pairs: the most that any implementation can gain."""
+    r"""Causal dense pairs over attended pairs: the most that any implementation can gain.
+
+    Equation: $\frac{\sum_{heads} n (n + 1) / 2}{\sum_{heads} pairs}$
+    """
     groups = head_groups(config, config.heads, context or n)
     attended = sum((g.stop - g.start) * g.pairs(n) for g in groups)
     return config.heads * (n * (n + 1) // 2) / attended

@@ -113,7 +113,10 @@ class _TiledAttention(torch.autograd.Function):
 
 
 def _forward(s: _Saved, group: Group) -> None:
-    """Fill `out` and `lse` for one group's heads."""
+    r"""Fill `out` and `lse` for one group's heads.
+
+    Equation: $S = \frac{Q K^T}{\sqrt{d}} + B, \quad L = \log \sum e^S, \quad O = e^{S - L} V$
+    """
     flash = getattr(torch.ops.aten, _FLASH).default
     batch, _, n, _ = s.q.shape
     k, v = _key_side(s.k, group), _key_side(s.v, group)
@@ -128,7 +131,11 @@ def _forward(s: _Saved, group: Group) -> None:
 
 
 def _backward(s: _Saved, g: _Gradients, group: Group) -> None:
-    """Fill dQ and add to dK, dV for one group's heads."""
+    r"""Fill dQ and add to dK, dV for one group's heads.
+
+    Equation: $P = e^{S - L}, \quad D = dO \cdot O, \quad dV = P^T dO, \quad dS = P \circ (dO V^T
+    - D), \quad dQ = \frac{dS K}{\sqrt{d}}, \quad dK = \frac{dS^T Q}{\sqrt{d}}$
+    """
     flash_backward = getattr(torch.ops.aten, _FLASH + "_backward").default
     batch, _, n, _ = s.q.shape
     k, v = _key_side(s.k, group), _key_side(s.v, group)
@@ -192,7 +199,10 @@ def _self_scores(q: Tensor, k: Tensor, group: GlobalGroup) -> Tensor:
 
 
 def _add_self(s: _Saved, group: GlobalGroup) -> None:
-    """Let every token see itself too: one more key each, merged in through the logsumexp."""
+    r"""Let every token see itself too: one more key each, merged in through the logsumexp.
+
+    Equation: $L' = \log(e^L + e^{s_{ii}}), \quad O' = e^{L - L'} O + e^{s_{ii} - L'} v_i$
+    """
     scores = _self_scores(s.q, s.k, group)
     total = torch.logaddexp(s.lse, scores)
     kept, own = torch.exp(s.lse - total)[..., None], torch.exp(scores - total)[..., None]

@@ -22,7 +22,10 @@ from methods.sparse_attention.config import (
 
 
 def local_mask(n: int, window: int, block: int | None = None) -> Tensor:
-    """Sliding window: `j <= i and i - j < w`; in whole blocks if `block` is given. (n, n) bool."""
+    r"""Sliding window: `j <= i and i - j < w`; in whole blocks if `block` is given. (n, n) bool.
+
+    Equation: $M_{ij} = [\, j \le i \wedge i - j < w \,]$
+    """
     i, j = torch.arange(n)[:, None], torch.arange(n)[None, :]
     if block is None:
         return (j <= i) & (i - j < window)
@@ -30,7 +33,10 @@ def local_mask(n: int, window: int, block: int | None = None) -> Tensor:
 
 
 def global_mask(n: int, stride: int, *, include_self: bool = False) -> Tensor:
-    """Anchors: `j <= i and j % s == 0`, and the token itself if asked for. (n, n) bool."""
+    r"""Anchors: `j <= i and j % s == 0`, and the token itself if asked for. (n, n) bool.
+
+    Equation: $M_{ij} = [\, j \le i \wedge j \bmod s = 0 \,]$
+    """
     i, j = torch.arange(n)[:, None], torch.arange(n)[None, :]
     mask = (j <= i) & (j % stride == 0)
     return mask | (i == j) if include_self else mask
@@ -44,7 +50,10 @@ def group_mask(group: Group, n: int) -> Tensor:
 
 
 def pooling_matrix(n: int, stride: int) -> Tensor:
-    """(ceil(n / s), n) float64: row t averages the s tokens up to token t s; row 0 is token 0."""
+    r"""(ceil(n / s), n) float64: row t averages the s tokens up to token t s; row 0 is token 0.
+
+    Equation: $\bar x_t = \frac{1}{s} \sum_{j = (t - 1) s + 1}^{t s} x_j$
+    """
     anchor = torch.arange(0, n, stride)[:, None]
     token = torch.arange(n)[None, :]
     members = ((token <= anchor) & (token > anchor - stride)).double()
@@ -52,7 +61,11 @@ def pooling_matrix(n: int, stride: int) -> Tensor:
 
 
 def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """Softmax attention through a bool mask that broadcasts to (..., n_q, n_k)."""
+    r"""Softmax attention through a bool mask that broadcasts to (..., n_q, n_k).
+
+    Equation: $o_i = \sum_j \frac{e^{s_{ij}} M_{ij}}{\sum_l e^{s_{il}} M_{il}} v_j, \quad s_{ij} =
+    \frac{q_i \cdot k_j}{\sqrt{d}}$
+    """
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
     scores = scores.masked_fill(~mask, -math.inf)
     empty = ~mask.any(-1, keepdim=True)

@@ -279,6 +279,7 @@ METHOD = Method(
             entry="checks:two_layer_reach",
         ),
     ),
+    example="example:main",
     benchmarks=(
         Benchmark(
             slug="latency",

@@ -163,10 +163,12 @@ def _stairs(stride: int, rows: int, anchors: int, dtype: torch.dtype) -> Tensor:
 
 
 def pool_anchors(x: Tensor, stride: int) -> Tensor:
-    """Mean of the s tokens that end at each anchor; anchor 0 is token 0 alone (nothing precedes).
+    r"""Mean of the s tokens that end at each anchor; anchor 0 is token 0 alone (nothing precedes).
 
     (..., n, d) -> (..., ceil(n / s), d). Anchor t covers tokens (t - 1) s + 1 .. t s, so whoever
     may see token t s may see all that went into the mean.
+
+    Equation: $\bar x_t = \frac{1}{s} \sum_{j = (t - 1) s + 1}^{t s} x_j$
     """
     first, n = x[..., :1, :], x.shape[-2]
     m = (n - 1) // stride

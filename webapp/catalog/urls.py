@@ -8,4 +8,5 @@ app_name = "catalog"
 urlpatterns = [
     path("methods/", views.methods, name="methods"),
     path("methods/<slug:slug>/", views.method, name="method"),
+    path("methods/<slug:slug>/code/", views.code, name="code"),
 ]

@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from methods import registry
-from webapp.catalog import queries
+from webapp.catalog import queries, reading
 from webapp.catalog.queries import Carried
 
 
@@ -33,3 +33,22 @@ def method(request: HttpRequest, slug: str) -> HttpResponse:
         "links": queries.papers_of(slug),
     }
     return render(request, "catalog/method.html", context)
+
+
+@require_safe
+def code(request: HttpRequest, slug: str) -> HttpResponse:
+    """A method's code: as it is, with its equations, or with the shapes of every line."""
+    level = request.GET.get("level", "shapes")
+    if level not in reading.LEVELS:
+        level = "shapes"
+    try:
+        context = {
+            "section": "methods",
+            "method": registry.get(slug),
+            "levels": reading.LEVELS,
+            "level": level,
+            "files": reading.files(slug, level),
+        }
+    except registry.UnknownNameError as error:
+        raise Http404(str(error)) from error
+    return render(request, "catalog/code.html", context)

@@ -1,0 +1,84 @@
+"""``read``: a method's source beside its equations and the shapes its example had on each line.
+
+Runs the method's small example under a line tracer. ``code`` is the source alone; ``equations``
+puts the equation of each block before it; ``shapes`` says after each line what it bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Literal
+
+from methods import registry
+from methods.charts import number
+from methods.output import write_whole
+from methods.protocol import READING_FILE, Bound, ReadFile, Reading
+
+HELP = "read a method's code with its equations and recorded shapes"
+LEVELS = ("code", "equations", "shapes")
+Level = Literal["code", "equations", "shapes"]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the method's name, the level, and where the reading goes."""
+    parser.add_argument("method", metavar="METHOD")
+    parser.add_argument("--level", choices=LEVELS, default="shapes")
+    parser.add_argument("--json", action="store_true", help="all that was recorded, as JSON")
+    parser.add_argument(
+        "--write", action="store_true", help=f"keep it as {READING_FILE} in the method's folder"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the example and print what it shows."""
+    method = registry.get(args.method)
+    # Here, not above: it imports torch, and an unknown name is answered at once without it.
+    from methods.reading import tracer  # noqa: PLC0415
+
+    made = tracer.reading(method, tracer.trace(method))
+    if args.write:
+        path = registry.folder(method.slug) / READING_FILE
+        write_whole(path, as_json(made).encode())
+        sys.stderr.write(f"{sum(len(one.lines) for one in made.files)} lines in {path.name}\n")
+    if args.json:
+        sys.stdout.write(as_json(made))
+    elif not args.write:
+        for one in made.files:
+            source = (registry.folder(method.slug) / one.path).read_text()
+            sys.stdout.write("\n".join(in_words(one, source, args.level)) + "\n\n")
+    return 0
+
+
+def as_json(reading: Reading) -> str:
+    """The reading as JSON, a line for each line of code, so that changes can be read."""
+    text = reading.model_dump_json(exclude_defaults=True)
+    return text.replace('{"line":', '\n{"line":').replace('{"path":', '\n{"path":') + "\n"
+
+
+def in_words(file: ReadFile, source: str, level: Level) -> list[str]:
+    """A file for reading on a terminal."""
+    bound = {line.line: line.tensors for line in file.lines}
+    heads = {block.first: block.equations for block in file.blocks}
+    shown = [f"--- {file.path}"]
+    for index, text in enumerate(source.splitlines(), start=1):
+        indent = " " * (len(text) - len(text.lstrip()))
+        if level == "equations":
+            for equation in heads.get(index, ()):
+                mark = f"({equation.number}) " if equation.number else ""
+                shown.append(f"{'':4}  {indent}{mark}{equation.tex}")
+        shown.append(f"{index:4}  {text}".rstrip())
+        if level == "shapes":
+            shown += [f"{'':4}  {indent}    | {tensor(one)}" for one in bound.get(index, ())]
+    return shown
+
+
+def tensor(bound: Bound) -> str:
+    """``scores (8, 2, 16) float32, 0.12 to 1.4``."""
+    sizes = ", ".join(map(str, bound.shape)) + ("," if len(bound.shape) == 1 else "")
+    told = f"{bound.name} ({sizes}) {bound.dtype}"
+    if bound.low is not None and bound.high is not None:
+        told += f", {number(bound.low)} to {number(bound.high)}"
+    if bound.others:
+        told += f", and {bound.others} other shape{'s' if bound.others > 1 else ''}"
+    return told

@@ -1,0 +1,212 @@
+"""A method's source as text: its statements, its equations, its shape comments. No torch."""
+
+from __future__ import annotations
+
+import ast
+import io
+import operator
+import re
+import tokenize
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from methods.protocol import Block, Equation
+
+# "Equation 3: $s = ...$" in a docstring; the formula may run over several lines.
+_EQUATION = re.compile(r"Equation(?: (?P<number>[\w.-]+))?: \$(?P<tex>[^$]+)\$", re.DOTALL)
+_SHAPE = re.compile(r"\(([^()]*)\)")
+_NAMED = re.compile(r"[^\W\d]\w*")
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of one tensor as a comment writes them: names, numbers, sums and products, an ellipsis.
+
+    `many` says that it holds for every tensor the line binds.
+    """
+
+    sizes: tuple[str, ...]
+    many: bool = False
+
+    def __str__(self) -> str:
+        return f"({', '.join(self.sizes)}{',' if len(self.sizes) == 1 else ''})"
+
+    def disagrees(self, found: tuple[int, ...], known: dict[str, int]) -> bool:
+        """Whether a tensor has another shape. `known` holds what names mean, and learns from it."""
+        sizes = list(self.sizes)
+        if "..." in sizes:
+            cut = sizes.index("...")
+            after = sizes[cut + 1 :]
+            if len(found) < len(sizes) - 1:
+                return True
+            found = (*found[:cut], *found[len(found) - len(after) :])
+            sizes = [*sizes[:cut], *after]
+        if len(sizes) != len(found):
+            return True
+        for size, number in zip(sizes, found, strict=True):
+            if _NAMED.fullmatch(size) and size not in known:
+                known[size] = number
+            elif (wanted := _evaluate(size, known)) is not None and wanted != number:
+                return True
+        return False
+
+
+@dataclass
+class Statement:
+    """A statement, or the head of a compound one: where it stands, what it may bind."""
+
+    first: int
+    last: int
+    names: tuple[str, ...] = ()
+    returns: bool = False
+    shapes: tuple[Shape, ...] = ()
+
+
+@dataclass
+class Source:
+    """A file, by line."""
+
+    path: Path
+    text: str
+    statements: dict[int, Statement] = field(default_factory=dict)
+    blocks: list[Block] = field(default_factory=list)
+
+
+def read(path: Path) -> Source:
+    """Look at a file; raises SyntaxError where it is no Python."""
+    text = path.read_text()
+    tree = ast.parse(text)
+    made = Source(path, text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt):
+            statement = _statement(node)
+            for line in range(statement.first, statement.last + 1):
+                known = made.statements.get(line)
+                if known is None or known.last - known.first >= statement.last - statement.first:
+                    made.statements[line] = statement
+    for line, shapes in _comments(text):
+        if line in made.statements:
+            made.statements[line].shapes = shapes
+    made.blocks = sorted(_blocks(tree, ""), key=lambda block: block.first)
+    return made
+
+
+def equations(docstring: str) -> tuple[Equation, ...]:
+    """What a docstring says its code computes."""
+    return tuple(
+        Equation(tex=" ".join(match["tex"].split()), number=match["number"] or "")
+        for match in _EQUATION.finditer(docstring)
+    )
+
+
+def _blocks(node: ast.AST, prefix: str) -> Iterator[Block]:
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.ClassDef):
+            continue
+        name = prefix + child.name
+        first = min([child.lineno, *(one.lineno for one in child.decorator_list)])
+        found = equations(ast.get_docstring(child) or "")
+        yield Block(name=name, first=first, last=child.end_lineno or first, equations=found)
+        yield from _blocks(child, f"{name}.")
+
+
+def _statement(node: ast.stmt) -> Statement:
+    body = getattr(node, "body", None)
+    last = node.end_lineno or node.lineno
+    if isinstance(body, list) and body:  # of a compound statement only the head
+        last = max(node.lineno, body[0].lineno - 1)
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For):
+        targets = [node.target]
+    elif isinstance(node, ast.With):
+        targets = [item.optional_vars for item in node.items if item.optional_vars]
+    names = tuple(name for target in targets for name in _names(target))
+    return Statement(node.lineno, last, names, isinstance(node, ast.Return))
+
+
+def _names(target: ast.expr) -> Iterator[str]:
+    if isinstance(target, ast.Name):
+        yield target.id
+    elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+        yield f"{target.value.id}.{target.attr}"
+    elif isinstance(target, ast.Tuple | ast.List):
+        for part in target.elts:
+            yield from _names(part)
+
+
+def _comments(text: str) -> Iterator[tuple[int, tuple[Shape, ...]]]:
+    """Lines with a comment that begins with a shape, or has one after an arrow."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            shapes = parse_comment(token.string)
+            if shapes:
+                yield token.start[0], shapes
+
+
+def parse_comment(comment: str) -> tuple[Shape, ...]:
+    """The shapes that a comment states: `# (B, N) bool`, `# (n, r) @ (r,) -> (n,)`, `# (B,) each`.
+
+    None where it is prose: every size must be a number, a name, a sum or product of those, or an
+    ellipsis.
+    """
+    words = comment.lstrip("# ").rpartition("-> ")[2]
+    shapes: list[Shape] = []
+    while match := _SHAPE.match(words):
+        sizes = [size.strip() for size in match[1].split(",")]
+        if sizes[-1] == "":
+            sizes.pop()
+        if not all(_is_size(size) for size in sizes) or sizes.count("...") > 1:
+            return ()
+        words = words[match.end() :]
+        shapes.append(Shape(tuple(sizes)))
+        if not words.startswith(", ("):
+            break
+        words = words[2:]
+    if words[:1] not in ("", " ", ",", ":", ";", "."):
+        return ()
+    if words.startswith((" @ ", " x ", " * ")):
+        return ()
+    if len(shapes) == 1 and words.startswith(" each"):
+        shapes = [Shape(shapes[0].sizes, many=True)]
+    return tuple(shapes)
+
+
+def _is_size(text: str) -> bool:
+    if text == "...":
+        return True
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return False
+    return all(
+        isinstance(node, ast.Name | ast.BinOp | ast.operator | ast.expr_context)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, int))
+        for node in ast.walk(tree)
+    )
+
+
+def _evaluate(size: str, known: Mapping[str, int]) -> int | None:
+    """What a size is, or None where a name of it is not known yet."""
+
+    def value(node: ast.expr) -> int | None:
+        if isinstance(node, ast.Constant):
+            return int(node.value) if isinstance(node.value, int) else None
+        if isinstance(node, ast.Name):
+            return known.get(node.id)
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            left, right = value(node.left), value(node.right)
+            if left is None or right is None:
+                return None
+            return _OPERATORS[type(node.op)](left, right)
+        return None
+
+    return value(ast.parse(size, mode="eval").body)

@@ -1,0 +1,99 @@
+"""How well a set of tokens matches a text, and the losses that train it."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from methods.seps.config import SepsError
+
+LEAK = 0.1  # slope of open_source's LeakyReLU
+
+
+class Relevance(nn.Module):
+    """What the strongest matches say beyond their mean; one MLP for both directions.
+
+    The last bias adds the same to every similarity, of which the losses see differences only: it
+    is there only where `bias` asks for the source's count of parameters.
+    """
+
+    def __init__(self, top: int, *, bias: bool = True) -> None:
+        super().__init__()
+        self.top = top
+        self.net = nn.Sequential(
+            nn.Linear(top, 2 * top), nn.GELU(), nn.Linear(2 * top, 1, bias=bias)
+        )
+
+    def forward(self, best: Tensor) -> Tensor:
+        r"""A term of the similarity from best matches (..., n), -inf where there is none: (...).
+
+        Equation 5: $\mathrm{MLP}(\mathrm{topk}\, \max_j A)$
+        """
+        strongest = best.topk(min(self.top, best.shape[-1]), dim=-1).values
+        strongest = strongest.masked_fill(strongest == -torch.inf, 0.0)
+        strongest = F.pad(strongest, (0, self.top - strongest.shape[-1]))
+        term: Tensor = self.net(strongest)[..., 0]
+        return term
+
+
+def cosines(tokens: Tensor, words: Tensor) -> Tensor:
+    r"""Tokens (T, B, J, C) with the words (T, W, C) of their caption, of length 1: (T, B, J, W).
+
+    A token of zeros, as the extra one is where nothing was dropped, has cosine 0.
+
+    Equation 5: $A_{jw} = \frac{\hat v_j \cdot t_w}{\lVert \hat v_j \rVert \lVert t_w \rVert}$
+    """
+    dots = torch.matmul(tokens.flatten(1, 2), words.mT)  # (T, B * J, W)
+    length = torch.linalg.vector_norm(tokens, dim=-1, keepdim=True)  # (T, B, J, 1)
+    return dots.unflatten(1, tokens.shape[1:3]) / length.clamp_min(1e-12)
+
+
+def alignment(A: Tensor, real: Tensor, relevance: Relevance | None) -> Tensor:
+    r"""Similarities (T, B) from cosines (T, B, J, W), of which words `real` (T, W) are no padding.
+
+    Without `relevance` this is open_source's: LeakyReLU, then the two means.
+
+    Equation 5: $S = \operatorname{mean}_i \max_j A + \mathrm{MLP}(\mathrm{topk}_i \max_j A)
+    + \operatorname{mean}_j \max_i A + \mathrm{MLP}(\mathrm{topk}_j \max_i A)$
+    """
+    if relevance is None:
+        A = F.leaky_relu(A, LEAK)
+    of_tokens = A.masked_fill(~real[:, None, None], -torch.inf).amax(3)  # (T, B, J)
+    of_words = A.amax(2)  # (T, B, W)
+    per_word = of_words.masked_fill(~real[:, None], 0.0).sum(-1) / real.sum(1)[:, None]
+    S = of_tokens.mean(-1) + per_word  # (T, B)
+    if relevance is not None:
+        S = S + relevance(of_tokens)
+        S = S + relevance(of_words.masked_fill(~real[:, None], -torch.inf))
+    return S
+
+
+def alignment_loss(S: Tensor, margin: float, *, hardest: bool = True) -> Tensor:
+    r"""Hinge loss of similarities (B, B), captions by images, whose diagonal are the true pairs.
+
+    With `hardest` off the mean over all negatives, for the first steps of a training.
+
+    Equation 6: $L_{align} = [\alpha - S(I,T) + S(I,T')]_+ + [\alpha - S(I,T) + S(I',T)]_+$
+
+    Raises:
+        SepsError: when the batch has no negative pair.
+    """
+    if S.ndim != 2 or S.shape[0] != S.shape[1] or len(S) < 2:
+        raise SepsError(f"S is {tuple(S.shape)}; two or more images, each with its caption")
+    true = S.diagonal()  # (B,)
+    same = torch.eye(len(S), dtype=torch.bool, device=S.device)
+    of_image = (margin - true[None] + S).relu().masked_fill(same, 0.0)  # (B, B)
+    of_text = (margin - true[:, None] + S).relu().masked_fill(same, 0.0)  # (B, B)
+    if hardest:
+        return of_image.amax(0).mean() + of_text.amax(1).mean()
+    return (of_image.sum() + of_text.sum()) / (len(S) * (len(S) - 1))
+
+
+def ratio_loss(masks: list[Tensor], keep: float) -> Tensor:
+    r"""How far the share of patches that stay, averaged over the branches, is from `keep`.
+
+    Equation 7: $L_{ratio} = (\rho - \lambda_1 \bar D_s - \lambda_2 \bar D_d)^2$
+    """
+    share = sum((mask.mean() for mask in masks), torch.zeros((), device=masks[0].device))
+    return (keep - share / len(masks)) ** 2

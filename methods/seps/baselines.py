@@ -1,0 +1,117 @@
+"""What slimming is measured against: every patch, patches at random, and dense cross attention."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from methods.seps import align
+from methods.seps.config import MENDED, SepsConfig, SepsError
+from methods.seps.model import Output, Prepared, Seps, Texts
+
+NAMES = (
+    "whole",
+    "random",
+    "laps",
+    "open_source",
+    "paper",
+    "seps_learnt",
+    "seps_sparse",
+    "seps_image",
+    "seps",
+)
+
+
+class Whole(Seps):
+    """No slimming: every patch meets every word, with the paper's relevance MLP."""
+
+    def __init__(self, config: SepsConfig) -> None:
+        super().__init__(replace(config, variant="paper", dense=False, keep=1.0))
+        self.scores, self.aggregations = nn.ModuleList(), nn.ModuleList()
+        self.scale.requires_grad = False
+
+    def compare(self, patches: Tensor, texts: list[Prepared]) -> Output:
+        r"""Similarities of all pairs, each patch (B, 1 + N, C) standing for itself.
+
+        Equation 5: $A_{iw} = \cos(v_i, t_w)$
+        """
+        text = texts[0]
+        T, W, C = text.unit.shape
+        B = len(patches)
+        v = F.normalize(patches, dim=-1)  # (B, 1 + N, C)
+        A = v.reshape(-1, C) @ text.unit.reshape(-1, C).T  # (B * (1 + N), T * W)
+        A = A.view(B, -1, T, W).permute(2, 0, 1, 3)  # (T, B, 1 + N, W)
+        S = align.alignment(A, text.real, self.relevance)  # (T, B)
+        return Output(S, [torch.ones(T, B, self.config.patches, device=S.device)], [])
+
+
+class Random(Seps):
+    """As many patches, aggregated alike, chosen without looking."""
+
+    def score(self, learnt: Tensor, guides: list[Tensor], image: Tensor) -> Tensor:
+        """A score (T, B, N) from torch's global generator."""
+        return torch.rand_like(guides[0])
+
+
+def candidate(name: str, base: SepsConfig) -> Seps:
+    """The model that a row of the comparison trains.
+
+    Raises:
+        SepsError: for a name that is none of `NAMES`.
+    """
+    if name == "whole":
+        return Whole(base)
+    if name == "random":
+        return Random(replace(base, variant="paper", dense=False))
+    changes: dict[str, dict[str, Any]] = {
+        "laps": {"variant": "open_source", "dense": False},
+        "open_source": {"variant": "open_source"},
+        "paper": {"variant": "paper"},
+        "seps_learnt": MENDED | {"dense": False, "beta": 0.0, "temperature": 0.2},
+        "seps_sparse": MENDED | {"dense": False},
+        "seps_image": MENDED | {"dense_of": "image"},
+        "seps": MENDED,
+    }
+    if name not in changes:
+        raise SepsError(f"no candidate is called {name[:40]!r}; choose from {', '.join(NAMES)}")
+    return Seps(replace(base, **changes[name]))
+
+
+@torch.no_grad()
+def cross_attention(patches: Tensor, text: Texts, temperature: float = 9.0) -> Tensor:
+    r"""Similarities (T, B) by dense attention of words over patches and patches over words.
+
+    SCAN (Lee et al., arXiv:1803.08024) with fused attention, so that nothing of the size of all
+    pairs times C is kept: patches (B, 1 + N, C), words (T, W, C).
+
+    Equation: $S = \operatorname{mean}_w \cos(t_w, \sum_i \alpha_{wi} v_i)
+    + \operatorname{mean}_i \cos(v_i, \sum_w \alpha'_{iw} t_w)$
+    """
+    T, W, C = text.words.shape
+    B, n, _ = patches.shape
+    v = F.normalize(patches, dim=-1)  # (B, n, C)
+    t = F.normalize(text.words, dim=-1)  # (T, W, C)
+    of_words = torch.empty(T, B, device=v.device)
+    of_patches = torch.empty(T, B, device=v.device)
+    every_word = t.reshape(1, 1, T * W, C)
+    for b in range(B):
+        seen = F.scaled_dot_product_attention(
+            every_word, v[b, None, None], v[b, None, None], scale=temperature
+        )  # (1, 1, T * W, C)
+        cosine = _cosine(seen, every_word).view(T, W)
+        of_words[:, b] = cosine.masked_fill(~text.real, 0.0).sum(1) / text.real.sum(1)
+    every_patch = v.reshape(1, 1, B * n, C)
+    for i in range(T):
+        words = t[i, text.real[i]][None, None]
+        seen = F.scaled_dot_product_attention(every_patch, words, words, scale=temperature)
+        of_patches[i] = _cosine(seen, every_patch).view(B, n).mean(1)
+    return of_words + of_patches
+
+
+def _cosine(seen: Tensor, unit: Tensor) -> Tensor:
+    """Cosine with vectors that have length 1 already."""
+    return torch.linalg.vecdot(seen, unit) / torch.linalg.vector_norm(seen, dim=-1)

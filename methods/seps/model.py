@@ -1,0 +1,235 @@
+"""Similarity of every caption with every image, whose patches are slimmed for that caption.
+
+Letters: T captions, B images, N patches, C width, J aggregated tokens, W words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from methods.seps import align, slimming
+from methods.seps.config import SepsConfig, SepsError
+from methods.seps.scores import ScoreMLP, cosine_guide, self_guide, significance
+from methods.seps.slimming import Aggregation, Shares, straight_through, top_mask
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Words of captions, padded to one length.
+
+    Raises:
+        SepsError: for shapes that disagree, a caption without a word, or values that are no number.
+    """
+
+    words: Tensor  # (T, W, C)
+    real: Tensor  # (T, W) bool: False is padding
+
+    def __post_init__(self) -> None:
+        if self.words.ndim != 3 or self.real.shape != self.words.shape[:2]:
+            raise SepsError(
+                f"words are {tuple(self.words.shape)} and their mask {tuple(self.real.shape)}; "
+                "(captions, words, dim) and (captions, words) are needed"
+            )
+        if self.real.dtype != torch.bool or not bool(self.real.any(1).all()):
+            raise SepsError("the mask of words must be boolean, with a word in every caption")
+        if not bool(torch.isfinite(self.words[self.real]).all()):
+            raise SepsError("words hold values that are no finite number")
+
+    def prepared(self) -> Prepared:
+        """What every image asks of a text, computed once for all of them."""
+        return Prepared(F.normalize(self.words, dim=-1), self.real, self.mean())
+
+    @torch.no_grad()
+    def mean(self) -> Tensor:
+        r"""The mean word of each caption, without gradient: (T, C).
+
+        Equation 2: $E = \frac{1}{W} \sum_w t_w$
+        """
+        words = self.words.masked_fill(~self.real[..., None], 0.0)  # (T, W, C)
+        return words.sum(1) / self.real.sum(1)[:, None]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A text as images are compared with it."""
+
+    unit: Tensor  # (T, W, C) words of length 1
+    real: Tensor  # (T, W) bool
+    mean: Tensor  # (T, C)
+
+    def take(self, rows: slice) -> Prepared:
+        """Some of the texts."""
+        return Prepared(self.unit[rows], self.real[rows], self.mean[rows])
+
+
+@dataclass(frozen=True)
+class Output:
+    """What `Seps` says of all pairs."""
+
+    similarity: Tensor  # (T, B)
+    masks: list[Tensor]  # (T, B, N) for each branch that is told of: 1 stays, with D's gradient
+    shares: list[Shares]  # of each branch
+
+
+class Seps(nn.Module):
+    """Both variants; `config` says which, and which of the source's faults are mended."""
+
+    def __init__(self, config: SepsConfig) -> None:
+        super().__init__()
+        self.config = config
+        paper = config.variant == "paper"
+        nets = config.branches if paper else 1  # open_source merges for both texts alike
+        self.aggregations = nn.ModuleList(
+            Aggregation(config.dim, config.aggregated, bias=config.idle_biases) for _ in range(nets)
+        )
+        self.scale = nn.Parameter(torch.ones(1))
+        self.scores = nn.ModuleList(ScoreMLP(config.dim) for _ in range(nets if paper else 0))
+        self.relevance = align.Relevance(config.top, bias=config.idle_biases) if paper else None
+
+    def forward(self, patches: Tensor, sparse: Texts, dense: Texts | None = None) -> Output:
+        r"""Similarities of captions and images.
+
+        Args:
+            patches: (B, 1 + N, C), CLS first.
+            sparse: the captions.
+            dense: a longer text for each caption, or for each image where `dense_of` says so.
+
+        Equation: $S = S_{sparse} + S_{dense}$ for open_source; equation 5 for the paper
+
+        Raises:
+            SepsError: for shapes that disagree with the configuration or each other, or values
+                that are no number.
+        """
+        self.check(patches, sparse, dense)
+        texts = [sparse] if dense is None else [sparse, dense]
+        return self.compare(patches, [text.prepared() for text in texts])
+
+    def compare(self, patches: Tensor, texts: list[Prepared]) -> Output:
+        """`forward` with texts that are prepared, unchecked."""
+        cls = patches[:, :1].expand(len(texts[0].unit), -1, -1, -1)  # (T, B, 1, C)
+        spatial = patches[:, 1:]  # (B, N, C)
+        if self.config.variant == "open_source":
+            return self._open_source(cls, spatial, texts)
+        return self._paper(cls, spatial, texts)
+
+    def _open_source(self, cls: Tensor, spatial: Tensor, texts: list[Prepared]) -> Output:
+        image = self_guide(spatial)  # (B, N)
+        strengths = self.aggregations[0](spatial, self.scale)  # (B, N, J)
+        S = torch.zeros((), device=spatial.device)
+        masks, shares = [], []
+        for text in texts:
+            scores = image + cosine_guide(spatial, text.mean)  # (T, B, N)
+            gate = top_mask(scores, self.config.kept)  # (T, B, N)
+            masks.append(gate)
+            shares.append(slimming.share(strengths, gate, scores))
+            S = S + self._match(cls, slimming.merge(spatial, shares[-1:]), text)
+        return Output(S, masks[:1], shares)
+
+    def _paper(self, cls: Tensor, spatial: Tensor, texts: list[Prepared]) -> Output:
+        image = self_guide(spatial)  # (B, N)
+        guides = self.guides(spatial, texts)
+        masks, shares = [], []
+        for learnt, aggregation in zip(self.scores, self.aggregations, strict=True):
+            scores = self.score(learnt(spatial), guides, image)  # (T, B, N)
+            D = self.choose(scores)  # (T, B, N)
+            gate = D if self.config.gate else D.detach()  # (T, B, N)
+            strengths = aggregation(spatial, self.scale)  # (B, N, J)
+            shares.append(slimming.share(strengths, gate, scores))
+            masks.append(D)
+        S = self._match(cls, slimming.merge(spatial, shares), texts[0])  # (T, B)
+        return Output(S, masks, shares)
+
+    def guides(self, spatial: Tensor, texts: list[Prepared]) -> list[Tensor]:
+        """What each text asks of the patches (B, N, C): (T, B, N) each. Equation 2."""
+        found = [cosine_guide(spatial, text.mean) for text in texts]
+        if self._by_image:
+            own = found[1].diagonal(dim1=0, dim2=1).T  # (B, N): of each image with its own text
+            found[1] = own.expand_as(found[0])
+        return found
+
+    def score(self, learnt: Tensor, guides: list[Tensor], image: Tensor) -> Tensor:
+        """The score (T, B, N) that decides. Equation 3."""
+        return significance(learnt, guides, image, self.config.beta)
+
+    def choose(self, scores: Tensor) -> Tensor:
+        r"""D (T, B, N): 1 for the patches that stay, with the gradient of a soft choice.
+
+        `softmax`, the source's: the K highest, with the gradient of a softmax over the patches,
+        perturbed by Gumbel noise in training. `gumbel_sigmoid`: in training every patch is drawn
+        for itself, as in DynamicViT (arXiv:2106.02034), so that how many stay is free and the
+        ratio loss has something to hold, but never fewer than one; at evaluation the K highest.
+
+        Equation 7: $D = \mathrm{hard} + \mathrm{soft} - \mathrm{sg}(\mathrm{soft})$
+        """
+        if self.config.relaxation == "softmax":
+            noise = slimming.gumbel_noise(scores) if self.training else torch.zeros_like(scores)
+            soft = (scores + noise).softmax(-1)  # (T, B, N)
+            return straight_through(top_mask(scores, self.config.kept), soft)
+        middle = (1 + 2 * self.config.beta) / 2  # of the score's range
+        logits = (scores - middle) / self.config.temperature  # (T, B, N)
+        if not self.training:
+            return straight_through(top_mask(scores, self.config.kept), logits.sigmoid())
+        soft = (logits + slimming.logistic_noise(logits)).sigmoid()  # (T, B, N)
+        drawn = (soft > 0.5).to(soft.dtype)  # (T, B, N)
+        return straight_through(torch.maximum(drawn, top_mask(scores, 1)), soft)
+
+    def _match(self, cls: Tensor, merged: list[Tensor], text: Prepared) -> Tensor:
+        A = torch.cat([align.cosines(tokens, text.unit) for tokens in (cls, *merged)], 2)
+        return align.alignment(A, text.real, self.relevance)  # (T, B)
+
+    def losses(self, output: Output, *, hardest: bool = True) -> tuple[Tensor, Tensor]:
+        """Alignment and weighted ratio loss of a batch of true pairs. Equations 6 and 7."""
+        align_loss = align.alignment_loss(output.similarity, self.config.margin, hardest=hardest)
+        return align_loss, self.config.ratio_weight * align.ratio_loss(
+            output.masks, self.config.keep
+        )
+
+    @torch.no_grad()
+    def all_pairs(
+        self, patches: Tensor, sparse: Texts, dense: Texts | None = None, *, images: int = 1
+    ) -> Tensor:
+        """Similarities (T, B) in evaluation, `images` at once: memory does not grow with B."""
+        self.check(patches, sparse, dense)
+        texts = [text.prepared() for text in (sparse, dense) if text is not None]
+        found = []
+        for begin in range(0, len(patches), images):
+            rows = slice(begin, begin + images)
+            own = [*texts[:1], texts[1].take(rows)] if self._by_image else texts
+            found.append(self.compare(patches[rows], own).similarity)
+        return torch.cat(found, 1)  # (T, B)
+
+    @property
+    def _by_image(self) -> bool:
+        return self.config.dense and self.config.dense_of == "image"
+
+    def check(self, patches: Tensor, sparse: Texts, dense: Texts | None) -> None:
+        """Check what is about to be compared.
+
+        Raises:
+            SepsError: for the first thing that does not fit.
+        """
+        wanted = (1 + self.config.patches, self.config.dim)
+        if patches.ndim != 3 or patches.shape[1:] != wanted or not len(patches):
+            raise SepsError(
+                f"patches are {tuple(patches.shape)}; (images, 1 + {self.config.patches}, "
+                f"{self.config.dim}) are needed, CLS first"
+            )
+        if (dense is not None) != self.config.dense:
+            has = "has" if dense is not None else "has no"
+            raise SepsError(
+                f"the model was made with dense={self.config.dense}, the call {has} one"
+            )
+        owners = len(patches) if self._by_image else len(sparse.words)
+        for name, text, rows in (("sparse", sparse, None), ("dense", dense, owners)):
+            if text is not None and text.words.shape[2] != self.config.dim:
+                raise SepsError(
+                    f"{name} words are {text.words.shape[2]} wide, the model {self.config.dim}"
+                )
+            if text is not None and rows is not None and len(text.words) != rows:
+                raise SepsError(f"there are {len(text.words)} dense texts for {rows} rows")
+        if not bool(torch.isfinite(patches).all()):
+            raise SepsError("patches hold values that are no finite number")

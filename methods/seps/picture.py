@@ -1,0 +1,95 @@
+"""An image with its kept, aggregated and dropped patches, as SVG."""
+
+from __future__ import annotations
+
+from html import escape
+
+import torch
+from torch import Tensor
+
+from methods.seps import scenes
+from methods.seps.scenes import GRID, PATCH, SIDE
+from methods.seps.train import Matcher
+
+SCALE, GAP = 6, 24  # pixels of the picture for one of the image's, and between the panels
+# Of the aggregated tokens; neighbours differ in lightness, too, and every patch bears its number.
+HUES = [(hue * 47) % 360 for hue in range(24)]
+
+
+@torch.no_grad()
+def picture(matcher: Matcher, batch: scenes.Scenes, index: int = 0) -> str:
+    """Three panels for an image and its own caption: the image, who stays, who is merged where."""
+    one = scenes.Scenes(
+        *(t[index : index + 1] for t in (batch.images, batch.sparse, batch.dense, batch.labels))
+    )
+    matcher.eval()
+    output = matcher(one)
+    stays = output.masks[0][0, 0] > 0.5  # (N,)
+    token = output.shares[0].kept[0, 0].argmax(0)  # (N,): where a patch weighs most
+    side, step = SIDE * SCALE, PATCH * SCALE
+    panels = [
+        ("the image", []),
+        ("kept; the others fade", [_veil(i, step) for i in range(GRID**2) if not stays[i]]),
+        (
+            f"merged into {output.shares[0].kept.shape[2]} tokens",
+            [
+                _merged(i, int(token[i]), step) if stays[i] else _veil(i, step)
+                for i in range(GRID**2)
+            ],
+        ),
+    ]
+    width, height = 3 * side + 2 * GAP, side + 52
+    body = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'role="img" font-family="sans-serif">',
+        f"<title>{escape(scenes.in_words(one.sparse[0]))}</title>",
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
+        f'<defs><g id="scene">{_pixels(one.images[0])}</g></defs>',
+    ]
+    for place, (label, over) in enumerate(panels):
+        body.append(
+            f'<g transform="translate({place * (side + GAP)} 24)"><use href="#scene"/>'
+            f'{"".join(over)}<text y="-8" font-size="13" fill="#222">{escape(label)}</text></g>'
+        )
+    caption = escape(f"“{scenes.in_words(one.sparse[0])}”")
+    body.append(f'<text y="{side + 44}" font-size="14" fill="#222">{caption}</text></svg>')
+    return "".join(body)
+
+
+def _pixels(image: Tensor) -> str:
+    """Rows of an image (3, 32, 32) as rectangles, one for each run of a colour."""
+    levels = (image * 15).round().mul(17).int().permute(1, 2, 0).tolist()
+    made = []
+    for y, row in enumerate(levels):
+        x = 0
+        while x < SIDE:
+            end = x + 1
+            while end < SIDE and row[end] == row[x]:
+                end += 1
+            colour = "".join(f"{value // 17:x}" for value in row[x])
+            made.append(
+                f'<rect x="{x * SCALE}" y="{y * SCALE}" width="{(end - x) * SCALE}" '
+                f'height="{SCALE}" fill="#{colour}"/>'
+            )
+            x = end
+    return "".join(made)
+
+
+def _box(patch: int, step: int) -> str:
+    row, column = divmod(patch, GRID)
+    return f'x="{column * step}" y="{row * step}" width="{step}" height="{step}"'
+
+
+def _veil(patch: int, step: int) -> str:
+    return f'<rect {_box(patch, step)} fill="#fff" fill-opacity=".82"/>'
+
+
+def _merged(patch: int, token: int, step: int) -> str:
+    row, column = divmod(patch, GRID)
+    hue, light = HUES[token % len(HUES)], 78 if token % 2 else 64
+    return (
+        f'<rect {_box(patch, step)} fill="hsl({hue} 60% {light}%)" fill-opacity=".8" '
+        'stroke="#fff"/>'
+        f'<text x="{(column + 0.5) * step}" y="{(row + 0.5) * step + 4}" text-anchor="middle" '
+        f'font-size="11" fill="#111">{token + 1}</text>'
+    )

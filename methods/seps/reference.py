@@ -1,0 +1,72 @@
+"""The definition, pair by pair: what `model` computes for all pairs at once.
+
+Kept patches are gathered and nothing else is looked at, as in the source.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from methods.seps.align import LEAK
+from methods.seps.model import Seps
+
+
+def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor:
+    """Similarity (scalar) of an image (1 + N, C) with a caption: words (W, C), then dense (M, C).
+
+    Evaluation: the K highest scores stay.
+    """
+    cls, v = patches[0], patches[1:]  # (C,), (N, C)
+    image = _cosine(v, v.mean(0))  # (N,)
+    guides = [_cosine(v, words.mean(0)) for words in texts]
+    if model.config.variant == "open_source":
+        net = model.aggregations[0]
+        return sum(
+            (
+                _match(model, cls, [_merge(model, net, v, image + guide)], words)
+                for guide, words in zip(guides, texts, strict=True)
+            ),
+            torch.zeros((), dtype=v.dtype, device=v.device),
+        )
+    beta, merged = model.config.beta, []
+    for learnt, net in zip(model.scores, model.aggregations, strict=True):
+        stretched = 2 * _stretch(image) + sum(_stretch(guide) for guide in guides)  # (N,)
+        scores = (1 - 2 * beta) * learnt(v[None])[0] + beta * stretched  # (N,)
+        merged.append(_merge(model, net, v, scores))
+    return _match(model, cls, merged, texts[0])
+
+
+def _cosine(v: Tensor, vector: Tensor) -> Tensor:
+    return (v @ vector) / (v.norm(dim=-1) * vector.norm())
+
+
+def _stretch(scores: Tensor) -> Tensor:
+    return (scores - scores.min()) / (scores.max() - scores.min())
+
+
+def _merge(model: Seps, net: torch.nn.Module, v: Tensor, scores: Tensor) -> Tensor:
+    """Aggregated tokens and the extra one: (J + 1, C)."""
+    K = math.ceil(model.config.keep * len(v))
+    order = scores.argsort(descending=True)  # (N,)
+    kept, dropped = order[:K], order[K:]
+    W = (model.scale * net.net(v[kept])).softmax(0)  # (K, J)
+    extra = scores[dropped].softmax(0) @ v[dropped]  # (C,)
+    return torch.cat([W.T @ v[kept], extra[None]])
+
+
+def _match(model: Seps, cls: Tensor, merged: list[Tensor], words: Tensor) -> Tensor:
+    tokens = torch.cat([cls[None], torch.stack(merged).sum(0)])  # (1 + J + 1, C)
+    A = torch.stack([_cosine(tokens, word) for word in words], 1)  # (1 + J + 1, W)
+    if model.relevance is None:
+        A = torch.where(A > 0, A, LEAK * A)
+        return A.amax(1).mean() + A.amax(0).mean()
+    S = A.amax(1).mean() + A.amax(0).mean()
+    for best in (A.amax(1), A.amax(0)):
+        strongest = best.new_zeros(model.config.top)
+        values = best.sort(descending=True).values[: model.config.top]
+        strongest[: len(values)] = values
+        S = S + model.relevance.net(strongest)[0]
+    return S

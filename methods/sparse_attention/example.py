@@ -1,0 +1,27 @@
+"""A layer of sparse attention on a few tokens: what `read` runs to show its shapes."""
+
+from __future__ import annotations
+
+import torch
+
+from methods.sparse_attention.config import SparseAttentionConfig
+from methods.sparse_attention.module import SparseAttention
+from methods.sparse_attention.oracle import oracle_attention
+
+
+def main() -> None:
+    """Forward and backward of a layer, its definition, and cached decoding."""
+    batch, n, width = 2, 40, 96
+    config = SparseAttentionConfig(
+        local_heads=4, global_heads=2, window_size=16, adaptive_window=False, anchor="pool"
+    )
+    layer = SparseAttention(width, config, context=64)
+    x = torch.randn(batch, n, width)  # (batch, n, width)
+    out = layer(x).output  # (batch, n, width)
+    torch.autograd.backward(out.square().mean())
+    q, k, v = torch.randn(3, batch, config.heads, n, 16)  # (batch, 6, n, 16) each
+    oracle_attention(q, k, v, config)
+    with torch.no_grad():
+        cache = layer.new_cache(batch)
+        layer(x, cache=cache)
+        layer(x[:, :1], cache=cache)

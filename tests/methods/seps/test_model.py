@@ -1,0 +1,120 @@
+"""Inputs that are refused, and what the options change."""
+
+import pytest
+import torch
+
+from methods.seps import align, baselines, checks
+from methods.seps.config import SepsConfig, SepsError, mended
+from methods.seps.model import Seps, Texts
+
+SMALL = checks.VARIANTS["paper"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"keep": 0.0}, r"keep is 0.0; a share lies in \(0, 1\]"),
+        ({"keep": 1.5}, r"keep is 1.5; a share lies in \(0, 1\]"),
+        ({"keep": float("nan")}, "keep is nan"),
+        ({"aggregate": -1.0}, "aggregate is -1.0"),
+        ({"patches": 0}, "patches is 0"),
+        ({"dim": 2.5}, "dim is 2.5"),
+        ({"variant": "laps"}, "variant is 'laps'; choose from open_source, paper"),
+        ({"beta": 0.6}, r"beta is 0.6; .* \[0, 0.5\]"),
+        ({"margin": float("inf")}, "margin is inf; it must be positive and finite"),
+        ({"patches": 4, "keep": 0.3}, "leaves no aggregated token"),
+        ({"variant": "open_source", "gate": True}, "gate and relaxation are for paper"),
+        ({"variant": "open_source", "dense_of": "image"}, "it must be the caption's"),
+    ],
+)
+def test_bad_configurations(changes, message):
+    with pytest.raises(SepsError, match=message):
+        SepsConfig(**changes)
+
+
+def spoil(given, name, change):
+    return given | {name: change(given[name])}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("patches", lambda x: x[:, 1:], r"\(images, 1 \+ 16, 32\) are needed"),
+        ("patches", lambda x: x[..., :5], "are needed, CLS first"),
+        ("patches", lambda x: x[:0], "are needed"),
+        ("patches", lambda x: x * float("nan"), "patches hold values that are no finite number"),
+        ("sparse", lambda x: Texts(x.words[..., :5], x.real), "sparse words are 5 wide"),
+        ("dense", lambda x: None, "dense=True, the call has no one"),
+        ("dense", lambda x: Texts(x.words[:1], x.real[:1]), "there are 1 dense texts for 2 rows"),
+    ],
+)
+def test_bad_inputs(name, change, message):
+    given = checks.inputs("cpu", SMALL)
+    with pytest.raises(SepsError, match=message):
+        checks.example("cpu", SMALL)(**spoil(given, name, change))
+
+
+def test_bad_texts():
+    words, real = torch.zeros(2, 3, 4), torch.ones(2, 3, dtype=torch.bool)
+    with pytest.raises(SepsError, match="words are"):
+        Texts(words, real[:, :2])
+    with pytest.raises(SepsError, match="with a word in every caption"):
+        Texts(words, real & False)
+    with pytest.raises(SepsError, match="must be boolean"):
+        Texts(words, real.float())
+    with pytest.raises(SepsError, match="no finite number"):
+        Texts(words / 0, real)
+    Texts(torch.where(real[..., None], words, torch.nan), real)  # padding may hold anything
+
+
+def test_losses_need_a_negative():
+    with pytest.raises(SepsError, match="two or more images"):
+        align.alignment_loss(torch.zeros(1, 1), 0.2)
+    S = torch.tensor([[1.0, 0.9], [0.0, 1.0]])
+    assert align.alignment_loss(S, 0.2) == pytest.approx(0.1)  # one negative within the margin
+    assert align.alignment_loss(S, 0.2, hardest=False) == pytest.approx(0.1)
+
+
+def test_dense_text_of_the_image_cannot_tell_who_asks():
+    """Whose caption brings which dense text changes nothing where the image brings it."""
+    config = checks.VARIANTS["mended, dense of the image"]
+    made, given = checks.example("cpu", config), checks.inputs("cpu", config, batch=4)
+    turned = torch.tensor([1, 2, 3, 0])
+    sparse = Texts(given["sparse"].words[turned], given["sparse"].real[turned])
+    before = made(**given).similarity
+    after = made(**given | {"sparse": sparse}).similarity
+    assert torch.allclose(after, before[turned], atol=1e-12)
+
+
+def test_drawing_leaves_at_least_one_patch():
+    config = mended(dim=32, patches=16, aggregate=0.5, temperature=1e-3)
+    made = checks.example("cpu", config).train()
+    D = made.choose(torch.full((3, 2, 16), -1.0, dtype=torch.float64))
+    assert torch.equal(D.sum(-1), torch.ones(3, 2, dtype=torch.float64))
+
+
+def test_candidates():
+    base = SepsConfig(dim=32, patches=16, aggregate=0.5)
+    given = checks.inputs("cpu", base, batch=3)
+    for name in baselines.NAMES:
+        made: Seps = baselines.candidate(name, base).double().eval()
+        own = given if made.config.dense else given | {"dense": None}
+        assert made(**own).similarity.shape == (3, 3)
+        assert torch.isfinite(made.all_pairs(**own)).all()
+    with pytest.raises(SepsError, match="no candidate is called 'best'"):
+        baselines.candidate("best", base)
+
+
+def test_cross_attention_is_its_definition():
+    given = checks.inputs("cpu", SMALL, batch=3, exact=False)
+    patches, text = given["patches"], given["sparse"]
+    found = baselines.cross_attention(patches, text)
+    for t in range(3):
+        w = torch.nn.functional.normalize(text.words[t, text.real[t]], dim=-1)
+        for b in range(3):
+            v = torch.nn.functional.normalize(patches[b], dim=-1)
+            seen = (9 * w @ v.T).softmax(-1) @ v
+            shown = (9 * v @ w.T).softmax(-1) @ w
+            wanted = torch.cosine_similarity(seen, w).mean()
+            wanted = wanted + torch.cosine_similarity(shown, v).mean()
+            assert float((found[t, b] - wanted).abs()) < 1e-5

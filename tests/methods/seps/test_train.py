@@ -1,0 +1,158 @@
+"""Scenes, training, checkpoints, recall, and the two benchmarks' smoke presets."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+import torch
+
+from methods import registry, runner
+from methods.protocol import Artefact, Failed, Series
+from methods.seps import baselines, scenes
+from methods.seps.config import SepsConfig, SepsError
+from methods.seps.train import Plan, assemble, recall, teach, train
+
+BASE = SepsConfig(dim=32, patches=64)
+
+
+@pytest.fixture(scope="module")
+def taught():
+    return teach(32, 1, seed=0, batch=4)
+
+
+def matcher(taught, name="seps_sparse", base=BASE):
+    torch.manual_seed(0)
+    return assemble(taught, baselines.candidate(name, base))
+
+
+def weights(made):
+    return torch.cat([p.detach().flatten() for p in made.parameters()])
+
+
+def test_scenes_are_what_their_captions_say():
+    batch = scenes.draw(40, 7)
+    assert torch.equal(batch.images, scenes.draw(40, 7).images)
+    assert not torch.equal(batch.images, scenes.draw(40, 8).images)
+    for b in range(40):
+        dense = scenes.in_words(batch.dense[b]).split()
+        assert len(dense) == scenes.DENSE_WORDS
+        for o in range(scenes.OBJECTS):
+            size, colour, shape, _, row, column = dense[6 * o : 6 * o + 6]
+            y, x = 2 * scenes.ROWS.index(row), 2 * scenes.COLUMNS.index(column)
+            labels = batch.labels[b].view(8, 8, 3)[y : y + 2, x : x + 2].reshape(4, 3)
+            wanted = (
+                scenes.SIZES.index(size),
+                scenes.COLOURS.index(colour),
+                scenes.SHAPES.index(shape),
+            )
+            assert labels.tolist() == [list(wanted)] * 4
+            inked = scenes.stencils()[wanted[0], wanted[2]]
+            box = batch.images[b, :, 4 * y : 4 * y + 8, 4 * x : 4 * x + 8]
+            tone = scenes.PALETTE[wanted[1]]
+            assert float((box[:, inked].mean(1) - tone).abs().max()) < 0.1
+        assert set(scenes.in_words(batch.sparse[b]).split()) <= set(dense) | set(scenes.RELATIONS)
+    assert scenes.relation(0, 3) == "left-of"
+    assert scenes.relation(12, 1) == "below"
+    with pytest.raises(SepsError, match="at least one"):
+        scenes.draw(0, 0)
+
+
+def test_resuming_changes_nothing(tmp_path, taught):
+    whole, parts = matcher(taught), matcher(taught)
+    train(whole, Plan(4, batch=4))
+    path = tmp_path / "run.pt"
+
+    def interrupt(step, of, loss):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(parts, Plan(4, batch=4), checkpoint=path, every=2, on_step=interrupt)
+    again = matcher(taught)
+    assert len(train(again, Plan(4, batch=4), checkpoint=path, every=2).loss) == 4
+    assert torch.equal(weights(whole), weights(again))
+
+
+def test_checkpoints_of_another_shape(tmp_path, taught):
+    path = tmp_path / "run.pt"
+    train(matcher(taught), Plan(1, batch=4), checkpoint=path)
+    other = matcher(taught, base=SepsConfig(dim=32, patches=64, keep=0.25))
+    with pytest.raises(SepsError, match=r"another config: keep 0.5, now 0.25"):
+        train(other, Plan(1, batch=4), checkpoint=path)
+    with pytest.raises(SepsError, match="another plan: steps 1, now 2"):
+        train(matcher(taught), Plan(2, batch=4), checkpoint=path)
+    state = torch.load(path)
+    state["module"]["slimmer.scale"] = torch.ones(2)
+    torch.save(state, path)
+    with pytest.raises(SepsError, match="weights of another shape"):
+        train(matcher(taught), Plan(1, batch=4), checkpoint=path)
+    torch.save(state | {"format": 99}, path)
+    with pytest.raises(SepsError, match="format 99, this code reads 1"):
+        train(matcher(taught), Plan(1, batch=4), checkpoint=path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(SepsError, match="is not a checkpoint"):
+        train(matcher(taught), Plan(1, batch=4), checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    "values", [{"steps": 0}, {"steps": 1, "batch": 1}, {"steps": 1, "rate": float("nan")}]
+)
+def test_bad_plans(values):
+    with pytest.raises(SepsError, match="at least 1 step of 2 pairs"):
+        Plan(**values)
+
+
+def test_a_loss_that_is_no_number(taught):
+    made = matcher(taught)
+    made.loss = lambda batch, hardest: torch.tensor(float("nan"), requires_grad=True)
+    with pytest.raises(SepsError, match="the loss is nan at step 0"):
+        train(made, Plan(1, batch=4))
+
+
+def test_recall_counts_ranks():
+    perfect = recall(torch.eye(20))
+    assert perfect.total == 600
+    assert recall(torch.zeros(20, 20)).total == 0  # what tells nothing apart finds nothing
+    S = torch.eye(20)
+    S[0, 1] = 2.0  # caption 0 likes image 1 better, image 1 likes caption 0 better
+    assert recall(S).to_image == (95.0, 100.0, 100.0)
+    assert recall(S).to_text == (95.0, 100.0, 100.0)
+    with pytest.raises(SepsError, match="finite similarities"):
+        recall(S / 0)
+
+
+def run(name, **settings):
+    method, benchmark = registry.find(name)
+    events = []
+    params = benchmark.resolve("smoke", settings)
+    code = runner.run(
+        method, benchmark, params, device="cpu", seed=0, preset="smoke", emit=events.append
+    )
+    assert code == 0, [event for event in events if isinstance(event, Failed)]
+    return events
+
+
+def test_retrieval_measures_every_candidate(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_CHECKPOINTS", str(tmp_path))
+    settings = {"steps": 1, "teach_steps": 1, "batch": 4}
+    events = run("seps.retrieval", **settings)
+    series = {event.name: event for event in events if isinstance(event, Series)}
+    assert set(series) == {"rsum", "recall"}
+    assert {point.variant for point in series["rsum"].points} == set(baselines.NAMES)
+    assert len(list(tmp_path.glob("seps-*-0.pt"))) == len(baselines.NAMES)
+    (drawn,) = (event for event in events if isinstance(event, Artefact))
+    root = ET.fromstring(drawn.data())
+    texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "kept; the others fade" in texts
+    assert sum(text.isdigit() for text in texts) == 32  # a number on every patch that stays
+    monkeypatch.setenv("ASSAY_CHECKPOINTS", str(tmp_path / "none"))
+    with pytest.raises(AssertionError, match="which is no folder"):
+        run("seps.retrieval", **settings)
+
+
+def test_cost_measures_time_and_memory():
+    events = run("seps.cost")
+    series = {event.name for event in events if isinstance(event, Series)}
+    wanted = {
+        f"{what}_{over}" for what in ("time", "memory") for over in ("batch", "words", "keep")
+    }
+    assert series == wanted

@@ -1,0 +1,152 @@
+"""A method's code as a page shows it: highlighted, with equations and recorded shapes beside it.
+
+What was recorded lies beside the method, in a file that `python -m methods read METHOD --write`
+made: nothing of the method is run here. A file whose source has changed since is shown without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from html import escape
+from pathlib import Path
+
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+from methods import registry
+from methods.charts import number
+from methods.protocol import READING_FILE, Bound, Equation, ReadFile, Reading
+from webapp.ui.formulas import mathml
+
+LEVELS = {
+    "code": "Code",
+    "equations": "Equations",
+    "shapes": "Shapes",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: its number, its tokens as HTML, what it bound."""
+
+    number: int
+    html: str
+    tensors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An equation as MathML (or, where it cannot be made, as TeX) with its number in the source."""
+
+    html: str
+    number: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Lines that belong together: a block with its equations, or what stands between two."""
+
+    rows: tuple[Row, ...]
+    formulas: tuple[Formula, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a method."""
+
+    path: str
+    anchor: str
+    parts: tuple[Part, ...]
+    stale: bool
+
+    @property
+    def lines(self) -> int:
+        """How many lines it has."""
+        return sum(len(part.rows) for part in self.parts)
+
+
+def files(slug: str, level: str) -> tuple[File, ...]:
+    """The files of a method at a level, or none where nothing was recorded.
+
+    Raises UnknownNameError for a method that is not there.
+    """
+    folder = registry.folder(slug)
+    kept = folder / READING_FILE
+    if not kept.is_file():
+        return ()
+    return _files(folder, level, kept.stat().st_mtime_ns, _newest(folder))
+
+
+def _newest(folder: Path) -> int:
+    return max(source.stat().st_mtime_ns for source in folder.rglob("*.py"))
+
+
+@lru_cache(maxsize=32)
+def _files(folder: Path, level: str, _read: int, _written: int) -> tuple[File, ...]:
+    """The times of the files are arguments so that a page follows its sources."""
+    reading = Reading.load(folder)
+    if reading is None:
+        return ()
+    stale = set(reading.stale(folder))
+    return tuple(
+        _file(one, folder / one.path, level, stale=one.path in stale)
+        for one in reading.files
+        if (folder / one.path).is_file()
+    )
+
+
+def _file(read: ReadFile, source: Path, level: str, *, stale: bool) -> File:
+    bound = {line.line: line.tensors for line in read.lines} if level == "shapes" else {}
+    rows = [
+        Row(line, html, () if stale else tuple(tensor(one) for one in bound.get(line, ())))
+        for line, html in enumerate(_highlighted(source.read_text()), start=1)
+    ]
+    parts = (
+        tuple(_parts(read, rows)) if level == "equations" and not stale else (Part(tuple(rows)),)
+    )
+    anchor = read.path.removesuffix(".py").replace("/", "-")
+    return File(read.path, anchor, parts, stale)
+
+
+def _parts(read: ReadFile, rows: list[Row]) -> Iterator[Part]:
+    """The file cut at the blocks that have equations; a block within one belongs to it."""
+    done = 0
+    for block in read.blocks:
+        if not block.equations or block.first <= done:
+            continue
+        if block.first - 1 > done:
+            yield Part(tuple(rows[done : block.first - 1]))
+        made = tuple(formula(one) for one in block.equations)
+        yield Part(tuple(rows[block.first - 1 : block.last]), made, block.name)
+        done = block.last
+    if done < len(rows):
+        yield Part(tuple(rows[done:]))
+
+
+def _highlighted(source: str) -> list[str]:
+    """The lines of Python source, each a piece of HTML that is whole by itself."""
+    made: str = highlight(
+        source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True, classprefix="py-")
+    )
+    return made.removesuffix("\n").split("\n")
+
+
+def formula(equation: Equation) -> Formula:
+    """An equation for a page."""
+    made = mathml(equation.tex, block=True)
+    return Formula(made or f'<code class="tex">{escape(equation.tex)}</code>', equation.number)
+
+
+def tensor(bound: Bound) -> str:
+    """What a line bound, in words: `scores (8, 2, 16) float32, 0.12 to 1.4`."""
+    sizes = ", ".join(map(str, bound.shape)) + ("," if len(bound.shape) == 1 else "")
+    told = f"{bound.name} ({sizes}) {bound.dtype}"
+    if bound.low is not None and bound.high is not None:
+        told += f", {number(bound.low)} to {number(bound.high)}"
+    if bound.others:
+        told += f", +{bound.others} other shape{'s' if bound.others > 1 else ''}"
+    return told
