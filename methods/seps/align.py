@@ -46,7 +46,8 @@ def cosines(tokens: Tensor, words: Tensor) -> Tensor:
     """
     dots = torch.matmul(tokens.flatten(1, 2), words.mT)  # (T, B * J, W)
     length = torch.linalg.vector_norm(tokens, dim=-1, keepdim=True)  # (T, B, J, 1)
-    return dots.unflatten(1, tokens.shape[1:3]) / length.clamp_min(1e-12)
+    cosines: Tensor = torch.unflatten(dots, 1, tokens.shape[1:3]) / length.clamp_min(1e-12)
+    return cosines
 
 
 def alignment(A: Tensor, real: Tensor, relevance: Relevance | None) -> Tensor:

@@ -114,4 +114,5 @@ def cross_attention(patches: Tensor, text: Texts, temperature: float = 9.0) -> T
 
 def _cosine(seen: Tensor, unit: Tensor) -> Tensor:
     """Cosine with vectors that have length 1 already."""
-    return torch.linalg.vecdot(seen, unit) / torch.linalg.vector_norm(seen, dim=-1)
+    cosines: Tensor = torch.linalg.vecdot(seen, unit) / torch.linalg.vector_norm(seen, dim=-1)
+    return cosines

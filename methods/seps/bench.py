@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -145,4 +146,4 @@ def _report(ctx: Context, found: dict[str, list[Recall]]) -> None:
             )
 
 
-_SEEDS = {"min_blocks": 3, "words": "better/worse", "noise": False}
+_SEEDS: dict[str, Any] = {"min_blocks": 3, "words": "better/worse", "noise": False}

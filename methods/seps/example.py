@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from methods.seps.config import SepsConfig, mended
@@ -11,7 +13,7 @@ from methods.seps.model import Seps, Texts
 def main() -> None:
     """A training step of ours and of open_source, then a search: 3 captions and images, then 2."""
     images, captions, words, more = 3, 3, 5, 8
-    size = {"dim": 32, "patches": 16, "aggregate": 0.5}
+    size: dict[str, Any] = {"dim": 32, "patches": 16, "aggregate": 0.5}
     patches = torch.randn(images, 17, 32)  # (images, 1 + 16, 32)
     sparse = Texts(torch.randn(captions, words, 32), _lengths(captions, words))
     dense = Texts(torch.randn(captions, more, 32), _lengths(captions, more))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from methods.seps.align import LEAK
 from methods.seps.model import Seps
+from methods.seps.slimming import Aggregation
 
 
 def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor:
@@ -40,7 +41,10 @@ def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor
 
 
 def _cosine(v: Tensor, vector: Tensor) -> Tensor:
-    return (v @ vector) / (v.norm(dim=-1) * vector.norm())
+    cosines: Tensor = (v @ vector) / (
+        torch.linalg.vector_norm(v, dim=-1) * vector.square().sum().sqrt()
+    )
+    return cosines
 
 
 def _stretch(scores: Tensor) -> Tensor:
@@ -49,6 +53,7 @@ def _stretch(scores: Tensor) -> Tensor:
 
 def _merge(model: Seps, net: torch.nn.Module, v: Tensor, scores: Tensor) -> Tensor:
     """Aggregated tokens and the extra one: (J + 1, C)."""
+    assert isinstance(net, Aggregation)
     K = math.ceil(model.config.keep * len(v))
     order = scores.argsort(descending=True)  # (N,)
     kept, dropped = order[:K], order[K:]

@@ -119,7 +119,7 @@ def draw(count: int, seed: int) -> Scenes:
 
 def _unfold(patches: Tensor) -> Tensor:
     """Values of patches (B, 64, 3) as pixels (B, 3, 32, 32)."""
-    grid = patches.float().unflatten(1, (GRID, GRID)).permute(0, 3, 1, 2)  # (B, 3, 8, 8)
+    grid = torch.unflatten(patches.float(), 1, (GRID, GRID)).permute(0, 3, 1, 2)  # (B, 3, 8, 8)
     return grid.repeat_interleave(PATCH, 2).repeat_interleave(PATCH, 3)
 
 

@@ -67,7 +67,8 @@ class Aggregation(nn.Module):
         Equation 4: $e_{ij} = \exp(\mathrm{scale} \cdot \mathrm{MLP}(v_i)_j)$
         """
         logits = scale * self.net(patches)  # (B, N, J)
-        return (logits - logits.amax(1, keepdim=True)).exp()
+        strengths: Tensor = (logits - logits.amax(1, keepdim=True)).exp()
+        return strengths
 
 
 @dataclass(frozen=True)

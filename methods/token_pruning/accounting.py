@@ -107,7 +107,7 @@ def merger_flops(shape: Shape, config: PruningConfig, text: int) -> float:
         return 0.0
     d_v = shape.d_vision
     if config.merger_type == "simple":
-        score, inner = 2 * n * (d_v * d + d), d_v
+        score, inner = float(2 * n * (d_v * d + d)), d_v
     else:
         maps = 2 * (n * d_v + text * shape.d) * d
         score = maps + _attend(n, text, d) + _scorer(n, d)

@@ -17,7 +17,7 @@ from methods.measure import flops
 from methods.spec import Case
 from methods.token_pruning import accounting, selectors
 from methods.token_pruning.accounting import Shape
-from methods.token_pruning.config import PruningConfig
+from methods.token_pruning.config import MergerType, PruningConfig
 from methods.token_pruning.heads import LayerHead
 from methods.token_pruning.llava import encode, load_llava, tiny_config, visual_tokens
 from methods.token_pruning.loop import BEFORE, IGNORE, Prompt, Stage, embed, read, step
@@ -341,7 +341,7 @@ def counted(device: str) -> Iterator[Case]:
     with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
         found = flops.count(lambda: read(llava, prompt))
         yield Case(found, _full(shape, None), "==", "unpruned")
-        kinds = ("simple", "question_aware", "none")
+        kinds: tuple[MergerType, ...] = ("simple", "question_aware", "none")
         for config in [replace(TINY, merger_type=kind) for kind in kinds] + [
             replace(TINY, drop="after"), replace(TINY, scored_merge=False)
         ]:  # fmt: skip
@@ -349,12 +349,12 @@ def counted(device: str) -> Iterator[Case]:
             total = flops.count(partial(read, llava, prompt, stages))
             name = f"{config.merger_type}, dropped {config.drop}, scored {config.scored_merge}"
             yield Case(total, _full(shape, config), "==", name)
-    for config in (None, TINY):
-        stages = [] if config is None else pruner_of(llava).stages()
+    for pruned in (False, True):
+        stages = pruner_of(llava).stages() if pruned else []
         reading = read(llava, prompt, stages, cached=True)
         assert reading.cache is not None
         wanted = accounting.kv_bytes(shape, reading.counts, itemsize=4)
-        yield Case(reading.cache.bytes(), wanted, "==", f"bytes{', pruned' if config else ''}")
+        yield Case(reading.cache.bytes(), wanted, "==", f"bytes{', pruned' if pruned else ''}")
 
 
 def _full(shape: Shape, config: PruningConfig | None) -> float:
@@ -373,5 +373,7 @@ def temperature(device: str) -> Iterator[Case]:
 
 def rows_of(prompt: Prompt, count: int) -> Prompt:
     """The first rows of a prompt."""
-    cut = {name: None if value is None else value[:count] for name, value in vars(prompt).items()}
+    cut: dict[str, Any] = {
+        name: None if value is None else value[:count] for name, value in vars(prompt).items()
+    }
     return replace(prompt, **cut)

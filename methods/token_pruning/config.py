@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 
 from methods.errors import InputError
 
 LOSSES = ("adversarial", "mse", "none")
-MERGERS = ("simple", "question_aware", "none")
+MergerType = Literal["simple", "question_aware", "none"]
+MERGERS: tuple[MergerType, ...] = get_args(MergerType)
 
 
 class PruningError(InputError):
@@ -31,7 +32,7 @@ class PruningConfig:
         PruningError: for values that no model can have.
     """
 
-    merger_type: Literal["simple", "question_aware", "none"] = "question_aware"
+    merger_type: MergerType = "question_aware"
     merge_ratio: float = 0.5  # share of visual tokens that the merger keeps
     target_merge_tokens: int | None = None  # their number, where it is given
     pruning_layers: tuple[int, ...] = (10, 20, 31)  # counted from 0; tokens are dropped before

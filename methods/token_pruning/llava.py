@@ -20,6 +20,9 @@ from transformers import (
 
 from methods.token_pruning.config import PruningError
 
+# Untyped: what from_pretrained gives depends on its arguments.
+_LLAVA: Any = LlavaForConditionalGeneration
+
 MIN_MASK = torch.finfo(torch.float32).min
 
 
@@ -64,7 +67,7 @@ def tiny_config(
         initializer_range=spread,
         tie_word_embeddings=False,
     )
-    return LlavaConfig(
+    return LlavaConfig(  # type: ignore[call-arg]  # its annotations keep a former name
         vision_config=vision,
         text_config=text,
         image_token_id=image_token,
@@ -88,7 +91,7 @@ def load_llava(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) 
         config = _read_config(source)
         _check_kind(config)
         try:
-            model, report = LlavaForConditionalGeneration.from_pretrained(
+            model, report = _LLAVA.from_pretrained(
                 str(source), dtype=dtype or "auto", output_loading_info=True
             )
         except (OSError, ValueError, RuntimeError) as error:
@@ -100,7 +103,7 @@ def load_llava(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) 
         _check_kind(source)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = LlavaForConditionalGeneration(source).to(dtype or torch.float32)
+            model = _LLAVA(source).to(dtype or torch.float32)
     check_numbers(model, str(source) if isinstance(source, str | Path) else "the model")
     model.requires_grad_(False)
     return model.eval()

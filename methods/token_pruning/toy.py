@@ -236,7 +236,7 @@ def batches(seed: int, rows: int = 48, device: str = "cpu") -> Callable[[int], P
 
 def to(prompt: Prompt, device: str) -> Prompt:
     """The same prompt on a device."""
-    moved = {
+    moved: dict[str, Any] = {
         name: None if value is None else value.to(device) for name, value in vars(prompt).items()
     }
     return replace(prompt, **moved)
