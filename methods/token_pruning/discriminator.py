@@ -26,7 +26,11 @@ class Discriminator(nn.Module):
         )
 
     def forward(self, states: list[Tensor]) -> Tensor:
-        """Hidden states at answer positions, one (B, a, d_model) a layer -> logits (B, a)."""
+        r"""Hidden states at answer positions, one (B, a, d_model) a layer -> logits (B, a).
+
+        Equation: $x_l = \mathrm{GELU}(W_l \tanh(h_l / 100)), \quad
+            D = \sigma(\mathrm{MLP}([x_l + W'_l x_l]_l))$
+        """
         seen = []
         for h, enter, residual in zip(states, self.enter, self.residual, strict=True):
             x = F.gelu(enter(torch.tanh(h / SQUASH)))

@@ -28,7 +28,9 @@ class LayerHead(nn.Module):
             self.attention.in_proj_weight[d : 2 * d].copy_(self.attention.in_proj_weight[:d])
 
     def forward(self, visual: Tensor, text: Tensor, valid: Tensor) -> Tensor:
-        """Score visual tokens.
+        r"""Score visual tokens.
+
+        Equation: $l_i = \mathrm{MLP}(W_v h_i + \mathrm{MHA}(W_v h_i, W_t h^{text}))$
 
         Args:
             visual: hidden states (B, n, d_model).

@@ -21,13 +21,19 @@ def bce(logits: Tensor, target: float) -> Tensor:
 
 
 def discriminator_loss(judge: Discriminator, real: list[Tensor], fake: list[Tensor]) -> Tensor:
-    """D's loss; neither side's states get a gradient."""
+    r"""D's loss; neither side's states get a gradient.
+
+    Equation: $L_D = \mathrm{BCE}(D(\mathrm{real}), 1)
+        + \mathrm{BCE}(D(\mathrm{sg}(\mathrm{fake})), 0)$
+    """
     right = bce(judge([h.detach() for h in real]), 1.0)
     return right + bce(judge([h.detach() for h in fake]), 0.0)
 
 
 def sparsity(log_gates: dict[int, Tensor], rho: dict[int, float]) -> Tensor:
-    """sum_l w_l relu(mean m_l - rho_l)^2 / sum_l w_l, later layers weighing more.
+    r"""Later layers weigh more.
+
+    Equation: $L_s = \frac{\sum_l w_l \max(\bar m_l - \rho_l, 0)^2}{\sum_l w_l}$
 
     w_l = max(l, 1): a head before layer 0 would otherwise be free to keep everything.
     """
@@ -43,7 +49,10 @@ def sparsity(log_gates: dict[int, Tensor], rho: dict[int, float]) -> Tensor:
 
 
 def count_term(scores: Tensor, keep: int) -> Tensor:
-    """(sum_i sigmoid(s_i) / M - 1)^2: the merger's scores should ask for M tokens, not all."""
+    r"""The merger's scores should ask for M tokens, not all.
+
+    Equation: $L_c = \left( \frac{1}{M} \sum_i \sigma(s_i) - 1 \right)^2$
+    """
     return ((scores.sigmoid().sum(dim=1) / keep - 1) ** 2).mean()
 
 

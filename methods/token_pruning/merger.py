@@ -57,7 +57,11 @@ class Merger(nn.Module):
     def forward(
         self, V: Tensor, text: Tensor, valid: Tensor, keep: int, *, tau: float, noise: bool = False
     ) -> Merged:
-        """Merge.
+        r"""Merge.
+
+        Equation: $A = \mathrm{softmax}_j \left(
+            \frac{W_q v_i \cdot W_k c_j}{\sqrt d \tau} + s_j \right)$
+        Equation: $o_j = \frac{\sum_i A_{ij} v_i}{\sum_i A_{ij}}$
 
         Args:
             V: visual features (B, n, d_vision).

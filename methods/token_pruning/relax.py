@@ -33,10 +33,12 @@ def top(scores: Tensor, k: int, valid: Tensor | None = None) -> Tensor:
 
 
 def straight_through(scores: Tensor, k: int, tau: float) -> tuple[Tensor, Tensor]:
-    """Top-k whose forward is exactly hard and whose gradient is that of a relaxed membership.
+    r"""Top-k whose forward is exactly hard and whose gradient is that of a relaxed membership.
 
-    soft_i = sigmoid((s_i - theta) / tau), theta midway between the k-th and the next score;
-    mask = hard + soft - sg(soft).
+    Theta stands midway between the k-th and the next score; sg stops the gradient.
+
+    Equation: $\mathrm{soft}_i = \sigma \left( \frac{s_i - \theta}{\tau} \right)$
+    Equation: $\mathrm{mask} = \mathrm{hard} + \mathrm{soft} - \mathrm{sg}(\mathrm{soft})$
 
     Args:
         scores: (B, n), noise included.
@@ -55,7 +57,9 @@ def straight_through(scores: Tensor, k: int, tau: float) -> tuple[Tensor, Tensor
 
 
 def soft_gate(logits: Tensor, tau: float, noise: bool) -> Tensor:
-    """log m for m = softmax(([0, l] + Gumbel) / tau)[1], the source's relaxed mask.
+    r"""The logarithm of the source's relaxed mask.
+
+    Equation: $m = \mathrm{softmax} \left( \frac{[0, l] + g}{\tau} \right)_1$
 
     Args:
         logits: l, (B, n).

@@ -220,6 +220,7 @@ METHOD = Method(
             "checks_learning",
         ),
     ),
+    example="example:main",
     benchmarks=(
         Benchmark(
             slug="tradeoff",

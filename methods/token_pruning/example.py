@@ -1,0 +1,21 @@
+"""Both stages around a tiny random LLaVA: what `read` runs to show its shapes."""
+
+from __future__ import annotations
+
+import torch
+
+from methods.token_pruning.checks import answered, example, prompt_of, pruner_of
+from methods.token_pruning.loop import generate, read
+from methods.token_pruning.training import Schedule, Trainer
+
+
+def main() -> None:
+    """A training step of pruner and discriminator, a pruned reading, and words after it."""
+    llava = example("cpu")
+    pruner = pruner_of(llava).train()
+    Trainer(pruner, Schedule(steps=2)).step(0, answered(llava))
+    pruner.eval()
+    with torch.no_grad():
+        prompt = prompt_of(llava)
+        read(llava, prompt, pruner.stages())
+        generate(llava, prompt, pruner.stages(), 2)  # (batch, new)
