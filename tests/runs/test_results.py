@@ -147,6 +147,15 @@ def test_what_fails_while_writing_leaves_nothing(
     assert "1 published" in publish(file)[0]
 
 
+def test_every_committed_result_is_published_with_its_machine() -> None:
+    files = list((ROOT / "benchmarks" / "results").rglob("*.json*"))
+    assert files
+    assert publish() == (f"{len(files)} published, 0 known before, 0 bad.\n", "")
+    for run in Run.objects.all():
+        assert run.environment.hardware
+        assert run.series.exists()
+
+
 def test_an_empty_folder_is_no_error(tmp_path: Path) -> None:
     assert publish(tmp_path) == ("0 published, 0 known before, 0 bad.\n", "")
 

@@ -38,4 +38,6 @@ class Command(BaseCommand):
 
 
 def _files(path: Path) -> list[Path]:
-    return sorted(path.glob("*.json")) if path.is_dir() else [path]
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.rglob("*") if file.suffix in {".json", ".jsonl"})
