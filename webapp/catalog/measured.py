@@ -11,6 +11,7 @@ from methods.spec import Answer, Claim, Method
 from webapp.catalog.verdicts import Figure, Verdict, figure, judge
 from webapp.runs.models import Run, State
 from webapp.runs.models import Series as StoredSeries
+from webapp.runs.shown import parsed
 
 LOOK_BACK = 400  # series of one method, the latest first
 
@@ -54,7 +55,7 @@ def latest(method: str) -> list[Measurement]:
         hardware = row.run.environment.hardware if row.run.environment else "unknown hardware"
         key = (row.run.benchmark, row.name, hardware)
         if key not in found:
-            found[key] = Measurement(row.run, hardware, Series.model_validate(row.data))
+            found[key] = Measurement(row.run, hardware, parsed(row.data))
     return list(found.values())
 
 
@@ -100,24 +101,30 @@ class Best:
     """The best figure of a method: how many times better than the baseline, where, on what."""
 
     ratio: float
+    word: str  # faster, or better where it is not about time
     x: str
     hardware: str
 
     @property
     def text(self) -> str:
-        """As a chip says it: "measured 3.5× at 4096 tokens, NVIDIA H200"."""
-        return f"measured {self.ratio:.1f}× at {self.x}, {self.hardware}"
+        """As a chip says it: "measured 3.5× faster at 4096 tokens, NVIDIA H200"."""
+        return f"measured {self.ratio:.1f}× {self.word} at {self.x}, {self.hardware}"
 
 
 def best(measurements: Iterable[Measurement]) -> Best | None:
-    """The largest ratio of ours that was shown to be better and is not in doubt."""
+    """The largest ratio of ours that was shown to be better and is not in doubt.
+
+    Ours is the first variant that a series calls so; time goes before all else (a cache's bytes).
+    """
     found: list[Best] = []
     for measurement in measurements:
         series = measurement.series
-        ours = {variant.name for variant in series.variants if variant.ours}
+        ours = next((variant.name for variant in series.variants if variant.ours), None)
         for point in series.points:
-            shown = point.ratio and point.ratio.verdict in {"faster", "better"}
-            if point.variant in ours and point.ratio and shown and not point.flags:
+            ratio = point.ratio
+            if point.variant != ours or ratio is None or point.flags:
+                continue
+            if ratio.verdict in {"faster", "better"}:
                 x = point.x if isinstance(point.x, str) else f"{point.x:g} {series.x.unit}".strip()
-                found.append(Best(point.ratio.value, x, measurement.hardware))
-    return max(found, key=lambda b: b.ratio, default=None)
+                found.append(Best(ratio.value, ratio.verdict, x, measurement.hardware))
+    return max(found, key=lambda b: (b.word == "faster", b.ratio), default=None)

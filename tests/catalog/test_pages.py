@@ -1,0 +1,91 @@
+"""What was measured, on the pages of methods and papers: the results that every new site has."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from methods import registry
+from webapp.catalog import chips, linking
+from webapp.catalog.queries import Carried
+from webapp.digests.build import build
+from webapp.digests.models import Profile
+from webapp.papers.models import Announcement, Listing, Paper
+
+pytestmark = pytest.mark.django_db
+DAY = date(2026, 3, 12)
+
+
+@pytest.fixture
+def paper() -> Paper:
+    """A paper on sparse attention in the digest of a day, and everything that was committed."""
+    call_command("import_results", stdout=StringIO())
+    when = datetime(2026, 3, 12, tzinfo=UTC)
+    listing = Listing.objects.create(
+        category="cs.LG", date=DAY, state="complete", polled_at=when, changed_at=when
+    )
+    made = Paper.objects.create(
+        arxiv_id="2603.00001",
+        title="Sparse attention, again",
+        abstract="We study block sparse attention.",
+        primary_category="cs.LG",
+        categories=["cs.LG"],
+        announced_on=DAY,
+    )
+    Announcement.objects.create(listing=listing, paper=made, type="new", version=1)
+    site, _ = Profile.objects.update_or_create(
+        is_site=True,
+        defaults={
+            "name": "Today",
+            "categories": ["cs.LG"],
+            "keywords": [{"keyword": "sparse attention", "weight": 1.0, "title_bonus": 0.5}],
+            "announce_types": ["new"],
+        },
+    )
+    build([DAY], [site])
+    linking.link(Paper.objects.all())
+    chips.refresh()
+    return made
+
+
+def body(client: Client, address: str) -> str:
+    response = client.get(address)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_a_method_shows_its_charts_its_claims_and_its_papers(client: Client, paper: Paper) -> None:
+    best = Carried(registry.get("sparse_attention")).best
+    assert best is not None
+    page = body(client, "/methods/sparse_attention/")
+    assert best.word == "faster"
+    assert re.search(rf"×</b> faster at {best.x}, {best.hardware}", page)
+    assert "<svg" in page
+    assert re.search(r"reproduced|partly|not reproduced", page)
+    assert f"/papers/{paper.arxiv_id}/" in page
+
+
+def test_every_method_has_a_page_and_a_place_in_the_list(client: Client, paper: Paper) -> None:
+    listed = body(client, "/methods/")
+    for slug in ("sparse_attention", "concept_lm", "seps", "token_pruning"):
+        assert f"/methods/{slug}/" in listed
+        body(client, f"/methods/{slug}/")
+
+
+def test_a_paper_shows_the_measured_number_beside_the_claimed_one(
+    client: Client, paper: Paper
+) -> None:
+    page = body(client, f"/papers/{paper.arxiv_id}/")
+    assert "/methods/sparse_attention/" in page
+    assert "1.2 to 2.0 times faster" in page
+    assert "AMD EPYC" in page
+
+
+def test_a_card_carries_the_best_figure_and_its_hardware(client: Client, paper: Paper) -> None:
+    page = body(client, "/digest/2026-03-12/")
+    assert re.search(r"measured [^<]*× faster at [^<]*AMD EPYC", page)
