@@ -37,7 +37,7 @@ class Carried:
 
     @cached_property
     def pictures(self) -> list[tuple[Measurement, str]]:
-        """The charts: ratios first, as SVG that a page's own stylesheet colours."""
+        """The charts: what is faster first, as SVG that a page's own stylesheet colours."""
         drawn = []
         for number, measurement in enumerate(self.measurements):
             series = measurement.series
@@ -46,12 +46,13 @@ class Carried:
                 ident = f"{series.name}-{number}"
                 svg = charts.draw(series, quantity, standalone=False, ident=ident)  # type: ignore[arg-type]
                 drawn.append((measurement, svg))
-        return sorted(drawn, key=lambda pair: -_gain(pair[0]))
+        return sorted(drawn, key=lambda pair: _gain(pair[0]), reverse=True)
 
 
-def _gain(measurement: Measurement) -> float:
-    ratios = [p.ratio.value for p in measurement.series.points if p.ratio]
-    return max(ratios, default=0.0)
+def _gain(measurement: Measurement) -> tuple[bool, float]:
+    """Time before all else, as in a chip; then by the largest ratio."""
+    ratios = [p.ratio for p in measurement.series.points if p.ratio]
+    return any(r.verdict == "faster" for r in ratios), max((r.value for r in ratios), default=0.0)
 
 
 def all_carried() -> list[Carried]:
