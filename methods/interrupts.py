@@ -51,8 +51,7 @@ class Interruptible:
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        if self._held:
-            self._waiting = True
-            return
         self.ignore()
-        raise KeyboardInterrupt
+        self._waiting = True  # until it is handled: a callback may have swallowed what is raised
+        if not self._held:
+            raise KeyboardInterrupt

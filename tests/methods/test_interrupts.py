@@ -1,5 +1,6 @@
 """An interrupt waits for the event being told, and comes once."""
 
+import contextlib
 import os
 import signal
 
@@ -39,3 +40,14 @@ def test_once_told_to_ignore_nothing_interrupts() -> None:
     with Interruptible() as interrupts:
         interrupts.ignore()
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_an_interrupt_that_somebody_swallowed_is_raised_at_the_next_event() -> None:
+    interrupts = Interruptible()
+    with interrupts:
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), interrupts.held():
+            pass
+        with interrupts.held():
+            pass
