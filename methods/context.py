@@ -43,12 +43,17 @@ class OpenSeries:
         self._points: list[Point] = list(series.points)
 
     def add(self, *points: Point) -> None:
-        """Append measured points. Raises CheckFailedError when nothing has been checked yet."""
+        """Put in measured points, in the place of earlier ones of the same variant and x.
+
+        Raises CheckFailedError when nothing has been checked yet.
+        """
         if not self._context.checks:
             raise CheckFailedError(
                 "a benchmark checks that its results are right before it measures"
             )
-        self._points += points
+        anew = {(point.variant, point.x) for point in points}
+        kept = [point for point in self._points if (point.variant, point.x) not in anew]
+        self._points = [*kept, *points]
         self.snapshot(partial=True)  # refuses a wrong point here, where its author sees it
 
     def snapshot(self, *, partial: bool) -> Series:

@@ -16,7 +16,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -53,6 +53,21 @@ class Timings:
         """The median block of a variant, in seconds."""
         medians = sorted(block_medians(self.blocks[variant]))
         return medians[len(medians) // 2]
+
+    def joined(self, later: Timings) -> Timings:
+        """These blocks and those of a later visit to the same variants.
+
+        Raises ValueError where the two were not measured alike.
+        """
+        alike = (self.device, self.clock, self.l2, self.order, set(self.blocks))
+        if alike != (later.device, later.clock, later.l2, later.order, set(later.blocks)):
+            raise ValueError("only visits to the same variants, measured alike, can be joined")
+        return replace(
+            self,
+            blocks={name: blocks + later.blocks[name] for name, blocks in self.blocks.items()},
+            flags=tuple(flag for flag in Flag if flag in self.flags or flag in later.flags),
+            after=later.after,
+        )
 
     def points(
         self,

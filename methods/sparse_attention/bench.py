@@ -13,7 +13,7 @@ from methods.context import Context, OpenSeries
 from methods.errors import InputError
 from methods.measure import memory as measured_memory
 from methods.measure.statistics import exact_point
-from methods.measure.timing import compare
+from methods.measure.timing import Timings, compare
 from methods.protocol import Axis, Limit, Variant
 from methods.sparse_attention import checks, peers
 from methods.sparse_attention.api import sparse_attention
@@ -68,9 +68,25 @@ def latency(ctx: Context, params: LatencyParams) -> None:
     )
     steps = [(forward, n, False) for n in params.lengths]
     steps += [(both, n, True) for n in params.lengths if n <= params.backward_up_to]
-    work = [n * n * (3 if backward else 1) for _, n, backward in steps]  # roughly, for time left
-    for step, (series, n, backward) in enumerate(steps):
-        _time_length(ctx, params, configs, series, n, backward=backward, step=step, work=work)
+    # A shared machine has moods that last longer than the blocks of one length: every length is
+    # visited again, rather than once for longer.
+    visits = steps * params.visits
+    work = [n * n * (3 if backward else 1) for _, n, backward in visits]  # roughly, for time left
+    measured: dict[tuple[OpenSeries, int], Timings] = {}
+    for step, (series, n, backward) in enumerate(visits):
+        visit = step // len(steps)
+        where = f"n = {n}{', backward too' if backward else ''}, visit {visit + 1}"
+
+        def on_block(done: int, blocks: int, step: int = step, where: str = where) -> None:
+            ctx.progress(sum(work[:step]) + work[step] * done / blocks, sum(work), where)
+
+        on_block(0, params.blocks)
+        timings = _time_length(
+            ctx, params, configs, n, backward=backward, visit=visit, on_block=on_block
+        )
+        before = measured.get((series, n))
+        measured[series, n] = before.joined(timings) if before else timings
+        series.add(*measured[series, n].points(float(n), baseline="dense"))
 
 
 def _latency_series(
@@ -96,13 +112,12 @@ def _time_length(
     ctx: Context,
     params: LatencyParams,
     configs: dict[str, SparseAttentionConfig],
-    series: OpenSeries,
     n: int,
     *,
     backward: bool,
-    step: int,
-    work: list[int],
-) -> None:
+    visit: int,
+    on_block: Callable[[int, int], None],
+) -> Timings:
     heads, dtype = configs["adaptive"].heads, DTYPES[params.dtype]
     q, k, v, grad = _random((params.batch, heads, n, params.d_head), 4, ctx, dtype)
     attentions = _attentions(ctx, params, configs, n, backward=backward)
@@ -122,22 +137,17 @@ def _time_length(
 
         return run
 
-    def on_block(done: int, blocks: int) -> None:
-        share = sum(work[:step]) + work[step] * done / blocks
-        ctx.progress(share, sum(work), f"{series.snapshot(partial=True).name}, n = {n}")
-
-    ctx.progress(sum(work[:step]), sum(work), f"warming up, n = {n}")
     timings = compare(
         {name: call(attend) for name, attend in attentions.items()},
         device=ctx.device,
-        seed=ctx.seed,
+        seed=ctx.seed + visit,
         blocks=params.blocks,
         samples=params.samples,
         max_warm_up_s=params.max_warm_up_s,
         on_block=on_block,
     )
-    series.add(*timings.points(float(n), baseline="dense"))
     peers.head_masks.cache_clear()
+    return timings
 
 
 def _attentions(

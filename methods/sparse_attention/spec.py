@@ -41,7 +41,10 @@ class LatencyParams(_Heads):
         4096, "The longest length for peers with n x n masks.", unit="tokens", ge=0, le=32_768
     )
     flex: bool = parameter(True, "Compile and measure FlexAttention, too.")
-    blocks: int = parameter(9, "Interleaved blocks.", ge=5, le=100)
+    visits: int = parameter(
+        3, "Visits to each length, apart in time, each with tensors of its own.", ge=1, le=10
+    )
+    blocks: int = parameter(5, "Interleaved blocks a visit.", ge=5, le=100)
     samples: int = parameter(1, "Samples a block.", ge=1, le=20)
     threads: int = parameter(0, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
     max_warm_up_s: float = parameter(3.0, "Longest warm-up of a variant.", unit="s", ge=0, le=60)
@@ -292,7 +295,7 @@ METHOD = Method(
                     lengths=_SMOKE_LENGTHS,
                     backward_up_to=256,
                     flex=False,
-                    blocks=5,
+                    visits=1,
                     max_warm_up_s=0.3,
                 ),
                 "standard": LatencyParams(),

@@ -47,6 +47,16 @@ def test_nothing_is_measured_before_something_was_checked() -> None:
     assert [p.x for p in ctx.release(partial=False)[0].points] == [1.0]
 
 
+def test_a_point_measured_better_takes_the_place_of_the_first() -> None:
+    ctx, _ = context()
+    ctx.check("sums", True, True)
+    series = opened(ctx)
+    series.add(point("a", 1, [[1.0]], direction="lower"), point("a", 2, [[5.0]], direction="lower"))
+    series.add(point("a", 1, [[3.0]], direction="lower"))
+    found = {p.x: p.median for p in ctx.release(partial=False)[0].points}
+    assert found == {1: 3.0, 2: 5.0}
+
+
 def test_series_are_held_back_until_released() -> None:
     ctx, heard = context()
     ctx.check("sums", True, True)

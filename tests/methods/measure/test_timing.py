@@ -29,6 +29,19 @@ def test_a_call_twice_as_long_is_found_to_be() -> None:
     assert (timings.clock, timings.l2, timings.order) == ("wall", "warm", "random")
 
 
+def test_visits_join_into_one_measurement() -> None:
+    variants = {"a": lambda: time.sleep(0.001), "b": lambda: time.sleep(0.001)}
+    first, second = (compare(variants, blocks=5, samples=1, max_warm_up_s=0) for _ in "12")
+    both = first.joined(second)
+    assert both.blocks["a"] == first.blocks["a"] + second.blocks["a"]
+    assert both.before == first.before
+    assert both.after == second.after
+    assert len(both.points(1)[0].samples) == 10
+    other = compare({"a": variants["a"]}, blocks=5, samples=1, max_warm_up_s=0)
+    with pytest.raises(ValueError, match="measured alike"):
+        first.joined(other)
+
+
 def test_work_a_second_is_better_when_higher() -> None:
     timings = compare(
         {"long": lambda: time.sleep(0.004), "short": lambda: time.sleep(0.002)},
