@@ -144,6 +144,7 @@ def _time_length(
         blocks=params.blocks,
         samples=params.samples,
         max_warm_up_s=params.max_warm_up_s,
+        cpu_clock="process" if torch.get_num_threads() == 1 else "wall",
         on_block=on_block,
     )
     peers.head_masks.cache_clear()

@@ -42,12 +42,14 @@ class LatencyParams(_Heads):
     )
     flex: bool = parameter(True, "Compile and measure FlexAttention, too.")
     visits: int = parameter(
-        3, "Visits to each length, apart in time, each with tensors of its own.", ge=1, le=10
+        1, "Visits to each length, apart in time, each with tensors of its own.", ge=1, le=10
     )
-    blocks: int = parameter(5, "Interleaved blocks a visit.", ge=5, le=100)
+    blocks: int = parameter(7, "Interleaved blocks a visit.", ge=5, le=100)
     samples: int = parameter(1, "Samples a block.", ge=1, le=20)
-    threads: int = parameter(0, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
-    max_warm_up_s: float = parameter(3.0, "Longest warm-up of a variant.", unit="s", ge=0, le=60)
+    threads: int = parameter(
+        1, "Threads on the CPU, 0 for all cores; one is timed by processor time.", ge=0, le=256
+    )
+    max_warm_up_s: float = parameter(1.0, "Longest warm-up of a variant.", unit="s", ge=0, le=60)
 
 
 class MemoryParams(_Heads):
@@ -295,7 +297,7 @@ METHOD = Method(
                     lengths=_SMOKE_LENGTHS,
                     backward_up_to=256,
                     flex=False,
-                    visits=1,
+                    blocks=5,
                     max_warm_up_s=0.3,
                 ),
                 "standard": LatencyParams(),
