@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
@@ -14,14 +15,21 @@ from webapp.catalog import reading
 pytestmark = pytest.mark.django_db
 
 
+SLUGS = registry.slugs()
+
+
+def files(slug: str, level: str) -> list[reading.File]:
+    return [reading.file(slug, path, level) for path in reading.paths(slug)]
+
+
 def text(html: str) -> str:
     return re.sub(r"<[^>]+>", "", html)
 
 
-@pytest.mark.parametrize("slug", ["concept_lm", "seps", "sparse_attention"])
+@pytest.mark.parametrize("slug", SLUGS)
 @pytest.mark.parametrize("level", ["code", "equations", "shapes"])
 def test_every_line_stands_once(slug: str, level: str) -> None:
-    for file in reading.files(slug, level):
+    for file in files(slug, level):
         source = (registry.folder(slug) / file.path).read_text()
         rows = [row for part in file.parts for row in part.rows]
         assert [row.number for row in rows] == list(range(1, len(source.splitlines()) + 1))
@@ -31,11 +39,11 @@ def test_every_line_stands_once(slug: str, level: str) -> None:
         assert not file.stale
 
 
-@pytest.mark.parametrize("slug", ["concept_lm", "seps", "sparse_attention"])
+@pytest.mark.parametrize("slug", SLUGS)
 def test_every_equation_becomes_mathml(slug: str) -> None:
     found = [
         formula.html
-        for file in reading.files(slug, "equations")
+        for file in files(slug, "equations")
         for part in file.parts
         for formula in part.formulas
     ]
@@ -44,18 +52,28 @@ def test_every_equation_becomes_mathml(slug: str) -> None:
 
 
 def test_levels_are_in_the_address(client: Client) -> None:
-    shapes = client.get("/methods/seps/code/").content.decode()
+    shapes = client.get("/methods/seps/code/?file=slimming.py").content.decode()
     assert 'class="bound">logits (3, 16, 4) float32' in shapes
-    assert '<a href="?level=shapes" aria-current="page">Shapes</a>' in shapes
-    equations = client.get("/methods/seps/code/?level=equations").content.decode()
+    assert '<a href="?level=shapes&amp;file=slimming.py" aria-current="page">Shapes</a>' in shapes
+    equations = client.get("/methods/seps/code/?level=equations&file=align.py").content.decode()
     assert "<math" in equations
     assert 'class="bound"' not in equations
-    code = client.get("/methods/seps/code/?level=code").content.decode()
+    code = client.get("/methods/seps/code/?level=code&file=align.py").content.decode()
     assert "<math" not in code
     assert 'id="align-L1"' in code
     assert "py-k" in code
-    odd = client.get("/methods/seps/code/?level=<b>").content.decode()
-    assert '<a href="?level=shapes" aria-current="page">' in odd
+    first = reading.paths("seps")[0]
+    odd = client.get("/methods/seps/code/?level=<b>&file=../../manage.py").content.decode()
+    assert f'<a href="?level=shapes&amp;file={first}" aria-current="page">' in odd
+
+
+def test_one_file_leads_to_the_next(client: Client) -> None:
+    paths = reading.paths("concept_lm")
+    for before, path, after in zip(["", *paths], paths, [*paths[1:], ""], strict=False):
+        page = client.get("/methods/concept_lm/code/", {"file": path}).content.decode()
+        found = re.findall(r'rel="(prev|next)" href="\?level=shapes&amp;file=([^"]+)"', page)
+        expected = [("prev", quote(before)), ("next", quote(after))]
+        assert found == [(way, one) for way, one in expected if one]
 
 
 def test_the_methods_page_leads_there(client: Client) -> None:
@@ -67,15 +85,15 @@ def test_a_changed_file_is_shown_without_shapes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Client
 ) -> None:
     folder = registry.folder("seps")
-    for one in ["reading.json", *(file.path for file in reading.files("seps", "code"))]:
+    for one in ["reading.json", *reading.paths("seps")]:
         (tmp_path / one).write_text((folder / one).read_text())
     (tmp_path / "align.py").write_text("x = '<script>'\n" + (folder / "align.py").read_text())
     monkeypatch.setattr(registry, "folder", lambda slug: tmp_path)
-    files = {file.path: file for file in reading.files("seps", "shapes")}
-    assert files["align.py"].stale
-    assert not any(row.tensors for part in files["align.py"].parts for row in part.rows)
-    assert not files["slimming.py"].stale
-    page = client.get("/methods/seps/code/").content.decode()
+    changed = reading.file("seps", "align.py", "shapes")
+    assert changed.stale
+    assert not any(row.tensors for part in changed.parts for row in part.rows)
+    assert not reading.file("seps", "slimming.py", "shapes").stale
+    page = client.get("/methods/seps/code/?file=align.py").content.decode()
     assert "This file has changed since its shapes were recorded" in page
     assert "<script>'" not in page
     (tmp_path / "reading.json").unlink()

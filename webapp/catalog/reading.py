@@ -63,40 +63,33 @@ class File:
     parts: tuple[Part, ...]
     stale: bool
 
-    @property
-    def lines(self) -> int:
-        """How many lines it has."""
-        return sum(len(part.rows) for part in self.parts)
 
-
-def files(slug: str, level: str) -> tuple[File, ...]:
-    """The files of a method at a level, or none where nothing was recorded.
+def paths(slug: str) -> tuple[str, ...]:
+    """The recorded files of a method, in the order of `python -m methods read`, or none.
 
     Raises UnknownNameError for a method that is not there.
     """
     folder = registry.folder(slug)
-    kept = folder / READING_FILE
-    if not kept.is_file():
-        return ()
-    return _files(folder, level, kept.stat().st_mtime_ns, _newest(folder))
+    reading = Reading.load(folder)
+    files = reading.files if reading else ()
+    return tuple(one.path for one in files if (folder / one.path).is_file())
 
 
-def _newest(folder: Path) -> int:
-    return max(source.stat().st_mtime_ns for source in folder.rglob("*.py"))
+def file(slug: str, path: str, level: str) -> File:
+    """One of the `paths` of a method at a level."""
+    folder = registry.folder(slug)
+    kept, source = folder / READING_FILE, folder / path
+    return _shown(folder, path, level, kept.stat().st_mtime_ns, source.stat().st_mtime_ns)
 
 
-@lru_cache(maxsize=32)
-def _files(folder: Path, level: str, _read: int, _written: int) -> tuple[File, ...]:
+@lru_cache(maxsize=128)
+def _shown(folder: Path, path: str, level: str, _read: int, _written: int) -> File:
     """The times of the files are arguments so that a page follows its sources."""
     reading = Reading.load(folder)
     if reading is None:
-        return ()
-    stale = set(reading.stale(folder))
-    return tuple(
-        _file(one, folder / one.path, level, stale=one.path in stale)
-        for one in reading.files
-        if (folder / one.path).is_file()
-    )
+        raise FileNotFoundError(folder / READING_FILE)
+    recorded = next(one for one in reading.files if one.path == path)
+    return _file(recorded, folder / path, level, stale=path in reading.stale(folder))
 
 
 def _file(read: ReadFile, source: Path, level: str, *, stale: bool) -> File:

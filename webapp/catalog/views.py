@@ -37,18 +37,27 @@ def method(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_safe
 def code(request: HttpRequest, slug: str) -> HttpResponse:
-    """A method's code: as it is, with its equations, or with the shapes of every line."""
-    level = request.GET.get("level", "shapes")
-    if level not in reading.LEVELS:
-        level = "shapes"
+    """A file of a method's code: as it is, with its equations, or with the shapes of every line."""
     try:
-        context = {
-            "section": "methods",
-            "method": registry.get(slug),
-            "levels": reading.LEVELS,
-            "level": level,
-            "files": reading.files(slug, level),
-        }
+        method, paths = registry.get(slug), reading.paths(slug)
     except registry.UnknownNameError as error:
         raise Http404(str(error)) from error
+    level = _one_of(request.GET.get("level"), tuple(reading.LEVELS), "shapes")
+    path = _one_of(request.GET.get("file"), paths, paths[0] if paths else "")
+    at = paths.index(path) if paths else 0
+    context = {
+        "section": "methods",
+        "method": method,
+        "levels": reading.LEVELS,
+        "level": level,
+        "paths": paths,
+        "path": path,
+        "file": reading.file(slug, path, level) if paths else None,
+        "before": paths[at - 1] if at else "",
+        "after": paths[at + 1] if at + 1 < len(paths) else "",
+    }
     return render(request, "catalog/code.html", context)
+
+
+def _one_of(asked: str | None, known: tuple[str, ...], default: str) -> str:
+    return asked if asked in known else default
