@@ -96,6 +96,8 @@ def run(
         with interrupts.held():
             emit(body)
 
+    if threads := getattr(params, "threads", 0):
+        torch.set_num_threads(threads)  # before the environment tells how many there are
     context = Context(device, seed, emit_whole)
     with interrupts:
         try:

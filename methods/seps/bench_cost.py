@@ -41,8 +41,6 @@ def cost_bytes(params: CostParams, device: str) -> int:
 def cost(ctx: Context, params: CostParams) -> None:
     """Time and peak memory over batch, words and patches kept."""
     ctx.check_all("gate", checks.gate(ctx.device))
-    if params.threads:
-        torch.set_num_threads(params.threads)
     most, standard = max(params.batches), 0.5
     words = min(params.words)
     time_batch, room_batch = _pair(

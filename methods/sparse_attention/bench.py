@@ -59,8 +59,6 @@ def _configs(params: LatencyParams | MemoryParams) -> dict[str, SparseAttentionC
 def latency(ctx: Context, params: LatencyParams) -> None:
     """Forward, and forward with backward, over lengths: dense, naive, published peers and ours."""
     ctx.check_all("gate", checks.gate(ctx.device))
-    if params.threads:
-        torch.set_num_threads(params.threads)
     configs = _configs(params)
     forward = _latency_series(ctx, params, "forward", "Forward", configs["adaptive"])
     both = _latency_series(

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from methods import registry, runner
-from methods.protocol import CheckResult, Failed, Result, Series, Strict
+from methods.protocol import CheckResult, Failed, Result, Series, Started, Strict
 from methods.sparse_attention import bench_quality, peers
 from methods.sparse_attention.bench_quality import STRIDE, Needles
 from methods.sparse_attention.config import SparseAttentionConfig
@@ -29,6 +29,9 @@ def test_a_benchmark_checks_then_shows_series(slug: str) -> None:
     )
     assert code == 0, [event for event in events if isinstance(event, Failed)]
     assert isinstance(events[-1], Result)
+    assert isinstance(events[0], Started)
+    if slug == "latency":
+        assert events[0].environment.threads == params.model_dump()["threads"] == 1
     series = [event for event in events if isinstance(event, Series)]
     first = next(i for i, event in enumerate(events) if isinstance(event, Series))
     assert any(isinstance(event, CheckResult) for event in events[:first])
