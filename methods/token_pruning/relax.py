@@ -11,13 +11,18 @@ from methods.token_pruning.config import PruningError
 
 
 def gumbel(like: Tensor) -> Tensor:
-    """Standard Gumbel noise of the shape and type of `like`, from torch's generator."""
+    r"""Standard Gumbel noise of the shape and type of `like`, from torch's generator.
+
+    Equation: $g = -\log(-\log u), \quad u \sim U(0, 1)$
+    """
     uniform = torch.rand_like(like, dtype=torch.float32).clamp_min(1e-20)
     return -(-uniform.log()).clamp_min(1e-20).log().to(like.dtype)
 
 
 def top(scores: Tensor, k: int, valid: Tensor | None = None) -> Tensor:
-    """The k highest scores of each row, in the order of their places: (B, n) -> (B, k) indices.
+    r"""The k highest scores of each row, in the order of their places: (B, n) -> (B, k) indices.
+
+    Equation: $\mathrm{idx} = \mathrm{sort}(\mathrm{topk}_i\, s_i)$
 
     Raises:
         PruningError: for a budget outside 1 to n, or scores that are no numbers.

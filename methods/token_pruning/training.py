@@ -88,7 +88,10 @@ class Trainer:
         self.history = History()
 
     def rho(self) -> dict[int, float]:
-        """The share of tokens that each head should keep, of those that the merger left."""
+        r"""The share of tokens that each head should keep, of those that the merger left.
+
+        Equation: $\rho_l = k_l / M$
+        """
         config = self.pruner.config
         entering = config.merged(visual_tokens(self.pruner.llava))
         return {
@@ -97,7 +100,11 @@ class Trainer:
         }
 
     def generator_loss(self, prompt: Prompt, tau: float) -> tuple[Tensor, dict[str, Any]]:
-        """G's loss on a batch, and what it is made of."""
+        r"""G's loss on a batch, and what it is made of.
+
+        Equation: $G = w_{task} \mathrm{CE} + w_{adv} \mathrm{BCE}(D(\mathrm{fake}), 1)
+            + w_s L_s + w_c L_c$
+        """
         config = self.pruner.config
         with torch.no_grad():
             vision = encode(self.pruner.llava, prompt.pixels)
