@@ -55,10 +55,18 @@ def straight_through(scores: Tensor, k: int, tau: float) -> tuple[Tensor, Tensor
     """
     index = top(scores, k)
     hard = torch.zeros_like(scores).scatter(1, index, 1.0)
+    soft = log_membership(scores, k, tau).exp()
+    return index, hard + (soft - soft.detach())
+
+
+def log_membership(scores: Tensor, k: int, tau: float) -> Tensor:
+    r"""The log of the relaxed membership of the k highest: (B, n) -> (B, n).
+
+    Equation: $\log \sigma \left( \frac{s_i - \theta}{\tau} \right)$
+    """
     ranked = scores.detach().sort(dim=-1, descending=True).values
     theta = (ranked[:, k - 1] + ranked[:, min(k, scores.shape[1] - 1)]) / 2  # (B,)
-    soft = torch.sigmoid((scores - theta[:, None]) / tau)
-    return index, hard + (soft - soft.detach())
+    return F.logsigmoid((scores - theta[:, None]) / tau)
 
 
 def soft_gate(logits: Tensor, tau: float, noise: bool) -> Tensor:

@@ -26,8 +26,8 @@ Budgets = Annotated[
 
 
 class _Learning(Params):
-    base_steps: int = parameter(1200, "Steps of the unpruned model.", ge=1, le=100_000)
-    steps: int = parameter(250, "Steps of each pruner.", ge=1, le=100_000)
+    base_steps: int = parameter(350, "Steps of the unpruned model.", ge=1, le=100_000)
+    steps: int = parameter(120, "Steps of each pruner.", ge=1, le=100_000)
     seeds: int = parameter(3, "Models, each trained and pruned.", ge=1, le=10)
     judged: int = parameter(512, "Held-out questions.", ge=16, le=65_536)
     folder: str = parameter(
@@ -49,7 +49,7 @@ class TradeoffParams(_Learning):
 class TrainingParams(_Learning):
     """Parameters of `training`."""
 
-    watch: int = parameter(25, "Steps averaged to a point of a curve.", ge=1, le=10_000)
+    watch: int = parameter(20, "Steps averaged to a point of a curve.", ge=1, le=10_000)
 
 
 class LatencyParams(Params):
@@ -234,7 +234,7 @@ METHOD = Method(
                     base_steps=15, steps=4, seeds=1, judged=16, budgets=(4,), draws=1, warm_up_s=0
                 ),
                 "standard": TradeoffParams(),
-                "full": TradeoffParams(base_steps=3000, steps=2000, seeds=5, judged=4096),
+                "full": TradeoffParams(base_steps=1000, steps=2000, seeds=5, judged=4096),
             },
             entry="bench:tradeoff",
         ),
@@ -260,8 +260,8 @@ METHOD = Method(
             params=TrainingParams,
             presets={
                 "smoke": TrainingParams(base_steps=10, steps=3, seeds=1, judged=16, watch=1),
-                "standard": TrainingParams(),
-                "full": TrainingParams(base_steps=3000, steps=4000, seeds=5, judged=4096),
+                "standard": TrainingParams(steps=80),
+                "full": TrainingParams(base_steps=1000, steps=4000, seeds=5, judged=4096),
             },
             entry="bench:training",
         ),

@@ -204,6 +204,20 @@ def test_scenes_hold_what_they_say():
         scenes.draw(0, generator)
 
 
+@torch.no_grad()
+def test_questions_in_one_sequence_are_read_as_if_each_were_alone():
+    llava = load_llava(toy.config(), seed=0)
+    generator = torch.Generator().manual_seed(0)
+    drawn = scenes.draw(2, generator)
+    asked = scenes.ask(drawn, 3, generator)
+    loss, logits = toy.lesson(llava, drawn, asked)
+    alone = read(llava, toy.prompts(drawn, asked)).logits[:, -1]
+    assert torch.allclose(logits.flatten(0, 1), alone, atol=1e-4)
+    assert 0 < float(loss) < 100
+    shapes = drawn.shape.gather(1, asked.needed[..., 1])
+    assert torch.equal(asked.sought, scenes.SHAPE_0 + shapes)
+
+
 def test_models_that_do_not_speak_of_scenes(llava, tmp_path):
     llava.save_pretrained(tmp_path)
     with pytest.raises(PruningError, match="has 64 words and images of 32"):
