@@ -260,7 +260,7 @@ METHOD = Method(
             params=TrainingParams,
             presets={
                 "smoke": TrainingParams(base_steps=10, steps=3, seeds=1, judged=16, watch=1),
-                "standard": TrainingParams(steps=80),
+                "standard": TrainingParams(steps=80, judged=2048),
                 "full": TrainingParams(base_steps=1000, steps=4000, seeds=5, judged=4096),
             },
             entry="bench:training",
