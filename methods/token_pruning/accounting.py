@@ -51,7 +51,11 @@ LLAVA_7B = Shape(4096, 4096, 11008, 32, 32_064, 1024, 4096, 24, 576, 14)
 
 
 def token_counts(config: PruningConfig, layers: int, visual: int, text: int) -> list[int]:
-    """Tokens that each layer reads: n_l, one for each decoder layer.
+    r"""Tokens that each layer reads, one count for each decoder layer.
+
+    Equation: $n_l = t + k_l, \quad k_l = K_{\max \{ h \le l \}}$
+
+    k_l is the budget of the last head at or before layer l, M where there is none.
 
     Raises:
         PruningError: for layers that do not exist or budgets above the tokens there.
@@ -68,7 +72,9 @@ def token_counts(config: PruningConfig, layers: int, visual: int, text: int) -> 
 
 
 def layer_flops(shape: Shape, n: float, attention: Attention = "causal") -> float:
-    """Operations of one decoder layer over n tokens: 2 n (2 d^2 + 2 d d_kv + 3 d m) + 2 n^2 d.
+    r"""Operations of one decoder layer over n tokens.
+
+    Equation: $F_l = 2 n (2 d^2 + 2 d d_{kv} + 3 d m) + 2 n^2 d$
 
     `full` counts the square of attention that a kernel with a mask computes, 4 n^2 d.
     """
@@ -78,12 +84,18 @@ def layer_flops(shape: Shape, n: float, attention: Attention = "causal") -> floa
 
 
 def prefill_flops(shape: Shape, counts: Sequence[float], attention: Attention = "causal") -> float:
-    """Operations of reading a prompt whose layers see `counts` tokens, one prediction included."""
+    r"""Operations of reading a prompt whose layers see `counts` tokens, one prediction included.
+
+    Equation: $F = \sum_l F_l(n_l) + 2 d V$
+    """
     return sum(layer_flops(shape, n, attention) for n in counts) + 2 * shape.d * shape.vocab
 
 
 def vision_flops(shape: Shape) -> float:
-    """Operations of the vision tower: the patches' convolution, then every layer with its CLS."""
+    r"""Operations of the vision tower: the patches' convolution, then every layer with its CLS.
+
+    Equation: $F_v = 6 N d_v p^2 + L_v (2 n (4 d_v^2 + 2 d_v m_v) + 4 n^2 d_v), \quad n = N + 1$
+    """
     d, n = shape.d_vision, shape.visual + 1
     patches = 2 * shape.visual * d * 3 * shape.patch**2
     layer = 2 * n * (4 * d * d + 2 * d * shape.d_vision_ff) + 4 * n * n * d
@@ -91,7 +103,10 @@ def vision_flops(shape: Shape) -> float:
 
 
 def projector_flops(shape: Shape, tokens: int) -> float:
-    """Operations of the two-layer projector."""
+    r"""Operations of the two-layer projector.
+
+    Equation: $2 n (d_v d + d^2)$
+    """
     return 2 * tokens * (shape.d_vision * shape.d + shape.d * shape.d)
 
 
@@ -101,7 +116,10 @@ def _attend(n: int, t: int, d: int) -> float:
 
 
 def merger_flops(shape: Shape, config: PruningConfig, text: int) -> float:
-    """Operations of the merger: scorer, W_q and W_k, A, A^T V; the question's part if it looks."""
+    r"""Operations of the merger: scorer, W_q and W_k, A, A^T V; the question's part if it looks.
+
+    Equation: $F_m = F_s + 2 (N + M) d^2 + 2 N M d + 2 N M d_v$
+    """
     n, keep, d = shape.visual, config.merged(shape.visual), config.d_internal
     if config.merger_type == "none":
         return 0.0
@@ -122,7 +140,10 @@ def merger_flops(shape: Shape, config: PruningConfig, text: int) -> float:
 
 
 def head_flops(shape: Shape, config: PruningConfig, visual: int, text: int) -> float:
-    """Operations of one layer head over `visual` tokens and a question of `text`."""
+    r"""Operations of one layer head over `visual` tokens and a question of `text`.
+
+    Equation: $2 (n + t) d_{model} d + 4 (n + t) d^2 + 4 n t d + n (d^2 + d)$
+    """
     d = config.d_internal
     return 2 * (visual + text) * shape.d * d + _attend(visual, text, d) + _scorer(visual, d)
 
@@ -133,7 +154,10 @@ def _scorer(n: int, d: int) -> float:
 
 
 def pruner_flops(shape: Shape, config: PruningConfig, text: int) -> float:
-    """Operations of the merger and all heads; each head reads what the stage before left."""
+    r"""Operations of the merger and all heads; each head reads what the stage before left.
+
+    Equation: $F_p = F_m + \sum_l F_h(n_{l-1}, t)$
+    """
     here, total = config.merged(shape.visual), merger_flops(shape, config, text)
     for keep in config.keep_tokens:
         total += head_flops(shape, config, here, text)
@@ -144,7 +168,10 @@ def pruner_flops(shape: Shape, config: PruningConfig, text: int) -> float:
 def total_flops(
     shape: Shape, config: PruningConfig | None, text: int, attention: Attention = "causal"
 ) -> float:
-    """Operations to the first token, vision tower and pruner included; no config: unpruned."""
+    r"""Operations to the first token, vision tower and pruner included; no config: unpruned.
+
+    Equation: $F_v + 2 n_0 (d_v d + d^2) + F_p + F$
+    """
     if config is None:
         counts, entering, pruner = [shape.visual + text] * shape.layers, shape.visual, 0.0
     else:
@@ -156,11 +183,17 @@ def total_flops(
 
 
 def kv_bytes(shape: Shape, counts: Sequence[float], itemsize: int = 2) -> float:
-    """Bytes of keys and values kept: sum_l n_l 2 d_kv bytes."""
+    r"""Bytes of keys and values kept: sum_l n_l 2 d_kv bytes.
+
+    Equation: $\sum_l 2 n_l d_{kv} b$
+    """
     return sum(counts) * 2 * shape.d_kv * itemsize
 
 
 def uniform_bound(shape: Shape, tokens: int, share: float) -> float:
-    """How many times fewer operations reading a `share` of `tokens` needs, in every layer."""
+    r"""How many times fewer operations reading a `share` of `tokens` needs, in every layer.
+
+    Equation: $F(n, \ldots, n) / F(\rho n, \ldots, \rho n)$
+    """
     whole = prefill_flops(shape, [tokens] * shape.layers)
     return whole / prefill_flops(shape, [share * tokens] * shape.layers)

@@ -12,7 +12,7 @@ from methods.token_pruning.bench import learn, plans
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.toy import Exam
 
-BASE_STEPS, STEPS, QUESTIONS = 500, 100, 512
+BASE_STEPS, STEPS, QUESTIONS = 350, 120, 512
 BUDGETS = (2, 4, 8, 12, 16)
 
 

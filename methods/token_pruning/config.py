@@ -96,13 +96,19 @@ class PruningConfig:
                 raise PruningError(f"{name} is {getattr(self, name)}; rates are positive")
 
     def tau(self, step: int, steps: int) -> float:
-        """tau(t) = max(tau_min, tau_0 - (tau_0 - tau_min) min(1, t / (rate T))); .5 is 2t / T."""
+        r"""The temperature of a step; a rate of one half falls over half of training.
+
+        Equation: $\tau(t) = \max \left( \tau_{min}, \tau_0 - (\tau_0 - \tau_{min})
+            \min \left( 1, \frac{t}{r T} \right) \right)$
+        """
         done = min(1.0, step / (self.temperature_anneal_rate * max(1, steps)))
         fallen = self.temperature - (self.temperature - self.temperature_min) * done
         return max(self.temperature_min, fallen)
 
     def merged(self, visual: int) -> int:
-        """How many of `visual` tokens leave the merger.
+        r"""How many of `visual` tokens leave the merger.
+
+        Equation: $M = \rho N$
 
         Raises:
             PruningError: when more should leave than enter.

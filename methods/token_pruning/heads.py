@@ -1,6 +1,7 @@
 """Stage 2: heads inside the language model say which visual tokens go on."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from methods.token_pruning.config import PruningConfig
@@ -12,8 +13,9 @@ class LayerHead(nn.Module):
 
     Visual and question states are mapped to d_internal, the visual ones attend to the question, a
     scorer gives l. In training m = softmax(([0, l] + Gumbel) / tau)[1] gates the keys
-    (`relax.soft_gate`); afterwards the highest l are kept. Both maps start equal, and so do queries
-    and keys: a patch starts by reading the words that are most like it.
+    (`relax.soft_gate`); afterwards the highest l are kept. States are brought to one length first,
+    a word's being a fraction of a patch's. Both maps start equal, and so do queries and keys: a
+    patch starts by reading the words that are most like it.
     """
 
     def __init__(self, d_model: int, config: PruningConfig) -> None:
@@ -23,9 +25,12 @@ class LayerHead(nn.Module):
         self.text = nn.Linear(d_model, d)
         self.attention = nn.MultiheadAttention(d, config.num_heads, batch_first=True)
         self.scorer = score_head(d)
+        nn.init.orthogonal_(self.vision.weight)
         self.text.load_state_dict(self.vision.state_dict())
         with torch.no_grad():
-            self.attention.in_proj_weight[d : 2 * d].copy_(self.attention.in_proj_weight[:d])
+            query, key, _ = self.attention.in_proj_weight.chunk(3)
+            nn.init.orthogonal_(query, gain=2.0)
+            key.copy_(query)
 
     def forward(self, visual: Tensor, text: Tensor, valid: Tensor) -> Tensor:
         r"""Score visual tokens.
@@ -40,6 +45,7 @@ class LayerHead(nn.Module):
         Returns:
             l, (B, n); above 0 a token is rather kept.
         """
+        visual, text = (F.rms_norm(h, h.shape[-1:]) for h in (visual, text))
         inner = self.vision(visual)
         logits: Tensor = self.scorer(inner + attend(self.attention, inner, self.text(text), valid))
         return logits[..., 0]

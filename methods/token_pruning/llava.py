@@ -42,11 +42,13 @@ def tiny_config(
     patch: int = 8,
     max_positions: int = 512,
     spread: float = 0.1,
+    theta: float = 1e4,
 ) -> LlavaConfig:
     """A small LLaVA-1.5: a CLIP tower, a Llama decoder, features from the last layer but one.
 
     `spread` is the standard deviation of the decoder's weights at the start: at widths of tens the
-    usual .02 leaves attention flat, and it takes long to learn where to look.
+    usual .02 leaves attention flat, and it takes long to learn where to look. `theta` is the base
+    of the rotary angles: the higher, the more of a narrow head sees content alone.
     """
     vision = CLIPVisionConfig(
         hidden_size=d_vision,
@@ -65,6 +67,7 @@ def tiny_config(
         num_key_value_heads=kv_heads,
         max_position_embeddings=max_positions,
         initializer_range=spread,
+        rope_parameters={"rope_type": "default", "rope_theta": theta},
         tie_word_embeddings=False,
     )
     return LlavaConfig(  # type: ignore[call-arg]  # its annotations keep a former name
@@ -240,10 +243,40 @@ def check_prompt(llava: Any, ids: Tensor, mask: Tensor) -> None:
         )
 
 
+def attention_scores(
+    layer: Any, hidden: Tensor, rotary: tuple[Tensor, Tensor], queries: slice
+) -> Tensor:
+    r"""Logits of a decoder layer's attention from some tokens to all; no mask is applied.
+
+    Equation: $S = \frac{R(W_q x)\, R(W_k x)^T}{\sqrt{d_{head}}}, \quad x = \mathrm{RMSNorm}(h)$
+
+    Args:
+        layer: a LlamaDecoderLayer.
+        hidden: h, its input (B, n, d).
+        rotary: R as cos and sin (B, n, d_head).
+        queries: which tokens look.
+
+    Returns:
+        S (B, heads, n_queries, n).
+    """
+    attention = layer.self_attn
+    inside = layer.input_layernorm(hidden)
+    q = attention.q_proj(inside[:, queries]).unflatten(2, (-1, attention.head_dim)).transpose(1, 2)
+    k = attention.k_proj(inside).unflatten(2, (-1, attention.head_dim)).transpose(1, 2)
+    cos, sin = (part[:, None] for part in rotary)  # (B, 1, n, d_head)
+    q = q * cos[:, :, queries] + _half_turn(q) * sin[:, :, queries]
+    k = k * cos + _half_turn(k) * sin
+    k = k.repeat_interleave(attention.num_key_value_groups, dim=1)
+    scores: Tensor = q @ k.mT * attention.scaling
+    return scores
+
+
 def last_attention(
     layer: Any, hidden: Tensor, rotary: tuple[Tensor, Tensor], allowed: Tensor
 ) -> Tensor:
-    """How much the last token attends to each token in a decoder layer, mean over heads.
+    r"""How much the last token attends to each token in a decoder layer, mean over H heads.
+
+    Equation: $a_i = \frac{1}{H} \sum_h \mathrm{softmax}_i (S_{h, n, i})$
 
     Args:
         layer: a LlamaDecoderLayer.
@@ -254,15 +287,7 @@ def last_attention(
     Returns:
         weights (B, n).
     """
-    attention = layer.self_attn
-    inside = layer.input_layernorm(hidden)
-    q = attention.q_proj(inside[:, -1:]).unflatten(2, (-1, attention.head_dim)).transpose(1, 2)
-    k = attention.k_proj(inside).unflatten(2, (-1, attention.head_dim)).transpose(1, 2)
-    cos, sin = (part[:, None] for part in rotary)  # (B, 1, n, d_head)
-    q = q * cos[:, :, -1:] + _half_turn(q) * sin[:, :, -1:]
-    k = k * cos + _half_turn(k) * sin
-    k = k.repeat_interleave(attention.num_key_value_groups, dim=1)
-    scores: Tensor = (q @ k.mT)[:, :, 0] * attention.scaling  # (B, heads, n)
+    scores = attention_scores(layer, hidden, rotary, slice(-1, None))[:, :, 0]  # (B, heads, n)
     return scores.masked_fill(~allowed[:, None], MIN_MASK).softmax(-1).mean(1)
 
 

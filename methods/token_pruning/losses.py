@@ -16,7 +16,10 @@ from methods.token_pruning.discriminator import Discriminator
 
 
 def bce(logits: Tensor, target: float) -> Tensor:
-    """Binary cross entropy of sigmoid(logits) with one target."""
+    r"""Binary cross entropy of sigmoid(logits) with one target.
+
+    Equation: $-y \log \sigma(x) - (1 - y) \log(1 - \sigma(x))$
+    """
     return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, target))
 
 
@@ -57,7 +60,11 @@ def count_term(scores: Tensor, keep: int) -> Tensor:
 
 
 def matching(real: list[Tensor], fake: list[Tensor]) -> Tensor:
-    """Mean squared difference of hidden states over the mean square of the real ones, by layer."""
+    r"""Mean squared difference of hidden states over the mean square of the real ones, by layer.
+
+    Equation: $L_m = \operatorname{mean}_l
+        \frac{\operatorname{mean} (f_l - r_l)^2}{\operatorname{mean} r_l^2}$
+    """
     terms = [
         F.mse_loss(f, r.detach()) / r.detach().pow(2).mean().clamp_min(1e-9)
         for r, f in zip(real, fake, strict=True)
@@ -68,7 +75,10 @@ def matching(real: list[Tensor], fake: list[Tensor]) -> Tensor:
 def closeness(
     config: PruningConfig, judge: Discriminator | None, real: list[Tensor], fake: list[Tensor]
 ) -> Tensor:
-    """The term that pulls pruned hidden states towards unpruned ones, by the configured loss."""
+    r"""The term that pulls pruned hidden states towards unpruned ones, by the configured loss.
+
+    Equation: $w_{adv} \mathrm{BCE}(D(\mathrm{fake}), 1)$
+    """
     if config.loss == "adversarial" and judge is not None:
         return config.adv_loss_weight * bce(judge(fake), 1.0)
     if config.loss == "mse":

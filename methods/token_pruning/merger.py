@@ -10,10 +10,11 @@ sums, so that a merged token is about n / M times too long; `scored=False` is th
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from methods.token_pruning.config import PruningConfig, PruningError
-from methods.token_pruning.relax import gumbel, straight_through
+from methods.token_pruning.relax import gumbel, log_membership, straight_through
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Merged:
 
     `tokens` (B, M, d_vision); `index` (B, M) rising places of the centres; `weights` (B, n, M), how
     much of each source is in each token; `gate` (B, M), a bias on the keys that is exactly 0 and
-    has the gradient of the log of the choice; `scores` (B, n).
+    has the gradient of the log of the choice; `scores` (B, n). In training all n tokens are there.
     """
 
     tokens: Tensor
@@ -41,7 +42,7 @@ class Merger(nn.Module):
         self.query = nn.Linear(d, d)
         self.key = nn.Linear(d, d)
         if scored:  # a token starts nearest to itself, which random maps do not give
-            nn.init.orthogonal_(self.query.weight)
+            nn.init.orthogonal_(self.query.weight, gain=4.0)
             self.key.weight.data.copy_(self.query.weight.data)
             for map_ in (self.query, self.key):
                 nn.init.zeros_(map_.bias)
@@ -69,7 +70,9 @@ class Merger(nn.Module):
             valid: (B, t) bool, False for padding.
             keep: M, how many tokens leave; all n leave as they came.
             tau: temperature of choice and aggregation.
-            noise: add Gumbel noise to the choice, as in training.
+            noise: training: Gumbel noise on the choice, and tokens that are not chosen stay where
+                they are, their keys gated by the log of their relaxed membership; a token that is
+                gone could not teach the scorer that it was needed.
 
         Raises:
             PruningError: for M outside 1 to n, or scores that are no numbers.
@@ -82,8 +85,11 @@ class Merger(nn.Module):
             index = torch.arange(n, device=V.device).expand(len(V), n)
             same = torch.eye(n, dtype=V.dtype, device=V.device).expand(len(V), n, n)
             return Merged(V, index, same, torch.zeros_like(s), s)
-        index, mask = straight_through(s + gumbel(s) if noise else s, keep, tau)
-        centres = inner.gather(1, index[..., None].expand(-1, -1, inner.shape[-1]))  # (B, M, d)
+        noisy = s + gumbel(s) if noise else s
+        index, mask = straight_through(noisy, keep, tau)
+        if self.scored:  # else all sources go to the longest centre
+            inner = F.layer_norm(inner, inner.shape[-1:])
+        centres = inner.gather(1, wide(index, inner))  # (B, M, d)
         logits = self.query(inner) @ self.key(centres).mT / (inner.shape[-1] ** 0.5 * tau)
         if self.scored:
             logits = logits + s.gather(1, index)[:, None]
@@ -92,7 +98,12 @@ class Merger(nn.Module):
         if self.scored:
             A = A / A.sum(dim=1, keepdim=True).clamp_min(1e-9)
             gate = mask.gather(1, index).log()
-        return Merged(self.read_out(A, V, inner), index, A, gate, s)
+        tokens = self.read_out(A, V, inner)
+        if not (noise and self.scored):
+            return Merged(tokens, index, A, gate, s)
+        whole = torch.arange(n, device=V.device).expand(len(V), n)
+        gates = log_membership(noisy, keep, tau).scatter(1, index, gate)  # (B, n)
+        return Merged(V.scatter(1, wide(index, V), tokens), whole, A, gates, s)
 
 
 class SimpleMerger(Merger):
@@ -138,6 +149,11 @@ class QuestionMerger(Merger):
             return A.mT @ V
         projected: Tensor = self.out(A.mT @ inner)
         return projected
+
+
+def wide(index: Tensor, x: Tensor) -> Tensor:
+    """Places (B, k) for gathering whole vectors of (B, n, d): (B, k, d)."""
+    return index[..., None].expand(-1, -1, x.shape[-1])
 
 
 def score_head(d: int) -> nn.Sequential:

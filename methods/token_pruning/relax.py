@@ -11,13 +11,18 @@ from methods.token_pruning.config import PruningError
 
 
 def gumbel(like: Tensor) -> Tensor:
-    """Standard Gumbel noise of the shape and type of `like`, from torch's generator."""
+    r"""Standard Gumbel noise of the shape and type of `like`, from torch's generator.
+
+    Equation: $g = -\log(-\log u), \quad u \sim U(0, 1)$
+    """
     uniform = torch.rand_like(like, dtype=torch.float32).clamp_min(1e-20)
     return -(-uniform.log()).clamp_min(1e-20).log().to(like.dtype)
 
 
 def top(scores: Tensor, k: int, valid: Tensor | None = None) -> Tensor:
-    """The k highest scores of each row, in the order of their places: (B, n) -> (B, k) indices.
+    r"""The k highest scores of each row, in the order of their places: (B, n) -> (B, k) indices.
+
+    Equation: $\mathrm{idx} = \mathrm{sort}(\mathrm{topk}_i\, s_i)$
 
     Raises:
         PruningError: for a budget outside 1 to n, or scores that are no numbers.
@@ -50,10 +55,18 @@ def straight_through(scores: Tensor, k: int, tau: float) -> tuple[Tensor, Tensor
     """
     index = top(scores, k)
     hard = torch.zeros_like(scores).scatter(1, index, 1.0)
+    soft = log_membership(scores, k, tau).exp()
+    return index, hard + (soft - soft.detach())
+
+
+def log_membership(scores: Tensor, k: int, tau: float) -> Tensor:
+    r"""The log of the relaxed membership of the k highest: (B, n) -> (B, n).
+
+    Equation: $\log \sigma \left( \frac{s_i - \theta}{\tau} \right)$
+    """
     ranked = scores.detach().sort(dim=-1, descending=True).values
     theta = (ranked[:, k - 1] + ranked[:, min(k, scores.shape[1] - 1)]) / 2  # (B,)
-    soft = torch.sigmoid((scores - theta[:, None]) / tau)
-    return index, hard + (soft - soft.detach())
+    return F.logsigmoid((scores - theta[:, None]) / tau)
 
 
 def soft_gate(logits: Tensor, tau: float, noise: bool) -> Tensor:

@@ -94,13 +94,15 @@ class Questions:
 
     `ids` (B, Q, 2): what is asked, then the shape, so that the last token knows both. `answer`
     (B, Q) token ids, `kind` (B, Q) indices into KINDS, `needed` (B, Q, 2) the patch that is asked
-    about and the one that holds the answer (the same but for *target*).
+    about and the one that holds the answer (the same but for *target*), `sought` (B, Q) the token
+    id of the latter's shape.
     """
 
     ids: Tensor
     answer: Tensor
     kind: Tensor
     needed: Tensor
+    sought: Tensor
 
 
 def draw(batch: int, generator: torch.Generator) -> Scenes:
@@ -150,5 +152,9 @@ def ask(scenes: Scenes, count: int, generator: torch.Generator) -> Questions:
     answer = torch.where(kind == KINDS.index("row"), ROW_0 + asked // GRID, colour)
     named = SHAPE_0 + scenes.shape.gather(1, asked)
     return Questions(
-        torch.stack((ASK_COLOUR + kind, named), -1), answer, kind, torch.stack((asked, holds), -1)
+        torch.stack((ASK_COLOUR + kind, named), -1),
+        answer,
+        kind,
+        torch.stack((asked, holds), -1),
+        SHAPE_0 + scenes.shape.gather(1, holds),
     )

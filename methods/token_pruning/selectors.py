@@ -106,7 +106,10 @@ def random(context: Context, k: int) -> Tensor:
 
 
 def uniform(context: Context, k: int) -> Tensor:
-    """k places at equal distances in reading order."""
+    r"""k places at equal distances in reading order.
+
+    Equation: $\lfloor (j + 0.5) n / k \rfloor$
+    """
     B, n = context.patches.shape
     _check_budget(k, n)
     places = ((torch.arange(k, device=context.patches.device) + 0.5) * n / k).long()
@@ -135,7 +138,10 @@ def pooled(context: Context, k: int) -> Entered:
 
 
 def tome(context: Context, k: int) -> Entered:
-    """Token merging (Bolya et al., arXiv:2210.09461) on the tower's last features, until k remain.
+    r"""Token merging (Bolya et al., arXiv:2210.09461) on the tower's last features, until k remain.
+
+    Equation: $x_b \gets \frac{s_b x_b + \sum_a s_a x_a}{s_b + \sum_a s_a}, \quad
+        b = \arg\max_b \cos(k_a, k_b)$
 
     In rounds: tokens are dealt alternately into A and B; the r of A most similar by key to one of B
     are averaged into it, weighed by how many patches each stands for; log of that number is added
@@ -169,7 +175,9 @@ def tome(context: Context, k: int) -> Entered:
 
 
 def fastv(context: Context, k: int) -> Tensor:
-    """The tokens that the last token attends to most (Chen et al., arXiv:2403.06764).
+    r"""The tokens that the last token attends to most (Chen et al., arXiv:2403.06764).
+
+    Equation: $\mathrm{idx} = \mathrm{topk}_i\, \frac{1}{H} \sum_h A_{h, last, i}$
 
     Raises:
         PruningError: before the first layer, where nothing has attended yet.
@@ -183,7 +191,9 @@ CONTEXTUAL = 10 / 64  # VisionZip's share of merged tokens
 
 
 def visionzip(context: Context, k: int) -> Entered:
-    """The patches that CLS attends to most, the rest merged (Yang et al., arXiv:2412.04467).
+    r"""The patches that CLS attends to most, the rest merged (Yang et al., arXiv:2412.04467).
+
+    Equation: $\mathrm{idx} = \mathrm{topk}_i\, \frac{1}{H} \sum_h A_{h, cls, i}$
 
     Of the rest, anchors at equal distances stay; every other patch is averaged into the anchor that
     is most similar by key.
@@ -210,7 +220,9 @@ def visionzip(context: Context, k: int) -> Entered:
 
 
 def divprune(context: Context, k: int) -> Tensor:
-    """Greedy max-min cosine distance (Alvar et al., arXiv:2503.02175).
+    r"""Greedy max-min cosine distance (Alvar et al., arXiv:2503.02175).
+
+    Equation: $i = \arg\max_{i \notin S} \min_{j \in S} (1 - \cos(v_i, v_j))$
 
     The first token is the one whose nearest neighbour is farthest, each next one the farthest from
     those chosen.
@@ -231,7 +243,10 @@ def divprune(context: Context, k: int) -> Tensor:
 
 
 def relevance(context: Context) -> Tensor:
-    """Each token's best cosine similarity to a word of the question, scaled to [0, 1]: (B, n)."""
+    r"""Each token's best cosine similarity to a word of the question, scaled to [0, 1]: (B, n).
+
+    Equation: $r_i = \max_w \cos(v_i, t_w), \quad r \gets \frac{r - \min r}{\max r - \min r}$
+    """
     similar = (
         F.normalize(context.visual.float(), dim=-1) @ F.normalize(context.text.float(), dim=-1).mT
     )  # (B, n, t)
@@ -241,7 +256,9 @@ def relevance(context: Context) -> Tensor:
 
 
 def cdpruner(context: Context, k: int) -> Tensor:
-    """Greedy DPP MAP on diag(r) L diag(r), r = relevance (Zhang et al., arXiv:2506.10967).
+    r"""Greedy DPP MAP, relevance on both sides (Zhang et al., arXiv:2506.10967).
+
+    Equation: $S = \arg\max_S \det (\mathrm{diag}(r) L\, \mathrm{diag}(r))_S$
 
     L is cosine similarity; the greedy choice updates a Cholesky factor (Chen et al.,
     arXiv:1709.05135). CDPruner's relevance comes from CLIP's text tower, which a LLaVA does not

@@ -26,8 +26,8 @@ Budgets = Annotated[
 
 
 class _Learning(Params):
-    base_steps: int = parameter(1200, "Steps of the unpruned model.", ge=1, le=100_000)
-    steps: int = parameter(250, "Steps of each pruner.", ge=1, le=100_000)
+    base_steps: int = parameter(350, "Steps of the unpruned model.", ge=1, le=100_000)
+    steps: int = parameter(120, "Steps of each pruner.", ge=1, le=100_000)
     seeds: int = parameter(3, "Models, each trained and pruned.", ge=1, le=10)
     judged: int = parameter(512, "Held-out questions.", ge=16, le=65_536)
     folder: str = parameter(
@@ -49,7 +49,7 @@ class TradeoffParams(_Learning):
 class TrainingParams(_Learning):
     """Parameters of `training`."""
 
-    watch: int = parameter(25, "Steps averaged to a point of a curve.", ge=1, le=10_000)
+    watch: int = parameter(20, "Steps averaged to a point of a curve.", ge=1, le=10_000)
 
 
 class LatencyParams(Params):
@@ -177,7 +177,8 @@ METHOD = Method(
             setting="LLaVA-1.5-7B, tasks not named",
             comparable=Comparable.NOT,
             reason="ours is a small model on drawn scenes; no task is named",
-            finding="`tradeoff` measures what is lost on drawn scenes at each budget.",
+            finding="On drawn scenes ours loses 15 points at 16 of 64 tokens a layer and 52 at 8, "
+            "where each patch is needed by some question.",
         ),
         Claim(
             id="bleu",
@@ -196,7 +197,8 @@ METHOD = Method(
             metric="accuracy",
             comparable=Comparable.NOT,
             reason="no curve is given",
-            finding="`training` sets adversarial, feature matching and neither side by side.",
+            finding="Over 80 steps adversarial, feature matching and neither end alike (30.0, "
+            "30.8, 30.3 % right at 4 tokens); no collapse was seen, step 1000 was not reached.",
         ),
     ),
     checks=(
@@ -234,7 +236,7 @@ METHOD = Method(
                     base_steps=15, steps=4, seeds=1, judged=16, budgets=(4,), draws=1, warm_up_s=0
                 ),
                 "standard": TradeoffParams(),
-                "full": TradeoffParams(base_steps=3000, steps=2000, seeds=5, judged=4096),
+                "full": TradeoffParams(base_steps=1000, steps=2000, seeds=5, judged=4096),
             },
             entry="bench:tradeoff",
         ),
@@ -260,8 +262,8 @@ METHOD = Method(
             params=TrainingParams,
             presets={
                 "smoke": TrainingParams(base_steps=10, steps=3, seeds=1, judged=16, watch=1),
-                "standard": TrainingParams(),
-                "full": TrainingParams(base_steps=3000, steps=4000, seeds=5, judged=4096),
+                "standard": TrainingParams(steps=80, judged=2048),
+                "full": TrainingParams(base_steps=1000, steps=4000, seeds=5, judged=4096),
             },
             entry="bench:training",
         ),

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from methods.token_pruning.config import PruningError
 from methods.token_pruning.discriminator import Discriminator
-from methods.token_pruning.llava import encode, visual_tokens
+from methods.token_pruning.llava import encode
 from methods.token_pruning.loop import Prompt
 from methods.token_pruning.losses import closeness, count_term, discriminator_loss, sparsity
 from methods.token_pruning.model import Pruner, load_weights, read_file
@@ -87,17 +87,21 @@ class Trainer:
             )
         self.history = History()
 
-    def rho(self) -> dict[int, float]:
-        """The share of tokens that each head should keep, of those that the merger left."""
+    def rho(self, tokens: int) -> dict[int, float]:
+        r"""The share that each head should keep of the n tokens it gates in training.
+
+        Equation: $\rho_l = k_l / n$
+        """
         config = self.pruner.config
-        entering = config.merged(visual_tokens(self.pruner.llava))
-        return {
-            layer: keep / entering
-            for layer, keep in zip(config.pruning_layers, config.keep_tokens, strict=True)
-        }
+        places = zip(config.pruning_layers, config.keep_tokens, strict=True)
+        return {layer: keep / tokens for layer, keep in places}
 
     def generator_loss(self, prompt: Prompt, tau: float) -> tuple[Tensor, dict[str, Any]]:
-        """G's loss on a batch, and what it is made of."""
+        r"""G's loss on a batch, and what it is made of.
+
+        Equation: $G = w_{task} \mathrm{CE} + w_{adv} \mathrm{BCE}(D(\mathrm{fake}), 1)
+            + w_s L_s + w_c L_c$
+        """
         config = self.pruner.config
         with torch.no_grad():
             vision = encode(self.pruner.llava, prompt.pixels)
@@ -110,15 +114,15 @@ class Trainer:
         loss = config.task_loss_weight * task + close
         # heads are relative to one another: m of a later head counts what the earlier let through
         through: dict[int, Tensor] = {}
-        total: Tensor | None = None
+        total = None if soft.merged is None else soft.merged.gate
         for layer in sorted(soft.gates):
             gate = soft.gates[layer]
             total = gate if total is None else total + gate
             through[layer] = total
-        if through:
-            loss = loss + config.sparsity_weight * sparsity(through, self.rho())
+        if through and total is not None:
+            loss = loss + config.sparsity_weight * sparsity(through, self.rho(total.shape[1]))
         if soft.merged is not None and self.pruner.merger is not None:
-            keep = soft.merged.index.shape[1]
+            keep = soft.merged.weights.shape[2]
             loss = loss + config.merge_sparsity_weight * count_term(soft.merged.scores, keep)
         parts = {
             "task": float(task.detach()),

@@ -8,9 +8,10 @@ import torch
 
 from methods.token_pruning import scenes, toy
 from methods.token_pruning.checks import TINY, answered, example, prompt_of, pruner_of
-from methods.token_pruning.config import PruningError, faithful
+from methods.token_pruning.config import PruningConfig, PruningError, faithful
 from methods.token_pruning.llava import load_llava, tiny_config
 from methods.token_pruning.loop import BEFORE, Prompt, Stage, generate, read
+from methods.token_pruning.merger import SimpleMerger, wide
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.relax import soft_gate, top
 from methods.token_pruning.selectors import REGISTRY
@@ -202,6 +203,51 @@ def test_scenes_hold_what_they_say():
             assert int(drawn.target[b, named]) == int(drawn.shape[b, holds])
     with pytest.raises(PruningError, match="a batch of 0"):
         scenes.draw(0, generator)
+
+
+@pytest.fixture
+def merging():
+    """A merger and ten tokens of different lengths."""
+    torch.manual_seed(0)
+    merger = SimpleMerger(8, PruningConfig(d_internal=16)).eval()
+    V = torch.randn(2, 10, 8) * torch.arange(1, 11)[:, None]
+    return merger, (V, torch.zeros(2, 1, 8), torch.ones(2, 1, dtype=torch.bool))
+
+
+@torch.no_grad()
+def test_in_training_tokens_that_are_not_chosen_stay_and_are_gated(merging):
+    merger, given = merging
+    loose = merger(*given, 4, tau=1.0, noise=True)
+    assert loose.tokens.shape == (2, 10, 8)
+    assert ((loose.gate == 0).sum(1) == 4).all()
+    assert (loose.gate <= 0).all()
+    dropped = loose.gate < 0
+    assert torch.equal(loose.tokens[dropped], given[0][dropped])
+    cold = merger(*given, 4, tau=1e-3, noise=True).gate
+    assert cold[cold < 0].mean() < -100  # as good as gone
+    assert merger(*given, 4, tau=0.1).tokens.shape == (2, 4, 8)
+
+
+@torch.no_grad()
+def test_a_token_is_nearest_to_itself_however_long_the_others_are(merging):
+    merger, given = merging
+    merged = merger(*given, 4, tau=0.01)
+    own = merged.weights.gather(1, wide(merged.index, merged.weights))  # (2, 4, 4)
+    assert torch.equal(own.argmax(-1), torch.arange(4).expand(2, 4))
+
+
+@torch.no_grad()
+def test_questions_in_one_sequence_are_read_as_if_each_were_alone():
+    llava = load_llava(toy.config(), seed=0)
+    generator = torch.Generator().manual_seed(0)
+    drawn = scenes.draw(2, generator)
+    asked = scenes.ask(drawn, 3, generator)
+    loss, logits = toy.lesson(llava, drawn, asked)
+    alone = read(llava, toy.prompts(drawn, asked)).logits[:, -1]
+    assert torch.allclose(logits.flatten(0, 1), alone, atol=1e-4)
+    assert 0 < float(loss) < 100
+    shapes = drawn.shape.gather(1, asked.needed[..., 1])
+    assert torch.equal(asked.sought, scenes.SHAPE_0 + shapes)
 
 
 def test_models_that_do_not_speak_of_scenes(llava, tmp_path):
