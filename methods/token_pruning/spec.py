@@ -235,7 +235,7 @@ METHOD = Method(
                 "smoke": TradeoffParams(
                     base_steps=15, steps=4, seeds=1, judged=16, budgets=(4,), draws=1, warm_up_s=0
                 ),
-                "standard": TradeoffParams(),
+                "standard": TradeoffParams(seeds=5),
                 "full": TradeoffParams(base_steps=1000, steps=2000, seeds=5, judged=4096),
             },
             entry="bench:tradeoff",
