@@ -156,7 +156,7 @@ class Candidate:
             shuffled=lost(self.run(x, codes=shuffled_codes).logits),
             random=lost(self.run(x, codes=noise).logits),
             masked=lost(self.model(x, is_concept=none).logits),
-            codes=len(routing.ids[routing.is_concept].unique())
+            codes=len(set(routing.ids[routing.is_concept].tolist()))
             / max(1, min(self.config.n_concepts, len(logits))),
             agreement=float(F.cosine_similarity(soft, hard, dim=-1).mean()),
             bucket_width=64,
