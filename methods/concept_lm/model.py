@@ -105,17 +105,17 @@ class ConceptLM(nn.Module):
         self.peft = self.peft.merge_and_unload()
 
     @property
-    def shallow(self) -> Any:
+    def shallow(self) -> list[Any]:
         """The first group of decoder layers, which sees every token."""
         return self._layers(0, self.config.shallow)
 
     @property
-    def middle(self) -> Any:
+    def middle(self) -> list[Any]:
         """The second group, which sees concepts only."""
         return self._layers(self.config.shallow, self.config.shallow + self.config.middle)
 
     @property
-    def deep(self) -> Any:
+    def deep(self) -> list[Any]:
         """The last group, which sees concepts and the current tail."""
         return self._layers(self.config.shallow + self.config.middle, self.config.layers)
 
