@@ -1,6 +1,7 @@
 """What v2 is held against, all from one pretrained base, on identical data and steps.
 
-`plain` is v1. `dropped` is v2 with every token NULL, that is the base without its middle layers.
+`plain` is v1. `dropped` is v2 with every token NULL, that is the base without its middle layers;
+`equal` keeps as many of them, rho of each, as v2's operations would pay for.
 `stride` and `similarity` place concepts by rule. `random` is the control: v2's boundaries with
 codes that mean nothing; whatever it gains, concepts did not.
 """
@@ -12,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from methods.concept_lm.config import ConceptConfig, ConceptError
 from methods.concept_lm.data import Corpus
@@ -20,8 +22,19 @@ from methods.concept_lm.head import entropy
 from methods.concept_lm.model import ConceptLM, ConceptOutput, token_nll
 from methods.concept_lm.train import Plan, train
 from methods.concept_lm.v1 import FullAttentionLM
+from methods.concept_lm.v3.monitors import Stats
 
-NAMES = ("plain", "dropped", "stride", "similarity", "random", "faithful", "recommended")
+NAMES = (
+    "plain",
+    "dropped",
+    "equal",
+    "stride",
+    "similarity",
+    "random",
+    "faithful",
+    "recommended",
+)
+WITHOUT_CONCEPTS = ("plain", "dropped", "equal")
 
 
 def random_codes(n_concepts: int) -> Any:
@@ -114,11 +127,43 @@ class Candidate:
     def run(self, x: Tensor, noise: Any = None, codes: Any = None) -> ConceptOutput:
         """A packed pass as this candidate makes it."""
         assert isinstance(self.model, ConceptLM)
-        none = torch.zeros_like(x, dtype=torch.bool) if self.name == "dropped" else None
+        none = torch.zeros_like(x, dtype=torch.bool) if self.name in WITHOUT_CONCEPTS else None
         if self.name == "random":
             codes = random_codes(self.config.n_concepts)
         output: ConceptOutput = self.model(x, noise=noise, is_concept=none, codes=codes)
         return output
+
+    @torch.no_grad()
+    def observe(self, progress: float, rows: int = 16) -> Stats:
+        """The monitors that mean something for v2, on held-out windows, by the threshold of now."""
+        assert isinstance(self.model, ConceptLM)
+        x = self.corpus.judged(rows, self.length)
+        self.model.eval()
+        output = self.run(x)
+        routing, head = output.routing, self.model.head
+        token = token_nll(output.logits, x)  # (rows, length - 1)
+        none = torch.zeros_like(routing.is_concept)
+        noise = random_codes(self.config.n_concepts)
+
+        def lost(logits: Tensor) -> float:
+            return float(token_nll(logits, x).mean() - token.mean())
+
+        logits = routing.logits[routing.is_concept]  # (N, K + 1)
+        soft = (logits / self.config.temperature).softmax(-1)[:, :-1] @ head.embedding.weight
+        hard = head.embedding(routing.ids[routing.is_concept])
+        stats = Stats(
+            progress=progress,
+            shuffled=lost(self.run(x, codes=shuffled_codes).logits),
+            random=lost(self.run(x, codes=noise).logits),
+            masked=lost(self.model(x, is_concept=none).logits),
+            codes=len(set(routing.ids[routing.is_concept].tolist()))
+            / max(1, min(self.config.n_concepts, len(logits))),
+            agreement=float(F.cosine_similarity(soft, hard, dim=-1).mean()),
+            bucket_width=64,
+            buckets=[float(part.mean()) for part in torch.split(token, 64, 1)],
+        )
+        self.model.train()
+        return stats
 
     def settle(self) -> None:
         """Set the evaluation threshold for the final weights."""

@@ -141,15 +141,6 @@ def decode(ctx: Context, params: DecodeParams) -> None:
         baseline="plain",
         limits=limits,
     )
-    reading = ctx.series(
-        "prefill",
-        "Reading the prompt",
-        x=context,
-        y=Axis(label="time", unit="ms"),
-        direction="lower",
-        variants=[v for v in variants if v.name != "transformers"],
-        baseline="plain",
-    )
     kept = ctx.series(
         "kv_bytes",
         "Keys and values kept",
@@ -159,7 +150,8 @@ def decode(ctx: Context, params: DecodeParams) -> None:
         variants=[v for v in variants if v.name != "transformers"],
         baseline="plain",
     )
-    total = len(params.contexts) * (2 * params.blocks + 1)
+    prompts = [T for T in params.contexts if params.longest_prompt >= T]
+    total = (len(params.contexts) + len(prompts)) * params.blocks
     done = 0
 
     def tick(_block: int, _of: int) -> None:
@@ -167,7 +159,6 @@ def decode(ctx: Context, params: DecodeParams) -> None:
         done += 1
         ctx.progress(done, total, "timing")
 
-    plain = Plain(model, params.batch)
     vocab = model.base_config.vocab_size
     for T in params.contexts:
         prompt = torch.randint(vocab, (params.batch, T)).to(ctx.device)
@@ -176,15 +167,29 @@ def decode(ctx: Context, params: DecodeParams) -> None:
             calls, device=ctx.device, seed=ctx.seed, blocks=params.blocks, samples=1, on_block=tick
         )
         speed.add(*timings.points(T, baseline="plain", work=BURST * params.batch))
-        readers: dict[str, Callable[[], object]] = {"plain": partial(plain.prefill, prompt)}
+        for name, size in sizes.items():
+            kept.add(exact_point(name, T, size, direction="lower", baseline=sizes["plain"]))
+    if prompts:
+        series = ctx.series(
+            "prefill",
+            "Reading the prompt",
+            x=Axis(label="prompt", unit="tokens", scale="log"),
+            y=Axis(label="time", unit="ms"),
+            direction="lower",
+            variants=[v for v in variants if v.name != "transformers"],
+            baseline="plain",
+        )
+    for T in prompts:
+        prompt = torch.randint(vocab, (params.batch, T)).to(ctx.device)
+        readers: dict[str, Callable[[], object]] = {
+            "plain": partial(Plain(model, params.batch).prefill, prompt)
+        }
         for n, rule in rules.items():
             readers[f"tokens_{n}"] = partial(_prefill, model, rule, prompt)
         timings = compare(
             readers, device=ctx.device, blocks=params.blocks, samples=1, on_block=tick
         )
-        reading.add(*timings.points(T, baseline="plain"))
-        for name, size in sizes.items():
-            kept.add(exact_point(name, T, size, direction="lower", baseline=sizes["plain"]))
+        series.add(*timings.points(T, baseline="plain"))
     if params.oracle:
         _packed_against_loop(ctx, params)
 

@@ -8,12 +8,20 @@ import torch
 
 from methods.concept_lm import checks
 from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.baselines import NAMES, Candidate, Judgement, pretrain
+from methods.concept_lm.baselines import (
+    NAMES,
+    WITHOUT_CONCEPTS,
+    Candidate,
+    Judgement,
+    pretrain,
+)
+from methods.concept_lm.bench_monitors import draw_monitors
 from methods.concept_lm.config import ConceptConfig, faithful, recommended
 from methods.concept_lm.data import stdlib
 from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.spec import CompressionParams
 from methods.concept_lm.train import History, Plan, train
+from methods.concept_lm.v3.monitors import Trace, diagnose
 from methods.context import Context
 from methods.measure.statistics import exact_point, point
 from methods.protocol import Axis, Variant
@@ -21,6 +29,7 @@ from methods.protocol import Axis, Variant
 LABELS = {
     "plain": "v1, full attention",
     "dropped": "all NULL: no middle layers",
+    "equal": "some middle layers dropped: v2's operations",
     "stride": "v2, fixed stride",
     "similarity": "v2, H-Net's boundary",
     "random": "v2 with codes that mean nothing",
@@ -28,10 +37,15 @@ LABELS = {
     "recommended": "v2 as recommended",
 }
 
+WATCHED = ("random", "faithful", "recommended")  # those whose monitors are drawn
+
 
 def configure(name: str, params: CompressionParams) -> ConceptConfig:
     """The configuration of a candidate."""
     split = (params.shallow, params.middle, params.deep)
+    if name == "equal":
+        kept = round(params.rho * params.middle)
+        split = (params.shallow + kept, params.middle - kept, params.deep)
     values: dict[str, Any] = {"rho": params.rho, "n_concepts": params.n_concepts}
     if name == "recommended":
         return recommended(*split, **values)
@@ -54,6 +68,7 @@ def compression(ctx: Context, params: CompressionParams) -> None:
         )
 
     found: dict[str, list[Judgement]] = {name: [] for name in NAMES}
+    traces = {name: Trace() for name in WATCHED}
     last: dict[str, Candidate] = {}
     for seed in range(params.seeds):
         base = load_base(
@@ -71,15 +86,36 @@ def compression(ctx: Context, params: CompressionParams) -> None:
             candidate = Candidate(name, base, configure(name, params), corpus)
             candidate.rows, candidate.length = params.rows, params.length
             candidate.seed = seed + 1_000  # not the batches of pretraining
-            train(candidate, Plan(params.steps, seed=seed), on_step=tick(name))
+            hear = tick(name)
+            if seed == 0 and name in traces:
+                hear = _watched(hear, candidate, traces[name], params.steps)
+            train(candidate, Plan(params.steps, seed=seed), on_step=hear)
             done += params.steps
             candidate.settle()
             found[name].append(candidate.judge(params.judged, params.length))
             last[name] = candidate
     _pareto(ctx, found)
     _codes(ctx, found, last, params)
-    recommended_model = last["recommended"]
-    ctx.artefact("boundaries.svg", heat_map(recommended_model, params.length))
+    draw_monitors(ctx, traces, _variants(WATCHED))
+    for name, trace in traces.items():
+        for action in diagnose(trace.stats[-1]):
+            ctx.log(f"{name}: {action.symptom}. Try: {action.action}.")
+    ctx.artefact("boundaries.svg", heat_map(last["recommended"], params.length))
+
+
+def _watched(
+    hear: Callable[[int, History], None], candidate: Candidate, trace: Trace, steps: int
+) -> Callable[[int, History], None]:
+    """`hear`, and the monitors at every eighth of the training."""
+    every = max(1, steps // 8)
+
+    def heard(step: int, history: History) -> None:
+        hear(step, history)
+        if step % every == 0 or step == steps:
+            trace.steps.append(step)
+            trace.stats.append(candidate.observe(step / steps))
+
+    return heard
 
 
 def _pareto(ctx: Context, found: dict[str, list[Judgement]]) -> None:
@@ -90,11 +126,12 @@ def _pareto(ctx: Context, found: dict[str, list[Judgement]]) -> None:
         y=Axis(label="held-out text", unit="bits a byte"),
         direction="lower",
         variants=_variants(),
-        baseline="dropped",
-        caption="All from one base, on the same batches and steps. `dropped` costs least: what v2 "
-        "spends on concepts has to buy bits back.",
+        baseline="equal",
+        caption="All from one base, on the same batches and steps. Without any middle layer a byte "
+        "costs least: what v2 spends on concepts has to buy more bits back than the same spent on "
+        "whole layers.",
     )
-    reference = [[j.bits] for j in found["dropped"]]
+    reference = [[j.bits] for j in found["equal"]]
     for name, judged in found.items():
         series.add(
             point(
@@ -102,7 +139,7 @@ def _pareto(ctx: Context, found: dict[str, list[Judgement]]) -> None:
                 sum(j.flops for j in judged) / len(judged),
                 [[j.bits] for j in judged],
                 direction="lower",
-                baseline=None if name == "dropped" else reference,
+                baseline=None if name == "equal" else reference,
                 min_blocks=3,
                 words="better/worse",
                 noise=False,
@@ -130,7 +167,7 @@ def _codes(
     last: dict[str, Candidate],
     params: CompressionParams,
 ) -> None:
-    with_codes = tuple(name for name in NAMES if name not in ("plain", "dropped"))
+    with_codes = tuple(name for name in NAMES if name not in WITHOUT_CONCEPTS)
     for name, (title, unit, read) in MEASURES.items():
         series = ctx.series(
             name,

@@ -1,6 +1,5 @@
 """v3 measured on a task whose entropies are known."""
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,14 +9,15 @@ import torch
 from torch import Tensor
 
 from methods.concept_lm import checks_learning
+from methods.concept_lm.bench_monitors import draw_monitors
 from methods.concept_lm.spec import PlannerParams
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.v3.curriculum import Curriculum
-from methods.concept_lm.v3.em import NAIVE, NAIVE_CURRICULUM, EMSettings, HardEM, Trace
-from methods.concept_lm.v3.monitors import BANDS, diagnose, measured
+from methods.concept_lm.v3.em import NAIVE, NAIVE_CURRICULUM, EMSettings, HardEM
+from methods.concept_lm.v3.monitors import Trace, diagnose
 from methods.concept_lm.v3.planner import PlanShape
 from methods.context import Context
-from methods.measure.statistics import exact_point, point
+from methods.measure.statistics import point
 from methods.protocol import Axis, Limit, Point, Variant
 
 OURS = Variant(name="ours", label="warm-up, recogniser, annealed beta", ours=True)
@@ -59,7 +59,7 @@ def planner(ctx: Context, params: PlannerParams) -> None:
             for action in diagnose(trace.stats[-1]):
                 ctx.log(f"{name}, seed {seed}: {action.symptom}. Try: {action.action}.")
     _report(ctx, runs)
-    _monitors(ctx, traces)
+    draw_monitors(ctx, traces, [v for v in (OURS, NAIVELY) if v.name in traces])
     spent = ctx.series(
         "seconds",
         "Processor time of a training",
@@ -110,14 +110,13 @@ def _report(ctx: Context, runs: dict[str, list[HardEM]]) -> None:
             Limit(label="H(y), computed", points=tuple((g, floors.free) for g in GIVEN)),
         ],
         caption="z* is the best of the candidates for the held-out text itself; the planner's plan "
-        "is written from the prompt alone. S(z) = log p(y|z) + log p(z|u) never exceeds "
-        "log p(y|u): what the prompt cannot foretell never helps.",
+        "is written from the prompt alone.",
     )
     codes = ctx.series(
         "codes",
         "Codes in use",
         x=Axis(label="type", scale="category"),
-        y=Axis(label="different codes in z*", unit="codes"),
+        y=Axis(label="different codes in z*, chosen by S", unit="codes"),
         direction="higher",
         variants=used,
         limits=[
@@ -127,10 +126,26 @@ def _report(ctx: Context, runs: dict[str, list[HardEM]]) -> None:
             )
         ],
     )
+    price = ctx.series(
+        "price",
+        "What plan and text cost together",
+        x=Axis(label="plan", scale="category"),
+        y=Axis(label="-S(z)", unit="nats"),
+        direction="lower",
+        variants=used,
+        limits=[
+            Limit(label="H(y | u), computed", points=tuple((p, floors.given_u) for p in PLANS))
+        ],
+        caption="S(z) = log p(y|z) + log p(z|u) never exceeds log p(y|u).",
+    )
     for variant in used:
         ems = runs[variant.name]
-        plans = [em.best_plans() for em in ems]
+        scored = [em.best_plans(1.0) for em in ems]
         greedy = [em.planner.sample(em.held_u, 0.0) for em in ems]
+        for name, zs in zip(PLANS, (scored, greedy), strict=True):
+            costs = [em.price(z) for em, z in zip(ems, zs, strict=True)]
+            price.add(_seeds(variant.name, name, costs, "lower"))
+        plans = [em.best_plans() for em in ems]
         generator = torch.Generator().manual_seed(ctx.seed)
         orders = [torch.randperm(len(z), generator=generator) for z in plans]
         values = (
@@ -141,65 +156,15 @@ def _report(ctx: Context, runs: dict[str, list[HardEM]]) -> None:
         )
         for given, found in zip(GIVEN, values, strict=True):
             nll.add(_seeds(variant.name, given, found, "lower"))
+        # Counted in plans chosen by S: where no plan matters, log p(y|z) alone picks at random, and
+        # mutations alone would look like many codes.
         for k in range(task.types):
-            counts = [float(em.codes_used(z)[k]) for em, z in zip(ems, plans, strict=True)]
+            counts = [float(em.codes_used(z)[k]) for em, z in zip(ems, scored, strict=True)]
             codes.add(_seeds(variant.name, f"type {k + 1}", counts, "higher"))
 
 
 GIVEN = ("z*", "the planner's z", "another text's z*", "nothing")
-
-MONITORS = {
-    "shuffled": ("Lost under another plan", "nats a token"),
-    "masked": ("Lost under no plan", "nats a token"),
-    "random": ("Lost under a random plan", "nats a token"),
-    "gain": ("Gain over no plan", "nats a token"),
-    "margin": ("Margin of the best candidate", "nats"),
-    "flips": ("Plans that changed", "share"),
-    "staleness": ("Staleness of kept plans", "nats"),
-    "entropy": ("Planner's entropy", "share of ln V"),
-    "max_prob": ("Planner's highest probability", "probability"),
-    "agreement": ("Soft and hard concepts agree", "cosine"),
-    "grad_norm": ("Planner's gradient", "norm"),
-    "codes": ("Codes in use", "share"),
-}
-
-
-def _monitors(ctx: Context, traces: dict[str, Trace]) -> None:
-    """Every monitor over the steps of the first seed, with its normal band."""
-    used = [variant for variant in (OURS, NAIVELY) if variant.name in traces]
-    last = max(trace.steps[-1] for trace in traces.values())
-    for name, (title, unit) in MONITORS.items():
-        low, high = BANDS.get(name, (None, None))
-        series = ctx.series(
-            f"monitor_{name}",
-            title,
-            x=Axis(label="step", unit="steps"),
-            y=Axis(label=title.lower(), unit=unit),
-            direction="lower" if name in ("flips", "staleness", "grad_norm") else "higher",
-            variants=used,
-            limits=[
-                Limit(label=label, points=((0.0, bound), (float(last), bound)))
-                for label, bound in (("normal from", low), ("normal to", high))
-                if bound is not None
-            ],
-        )
-        for variant in used:
-            trace = traces[variant.name]
-            for step, stats in zip(trace.steps, trace.stats, strict=True):
-                value = measured(stats).get(name, math.nan)
-                if math.isfinite(value):
-                    series.add(exact_point(variant.name, float(step), value, direction="higher"))
-    buckets = ctx.series(
-        "monitor_buckets",
-        "NLL by position",
-        x=Axis(label="bucket of positions"),
-        y=Axis(label="NLL", unit="nats a token"),
-        direction="lower",
-        variants=used,
-    )
-    for variant in used:
-        for i, value in enumerate(traces[variant.name].stats[-1].buckets):
-            buckets.add(exact_point(variant.name, float(i), value, direction="lower"))
+PLANS = ("z*, chosen by S", "the planner's z")
 
 
 def drop_concepts(z: Tensor, share: float, eos: int, generator: torch.Generator) -> Tensor:

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from methods.concept_lm import masks
 from methods.concept_lm.base import load_base, tiny_config, widen_norms
@@ -261,10 +261,10 @@ def middle_gradients(device: str) -> Iterator[Case]:
     x = tokens(device)
     none = torch.zeros_like(x, dtype=torch.bool)
     torch.autograd.backward(token_nll(model(x, is_concept=none).logits, x).mean())
-    inner = [*model.middle.parameters(), *model.head.parameters()]
+    inner = [*nn.ModuleList(model.middle).parameters(), *model.head.parameters()]
     flow = max((float(p.grad.abs().max()) for p in inner if p.grad is not None), default=0.0)
     yield Case(flow, 0.0, label="middle, head and embedding")
-    outer = [*model.shallow.parameters(), *model.deep.parameters()]
+    outer = nn.ModuleList([*model.shallow, *model.deep]).parameters()
     yield Case(
         any(p.grad is not None and bool(p.grad.any()) for p in outer), True, label="the rest"
     )

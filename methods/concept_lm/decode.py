@@ -227,9 +227,10 @@ def step(model: ConceptLM, token: Tensor, state: DecodeState) -> Tensor:
     h = model.run_layers(model.shallow, h, here, mask, state.shallow)
     state.shallow.advance(1)
 
-    routing = model.head.route(model.head(h), None)
-    is_concept = routing.is_concept[:, 0].cpu()
-    if model.boundary is not None and state.memory is not None:
+    logits = model.head(h)  # (B, 1, K + 1)
+    if model.boundary is None or state.memory is None:
+        is_concept = model.head.decide(logits)[:, 0].cpu()
+    else:
         signal = model.boundary.signal(model, h, state.probe)
         state.probe.advance(1)
         fires, state.memory = model.boundary.step(signal[:, 0], state.memory)
@@ -239,7 +240,7 @@ def step(model: ConceptLM, token: Tensor, state: DecodeState) -> Tensor:
     rows = is_concept.nonzero()[:, 0]
     D = h
     if len(rows):
-        D = _concept(model, h, routing.ids[:, 0], rows, state)
+        D = _concept(model, h, logits[:, 0], rows, state)
     # Deep positions: absolute, or the place in [concepts | tail].
     if config.positions == "compact":
         here = (state.concepts + state.tail - is_concept.long())[:, None].to(device)
@@ -259,12 +260,15 @@ def _after(positions: str) -> int:
     return 1 if positions == "compact" else 0
 
 
-def _concept(model: ConceptLM, h: Tensor, ids: Tensor, rows: Tensor, state: DecodeState) -> Tensor:
+def _concept(
+    model: ConceptLM, h: Tensor, logits: Tensor, rows: Tensor, state: DecodeState
+) -> Tensor:
     """Run the middle layers for the rows that met a concept, and evict their tails."""
     device = h.device
     on_device = rows.to(device)
     every = len(rows) == len(h)
-    e = model.head.embed(ids[on_device][:, None], None)  # (rows, 1, d)
+    ids = logits[on_device, :-1].argmax(-1)  # (rows,)
+    e = model.head.embed(ids[:, None], None)  # (rows, 1, d)
     place = state.concepts if model.config.positions == "compact" else state.times
     mask = state.middle.open(1, device, None if every else rows)
     m = model.run_layers(model.middle, e, place[rows][:, None].to(device), mask, state.middle)

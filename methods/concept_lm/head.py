@@ -121,6 +121,10 @@ class ConceptHead(nn.Module):
         """How far NULL is ahead: logit_NULL - logsumexp(concepts), (B, T)."""
         return logits[..., -1] - logits[..., :-1].logsumexp(-1)
 
+    def decide(self, logits: Tensor) -> Tensor:
+        """Where concepts stand at evaluation, by the controller's threshold: (B, T) bool."""
+        return self.margin(logits) < self.control.threshold
+
     def route(self, logits: Tensor, noise: Tensor | None) -> Routing:
         """Choose NULL or a concept at every position.
 
@@ -130,7 +134,7 @@ class ConceptHead(nn.Module):
                 controller's threshold decides.
         """
         if noise is None:
-            is_concept = self.margin(logits) < self.control.threshold
+            is_concept = self.decide(logits)
             noisy = logits
         else:
             noisy = logits + noise

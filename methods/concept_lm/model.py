@@ -105,19 +105,23 @@ class ConceptLM(nn.Module):
         self.peft = self.peft.merge_and_unload()
 
     @property
-    def shallow(self) -> Any:
+    def shallow(self) -> list[Any]:
         """The first group of decoder layers, which sees every token."""
-        return self.qwen.layers[: self.config.shallow]
+        return self._layers(0, self.config.shallow)
 
     @property
-    def middle(self) -> Any:
+    def middle(self) -> list[Any]:
         """The second group, which sees concepts only."""
-        return self.qwen.layers[self.config.shallow : self.config.shallow + self.config.middle]
+        return self._layers(self.config.shallow, self.config.shallow + self.config.middle)
 
     @property
-    def deep(self) -> Any:
+    def deep(self) -> list[Any]:
         """The last group, which sees concepts and the current tail."""
-        return self.qwen.layers[self.config.shallow + self.config.middle :]
+        return self._layers(self.config.shallow + self.config.middle, self.config.layers)
+
+    def _layers(self, first: int, end: int) -> list[Any]:
+        """Decoder layers as a list: a slice of a ModuleList is a new module, slow at every step."""
+        return list(self.qwen.layers)[first:end]
 
     def read_out(self, x: Tensor) -> Tensor:
         r"""Final norm and vocabulary: (B, n, d) -> (B, n, V).

@@ -49,6 +49,9 @@ class DecodeParams(_Split):
     blocks: int = parameter(7, "Interleaved blocks.", ge=5, le=100)
     threads: int = parameter(1, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
     oracle: int = parameter(256, "Length at which the loop is timed; 0 skips it.", ge=0, le=2048)
+    longest_prompt: int = parameter(
+        2048, "Longest prompt whose reading is timed.", unit="tokens", ge=0, le=32_768
+    )
     model: str = parameter("", "Folder or hub id of real weights; empty is random.", max_length=300)
 
 
@@ -56,21 +59,21 @@ class CompressionParams(_Split):
     """Parameters of `compression`."""
 
     middle: int = parameter(4, "Layers that see concepts only.", ge=0, le=64)
-    d: int = parameter(96, "Width of the model.", ge=32, le=2048, multiple_of=32)
+    d: int = parameter(64, "Width of the model.", ge=32, le=2048, multiple_of=32)
     pretrain_steps: int = parameter(600, "Steps of the base on plain text.", ge=1, le=1_000_000)
-    steps: int = parameter(300, "Steps of each candidate from that base.", ge=1, le=1_000_000)
+    steps: int = parameter(200, "Steps of each candidate from that base.", ge=1, le=1_000_000)
     rows: int = parameter(8, "Windows a batch.", ge=1, le=1024)
     length: int = parameter(128, "Bytes a window.", unit="bytes", ge=16, le=8192)
     judged: int = parameter(64, "Held-out windows.", ge=1, le=4096)
     rho: float = parameter(0.25, "Share of positions that become concepts.", gt=0, lt=1)
     n_concepts: int = parameter(256, "Concepts in the vocabulary.", ge=1, le=65_536)
-    seeds: int = parameter(1, "Trainings of each candidate.", ge=1, le=10)
+    seeds: int = parameter(3, "Trainings of each candidate.", ge=1, le=10)
 
 
 class PlannerParams(Params):
     """Parameters of `planner` and `dropout`."""
 
-    warm_up: int = parameter(600, "Steps of the autoencoder warm-up.", ge=0, le=100_000)
+    warm_up: int = parameter(1000, "Steps of the autoencoder warm-up.", ge=0, le=100_000)
     steps: int = parameter(150, "Steps of Hard-EM.", ge=1, le=100_000)
     naive_steps: int = parameter(100, "Steps of Hard-EM without help; 0 skips.", ge=0, le=100_000)
     seeds: int = parameter(3, "Trainings.", ge=1, le=10)
@@ -99,7 +102,12 @@ METHOD = Method(
     ),
     papers=(
         Paper(arxiv_id="2512.24617", title="Dynamic Large Concept Models", role="related"),
-        Paper(arxiv_id="2602.08984", title="Next-concept prediction", role="related"),
+        Paper(
+            arxiv_id="2602.08984",
+            title="Next Concept Prediction in Discrete Latent Space Leads to Stronger Language "
+            "Models",
+            role="related",
+        ),
         Paper(
             arxiv_id="2507.07955",
             title="H-Net: Dynamic Chunking for End-to-End Hierarchical Sequence Modeling",
@@ -213,6 +221,7 @@ METHOD = Method(
                     n_concepts=4096,
                     dtype="bfloat16",
                     blocks=9,
+                    longest_prompt=32_768,
                 ),
             },
             entry="bench:decode",
@@ -225,7 +234,14 @@ METHOD = Method(
             params=CompressionParams,
             presets={
                 "smoke": CompressionParams(
-                    d=32, pretrain_steps=10, steps=5, rows=4, length=64, judged=4, n_concepts=32
+                    d=32,
+                    pretrain_steps=10,
+                    steps=5,
+                    rows=4,
+                    length=64,
+                    judged=4,
+                    n_concepts=32,
+                    seeds=1,
                 ),
                 "standard": CompressionParams(),
                 "full": CompressionParams(
@@ -254,7 +270,7 @@ METHOD = Method(
             params=PlannerParams,
             presets={
                 "smoke": PlannerParams(warm_up=6, steps=4, naive_steps=0, seeds=1, watch=5),
-                "standard": PlannerParams(naive_steps=0, seeds=1),
+                "standard": PlannerParams(naive_steps=0),
                 "full": PlannerParams(warm_up=3000, steps=2000, naive_steps=0, seeds=5),
             },
             entry="bench_planner:dropout",

@@ -114,7 +114,7 @@ def train(
             torch.autograd.backward(loss)
         norm = nn.utils.clip_grad_norm_(parameters, plan.clip)
         optimiser.step()
-        history.loss.append(float(loss))
+        history.loss.append(float(loss.detach()))
         history.grad_norm.append(float(norm))
         if on_step is not None:
             on_step(step + 1, history)

@@ -14,7 +14,7 @@ fresh data, with part of y hidden from the executor and a bonus for using many c
 import math
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ from methods.concept_lm.head import entropy, gumbel
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.v3.curriculum import Curriculum
 from methods.concept_lm.v3.executor import Executor, Recogniser
-from methods.concept_lm.v3.monitors import Stats
+from methods.concept_lm.v3.monitors import Stats, Trace
 from methods.concept_lm.v3.planner import Planner, PlanShape
 
 
@@ -60,14 +60,6 @@ class Choice:
     score: Tensor  # (B,) S of the choice
     old: Tensor  # (B,) S of the plan kept so far
     margin: Tensor  # (B,) S(best) - S(second distinct)
-
-
-@dataclass
-class Trace:
-    """Monitors over the steps of a run."""
-
-    steps: list[int] = field(default_factory=list)
-    stats: list[Stats] = field(default_factory=list)
 
 
 class HardEM:
@@ -256,6 +248,14 @@ class HardEM:
     def nll(self, z: Tensor) -> float:
         """-log p(y | z) of the held-out examples, nats a sequence."""
         return float(self.executor.nll(z, self.held_y).sum(1).mean())
+
+    @torch.no_grad()
+    def price(self, z: Tensor) -> float:
+        r"""-S(z) of the held-out examples, nats: what the plan and then the text cost, given u.
+
+        Equation: $-S(z) = -\log p(y \mid z) - \log p(z \mid u) \ge -\log p(y \mid u)$
+        """
+        return self.nll(z) - float(self.planner.log_prob(self.held_u, z).mean())
 
     @torch.no_grad()
     def free_nll(self) -> float:

@@ -12,10 +12,10 @@ class Stats:
     """What a run looks like at one step. NaN: not measured."""
 
     progress: float = math.nan  # share of training done
-    shuffled: float = math.nan  # nats a token lost under another sample's plan
-    masked: float = math.nan  # under no plan
-    random: float = math.nan  # under a random plan
-    gain: float = math.nan  # NLL of the z-free model - NLL(y | z*), nats a token
+    shuffled: float = math.nan  # nats a token lost under another sample's concepts
+    masked: float = math.nan  # under none
+    random: float = math.nan  # under random ones
+    gain: float = math.nan  # NLL of the concept-free model - NLL, nats a token
     margin: float = math.nan  # S(best) - S(second), distinct candidates, nats
     flips: float = math.nan  # share of z* that changed at the last E-step
     staleness: float = math.nan  # S(z_new) - S(z_old) under current weights, nats
@@ -27,6 +27,14 @@ class Stats:
     codes: float = math.nan  # codes used, as a share of the smaller of V and the samples
     buckets: list[float] = field(default_factory=list)  # NLL a token by position
     bucket_width: int = 64  # positions in a bucket; narrower ones are drawn, not judged
+
+
+@dataclass
+class Trace:
+    """Monitors over the steps of a run."""
+
+    steps: list[int] = field(default_factory=list)
+    stats: list[Stats] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -71,14 +79,14 @@ def diagnose(stats: Stats) -> list[Action]:
     when(
         ignored < 0.02,
         "shuffled",
-        f"the text does not depend on its plan: another plan costs {ignored:.3f} nats a token",
+        f"the text does not depend on its concepts: others cost {ignored:.3f} nats a token",
         "hide more of the text from the executor (prefix dropout), narrow what it can see besides "
-        "the plan, and give the plan more codes or slots",
+        "its concepts (a shallow window), and give it more codes or slots",
     )
     when(
         s.gain <= 0,
         "gain",
-        f"with its plan the executor is no better than a model without one ({s.gain:+.3f} nats)",
+        f"with its concepts the model is no better than one without them ({s.gain:+.3f} nats)",
         "strengthen the bottleneck and warm up the recogniser longer; compare with the floor: what "
         "the prompt cannot predict never helps",
     )
@@ -159,8 +167,8 @@ def diagnose(stats: Stats) -> list[Action]:
         when(
             s.gain > 0 and rest - first > 0.5 * rest,
             "buckets",
-            f"the plan helps the beginning only: {first:.2f} nats a token there, {rest:.2f} after",
-            "train on short texts first and lengthen them; give long texts more slots",
+            f"concepts help the beginning only: {first:.2f} nats a token there, {rest:.2f} after",
+            "train on short texts first and lengthen them; give long texts more concepts",
         )
     return found
 

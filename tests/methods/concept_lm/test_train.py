@@ -14,9 +14,11 @@ from methods.concept_lm.train import Plan, train
 from methods.concept_lm.v3.curriculum import Curriculum
 from methods.concept_lm.v3.em import EMSettings
 from methods.concept_lm.v3.executor import Executor
+from methods.concept_lm.v3.monitors import diagnose, measured
 from methods.concept_lm.v3.planner import Planner, PlanShape
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+MONITORED = {"progress", "shuffled", "masked", "random", "codes", "agreement"}
 CONFIG = ConceptConfig(1, 1, 1, n_concepts=16)
 
 
@@ -94,9 +96,25 @@ def test_every_candidate_trains_and_is_judged(name):
     judged = made.judge(2, 32)
     assert 4 < judged.bits < 12
     assert judged.flops > 0
-    if name == "dropped":
+    if name in ("dropped", "equal"):
         assert judged.rate == 0
         assert judged.flops < candidate("plain").judge(1, 32).flops
+
+
+def test_monitors_of_v2_see_concepts_that_mean_nothing():
+    made = candidate()
+    made.model.train()
+    seen = made.observe(1.0, rows=4)
+    assert set(measured(seen)) == MONITORED
+    assert made.model.training
+    assert abs(seen.shuffled) > 1e-4
+    with torch.no_grad():
+        table = made.model.head.embedding.weight
+        table[:] = table[0]
+    same = made.observe(1.0, rows=4)
+    assert same.shuffled == same.random == 0
+    assert same.agreement > 0.99
+    assert "shuffled" in {action.monitor for action in diagnose(same)}
 
 
 def test_unknown_candidate():
