@@ -118,8 +118,7 @@ def _x_axis(plot: Plot, x: Scale, ticks: Sequence[float], bottom: float) -> Iter
             f'<text class="tick" text-anchor="middle" x="{at:.1f}" y="{bottom + 18:.1f}">'
             f"{escaped(label)}</text>"
         )
-    unit = f" ({plot.series.x.unit})" if plot.series.x.unit else ""
-    name = shorten(plot.series.x.label + unit, SMALL, WIDTH - 2 * MARGIN)
+    name = shorten(plot.series.x.title, SMALL, WIDTH - 2 * MARGIN)
     yield (
         f'<text class="soft" text-anchor="middle" x="{(x.start + x.end) / 2:.1f}" '
         f'y="{bottom + 36:.1f}">{escaped(name)}</text>'

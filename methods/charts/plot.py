@@ -46,8 +46,7 @@ class Plot:
         """What is measured, with its unit."""
         if self.quantity == "ratio":
             return f"times better than {self.baseline_label}"
-        unit = f" ({self.series.y.unit})" if self.series.y.unit else ""
-        return self.series.y.label + unit
+        return self.series.y.title
 
     @property
     def better(self) -> str:

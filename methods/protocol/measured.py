@@ -69,6 +69,17 @@ class Axis(Strict):
     unit: Label = ""
     scale: Literal["linear", "log", "category"] = "linear"
 
+    @property
+    def title(self) -> str:
+        """The label with its unit, where that says more."""
+        return f"{self.label} ({self.unit})" if self.unit not in ("", self.label) else self.label
+
+    def at(self, x: float | str) -> str:
+        """A place on the axis in words: "4096 tokens", or "share kept 0.2"."""
+        if isinstance(x, str):
+            return x
+        return f"{x:g} {self.unit}" if self.unit else f"{self.label} {x:g}"
+
 
 class Variant(Strict):
     """One thing compared: its name in the points, its label for people, whether it is ours."""

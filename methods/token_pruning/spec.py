@@ -121,7 +121,8 @@ METHOD = Method(
         ),
         Paper(
             arxiv_id="2512.07580",
-            title="Training-free token pruning in deep layers against random selection",
+            title="When Token Pruning is Worse than Random: Understanding Visual Token "
+            "Information in VLLMs",
             role="related",
         ),
     ),

@@ -118,6 +118,7 @@ def test_a_mark_that_touches_a_formula_holds_all_of_it():
         (r"$\mathcal{O}(n)$", "𝒪"),
         (r"$n\log n$", 'mspace><mi>log</mi><mspace width="0.167em">'),
         (r"$\min(a)$", "<mrow><mi>min</mi><mo "),
+        (r"$\arg\max_i a_i$", "argmax"),
     ],
 )
 def test_mathematics_becomes_mathml(tex, wanted):

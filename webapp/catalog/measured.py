@@ -125,6 +125,6 @@ def best(measurements: Iterable[Measurement]) -> Best | None:
             if point.variant != ours or ratio is None or point.flags:
                 continue
             if ratio.verdict in {"faster", "better"}:
-                x = point.x if isinstance(point.x, str) else f"{point.x:g} {series.x.unit}".strip()
-                found.append(Best(ratio.value, ratio.verdict, x, measurement.hardware))
+                where = series.x.at(point.x)
+                found.append(Best(ratio.value, ratio.verdict, where, measurement.hardware))
     return max(found, key=lambda b: (b.word == "faster", b.ratio), default=None)

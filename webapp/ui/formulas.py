@@ -19,6 +19,7 @@ _ALIASES = (
     (re.compile(r"\\(?:mathds|mathbbm|mathbbold)(?![A-Za-z])"), r"\\mathbb"),
     (re.compile(r"\\(?:bm|pmb)(?![A-Za-z])"), r"\\boldsymbol"),
     (re.compile(r"\\(?:nicefrac|sfrac)(?![A-Za-z])"), r"\\frac"),
+    (re.compile(r"\\arg\s*\\(max|min)(?![A-Za-z])"), r"\\operatorname{arg\1}"),
     (re.compile(r"\\(?:softmax|argmax|argmin|polylog|poly)(?![A-Za-z])"),
      lambda m: rf"\operatorname{{{m[0][1:]}}}"),
 )  # fmt: skip
