@@ -75,10 +75,10 @@ class Axis(Strict):
         return f"{self.label} ({self.unit})" if self.unit not in ("", self.label) else self.label
 
     def at(self, x: float | str) -> str:
-        """A place on the axis in words: "4096 tokens", or "share kept 0.2"."""
+        """A place on the axis in words: "4096 tokens", or "share kept = 0.2"."""
         if isinstance(x, str):
             return x
-        return f"{x:g} {self.unit}" if self.unit else f"{self.label} {x:g}"
+        return f"{x:g} {self.unit}" if self.unit else f"{self.label} = {x:g}"
 
 
 class Variant(Strict):

@@ -90,3 +90,16 @@ def test_a_paper_shows_the_measured_number_beside_the_claimed_one(
 def test_a_card_carries_the_best_figure_and_its_hardware(client: Client, paper: Paper) -> None:
     page = body(client, "/digest/2026-03-12/")
     assert re.search(r"measured [^<]*× faster at [^<]*AMD EPYC", page)
+
+
+@pytest.mark.usefixtures("paper")
+@pytest.mark.parametrize(
+    ("slug", "series"),
+    [("sparse_attention", "forward"), ("concept_lm", "speed"), ("seps", "time_batch")],
+)
+def test_a_page_begins_with_what_its_benchmark_is_about(slug: str, series: str) -> None:
+    carried = Carried(registry.get(slug))
+    first, _ = carried.pictures[0]
+    assert first.series.name == series
+    assert carried.best is not None
+    assert carried.best.x in {first.series.x.at(point.x) for point in first.series.points}

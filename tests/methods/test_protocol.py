@@ -309,5 +309,5 @@ def test_an_axis_says_its_unit_once() -> None:
     rows = Axis(label="rows", unit="rows")
     assert (rows.title, rows.at(8.0)) == ("rows", "8 rows")
     kept = Axis(label="share kept")
-    assert (kept.title, kept.at(0.2)) == ("share kept", "share kept 0.2")
+    assert (kept.title, kept.at(0.2)) == ("share kept", "share kept = 0.2")
     assert Axis(label="scenes", scale="category").at("held out") == "held out"

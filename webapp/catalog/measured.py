@@ -23,6 +23,7 @@ class Measurement:
     run: Run
     hardware: str
     series: Series
+    headline: bool = False  # the first series of its run: what its benchmark is about
 
     @property
     def at(self) -> datetime | None:
@@ -51,11 +52,14 @@ def latest(method: str) -> list[Measurement]:
         .order_by("-run__finished_at", "id")[:LOOK_BACK]
     )
     found: dict[tuple[str, str, str], Measurement] = {}
+    seen: set[object] = set()
     for row in rows:
         hardware = row.run.environment.hardware if row.run.environment else "unknown hardware"
         key = (row.run.benchmark, row.name, hardware)
         if key not in found:
-            found[key] = Measurement(row.run, hardware, parsed(row.data))
+            first = row.run_id not in seen
+            found[key] = Measurement(row.run, hardware, parsed(row.data), first)
+        seen.add(row.run_id)
     return list(found.values())
 
 
@@ -114,9 +118,10 @@ class Best:
 def best(measurements: Iterable[Measurement]) -> Best | None:
     """The largest ratio of ours that was shown to be better and is not in doubt.
 
-    Ours is the first variant that a series calls so; time goes before all else (a cache's bytes).
+    Ours is the first variant that a series calls so. Time goes before all else (a cache's bytes),
+    and what a benchmark is about before what it measures besides.
     """
-    found: list[Best] = []
+    found: list[tuple[bool, Best]] = []
     for measurement in measurements:
         series = measurement.series
         ours = next((variant.name for variant in series.variants if variant.ours), None)
@@ -126,5 +131,7 @@ def best(measurements: Iterable[Measurement]) -> Best | None:
                 continue
             if ratio.verdict in {"faster", "better"}:
                 where = series.x.at(point.x)
-                found.append(Best(ratio.value, ratio.verdict, where, measurement.hardware))
-    return max(found, key=lambda b: (b.word == "faster", b.ratio), default=None)
+                one = Best(ratio.value, ratio.verdict, where, measurement.hardware)
+                found.append((measurement.headline, one))
+    ordered = sorted(found, key=lambda pair: (pair[1].word == "faster", pair[0], pair[1].ratio))
+    return ordered[-1][1] if ordered else None

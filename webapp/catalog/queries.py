@@ -49,10 +49,11 @@ class Carried:
         return sorted(drawn, key=lambda pair: _gain(pair[0]), reverse=True)
 
 
-def _gain(measurement: Measurement) -> tuple[bool, float]:
-    """Time before all else, as in a chip; then by the largest ratio."""
+def _gain(measurement: Measurement) -> tuple[bool, bool, float]:
+    """As in a chip: time, then what a benchmark is about, then the largest ratio."""
     ratios = [p.ratio for p in measurement.series.points if p.ratio]
-    return any(r.verdict == "faster" for r in ratios), max((r.value for r in ratios), default=0.0)
+    faster = any(r.verdict == "faster" for r in ratios)
+    return faster, measurement.headline, max((r.value for r in ratios), default=0.0)
 
 
 def all_carried() -> list[Carried]:
