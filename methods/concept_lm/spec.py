@@ -258,7 +258,7 @@ METHOD = Method(
             params=PlannerParams,
             presets={
                 "smoke": PlannerParams(warm_up=6, steps=4, naive_steps=4, seeds=1, watch=5),
-                "standard": PlannerParams(warm_up=2000, steps=300),
+                "standard": PlannerParams(warm_up=1200, steps=300),
                 "full": PlannerParams(warm_up=3000, steps=2000, naive_steps=2000, seeds=5),
             },
             entry="bench_planner:planner",
