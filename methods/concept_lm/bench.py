@@ -103,8 +103,6 @@ def build(params: DecodeParams, device: str) -> ConceptLM:
 
 def decode(ctx: Context, params: DecodeParams) -> None:
     """Tokens a second, prefill, cache bytes and the packed pass, over context and 1 / rho."""
-    if params.threads:  # small matrices: more threads mostly wait for each other
-        torch.set_num_threads(params.threads)
     ctx.check_all("flex", checks.flex(ctx.device))
     gate = checks.example(ctx.device, exact=False)
     x = checks.tokens(ctx.device, rows=3)

@@ -72,8 +72,6 @@ def latency_bytes(params: LatencyParams, device: str) -> int:
 
 def latency(ctx: Context, params: LatencyParams) -> None:
     """Time the source's schedule against the same model unpruned."""
-    if params.threads:
-        torch.set_num_threads(params.threads)
     dtype = getattr(torch, params.dtype)
     source = params.model or tiny_config(**SIZES[params.size])
     llava = load_llava(source, dtype=dtype).to(ctx.device)
