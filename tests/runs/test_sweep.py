@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from tests.runs import saying
@@ -99,6 +102,29 @@ def test_a_heartbeat_for_an_attempt_given_up_is_answered(sent: Sent) -> None:
     Run.objects.update(token="the-next")
     presence.hear(stale)
     assert sent == [("cancel", str(run.pk), stale["token"], "one")]
+
+
+def test_a_run_that_begins_while_its_worker_is_heard_is_not_given_up(sent: Sent) -> None:
+    """Another process records its first event between any two of the heartbeat's statements."""
+    worker = saying.live_worker()
+
+    def statements(begins_after: int) -> int:
+        run, count = saying.dispatched(), 0
+
+        def watch(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+            nonlocal count
+            result = execute(sql, *rest)
+            if (count := count + 1) == begins_after:
+                Run.objects.filter(pk=run.pk).update(state=State.RUNNING, worker=worker)
+            return result
+
+        with connection.execute_wrapper(watch):
+            assert presence.hear(saying.beat("one", f"boot-{begins_after}", 0, run))
+        return count
+
+    for step in range(1, statements(0) + 1):
+        statements(step)
+    assert "cancel" not in sent.names()
 
 
 def test_replayed_heartbeats_keep_nobody_alive() -> None:

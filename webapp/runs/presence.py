@@ -64,7 +64,7 @@ def _renew(worker: Worker, beat: protocol.Heartbeat) -> None:
     held = Run.objects.filter(pk=beat.run, token=beat.token).filter(
         Q(worker=worker) | Q(worker__isnull=True)
     )
-    if held.filter(state=State.RUNNING).update(leased_until=timezone.now() + LEASE):
-        return
-    if not held.filter(state=State.DISPATCHED).exists():  # its first event is still on its way
+    held.filter(state=State.RUNNING).update(leased_until=timezone.now() + LEASE)
+    # One look at both states: between two, its first event may take it from one to the other.
+    if not held.filter(state__in=(State.DISPATCHED, State.RUNNING)).exists():
         broker.cancel(beat.run, beat.token, beat.worker)
