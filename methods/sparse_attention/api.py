@@ -28,9 +28,15 @@ def sparse_attention(
     context: int | None = None,
     backend: Backend = "auto",
 ) -> Tensor:
-    """Causal attention with sliding windows in some heads and strided anchors in the others.
+    r"""Causal attention with sliding windows in some heads and strided anchors in the others.
 
     Softmax and logsumexp run in float32 (float64 for float64 inputs).
+
+    Equation: $o_{hi} = \frac{\sum_j M^h_{ij} e^{s_{hij}} v_{gj}}{\sum_j M^h_{ij} e^{s_{hij}}},
+    \quad s_{hij} = \frac{q_{hi} \cdot k_{gj}}{\sqrt{d}}, \quad g = \lfloor h H_{kv} / H \rfloor$
+
+    M^h is the mask of head h's group (`oracle.group_mask`). Where anchors are pooled, a global
+    head's j runs over their means in the place of the tokens at them.
 
     Args:
         q: (batch, heads, n, d_head), float32, float64, bfloat16 or float16.
@@ -89,14 +95,22 @@ def _pick(backend: Backend, q: Tensor) -> str:
 
 
 def left_to_right(x: Tensor, lengths: Tensor) -> Tensor:
-    """Move each sample's last `length` rows of (batch, heads, n, d) to the front."""
+    r"""Move each sample's last `length` rows of (batch, heads, n, d) to the front.
+
+    Equation: $y_{bhi} = x_{b, h, \min(i + n - l_b, n - 1)}$
+
+    `lengths` l is (batch,); the rows behind the first l_b repeat the last.
+    """
     n = x.shape[2]
     source = torch.arange(n, device=x.device) + (n - lengths)[:, None]  # (batch, n)
     return x.gather(2, source.clamp(max=n - 1)[:, None, :, None].expand_as(x))
 
 
 def right_to_left(x: Tensor, lengths: Tensor) -> Tensor:
-    """Move each sample's first `length` rows to the end and fill the front with 0."""
+    r"""Move each sample's first `length` rows of (batch, heads, n, d) to the end, 0 in front.
+
+    Equation: $y_{bhi} = [\, i \ge n - l_b \,]\, x_{b, h, i - n + l_b}$
+    """
     n = x.shape[2]
     source = torch.arange(n, device=x.device) - (n - lengths)[:, None]  # (batch, n)
     moved = x.gather(2, source.clamp(min=0)[:, None, :, None].expand_as(x))

@@ -77,7 +77,14 @@ class SparseKVCache:
         key_lengths: Tensor | None = None,
         padding_side: PaddingSide = "right",
     ) -> Tensor:
-        """Take in new tokens and attend from them to all that they may see.
+        r"""Take in new tokens and attend from them to all that they may see.
+
+        Equation: $o_i = \frac{\sum_j M_{pj} e^{s_{ij}} v_j}{\sum_j M_{pj} e^{s_{ij}}}, \quad
+        s_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}}, \quad p = L_b + i$
+
+        L_b tokens of sample b came before, M is the mask of the head's group over positions, and
+        j runs over all tokens so far (over means where anchors are pooled): row p of
+        `sparse_attention` on the whole sequence.
 
         Args:
             q: (batch, heads, new, d_head).

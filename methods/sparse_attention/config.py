@@ -149,7 +149,7 @@ def resolve_window(config: SparseAttentionConfig, context: int) -> int:
     way. Resolve it **once**, from the configured context: a window that grows with the sequence
     changes what earlier tokens have already seen.
 
-    Equation: $w = \min(n, \max(32, \min(512, b \sqrt{n / b})))$
+    Equation: $w = \min(n, \max(w_{min}, \min(w_{max}, \lfloor b \sqrt{n / b} \rfloor)))$
 
     Raises:
         ConfigError: if `context` is below 1.

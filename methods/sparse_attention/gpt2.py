@@ -53,7 +53,14 @@ class CausalAttention(nn.Module):
         self.c_proj = nn.Linear(config.n_embd, config.n_embd)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, n, n_embd) -> the same."""
+        r"""(batch, n, n_embd) -> the same.
+
+        Equation: $y = W_o [o^h]_h + b_o, \quad o^h_i = \sum_{j \le i}
+        \frac{e^{s^h_{ij}}}{\sum_{l \le i} e^{s^h_{il}}} v^h_j, \quad
+        s^h_{ij} = \frac{q^h_i \cdot k^h_j}{\sqrt{d}}$
+
+        In training, dropout follows.
+        """
         q, k, v = (
             part.unflatten(2, (self.n_head, -1)).transpose(1, 2)  # (batch, heads, n, d_head)
             for part in self.c_attn(x).chunk(3, dim=2)
@@ -73,7 +80,13 @@ class MLP(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, n, n_embd) -> the same."""
+        r"""(batch, n, n_embd) -> the same.
+
+        Equation: $y = W_2\, g(W_1 x + b_1) + b_2, \quad g(z) = \frac{z}{2} \left( 1 + \tanh \left(
+        \sqrt{2 / \pi}\, (z + 0.044715 z^3) \right) \right)$
+
+        In training, dropout follows.
+        """
         out: Tensor = self.dropout(self.c_proj(F.gelu(self.c_fc(x), approximate="tanh")))
         return out
 
@@ -100,7 +113,11 @@ class Block(nn.Module):
     def forward(
         self, x: Tensor, key_lengths: Tensor | None = None, cache: SparseKVCache | None = None
     ) -> Tensor:
-        """(batch, n, n_embd) -> the same. Lengths and cache are for sparse attention."""
+        r"""(batch, n, n_embd) -> the same. Lengths (batch,) and cache are for sparse attention.
+
+        Equation: $y = x' + \mathrm{MLP}(\mathrm{LN}_2(x')), \quad
+        x' = x + \mathrm{Attn}(\mathrm{LN}_1(x))$
+        """
         if isinstance(self.attn, SparseAttention):
             x = x + self.attn(self.ln_1(x), key_lengths=key_lengths, cache=cache).output
         else:
@@ -139,7 +156,13 @@ class GPT2(nn.Module):
         key_lengths: Tensor | None = None,
         caches: list[SparseKVCache] | None = None,
     ) -> Tensor:
-        """(batch, n) token ids -> (batch, n, vocab_size) logits.
+        r"""(batch, n) token ids -> (batch, n, vocab_size) logits.
+
+        Equation: $\mathrm{logits}_i = E\, \mathrm{LN}_f(h^L_i), \quad
+        h^{l + 1} = \mathrm{Block}_l(h^l), \quad h^0_i = E_{x_i} + P_{c + i}$
+
+        E are the rows of `wte`, P of `wpe`; c tokens stand in the cache, 0 without one. In
+        training, h^0 goes through dropout.
 
         Args:
             tokens: integers below `vocab_size`.
@@ -170,7 +193,13 @@ class GPT2(nn.Module):
 
     @torch.no_grad()
     def generate(self, tokens: Tensor, new: int, *, key_lengths: Tensor | None = None) -> Tensor:
-        """Greedy continuation: (batch, n) right-padded prompts -> (batch, new) token ids."""
+        r"""Greedy continuation: (batch, n) right-padded prompts -> (batch, new) token ids.
+
+        Equation: $y_t = \arg\max_v \mathrm{logits}_v(x_0, \ldots, x_{l - 1},
+        y_0, \ldots, y_{t - 1})$
+
+        l is the prompt's own length, from `key_lengths` (batch,), n where they are not given.
+        """
         caches = self.new_caches(tokens.shape[0])
         logits = self(tokens, key_lengths=key_lengths, caches=caches)
         last = caches[0].lengths - 1

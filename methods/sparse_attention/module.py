@@ -67,7 +67,17 @@ class SparseAttention(nn.Module):
         cache: SparseKVCache | None = None,
         return_intermediate: bool = False,
     ) -> AttentionResult:
-        """(batch, n, n_embd) -> (batch, n, n_embd) and, if asked for, what was attended."""
+        r"""(batch, n, n_embd) -> (batch, n, n_embd) and, if asked for, what was attended.
+
+        Equation: $y = W_o [o^h]_h + b_o, \quad o = \mathrm{SparseAttn}(q, k, v), \quad
+        [q, k, v] = W x + b$
+
+        SparseAttn is `sparse_attention`, or the cache's `attend` on what it holds as well;
+        `key_lengths` (batch,) are the real tokens of x.
+
+        Raises:
+            InputError: if the tokens exceed the context.
+        """
         if x.shape[1] > self.context:
             raise InputError(f"{x.shape[1]} tokens exceed the context of {self.context}")
         kv_width = self.kv_heads * self.d_head

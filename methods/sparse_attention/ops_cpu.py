@@ -64,7 +64,13 @@ class _Gradients(NamedTuple):
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor:
-    """Sparse attention by tiles, differentiable once.
+    r"""Sparse attention by tiles, differentiable once.
+
+    Equation: $o_i = \sum_j e^{S_{ij} - L_i} v_j, \quad L_i = \log \sum_j e^{S_{ij}}, \quad
+    S_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}} + B_{ij}$
+
+    B_ij is 0 where the head's group lets query i see key j, else -inf; j runs over the keys of
+    the tile that i is in: tokens, or anchors and, if asked for, token i itself.
 
     Args:
         q: (batch, heads, n, d_head), float32, float64, bfloat16 or float16.
@@ -222,7 +228,9 @@ def _add_self_gradients(s: _Saved, g: _Gradients, group: GlobalGroup) -> None:
 
 
 def attend_portable(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor:
-    """The same tiles by public calls alone: slower and with more memory, on any device and PyTorch.
+    r"""The same tiles by public calls alone: slower, with more memory, on any device and PyTorch.
+
+    Equation: $O = \mathrm{softmax} \left( \frac{Q K^T}{\sqrt{d}} + B \right) V$ in every tile
 
     Arguments and result as `attend`; differentiable any number of times.
     """

@@ -29,8 +29,12 @@ from methods.sparse_attention.tiles import pool_anchors
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor:
-    """Sparse attention by FlexAttention and the stride fold.
+    r"""Sparse attention by FlexAttention and the stride fold.
 
+    Equation: $o^h_i = \frac{\sum_j M^h_{ij} e^{s^h_{ij}} v^h_j}{\sum_j M^h_{ij} e^{s^h_{ij}}},
+    \quad s^h_{ij} = \frac{q^h_i \cdot k^h_j}{\sqrt{d}}$
+
+    M^h is a window for the heads of a local group, strided anchors for those of a global one.
     Arguments and result as `ops_cpu.attend`. Also runs on the CPU, uncompiled and forward only:
     FlexAttention has no backward there.
     """
@@ -50,14 +54,26 @@ def attend(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor
 
 
 def sliding_window(q: Tensor, k: Tensor, v: Tensor, group: LocalGroup) -> Tensor:
-    """Windowed attention, (batch, heads, n, d) -> the same, by FlexAttention."""
+    r"""Windowed attention, (batch, heads, n, d) -> the same, by FlexAttention.
+
+    Equation: $o_i = \sum_{j = a_i}^{i} \frac{e^{s_{ij}}}{\sum_{l = a_i}^{i} e^{s_{il}}} v_j, \quad
+    a_i = \max(0, (\lfloor i / b \rfloor - \lceil w / b \rceil + 1) b)$
+
+    b is the block, 1 where the window is not counted in blocks.
+    """
     mask = _block_mask(group.window, group.block, q.shape[2], str(q.device))
     out: Tensor = _flex(q.is_cuda)(q, k, v, block_mask=mask)
     return out
 
 
 def strided_anchors(q: Tensor, k: Tensor, v: Tensor, group: GlobalGroup) -> Tensor:
-    """Attention to every s-th token, (batch, heads, n, d) -> the same, by the stride fold."""
+    r"""Attention to every s-th token, (batch, heads, n, d) -> the same, by the stride fold.
+
+    Equation: $o_{t s + r} = \sum_{u \le t} \frac{e^{q_{t s + r} \cdot k_{u s} / \sqrt{d}}}
+    {\sum_{u' \le t} e^{q_{t s + r} \cdot k_{u' s} / \sqrt{d}}} v_{u s}, \quad 0 \le r < s$
+
+    Pooled, the means of the s tokens that end at u s stand in the place of its key and value.
+    """
     b, h, n, d = q.shape
     s = group.stride
     if group.anchor == "pool":

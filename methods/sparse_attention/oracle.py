@@ -43,7 +43,15 @@ def global_mask(n: int, stride: int, *, include_self: bool = False) -> Tensor:
 
 
 def group_mask(group: Group, n: int) -> Tensor:
-    """The mask that one head of a group attends through, over token positions. (n, n) bool."""
+    r"""The mask that one head of a group attends through, over token positions. (n, n) bool.
+
+    Equation: $M_{ij} = [\, j \le i \wedge \lfloor i / b \rfloor - \lfloor j / b \rfloor <
+    \lceil w / b \rceil \,] \;\mathrm{in\ a\ local\ group}$
+    Equation: $M_{ij} = [\, j \le i \wedge (j \bmod s = 0 \vee (\mathrm{self} \wedge j = i)) \,]
+    \;\mathrm{in\ a\ global\ one}$
+
+    b is the block, 1 where the window is not counted in blocks; self is `include_self`.
+    """
     if isinstance(group, LocalGroup):
         return local_mask(n, group.window, group.block)
     return global_mask(n, group.stride, include_self=group.include_self)
@@ -61,7 +69,9 @@ def pooling_matrix(n: int, stride: int) -> Tensor:
 
 
 def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    r"""Softmax attention through a bool mask that broadcasts to (..., n_q, n_k).
+    r"""Softmax attention of q (..., n_q, d) to k and v (..., n_k, d): (..., n_q, d).
+
+    The bool mask broadcasts to (..., n_q, n_k); a row without a key gives 0.
 
     Equation: $o_i = \sum_j \frac{e^{s_{ij}} M_{ij}}{\sum_l e^{s_{il}} M_{il}} v_j, \quad s_{ij} =
     \frac{q_i \cdot k_j}{\sqrt{d}}$
@@ -82,7 +92,14 @@ def oracle_attention(
     key_lengths: Tensor | None = None,
     context: int | None = None,
 ) -> Tensor:
-    """Grouped-head sparse attention by its definition, in float64.
+    r"""Grouped-head sparse attention by its definition, in float64.
+
+    Equation: $o_{hi} = [\, i < l_b \,] \frac{\sum_j M^h_{ij} e^{s_{hij}} v_{gj}}
+    {\sum_j M^h_{ij} e^{s_{hij}}}, \quad s_{hij} = \frac{q_{hi} \cdot k_{gj}}{\sqrt{d}}, \quad
+    g = \lfloor h H_{kv} / H \rfloor$
+
+    M^h is the mask of head h's group. Where anchors are pooled, j runs over the rows of
+    [pooling k, k], M^h over the anchors up to i and, if asked for, token i itself.
 
     Args:
         q: (batch, heads, n, d_head).

@@ -23,13 +23,22 @@ Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """PyTorch's fused causal attention."""
+    r"""PyTorch's fused causal attention: (batch, heads, n, d) each -> the same.
+
+    Equation: $o_i = \sum_{j \le i} \frac{e^{s_{ij}}}{\sum_{l \le i} e^{s_{il}}} v_j, \quad
+    s_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}}$
+    """
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
 @lru_cache(maxsize=2)
 def head_masks(config: SparseAttentionConfig, n: int, device: str) -> Tensor:
-    """(heads, n, n) bool."""
+    r"""What each head attends to among n tokens: (heads, n, n) bool.
+
+    Equation: $M_{hij} = M^G_{ij}, \quad \mathrm{start}_G \le h < \mathrm{stop}_G$
+
+    M^G is the `group_mask` of a group G of `head_groups`, its window resolved for n.
+    """
     groups = head_groups(config, config.heads, n)
     masks = [group_mask(g, n).expand(g.stop - g.start, -1, -1) for g in groups]
     return torch.cat(masks).to(device)
@@ -194,7 +203,13 @@ def big_bird(heads: int, d_head: int, n: int, block: int = 64) -> Attention:
 
 
 def difference(ours: Attention, peer: Attention, q: Tensor, k: Tensor, v: Tensor) -> float:
-    """Norm-relative distance to a peer that computes the same function on the same inputs."""
+    r"""Norm-relative distance to a peer that computes the same function on the same inputs.
+
+    Equation: $\frac{\lVert a - b \rVert_2}{\lVert b \rVert_2}, \quad a = \mathrm{ours}(q, k, v),
+    \quad b = \mathrm{peer}(q, k, v)$
+
+    q, k and v are (batch, heads, n, d) each; the norms are over all entries, in float64.
+    """
     with torch.no_grad():
         a, b = ours(q, k, v).double(), peer(q, k, v).double()
     return float((a - b).norm() / b.norm())

@@ -45,7 +45,11 @@ class Intermediate:
         return sparsity_ratio(self.config, self.n, self.context)
 
     def head_masks(self) -> Tensor:
-        """(heads, n, n) bool, True = attended; made when asked for.
+        r"""(heads, n, n) bool, True = attended; made when asked for.
+
+        Equation: $M_{hij} = M^G_{ij}, \quad \mathrm{start}_G \le h < \mathrm{stop}_G$
+
+        M^G is the `group_mask` of a group G of `head_groups`, its window resolved for `context`.
 
         Raises:
             InputError: above 2048 tokens.
@@ -60,11 +64,25 @@ class Intermediate:
         return torch.cat(masks)
 
     def local_mask(self) -> Tensor:
-        """(n, n) bool of the first local head."""
+        r"""(n, n) bool of the first local head.
+
+        Equation: $M_{ij} = [\, j \le i \wedge \lfloor i / b \rfloor - \lfloor j / b \rfloor <
+        \lceil w / b \rceil \,]$, b = 1 without blocks
+
+        Raises:
+            InputError: above 2048 tokens, or where no head is local.
+        """
         return self._first(LocalGroup)
 
     def global_mask(self) -> Tensor:
-        """(n, n) bool of the first global head, over the tokens that stand at the anchors."""
+        r"""(n, n) bool of the first global head, over the tokens that stand at the anchors.
+
+        Equation: $M_{ij} = [\, j \le i \wedge (j \bmod s = 0 \vee
+        (\mathrm{self} \wedge j = i)) \,]$, self is `include_self`
+
+        Raises:
+            InputError: above 2048 tokens, or where no head is global.
+        """
         return self._first(GlobalGroup)
 
     def _first(self, kind: type[LocalGroup | GlobalGroup]) -> Tensor:
@@ -99,7 +117,10 @@ def capture(model: nn.Module) -> Iterator[dict[str, Intermediate]]:
 
 
 def reach(config: SparseAttentionConfig, n: int, layers: int = 2) -> float:
-    """Share of causal pairs (i, j) where something of token j can arrive at i in `layers` layers.
+    r"""Share of causal pairs (i, j) where something of token j can arrive at i in `layers` layers.
+
+    Equation: $\frac{2}{n (n + 1)} \sum_{j \le i} [\, (A^L)_{ij} > 0 \,], \quad
+    A_{ij} = \max_h M_{hij}$
 
     Two layers suffice when w >= s: a window brings token j to an anchor, the anchor to i.
     """

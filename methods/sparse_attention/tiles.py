@@ -53,7 +53,12 @@ class Tile:
                 )
 
     def queries(self, x: Tensor) -> Tensor:
-        """Its rows of (batch, heads, n, ...) as (batch * count, heads, rows, ...), a view."""
+        r"""Its rows of (batch, heads, n, ...) as (batch * count, heads, rows, ...), a view.
+
+        Equation: $y_{b C + c, h, i} = x_{b, h, \mathrm{row} + c R + i}, \quad i < R$
+
+        C is `count`, R is `rows`.
+        """
         runs = x[:, :, self.row : self.row + self.count * self.rows]
         if self.count == 1:
             return runs
@@ -61,7 +66,9 @@ class Tile:
         return runs.transpose(1, 2).flatten(0, 1)
 
     def keys(self, x: Tensor) -> Tensor:
-        """The tile's keys in (batch, heads, n_k, d) as (batch * count, heads, cols, d), a view.
+        r"""The tile's keys in (batch, heads, n_k, d) as (batch * count, heads, cols, d), a view.
+
+        Equation: $y_{b C + c, h, j} = x_{b, h, \mathrm{col} + c R + j}, \quad j < \mathrm{cols}$
 
         Neighbouring windows overlap: they are strides over the same memory.
         """
@@ -72,9 +79,13 @@ class Tile:
         return windows.permute(0, 2, 1, 4, 3).flatten(0, 1)
 
     def add_keys(self, total: Tensor, part: Tensor) -> None:
-        """Add per-window gradients (batch * count, heads, cols, d) into (batch, heads, n_k, d).
+        r"""Add per-window gradients (batch * count, heads, cols, d) into (batch, heads, n_k, d).
+
+        Equation: $t_{b, h, \mathrm{col} + m} \gets t_{b, h, \mathrm{col} + m} +
+        \sum_{c R + j = m} p_{b C + c, h, j}$
 
         Windows overlap, but slices of `rows` columns of all windows do not: one addition each.
+        Batch or count is 1, as `per_call` makes it: else the keys of `total` would be a copy.
         """
         windows = self.keys(total)
         step = self.rows if self.count > 1 else self.cols

@@ -55,7 +55,8 @@ def token_counts(config: PruningConfig, layers: int, visual: int, text: int) -> 
 
     Equation: $n_l = t + k_l, \quad k_l = K_{\max \{ h \le l \}}$
 
-    k_l is the budget of the last head at or before layer l, M where there is none.
+    k_l is the budget of the last head at or before layer l, M where there is none; where `drop` is
+    "after", of the last head before layer l.
 
     Raises:
         PruningError: for layers that do not exist or budgets above the tokens there.

@@ -108,7 +108,9 @@ class PruningConfig:
     def merged(self, visual: int) -> int:
         r"""How many of `visual` tokens leave the merger.
 
-        Equation: $M = \rho N$
+        Equation: $M = \max(1, \mathrm{round}(\rho N))$
+
+        `target_merge_tokens` is M where it is given, and without a merger M = N.
 
         Raises:
             PruningError: when more should leave than enter.

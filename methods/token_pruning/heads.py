@@ -35,7 +35,8 @@ class LayerHead(nn.Module):
     def forward(self, visual: Tensor, text: Tensor, valid: Tensor) -> Tensor:
         r"""Score visual tokens.
 
-        Equation: $l_i = \mathrm{MLP}(W_v h_i + \mathrm{MHA}(W_v h_i, W_t h^{text}))$
+        Equation: $l_i = \mathrm{MLP}(x_i + \mathrm{MHA}(x_i, W_t \hat h^{text} + b_t)), \quad
+        x_i = W_v \hat h_i + b_v, \quad \hat h = \mathrm{RMSNorm}(h)$
 
         Args:
             visual: hidden states (B, n, d_model).

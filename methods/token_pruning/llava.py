@@ -164,13 +164,20 @@ class Vision:
 
     @cached_property
     def keys(self) -> Tensor:
-        """Keys of the layer that made the features: (B, N, d_vision)."""
+        r"""Keys of the layer that made the features: (B, N, d_vision).
+
+        Equation: $k_i = W_k\, \mathrm{LN}_1(s_{i + 1}) + b_k$, s the `states`, CLS being s_0
+        """
         keys: Tensor = self.layer.self_attn.k_proj(self._inside)[:, 1:]
         return keys
 
     @cached_property
     def saliency(self) -> Tensor:
-        """How much CLS attends to each patch in that layer, mean over heads: (B, N)."""
+        r"""How much CLS attends to each patch in that layer, mean over H heads: (B, N).
+
+        Equation: $a_i = \frac{1}{H} \sum_h \frac{e^{S_{h, i + 1}}}{\sum_{j = 0}^{N} e^{S_{hj}}},
+        \quad S_{hj} = \frac{q_{h0} \cdot k_{hj}}{\sqrt{d_{head}}}$, CLS being 0
+        """
         attention = self.layer.self_attn
         heads = attention.num_heads
         q = attention.q_proj(self._inside[:, :1]).unflatten(2, (heads, -1)).transpose(1, 2)
@@ -179,7 +186,10 @@ class Vision:
         return weights.mean(1)[:, 0, 1:]
 
     def rows(self, index: Tensor) -> "Vision":
-        """Some images, or the same ones again."""
+        r"""Some images, or the same ones again, by their numbers i (R,): R of them.
+
+        Equation: $y_r = x_{i_r}$ for features and states
+        """
         return Vision(self.features[index], self.layer, self.states[index])
 
 
@@ -190,11 +200,19 @@ def visual_tokens(llava: Any) -> int:
 
 
 def encode(llava: Any, pixels: Tensor) -> Vision:
-    """Run the vision tower up to the layer that the projector reads.
+    r"""Run the vision tower up to the layer that the projector reads.
+
+    Equation: $V_i = h^a_{i + 1}, \quad h^l = \mathrm{Layer}_l(h^{l - 1})$
+
+    h^0 are the normed embeddings of CLS and patches, a is `vision_feature_layer`, counted from the
+    last of h where it is negative.
 
     Args:
         llava: the model.
         pixels: (B, 3, image_size, image_size).
+
+    Returns:
+        V (B, N, d_vision), and what its layer read.
 
     Raises:
         PruningError: for images of another size or number of channels.

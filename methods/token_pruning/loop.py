@@ -46,7 +46,7 @@ class Prompt:
     needed: Tensor | None = None
 
     def real(self) -> Tensor:
-        """The mask, all True where none was given."""
+        r"""What is no padding (B, T). Equation: $r_{bt} = m_{bt}$, all True without a mask m."""
         return torch.ones_like(self.ids, dtype=torch.bool) if self.mask is None else self.mask
 
 
@@ -64,7 +64,7 @@ class Stream:
     gate: Tensor | None = None
 
     def gather(self, index: Tensor) -> "Stream":
-        """The tokens at (B, k)."""
+        r"""The tokens at i (B, k), in every field x. Equation: $y_{bj} = x_{b, i_{bj}}$"""
         moved: dict[str, Any] = {}
         for one in fields(self):
             value = getattr(self, one.name)
@@ -75,22 +75,34 @@ class Stream:
         return Stream(**moved)
 
     def places(self) -> Tensor:
-        """Where the visual tokens stand: (B, n_visual)."""
+        r"""Visual places (B, n_v). Equation: $\{ p_{b0} < p_{b1} < \ldots \} = \{ t : v_{bt} \}$"""
         return self.visual.nonzero()[:, 1].view(len(self.visual), -1)
 
     def words(self) -> tuple[Tensor, Tensor]:
-        """Hidden states of all words (B, t, d) and which belong to the question (B, t)."""
+        r"""Hidden states of all words (B, t, d) and which belong to the question (B, t).
+
+        Equation: $y_{bj} = h_{b, w_{bj}}, \quad \{ w_{b0} < w_{b1} < \ldots \} =
+        \{ t : \neg v_{bt} \}$
+        """
         places = (~self.visual).nonzero()[:, 1].view(len(self.visual), -1)
         return take(self.hidden, places), self.asked.gather(1, places)
 
     def keep_visual(self, index: Tensor) -> "Stream":
-        """Drop visual tokens but those at (B, k) among them."""
+        r"""Drop visual tokens but those at i (B, k) among them.
+
+        Equation: $y_{bj} = x_{b, t_{bj}}, \quad \{ t_{b0} < t_{b1} < \ldots \} =
+        \{ t : \neg v_{bt} \} \cup \{ p_{b, i_{bj}} \}_j$
+        """
         kept = ~self.visual
         kept = kept.scatter(1, self.places().gather(1, index), True)
         return self.gather(kept.nonzero()[:, 1].view(len(kept), -1))
 
     def bias(self) -> Tensor | None:
-        """The mask of causal attention with padding and gates: (B, 1, n, n); None if plain."""
+        r"""The mask of causal attention with padding and gates: (B, 1, n, n); None if plain.
+
+        Equation: $B_{bij} = g_{bj} + \mu\, [\, \neg ((j \le i \wedge r_{bj}) \vee j = i) \,]$
+        with r = `valid` and mu the least float32
+        """
         if self.gate is None and bool(self.valid.all()):
             return None
         n = self.valid.shape[1]
@@ -191,7 +203,11 @@ def first_context(
 
 
 def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor]:
-    """Where the image stands and where the question, (B, T) bool each, once both are checked."""
+    r"""Where the image stands and where the question, (B, T) bool each, once both are checked.
+
+    Equation: $v_{bt} = (x_{bt} = \mathrm{image}) \wedge r_{bt}, \quad
+    q_{bt} = a_{bt} \wedge r_{bt} \wedge \neg v_{bt}$, a being `asked`, all True where not given
+    """
     mask = prompt.real()
     check_prompt(llava, prompt.ids, mask)
     visual = (prompt.ids == llava.config.image_token_id) & mask
@@ -272,7 +288,11 @@ def read(
 
 @torch.no_grad()
 def step(llava: Any, token: Tensor, cache: Cache) -> Tensor:
-    """Predict after one more token of each row: (B, 1) ids -> (B, V) logits; the cache grows."""
+    r"""Predict after one more token of each row: (B, 1) ids -> (B, V) logits; the cache grows.
+
+    Equation: $\mathrm{logits} = W\, \mathrm{norm}(h^L), \quad
+    h^{l + 1} = \mathrm{Layer}_l(h^l; K_l, V_l), \quad h^0 = E_x$
+    """
     decoder = llava.model.language_model
     hidden = decoder.embed_tokens(token)
     rotary = decoder.rotary_emb(hidden, cache.position)
@@ -294,7 +314,9 @@ def step(llava: Any, token: Tensor, cache: Cache) -> Tensor:
 
 @torch.no_grad()
 def generate(llava: Any, prompt: Prompt, stages: Sequence[Stage], new: int) -> Tensor:
-    """Greedy continuation: (B, new) token ids.
+    r"""Greedy continuation: (B, new) token ids.
+
+    Equation: $y_t = \arg\max_v \mathrm{logits}_v(x, y_0, \ldots, y_{t - 1})$, x pruned by stages
 
     Raises:
         PruningError: for no token to make, or more positions than the model has.

@@ -16,15 +16,15 @@ from methods.token_pruning.discriminator import Discriminator
 
 
 def bce(logits: Tensor, target: float) -> Tensor:
-    r"""Binary cross entropy of sigmoid(logits) with one target.
+    r"""Binary cross entropy of sigmoid(logits) with one target, mean over logits of any shape: ().
 
-    Equation: $-y \log \sigma(x) - (1 - y) \log(1 - \sigma(x))$
+    Equation: $\operatorname{mean}(-y \log \sigma(x) - (1 - y) \log(1 - \sigma(x)))$
     """
     return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, target))
 
 
 def discriminator_loss(judge: Discriminator, real: list[Tensor], fake: list[Tensor]) -> Tensor:
-    r"""D's loss; neither side's states get a gradient.
+    r"""D's loss (); neither side's states, (a, d) a layer, get a gradient.
 
     Equation: $L_D = \mathrm{BCE}(D(\mathrm{real}), 1)
         + \mathrm{BCE}(D(\mathrm{sg}(\mathrm{fake})), 0)$
@@ -34,7 +34,7 @@ def discriminator_loss(judge: Discriminator, real: list[Tensor], fake: list[Tens
 
 
 def sparsity(log_gates: dict[int, Tensor], rho: dict[int, float]) -> Tensor:
-    r"""Later layers weigh more.
+    r"""How far heads keep more than they should, log m (B, n) each: (). Later layers weigh more.
 
     Equation: $L_s = \frac{\sum_l w_l \max(\bar m_l - \rho_l, 0)^2}{\sum_l w_l}$
 
@@ -52,15 +52,17 @@ def sparsity(log_gates: dict[int, Tensor], rho: dict[int, float]) -> Tensor:
 
 
 def count_term(scores: Tensor, keep: int) -> Tensor:
-    r"""The merger's scores should ask for M tokens, not all.
+    r"""The merger's scores (B, n) should ask for M tokens, not all; the mean over B: ().
 
-    Equation: $L_c = \left( \frac{1}{M} \sum_i \sigma(s_i) - 1 \right)^2$
+    Equation: $L_c = \operatorname{mean}_b \left( \frac{1}{M} \sum_i \sigma(s_{bi}) - 1 \right)^2$
     """
     return ((scores.sigmoid().sum(dim=1) / keep - 1) ** 2).mean()
 
 
 def matching(real: list[Tensor], fake: list[Tensor]) -> Tensor:
     r"""Mean squared difference of hidden states over the mean square of the real ones, by layer.
+
+    States are (a, d) a layer; the mean over layers is ().
 
     Equation: $L_m = \operatorname{mean}_l
         \frac{\operatorname{mean} (f_l - r_l)^2}{\operatorname{mean} r_l^2}$
@@ -77,7 +79,10 @@ def closeness(
 ) -> Tensor:
     r"""The term that pulls pruned hidden states towards unpruned ones, by the configured loss.
 
-    Equation: $w_{adv} \mathrm{BCE}(D(\mathrm{fake}), 1)$
+    Equation: $w_{adv} \mathrm{BCE}(D(\mathrm{fake}), 1) \;\mathrm{if\ adversarial}, \quad
+    w_{adv} L_m \;\mathrm{if\ mse}, \quad 0 \;\mathrm{if\ none}$
+
+    States are (a, d) a layer, the term is ().
     """
     if config.loss == "adversarial" and judge is not None:
         return config.adv_loss_weight * bce(judge(fake), 1.0)

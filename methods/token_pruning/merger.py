@@ -48,11 +48,20 @@ class Merger(nn.Module):
                 nn.init.zeros_(map_.bias)
 
     def score(self, V: Tensor, text: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores (B, n) and what similarity is measured on (B, n, d)."""
+        r"""Scores (B, n) and what similarity is measured on (B, n, d), each token by itself.
+
+        Equation: $s_i = f(v_i, T) \in \mathbb{R}, \quad u_i = g(v_i) \in \mathbb{R}^d$
+
+        V is (B, n, d_vision), the question T (B, t, d_text), and padding in it, where `valid`
+        (B, t) is False, counts for nothing.
+        """
         raise NotImplementedError
 
     def read_out(self, A: Tensor, V: Tensor, inner: Tensor) -> Tensor:
-        """The tokens that leave: merged visual features, unless a subclass projects."""
+        r"""The tokens that leave, (B, M, d_vision): merged features, unless a subclass projects.
+
+        Equation: $o_j = \sum_i A_{ij} v_i$, A (B, n, M) being the weights
+        """
         return A.mT @ V
 
     def forward(
@@ -61,8 +70,11 @@ class Merger(nn.Module):
         r"""Merge.
 
         Equation: $A = \mathrm{softmax}_j \left(
-            \frac{W_q v_i \cdot W_k c_j}{\sqrt d \tau} + s_j \right)$
+            \frac{W_q u_i \cdot W_k c_j}{\sqrt d \tau} + s_j \right)$
         Equation: $o_j = \frac{\sum_i A_{ij} v_i}{\sum_i A_{ij}}$
+
+        u is what `score` gives beside s, layer-normed; c_j and s_j are those of centre j. The
+        source has u as it is, no s_j and no division.
 
         Args:
             V: visual features (B, n, d_vision).
@@ -117,7 +129,10 @@ class SimpleMerger(Merger):
         )
 
     def score(self, V: Tensor, text: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, n, d_vision) -> scores (B, n) and V itself."""
+        r"""(B, n, d_vision) -> scores (B, n) and V itself.
+
+        Equation: $s_i = w \cdot \mathrm{drop}(\max(0, W v_i + b)) + b', \quad u_i = v_i$
+        """
         return self.scorer(V)[..., 0], V
 
 
@@ -138,13 +153,21 @@ class QuestionMerger(Merger):
         self.out = None if config.scored_merge else nn.Linear(d, d_vision)
 
     def score(self, V: Tensor, text: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, n, d_vision), (B, t, d_text) -> scores (B, n) and inner features (B, n, d)."""
+        r"""(B, n, d_vision), (B, t, d_text) -> scores (B, n) and inner features (B, n, d).
+
+        Equation: $s_i = \mathrm{MLP}(u_i + \mathrm{MHA}(u_i, W_t T + b_t)), \quad
+        u_i = W_v v_i + b_v$
+        """
         inner = self.vision(V)
         asked = attend(self.attention, inner, self.text(text), valid)
         return self.scorer(inner + asked)[..., 0], inner
 
     def read_out(self, A: Tensor, V: Tensor, inner: Tensor) -> Tensor:
-        """Merged raw features; in the source's form, inner ones projected back."""
+        r"""Merged raw features (B, M, d_vision); in the source's form, inner ones projected back.
+
+        Equation: $o_j = \sum_i A_{ij} v_i$
+        Equation: $o_j = W_o \sum_i A_{ij} u_i + b_o \;\mathrm{in\ the\ source}$
+        """
         if self.out is None:
             return A.mT @ V
         projected: Tensor = self.out(A.mT @ inner)
@@ -152,7 +175,10 @@ class QuestionMerger(Merger):
 
 
 def wide(index: Tensor, x: Tensor) -> Tensor:
-    """Places (B, k) for gathering whole vectors of (B, n, d): (B, k, d)."""
+    r"""Places (B, k) for gathering whole vectors of (B, n, d): (B, k, d).
+
+    Equation: $y_{bjc} = i_{bj}, \quad 0 \le c < d$
+    """
     return index[..., None].expand(-1, -1, x.shape[-1])
 
 
@@ -162,7 +188,13 @@ def score_head(d: int) -> nn.Sequential:
 
 
 def attend(attention: nn.MultiheadAttention, visual: Tensor, text: Tensor, valid: Tensor) -> Tensor:
-    """Patches (B, n, d) read the question (B, t, d), padding left out."""
+    r"""Patches (B, n, d) read the question (B, t, d), padding left out: (B, n, d).
+
+    Equation: $y_i = W_o \left[ \sum_{j\,\mathrm{valid}} p^h_{ij} W^h_v t_j \right]_h, \quad
+    p^h_i = \mathrm{softmax}_{j\,\mathrm{valid}} \frac{W^h_q x_i \cdot W^h_k t_j}{\sqrt{d / H}}$
+
+    Each map W has a bias.
+    """
     read: Tensor = attention(visual, text, text, key_padding_mask=~valid, need_weights=False)[0]
     return read
 

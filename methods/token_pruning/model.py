@@ -111,7 +111,12 @@ class Pruner(nn.Module):
         return self._merge(context, k).index
 
     def soft(self, prompt: Prompt, vision: Vision, tau: float, *, noise: bool = True) -> Soft:
-        """The pass that trains: merged hard with a straight-through gate, gated softly by heads.
+        r"""The pass that trains: merged hard with a straight-through gate, gated softly by heads.
+
+        Equation: $S^l_{ij} = \frac{q^l_i \cdot k^l_j}{\sqrt{d_{head}}} + g_j +
+        \sum_{l' \le l} \log m^{l'}_j, \quad j \le i$
+
+        g is the merger's gate; words have no gates.
 
         Nothing is dropped; from its layer on, log m biases the keys of every visual token, and
         gates of later heads add up. With `gate="scale"` hidden states are multiplied by m, as in
@@ -148,7 +153,11 @@ class Pruner(nn.Module):
 
     @torch.no_grad()
     def unpruned(self, prompt: Prompt, vision: Vision) -> Soft:
-        """The same without pruning: what the discriminator calls real."""
+        r"""The same without pruning: what the discriminator calls real.
+
+        Equation: $h^{l + 1} = \mathrm{Layer}_l(h^l), \quad
+        \mathrm{logits} = W\, \mathrm{norm}(h^L)$
+        """
         stream = embed(self.llava, prompt, vision, None)
         states, logits, targets = run(self.llava, stream, self.config, lambda _, s: s)
         return Soft(states, logits, targets, {}, None)
@@ -212,7 +221,12 @@ def load_weights(module: nn.Module, weights: dict[str, Tensor], name: str) -> No
 def run(
     llava: Any, stream: Stream, config: PruningConfig, before: Any
 ) -> tuple[list[Tensor], Tensor, Tensor]:
-    """All layers with gradients; states and logits at the places that predict an answer.
+    r"""All layers with gradients; states and logits at the places that predict an answer.
+
+    Equation: $h^{l + 1} = \mathrm{Layer}_l(\mathrm{before}_l(h^l)), \quad
+    \mathrm{logits} = W\, \mathrm{norm}(h^L)$
+
+    The states are rows of h^0 .. h^L, the last of them normed.
 
     Args:
         llava: the frozen model.

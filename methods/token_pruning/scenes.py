@@ -31,7 +31,12 @@ PALETTE = ((0.95, 0.2, 0.2), (0.2, 0.85, 0.3), (0.25, 0.35, 1.0), (0.95, 0.9, 0.
 
 
 def glyphs() -> Tensor:
-    """The sixteen shapes as masks: (16, PATCH, PATCH) bool."""
+    r"""The sixteen shapes as masks: (16, PATCH, PATCH) bool.
+
+    Equation: $G_{kij} = f_k(x, y), \quad x = j - \frac{15}{2}, \quad y = i - \frac{15}{2}$
+
+    f_k is the k-th condition listed, f_0 a disc: x^2 + y^2 < 36.
+    """
     axis = torch.arange(PATCH) - (PATCH - 1) / 2
     y, x = torch.meshgrid(axis, axis, indexing="ij")
     radius, diamond = (x**2 + y**2).sqrt(), x.abs() + y.abs()
@@ -59,7 +64,11 @@ def glyphs() -> Tensor:
 
 
 def corners() -> Tensor:
-    """Numbers 0 to 15 spelled by white corners of two pixels a side: (16, PATCH, PATCH) bool."""
+    r"""Numbers 0 to 15 spelled by white corners of two pixels a side: (16, PATCH, PATCH) bool.
+
+    Equation: $C_{kij} = [\, i, j \in \{ 0, 1, 14, 15 \} \,] \left( \lfloor k / 2^b \rfloor \bmod 2
+    \right), \quad b = 2\, [\, i \ge 14 \,] + [\, j \ge 14 \,]$
+    """
     marks = torch.zeros(SHAPES, PATCH, PATCH, dtype=torch.bool)
     places = ((slice(0, 2), slice(0, 2)), (slice(0, 2), slice(-2, None)),
               (slice(-2, None), slice(0, 2)), (slice(-2, None), slice(-2, None)))  # fmt: skip
@@ -106,7 +115,13 @@ class Questions:
 
 
 def draw(batch: int, generator: torch.Generator) -> Scenes:
-    """Draw scenes.
+    r"""Draw scenes.
+
+    Equation: $x = 2 \left( C + (1 - C) (G c \beta + (1 - G) u) + 0.05 \epsilon \right) - 1$
+
+    In each patch, G is its glyph in the colour c and C the corners that spell its target, both 0
+    where there is none; brightness beta ~ U(.8, 1), clutter u ~ U(0, .4) in squares of 4 pixels,
+    epsilon ~ N(0, 1).
 
     Raises:
         PruningError: for an empty batch.
@@ -135,7 +150,12 @@ def draw(batch: int, generator: torch.Generator) -> Scenes:
 
 
 def ask(scenes: Scenes, count: int, generator: torch.Generator) -> Questions:
-    """Ask `count` questions of each scene.
+    r"""Ask `count` questions of each scene.
+
+    Equation: $a_q = \mathrm{ROW}_0 + \lfloor p_q / 8 \rfloor \;\mathrm{of\ a\ row}, \quad
+    a_q = \mathrm{COLOUR}_0 + \mathrm{colour}(p'_q) \;\mathrm{else}$
+
+    p is the patch asked about, p' what it points to if the target's colour is asked, else p.
 
     Raises:
         PruningError: for no question.

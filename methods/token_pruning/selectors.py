@@ -40,11 +40,20 @@ class Context:
 
     @cached_property
     def visual(self) -> Tensor:
-        """What there is to choose from, computed for those who look at it: (B, n, d)."""
+        r"""What there is to choose from, computed for those who look at it: (B, n, d).
+
+        Equation: $x_i = \mathrm{projector}(v_i) \;\mathrm{before\ the\ model}, \quad
+        x_i = h_{p_i} \;\mathrm{inside}$
+
+        v_i is a patch's features, p_i where visual token i stands among the hidden states h.
+        """
         return self.look()
 
     def noise(self) -> Tensor:
-        """Uniform noise (B, n) from the run's generator."""
+        r"""Uniform noise (B, n) from the run's generator.
+
+        Equation: $u_{bi} \sim U(0, 1)$
+        """
         made = torch.rand(self.patches.shape, generator=self.generator)
         return made.to(self.patches.device)
 
@@ -78,7 +87,9 @@ class Selector:
     inside: bool = True
 
     def enter(self, context: Context, k: int) -> Entered:
-        """Choose before the language model, merging where the method merges.
+        r"""Choose before the language model, merging where the method merges.
+
+        Equation: $x_{bj} = v_{b, i_{bj}} \;\mathrm{where\ it\ does\ not}$, i (B, k) the choice
 
         Raises:
             PruningError: for a budget above the tokens.
@@ -91,7 +102,10 @@ class Selector:
 
 
 def take(x: Tensor, index: Tensor) -> Tensor:
-    """Rows of (B, n, d) at (B, k)."""
+    r"""Rows of x (B, n, d) at i (B, k): (B, k, d).
+
+    Equation: $y_{bj} = x_{b, i_{bj}}$
+    """
     return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
 
 
@@ -101,7 +115,10 @@ def _check_budget(k: int, n: int) -> None:
 
 
 def random(context: Context, k: int) -> Tensor:
-    """k places by chance: the control for every other way at the same layer."""
+    r"""k places by chance: the control for every other way at the same layer.
+
+    Equation: $\mathrm{idx} = \mathrm{sort}(\mathrm{topk}_i\, u_i), \quad u_i \sim U(0, 1)$
+    """
     return top(context.noise(), k)
 
 
@@ -117,7 +134,13 @@ def uniform(context: Context, k: int) -> Tensor:
 
 
 def pooled(context: Context, k: int) -> Entered:
-    """Average pooling to a grid of k cells, each standing where its middle is.
+    r"""Average pooling to a grid of k cells, each standing where its middle is.
+
+    Equation: $x_{rc} = \operatorname{mean}_{ij} v_{i S + j}, \quad
+    \lfloor \frac{r S}{R} \rfloor \le i < \lceil \frac{(r + 1) S}{R} \rceil, \quad
+    \lfloor \frac{c S}{C} \rfloor \le j < \lceil \frac{(c + 1) S}{C} \rceil$
+
+    The image has S x S patches, the grid R x C = k cells.
 
     Raises:
         PruningError: when k cells make no grid inside the image's.
@@ -286,7 +309,12 @@ def cdpruner(context: Context, k: int) -> Tensor:
 
 
 def oracle(context: Context, k: int) -> Tensor:
-    """The patch with the answer, then the one asked about, then chance: the bound from above.
+    r"""The patch with the answer, then the one asked about, then chance: the bound from above.
+
+    Equation: $\mathrm{idx} = \mathrm{sort}(\mathrm{topk}_i (u_i + 2\, [\, p_i = a \,] +
+    4\, [\, p_i = b \,])), \quad u_i \sim U(0, 1)$
+
+    p_i is the patch of token i, a the one asked about, b the one with the answer.
 
     Raises:
         PruningError: where nobody knows what is needed.

@@ -312,7 +312,10 @@ class Exam:
         self.drawn = drawn
 
     def right(self, stages: Sequence[Stage] = (), draw: int = 0) -> Tensor:
-        """Which questions are answered rightly: (n,) bool, on the CPU."""
+        r"""Which questions are answered rightly: (n,) bool, on the CPU.
+
+        Equation: $r_i = [\, \arg\max_v \mathrm{logits}_{iv} = a_i \,]$
+        """
         generator = torch.Generator().manual_seed(draw)
         found = read(
             self.llava, self.prompt, stages, generator=generator, vision=self.vision
@@ -320,11 +323,17 @@ class Exam:
         return (found.argmax(-1).cpu() == self.asked.answer.flatten()).detach()
 
     def accuracy(self, stages: Sequence[Stage] = (), draw: int = 0) -> float:
-        """Share of right answers."""
+        r"""Share of right answers.
+
+        Equation: $\frac{1}{n} \sum_i r_i$
+        """
         return float(self.right(stages, draw).float().mean())
 
     def by_kind(self, stages: Sequence[Stage] = ()) -> dict[str, float]:
-        """Share of right answers for each kind of question that was asked."""
+        r"""Share of right answers for each kind of question that was asked.
+
+        Equation: $\frac{\sum_i r_i\, [\, \kappa_i = \kappa \,]}{\sum_i [\, \kappa_i = \kappa \,]}$
+        """
         right, kind = self.right(stages), self.asked.kind.flatten()
         return {
             name: float(right[kind == i].float().mean())

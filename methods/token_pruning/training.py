@@ -97,7 +97,7 @@ class Trainer:
         return {layer: keep / tokens for layer, keep in places}
 
     def generator_loss(self, prompt: Prompt, tau: float) -> tuple[Tensor, dict[str, Any]]:
-        r"""G's loss on a batch, and what it is made of.
+        r"""G's loss () on a batch, and what it is made of.
 
         Equation: $G = w_{task} \mathrm{CE} + w_{adv} \mathrm{BCE}(D(\mathrm{fake}), 1)
             + w_s L_s + w_c L_c$
@@ -135,7 +135,11 @@ class Trainer:
         return loss, parts
 
     def generator_gradients(self, prompt: Prompt, tau: float) -> tuple[Tensor, dict[str, Any]]:
-        """Gradients of G's loss, in the pruner alone: loss and parts."""
+        r"""Gradients of G's loss, in the pruner alone: loss () and parts.
+
+        Equation: $\mathrm{grad}_\theta = \frac{\partial G}{\partial \theta}$, theta the pruner's
+        weights; those of D and of the language model get none.
+        """
         self.optimiser.zero_grad(set_to_none=True)
         if self.judge is not None:
             self.judge.requires_grad_(False)
@@ -146,14 +150,21 @@ class Trainer:
         return loss.detach(), parts
 
     def judge_gradients(self, judge: Discriminator, parts: dict[str, Any]) -> Tensor:
-        """Gradients of D's loss, in the discriminator alone: the loss."""
+        r"""Gradients of D's loss, in the discriminator alone: the loss ().
+
+        Equation: $\mathrm{grad}_\phi = \frac{\partial L_D}{\partial \phi}$, phi the discriminator's
+        weights; the states it judges, and so the pruner, get none.
+        """
         judge.zero_grad(set_to_none=True)
         loss = discriminator_loss(judge, parts["real"], parts["fake"])
         torch.autograd.backward(loss)
         return loss.detach()
 
     def step(self, number: int, prompt: Prompt) -> None:
-        """One step of G and, if there is one, of D.
+        r"""One step of G and, if there is one, of D, which is neither clipped nor ramped.
+
+        Equation: $\theta \gets \mathrm{AdamW}(\theta, g \min(1, \frac{1}{\lVert g \rVert_2})),
+        \quad \eta_t = \eta \min(1, \frac{t + 1}{20})$
 
         Raises:
             PruningError: for a loss that is no number.
