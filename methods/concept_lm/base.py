@@ -165,7 +165,10 @@ class WideRMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise the last dimension."""
+        r"""Normalise the last dimension: (..., d) -> (..., d).
+
+        Equation: $y_i = \frac{w_i x_i}{\sqrt{\frac{1}{d} \sum_j x_j^2 + \epsilon}}$
+        """
         return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
 
 

@@ -38,7 +38,10 @@ WITHOUT_CONCEPTS = ("plain", "dropped", "equal")
 
 
 def random_codes(n_concepts: int) -> Any:
-    """Codes without content, drawn anew at every use."""
+    r"""Codes without content, drawn anew at every use.
+
+    Equation: $\mathrm{id}_t \sim \mathrm{Uniform}\{0, \dots, K - 1\}$
+    """
 
     def draw(ids: Tensor, is_concept: Tensor) -> Tensor:
         return torch.randint_like(ids, n_concepts)
@@ -47,7 +50,10 @@ def random_codes(n_concepts: int) -> Any:
 
 
 def shuffled_codes(ids: Tensor, is_concept: Tensor) -> Tensor:
-    """The concepts of a batch, dealt out anew among their places."""
+    r"""The concepts of a batch, dealt out anew among their n places p: (B, T), (B, T) -> (B, T).
+
+    Equation: $\mathrm{id}'_{p_i} = \mathrm{id}_{p_{\pi(i)}}, \quad \pi \sim \mathrm{Uniform}(S_n)$
+    """
     places = is_concept.nonzero(as_tuple=True)
     dealt = ids.clone()
     found = ids[places]
@@ -71,7 +77,10 @@ class Pretraining:
         return module
 
     def training_loss(self, step: int) -> Tensor:
-        """Next-token cross entropy, nats."""
+        r"""Next-token cross entropy of the step's batch (rows, length): scalar nats.
+
+        Equation: $L = -\operatorname{mean}_{b, t} \log p(x_{b, t + 1} \mid x_{b, \le t})$
+        """
         x = self.corpus.batch(step, self.rows, self.length, self.seed)
         return token_nll(self.base(input_ids=x, use_cache=False).logits, x).mean()
 
@@ -116,7 +125,13 @@ class Candidate:
         return self.model
 
     def training_loss(self, step: int) -> Tensor:
-        """The candidate's own loss on the step's batch, shared by all."""
+        r"""The candidate's own loss (scalar) on the step's batch (rows, length), shared by all.
+
+        The last two terms are those of `ConceptLM.loss`; `plain` has neither.
+
+        Equation: $L = -\operatorname{mean}_{b, t} \log p(x_{b, t + 1} \mid x_{b, \le t})
+        - \lambda U + 0.1 \, L_{multi}$
+        """
         x = self.corpus.batch(step, self.rows, self.length, self.seed)
         if isinstance(self.model, FullAttentionLM):
             return token_nll(self.model(x), x).mean()
@@ -125,7 +140,13 @@ class Candidate:
         return self.model.loss(output, x)
 
     def run(self, x: Tensor, noise: Any = None, codes: Any = None) -> ConceptOutput:
-        """A packed pass as this candidate makes it."""
+        r"""A packed pass over (B, T) as this candidate makes it.
+
+        `ConceptLM.forward`, but for what some candidates force.
+
+        Equation: $c_t = 0 \;\mathrm{in\ dropped\ and\ equal}, \quad
+        \mathrm{id}_t \sim \mathrm{Uniform}\{0, \dots, K - 1\} \;\mathrm{in\ random}$
+        """
         assert isinstance(self.model, ConceptLM)
         none = torch.zeros_like(x, dtype=torch.bool) if self.name in WITHOUT_CONCEPTS else None
         if self.name == "random":
@@ -135,7 +156,13 @@ class Candidate:
 
     @torch.no_grad()
     def observe(self, progress: float, rows: int = 16) -> Stats:
-        """The monitors that mean something for v2, on held-out windows, by the threshold of now."""
+        r"""The monitors that mean something for v2, on held-out windows, by the threshold of now.
+
+        id' are the codes shuffled or drawn at random; `masked` is the same without concepts.
+
+        Equation: $\Delta = -\operatorname{mean} \log p(x \mid \mathrm{id}')
+        + \operatorname{mean} \log p(x \mid \mathrm{id})$
+        """
         assert isinstance(self.model, ConceptLM)
         x = self.corpus.judged(rows, self.length)
         self.model.eval()
@@ -173,7 +200,11 @@ class Candidate:
 
     @torch.no_grad()
     def judge(self, rows: int, length: int) -> Judgement:
-        """Measure on held-out windows."""
+        r"""Measure on held-out windows.
+
+        Equation: $\mathrm{bits} = \frac{\mathrm{NLL}}{\ln 2}, \quad
+        \mathrm{perplexity} = e^{H(f)}, \quad f_k = \frac{1}{n} \sum_i [\, \mathrm{id}_i = k \,]$
+        """
         x = self.corpus.judged(rows, length)
         self.model.eval()
         shape = Shape.of(self.model.base_config)

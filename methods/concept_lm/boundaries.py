@@ -33,20 +33,38 @@ class Boundary(nn.Module):
         self.register_buffer("seen", torch.tensor(0))
 
     def signal(self, model: Any, h: Tensor, probe: Any = None) -> Tensor:
-        """What the rule reads: (B, T, d) -> (B, T, width). `probe` is a cache while decoding."""
+        r"""What the rule reads: (B, T, d) -> (B, T, width). `probe` is a cache while decoding.
+
+        A rule may read the past and the token itself, nothing later.
+
+        Equation: $s_t = \mathrm{signal}(h_1, \dots, h_t)$
+        """
         raise NotImplementedError
 
     def start(self, signal: Tensor) -> Tensor:
-        """The state before the first token: (B, memory)."""
+        r"""The state before the first token: (B, memory).
+
+        Equation: $\mathrm{state}_0 = 0$
+        """
         return signal.new_zeros(len(signal), self.memory)
 
     def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """One token of each row: (B, width), (B, memory) -> is_concept (B,), new state."""
+        r"""One token of each row: (B, width), (B, memory) -> is_concept (B,), new state.
+
+        Equation: $(c_t, \mathrm{state}_t) = \mathrm{step}(s_t, \mathrm{state}_{t - 1}), \quad
+        c_t \in \{0, 1\}$
+        """
         raise NotImplementedError
 
     @torch.no_grad()
     def packed(self, signal: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Every token of a batch: (B, T, width) -> is_concept (B, T), state after `lengths`."""
+        r"""Every token of a batch: (B, T, width) -> is_concept (B, T), state after `lengths`.
+
+        Past the n tokens of a row its state stays as it is.
+
+        Equation: $(c_t, \mathrm{state}_t) = \mathrm{step}(s_t, \mathrm{state}_{t - 1})
+        \;\mathrm{for}\; t \le n$
+        """
         state = self.start(signal)
         steps = []
         for t in range(signal.shape[1]):
@@ -58,16 +76,30 @@ class Boundary(nn.Module):
 
     @torch.no_grad()
     def observe(self, signal: Tensor, is_concept: Tensor) -> None:
-        """Move the threshold towards the target rate: (N, width), (N,)."""
+        r"""Move the threshold towards the target rate: (N, width), (N,).
+
+        This one has no threshold to move.
+
+        Equation: $\mathbb{E}[c_t] \to \rho$
+        """
 
     def follow(self, target: Tensor) -> None:
-        """Move the threshold a tenth of the way to `target`; all of it the first time."""
+        r"""Move the threshold a tenth of the way to `target`; all of it the first time.
+
+        Equation: $\theta \leftarrow \theta + \eta (\theta^* - \theta), \quad
+        \eta \in \{1, \frac{1}{10}\}$
+        """
         share = 0.1 if int(self.seen) else 1.0
         self.threshold += share * (target.to(self.threshold) - self.threshold)
         self.seen += 1
 
     def gain(self, signal: Tensor) -> Tensor | None:
-        """A factor of value 1 that carries gradient to the rule, (B, T, 1), or None."""
+        r"""A factor of value 1 that carries gradient to the rule, (B, T, 1), or None.
+
+        None stands for a rule that has nothing to learn from it, as this one.
+
+        Equation: $e_t \leftarrow g_t e_t, \quad g_t = 1$
+        """
         return None
 
 
@@ -83,11 +115,18 @@ class Fixed(Boundary):
         self.m, self.n = max(ratio.numerator, 1), max(ratio.denominator, 1)
 
     def signal(self, model: Any, h: Tensor, probe: Any = None) -> Tensor:
-        """Nothing is read."""
+        """Nothing is read: (B, T, d) -> zeros (B, T, 1).
+
+        Equation: $s_t = 0$
+        """
         return h.new_zeros(*h.shape[:2], 1)
 
     def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Count to N."""
+        r"""Count to N: (B, 1), (B, 1) -> is_concept (B,), the count (B, 1).
+
+        Equation: $c_t = [\, \lfloor (t + 1) M / N \rfloor > \lfloor t M / N \rfloor \,], \quad
+        t \leftarrow (t + 1) \bmod N$
+        """
         t = state[:, 0]
         fires = ((t + 1) * self.m // self.n) > (t * self.m // self.n)
         return fires, ((t + 1) % self.n)[:, None]
@@ -107,22 +146,35 @@ class Accumulate(Boundary):
         self.threshold.fill_(0.5 / rho)
 
     def signal(self, model: Any, h: Tensor, probe: Any = None) -> Tensor:
-        """alpha_t."""
+        r"""alpha_t in (0, 1): (B, T, d) -> (B, T, 1).
+
+        Equation: $\alpha_t = \sigma(w \cdot h_t / \mathrm{rms}(h_t) + b)$
+        """
         alpha: Tensor = self.alpha(F.rms_norm(h, (h.shape[-1],))).sigmoid()
         return alpha
 
     def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Fire when the sum reaches the threshold, and keep the rest."""
+        r"""Fire when the sum reaches the threshold, keep the rest: (B, 1), (B, 1) -> (B,), (B, 1).
+
+        Equation: $a_t = a_{t - 1} + \alpha_t - \theta c_t, \quad
+        c_t = [\, a_{t - 1} + \alpha_t \ge \theta \,]$
+        """
         total = state[:, 0] + s[:, 0]
         fires = total >= self.threshold
         return fires, torch.where(fires, total - self.threshold, total)[:, None]
 
     def observe(self, signal: Tensor, is_concept: Tensor) -> None:
-        """mean(alpha) / threshold is the rate."""
+        r"""mean(alpha) / threshold is the rate: (N, 1), (N,).
+
+        Equation: $\theta^* = \bar \alpha / \rho$
+        """
         self.follow(signal.mean() / self.rho)
 
     def gain(self, signal: Tensor) -> Tensor | None:
-        """1 + alpha - stopgrad(alpha)."""
+        r"""1 + alpha - stopgrad(alpha): (B, T, 1) -> (B, T, 1).
+
+        Equation: $g_t = 1 + \alpha_t - \mathrm{sg}(\alpha_t)$
+        """
         return 1 + signal - signal.detach()
 
 
@@ -130,11 +182,17 @@ class Quantile(Boundary):
     """A concept wherever one number lies above its running quantile."""
 
     def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Compare."""
+        r"""Compare: (B, 1), (B, memory) -> is_concept (B,), the state untouched.
+
+        Equation: $c_t = [\, s_t > \theta \,]$
+        """
         return s[:, 0] > self.threshold, state
 
     def observe(self, signal: Tensor, is_concept: Tensor) -> None:
-        """Follow the quantile 1 - rho."""
+        r"""Follow the quantile 1 - rho: (N, 1), (N,).
+
+        Equation: $\theta^* = Q_{1 - \rho}(s)$
+        """
         self.follow(torch.quantile(signal[:, 0].float(), 1 - self.rho))
 
 
@@ -146,15 +204,24 @@ class Similarity(Quantile):
         self.width = self.memory = d
 
     def signal(self, model: Any, h: Tensor, probe: Any = None) -> Tensor:
-        """Unit vectors; H-Net's projections start as the identity."""
+        r"""Unit vectors, (B, T, d) -> (B, T, d); H-Net's projections start as the identity.
+
+        Equation: $s_t = h_t / \lVert h_t \rVert$
+        """
         return F.normalize(h, dim=-1)
 
     def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Half of one minus the cosine between neighbours."""
+        r"""Half of one minus the cosine of neighbours: (B, d), (B, d) -> (B,), (B, d).
+
+        Equation: $c_t = [\, \frac{1 - s_t \cdot s_{t - 1}}{2} > \theta \,], \quad s_0 = 0$
+        """
         return (1 - (s * state).sum(-1)) / 2 > self.threshold, s
 
     def observe(self, signal: Tensor, is_concept: Tensor) -> None:
-        """Neighbours in a flattened batch; the seams between rows are too few to matter."""
+        r"""Neighbours in a flattened batch, (N, d); the seams between rows are too few to matter.
+
+        Equation: $\theta^* = Q_{1 - \rho}(p), \quad p_i = \frac{1 - s_i \cdot s_{i - 1}}{2}$
+        """
         p = (1 - (signal[1:] * signal[:-1]).sum(-1)) / 2
         super().observe(p[:, None], is_concept)
 
@@ -167,7 +234,11 @@ class Autoregressive(Quantile):
     """
 
     def signal(self, model: Any, h: Tensor, probe: Any = None) -> Tensor:
-        """H(x_{t+1} | x_<=t), nats."""
+        r"""H(x_{t+1} | x_<=t), nats: (B, T, d) -> (B, T, 1).
+
+        Equation: $s_t = -\sum_v p_{tv} \log p_{tv}, \quad
+        p_t = \mathrm{softmax}(W \, \mathrm{norm}(\mathrm{Deep}(h_{\le t})))$
+        """
         start, mask = 0, None
         if probe is not None:
             start = int(probe.lengths.min())
@@ -200,16 +271,29 @@ class MultiToken(Boundary):
         self.threshold.fill_(3.0)
 
     def logits(self, model: Any, h: Tensor) -> list[Tensor]:
-        """Predictions of x_{t+1} .. x_{t+horizon}: each (B, T, V)."""
+        r"""Predictions of x_{t+1} .. x_{t+horizon}: (B, T, d) -> horizon times (B, T, V).
+
+        Equation: $\mathrm{logits}^k_t = W \, \mathrm{norm}(A_k h_t)$
+        """
         return [model.read_out(head(h)) for head in self.heads]
 
     def signal(self, model: Any, h: Tensor, probe: Any = None) -> Tensor:
-        """Entropies of the predictions, nats."""
+        r"""Entropies of the predictions, nats: (B, T, d) -> (B, T, horizon).
+
+        Equation: $s_{tk} = H(\mathrm{softmax}(\mathrm{logits}^k_t))$
+        """
         with torch.no_grad():
             return torch.stack([entropy(z.softmax(-1)) for z in self.logits(model, h)], -1)
 
     def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Count down to the foreseen end; on reaching it, look ahead again."""
+        r"""Count down to the foreseen end; on reaching it, look ahead again.
+
+        (B, horizon), (B, 1) -> is_concept (B,), the tokens left (B, 1). Where no entropy exceeds
+        the threshold all of the horizon is foreseen, and the minimum is horizon + 1.
+
+        Equation: $l_t = c_t \, (\min \{k : s_{tk} > \theta\} - 1)
+        + (1 - c_t) (l_{t - 1} - 1), \quad c_t = [\, l_{t - 1} \le 0 \,]$
+        """
         left = state[:, 0]
         fires = left <= 0
         unsure = s > self.threshold  # (B, horizon)
@@ -217,11 +301,18 @@ class MultiToken(Boundary):
         return fires, torch.where(fires, foreseen.to(left.dtype), left - 1)[:, None]
 
     def observe(self, signal: Tensor, is_concept: Tensor) -> None:
-        """Too many concepts: accept more entropy."""
+        r"""Too many concepts: accept more entropy; (N, horizon), (N,).
+
+        Equation: $\theta \leftarrow \theta + \frac{1}{2} (\bar c - \rho)$
+        """
         self.threshold += 0.5 * (is_concept.float().mean() - self.rho)
 
     def loss(self, model: Any, h: Tensor, x: Tensor) -> Tensor:
-        """sum_k CE(head_k(h_t), x_{t+k}) / horizon; h is not trained by it."""
+        r"""Cross entropy of the heads, which does not train h: (B, T, d), (B, T) -> scalar nats.
+
+        Equation: $L = -\frac{1}{n} \sum_{k = 1}^{n} \operatorname{mean}_{t \le T - k} \log
+        p_k(x_{t + k} \mid h_t), \quad n = \min(\mathrm{horizon}, T - 1)$
+        """
         losses = [
             F.cross_entropy(z[:, :-k].transpose(1, 2), x[:, k:])
             for k, z in enumerate(self.logits(model, h.detach()), 1)

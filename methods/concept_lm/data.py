@@ -21,13 +21,27 @@ class Corpus:
     digest: str  # of both, so that results on different Python versions are told apart
 
     def batch(self, step: int, rows: int, length: int, seed: int = 0) -> Tensor:
-        """The training batch of a step, (rows, length): the same for every model compared."""
+        r"""The training batch of a step, (rows, length): the same for every model compared.
+
+        Equation: $x_{bi} = \mathrm{train}_{s_b + i}, \quad
+        s_b \sim \mathrm{Uniform}\{0, \dots, n - \mathrm{length} - 1\}$
+
+        Raises:
+            ConceptError: when the windows are not shorter than the text.
+        """
         generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
         starts = torch.randint(max(1, len(self.train) - length), (rows,), generator=generator)
         return self._cut(self.train, starts, length)
 
     def judged(self, rows: int, length: int) -> Tensor:
-        """Evenly spread held-out windows: (rows, length)."""
+        r"""Evenly spread held-out windows: (rows, length).
+
+        Equation: $x_{bi} = \mathrm{valid}_{s_b + i}, \quad
+        s_b = \lfloor \frac{b \, (n - \mathrm{length} - 1)}{\mathrm{rows} - 1} \rfloor$
+
+        Raises:
+            ConceptError: when the windows are not shorter than the text.
+        """
         starts = torch.linspace(0, max(0, len(self.valid) - length - 1), rows).long()
         return self._cut(self.valid, starts, length)
 

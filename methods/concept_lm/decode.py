@@ -38,7 +38,12 @@ class SlotCache:
     def open(
         self, new: int, device: torch.device, rows: Tensor | None = None, window: int = 0
     ) -> Tensor | None:
-        """Announce that `new` entries of `rows` come next, and get the attention mask for them.
+        r"""Announce that `new` entries of `rows` come next, and get the attention mask for them.
+
+        Query i of row b takes slot l_b + i, l_b being what the row holds; w is the window, no bound
+        where it is 0.
+
+        Equation: $M_{bik} = [\, l_b + i - w < k \le l_b + i \,]$
 
         Returns:
             None where plain causal attention is right, else (rows, 1, new, keys) bool.
@@ -59,11 +64,17 @@ class SlotCache:
         return mask[:, None].to(device)
 
     def update(self, k: Tensor, v: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        """Write new keys and values at the pointers; return all that the queries may need.
+        r"""Write new keys and values at the pointers; return all that the queries may need.
+
+        Equation: $K_{b, l_b + i} = k_{bi}, \quad V_{b, l_b + i} = v_{bi}, \quad 0 \le i < n$
 
         Args:
             k, v: (rows, kv_heads, new, d_head).
             layer: index of the decoder layer.
+
+        Returns:
+            Keys and values (rows, kv_heads, m, d_head) of the first m = max l_b + n slots, or of
+            the last `window` of them where every row decodes one token at one length.
         """
         if layer not in self.keys:
             shape = (len(self.lengths), k.shape[1], self.capacity, k.shape[3])
@@ -83,14 +94,20 @@ class SlotCache:
         return buffer[:, :, :end] if self._rows is None else buffer[rows, :, :end]
 
     def advance(self, counts: Tensor | int) -> None:
-        """Keep `counts` of the entries just written, for each row that was opened."""
+        r"""Keep `counts` of the entries just written, for each row that was opened.
+
+        Equation: $l_b \leftarrow l_b + \mathrm{counts}_b$
+        """
         if self._rows is None:
             self.lengths += counts
         else:
             self.lengths[self._rows] += counts
 
     def evict(self, counts: Tensor, rows: Tensor) -> None:
-        """Forget the last `counts` entries of `rows`: what follows overwrites them."""
+        r"""Forget the last `counts` entries of `rows`: what follows overwrites them.
+
+        Equation: $l_b \leftarrow l_b - \mathrm{counts}_b$
+        """
         assert bool((counts <= self.lengths[rows]).all()), "evicting more than is cached"
         self.lengths[rows] -= counts
 
@@ -103,7 +120,11 @@ class SlotCache:
                 store[layer][:, :, :n] = buffer
 
     def bytes(self) -> int:
-        """Bytes of the keys and values that are live, over all rows and layers."""
+        r"""Bytes of the keys and values that are live, over all rows and layers.
+
+        Equation: $\mathrm{bytes} = \sum_b l_b \sum_{layers} 2 \, H_{kv} \, d_{head} \,
+        \mathrm{size}$
+        """
         per_slot = sum(
             2 * buffer.shape[1] * buffer.shape[3] * buffer.element_size()
             for buffer in self.keys.values()
@@ -148,7 +169,13 @@ class DecodeState:
 def prefill(
     model: ConceptLM, x: Tensor, lengths: Tensor | None = None, *, room: int = 64
 ) -> tuple[Tensor, DecodeState]:
-    """Read a prompt: shallow layers over T tokens, the rest over concepts and the last tail only.
+    r"""Read a prompt: shallow layers over T tokens, the rest over concepts and the last tail only.
+
+    Row b has T_b tokens and n_b concepts, the last of which stands at tau_b. With the token readout
+    h at T_b is appended where T_b = tau_b.
+
+    Equation: $\mathrm{logits}_b = W \, \mathrm{norm}(\mathrm{Deep}([m_{b, 1}, \dots, m_{b, n_b},
+    h_{b, \tau_b + 1}, \dots, h_{b, T_b}])_{-1})$
 
     Args:
         model: in evaluation mode.
@@ -158,6 +185,9 @@ def prefill(
 
     Returns:
         (B, V) logits of the token after each prompt, and the state to go on from.
+
+    Raises:
+        ConceptError: for tokens the base cannot read, or lengths outside 1 .. T.
     """
     check_tokens(x, model.base_config)
     B, T = x.shape
@@ -216,7 +246,18 @@ def prefill(
 
 @torch.no_grad()
 def step(model: ConceptLM, token: Tensor, state: DecodeState) -> Tensor:
-    """Decode one token of each row: (B,) ids -> (B, V) logits of the next."""
+    r"""Decode one token of each row: (B,) ids -> (B, V) logits of the next.
+
+    What precedes D_t in the deep layers is cached; a concept evicts the tail before it enters. With
+    the token readout h_t asks beside its concept.
+
+    Equation: $D_t = c_t m_t + (1 - c_t) h_t, \quad
+    \mathrm{logits}_t = W \, \mathrm{norm}(\mathrm{Deep}([m_1, \dots, m_n, h_{\tau(t) + 1}, \dots,
+    h_t])_{-1})$
+
+    Raises:
+        ConceptError: when the base has no position left.
+    """
     config, device = model.config, token.device
     if int(state.times.max()) >= model.base_config.max_position_embeddings:
         raise ConceptError(f"the base has {model.base_config.max_position_embeddings} positions")
@@ -291,7 +332,11 @@ def generate(
     temperature: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Continue prompts by n tokens: (B, T) -> (B, n). Greedy at temperature 0."""
+    r"""Continue prompts by n tokens: (B, T) -> (B, n). Greedy at temperature 0.
+
+    Equation: $x_{t + 1} \sim \mathrm{softmax}(\mathrm{logits}(x_{\le t}) / \tau), \quad
+    \arg\max_v \mathrm{logits}_v(x_{\le t}) \;\mathrm{at}\; \tau = 0$
+    """
     logits, state = prefill(model, x, lengths, room=n)
     out = []
     for i in range(n):

@@ -60,7 +60,12 @@ class NullController(nn.Module):
 
     @torch.no_grad()
     def update(self, margin: Tensor, is_concept: Tensor, momentum: float = 0.9) -> None:
-        """Learn from one training batch.
+        r"""Learn from one training batch.
+
+        b is `null_bias`, r the target `null_rate`; the threshold moves along and is then
+        calibrated.
+
+        Equation: $b \leftarrow b + \eta (r - \bar r), \quad \bar r = 1 - \operatorname{mean} c$
 
         Args:
             margin: (N,) logit_NULL - logsumexp(concepts), without noise.
@@ -73,7 +78,12 @@ class NullController(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, margin: Tensor, momentum: float = 0.0) -> None:
-        """Move the threshold to the quantile of `margin` that makes 1 - null_rate concepts."""
+        r"""Move the threshold to the quantile of `margin` that makes 1 - null_rate concepts.
+
+        mu is `momentum`, and 0 the first time.
+
+        Equation: $\theta \leftarrow \mu \theta + (1 - \mu) \, Q_{1 - r}(\mathrm{margin})$
+        """
         wanted = torch.quantile(margin.flatten()[: 1 << 20].float(), 1 - self.null_rate)
         keep = momentum if int(self.seen) else 0.0
         self.threshold.mul_(keep).add_((1 - keep) * wanted.to(self.threshold.dtype))
@@ -118,15 +128,26 @@ class ConceptHead(nn.Module):
         return torch.cat([logits[..., :-1], null], dim=-1)
 
     def margin(self, logits: Tensor) -> Tensor:
-        """How far NULL is ahead: logit_NULL - logsumexp(concepts), (B, T)."""
+        r"""How far NULL is ahead: logit_NULL - logsumexp(concepts), (.., K + 1) -> (..).
+
+        Equation: $\mathrm{margin}_t = l_{t, \mathrm{NULL}} - \log \sum_{k = 1}^{K} e^{l_{tk}}$
+        """
         return logits[..., -1] - logits[..., :-1].logsumexp(-1)
 
     def decide(self, logits: Tensor) -> Tensor:
-        """Where concepts stand at evaluation, by the controller's threshold: (B, T) bool."""
+        r"""Where concepts stand at evaluation, by the controller's threshold: (B, T) bool.
+
+        Equation: $c_t = [\, \mathrm{margin}_t < \theta \,]$
+        """
         return self.margin(logits) < self.control.threshold
 
     def route(self, logits: Tensor, noise: Tensor | None) -> Routing:
-        """Choose NULL or a concept at every position.
+        r"""Choose NULL or a concept at every position.
+
+        k is one of the K concepts. At evaluation g is 0 and c that of `decide`.
+
+        Equation: $c_t = [\, \max_k (l_{tk} + g_{tk}) > l_{t, \mathrm{NULL}}
+        + g_{t, \mathrm{NULL}} \,], \quad \mathrm{id}_t = \arg\max_k (l_{tk} + g_{tk})$
 
         Args:
             logits: (B, T, K + 1) from `forward`.
@@ -161,7 +182,13 @@ class ConceptHead(nn.Module):
         return hard + (soft - soft.detach())
 
     def usage(self, logits: Tensor, mask: Tensor) -> Tensor:
-        """H(mean p) - H(p) / 2 over the positions in `mask`: high when codes are many and sure."""
+        r"""H(mean p) - H(p) / 2 over the positions in `mask`: high when codes are many and sure.
+
+        p, of the N positions in `mask` (B, T), is the softmax of `logits` (B, T, K + 1) without
+        NULL. A scalar; 0 where the mask is empty.
+
+        Equation: $U = H(\frac{1}{N} \sum_n p_n) - \frac{1}{2 N} \sum_n H(p_n)$
+        """
         p = logits[..., :-1][mask].softmax(-1)  # (N, K)
         if not len(p):
             return logits.new_zeros(())
@@ -169,7 +196,11 @@ class ConceptHead(nn.Module):
 
 
 def draw(logits: Tensor, temperature: float, generator: torch.Generator | None = None) -> Tensor:
-    """One id a row: (..., V) -> (...). The likeliest at temperature 0, else a sample."""
+    r"""One id a row: (..., V) -> (...). The likeliest at temperature 0, else a sample.
+
+    Equation: $P(v) = \frac{e^{l_v / \tau}}{\sum_w e^{l_w / \tau}}, \quad
+    v = \arg\max_w l_w \;\mathrm{at}\; \tau = 0$
+    """
     if temperature == 0:
         return logits.argmax(-1)
     p = (logits / temperature).softmax(-1)
@@ -185,9 +216,12 @@ def entropy(p: Tensor) -> Tensor:
 
 
 def cap_runs(is_concept: Tensor, cap: int) -> Tensor:
-    """Force a concept after `cap` NULLs in a row.
+    r"""Force a concept after `cap` NULLs in a row: (B, T) bool -> (B, T) bool.
 
-    off = t - cummax(last concept); force where off mod (R + 1) = 0. (B, T) bool -> (B, T) bool.
+    Positions count from 0, last is -1 before the first concept, and a cap R of 0 forces none.
+
+    Equation: $c'_t = c_t \vee (t - \mathrm{last}_t) \bmod (R + 1) = 0, \quad
+    \mathrm{last}_t = \max \{s \le t : c_s\}$
     """
     if cap == 0:
         return is_concept

@@ -12,7 +12,10 @@ from torch import Tensor
 
 
 def window_allow(n: int, window: int, device: torch.device) -> Tensor:
-    """Causal attention that looks back over `window` tokens: (n, n) bool."""
+    r"""Causal attention that looks back over `window` tokens: (n, n) bool.
+
+    Equation: $\mathrm{allow}(q, k) = 0 \le q - k < w$
+    """
     index = torch.arange(n, device=device)
     distance = index[:, None] - index[None, :]
     return (distance >= 0) & (distance < window)
@@ -39,7 +42,10 @@ def deep_allow(is_concept: Tensor) -> Tensor:
 
 
 def with_readout(allow: Tensor, is_concept: Tensor, packed: Tensor, used: Tensor) -> Tensor:
-    """Extend `deep_allow` by one extra query for each concept, which nobody else can see.
+    r"""Extend `deep_allow` by one extra query for each concept, which nobody else can see.
+
+    Equation: $\mathrm{allow}(T + j, k) = c_k \wedge k \le p_j \wedge \mathrm{used}_j, \quad
+    \mathrm{allow}(q, T + j) = (q = T + j)$
 
     Args:
         allow: (B, T, T) bool from `deep_allow`.
@@ -60,9 +66,13 @@ def with_readout(allow: Tensor, is_concept: Tensor, packed: Tensor, used: Tensor
 
 
 def block_mask(is_concept: Tensor) -> Any:
-    """`deep_allow` as a FlexAttention block mask: computed blockwise, never stored as (T, T).
+    r"""`deep_allow` as a FlexAttention block mask: computed blockwise, never stored as (T, T).
 
     T must be padded to a multiple of 128 for the compiled kernel to reuse one graph.
+
+    is_concept is (B, T) bool; every head has the same mask.
+
+    Equation: $\mathrm{allow}(q, k) = k \le q \wedge (c_k \vee \mathrm{seg}_k = \mathrm{seg}_q)$
     """
     # torch.nn.attention.flex_attention pulls in torch._dynamo, over a second of import.
     from torch.nn.attention.flex_attention import create_block_mask  # noqa: PLC0415

@@ -47,7 +47,13 @@ class Packed:
 
 
 def pack(is_concept: Tensor) -> Packed:
-    """Positions of the concepts, left-packed: (B, T) bool -> (B, C), C the most in any row."""
+    r"""Positions of the concepts, left-packed: (B, T) bool -> (B, C), C the most in any row.
+
+    Slots j and positions count from 0; unused slots hold 0.
+
+    Equation: $p_{bj} = \min \{t : \sum_{s \le t} c_{bs} = j + 1\}, \quad
+    j < n_b = \sum_t c_{bt}, \quad C = \max_b n_b$
+    """
     counts = is_concept.sum(1)
     C = int(counts.max())
     order = torch.sort((~is_concept).to(torch.uint8), dim=1, stable=True).indices[:, :C]
@@ -56,7 +62,10 @@ def pack(is_concept: Tensor) -> Packed:
 
 
 def gather(x: Tensor, index: Tensor) -> Tensor:
-    """Rows of x at `index`: (B, T, n), (B, C) -> (B, C, n)."""
+    """Rows of x at `index`: (B, T, n), (B, C) -> (B, C, n).
+
+    Equation: $y_{bj} = x_{b, i_{bj}}$
+    """
     return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
 
 
@@ -145,7 +154,10 @@ class ConceptLM(nn.Module):
         mask: Any = None,
         cache: Any = None,
     ) -> Tensor:
-        """Run decoder layers on x: (B, n, d) -> (B, n, d).
+        r"""Run decoder layers on x: (B, n, d) -> (B, n, d).
+
+        Equation: $a = x_l + \mathrm{Attention}_l(\mathrm{norm}(x_l)), \quad
+        x_{l + 1} = a + \mathrm{MLP}_l(\mathrm{norm}'(a))$
 
         Args:
             layers: a slice of the base's layers.
@@ -178,7 +190,14 @@ class ConceptLM(nn.Module):
         lengths: Tensor | None = None,
         probe: Any = None,
     ) -> Routing:
-        """Decide the concepts of a batch from its shallow hidden states (B, T, d)."""
+        r"""Decide the concepts of a batch from its shallow hidden states (B, T, d).
+
+        The rule is the boundary's, or the head's own choice of NULL, which the noise g takes part
+        in: (B, T, K + 1). A row has n = `lengths` (B,) tokens; `probe` is a cache while decoding.
+
+        Equation: $c_t = \mathrm{cap}_R(\mathrm{rule}(h_1, \dots, h_t)) \wedge t < n, \quad
+        \mathrm{id}_t = \arg\max_k (\mathrm{Head}(h_t) + g_t)_k$
+        """
         routing = self.head.route(self.head(h), noise)
         if self.boundary is not None:
             routing.signal = self.boundary.signal(self, h, probe)
@@ -207,7 +226,13 @@ class ConceptLM(nn.Module):
         return self.run_layers(self.middle, e, positions) if e.shape[1] else e
 
     def deep_positions(self, is_concept: Tensor) -> Tensor:
-        """Positions in the deep layers, (B, T): the index, or the place in [concepts | tail]."""
+        r"""Deep positions: the index, (1, T), or the place in [concepts | tail], (B, T).
+
+        Before the first concept last is -1.
+
+        Equation: $\mathrm{pos}_t = t \;\mathrm{or}\; \sum_{s \le t} c_s + t - \mathrm{last}_t
+        - 1, \quad \mathrm{last}_t = \max \{s \le t : c_s\}$
+        """
         index = torch.arange(is_concept.shape[1], device=is_concept.device)
         if self.config.positions == "absolute":
             return index[None]
@@ -224,7 +249,10 @@ class ConceptLM(nn.Module):
         is_concept: Tensor | None = None,
         codes: Codes | None = None,
     ) -> ConceptOutput:
-        """Logits of every next token in one packed pass.
+        r"""Logits of every next token in one packed pass.
+
+        Equation: $h = \mathrm{Shallow}(x), \quad m = \mathrm{Middle}(\mathrm{gather}(e)), \quad
+        \mathrm{logits} = W \, \mathrm{norm}(\mathrm{Deep}(D(h, m)))$
 
         Args:
             x: (B, T) token ids, padded on the right.
@@ -282,7 +310,14 @@ class ConceptLM(nn.Module):
         return torch.where(is_concept[..., None], gather(out[:, T:], slot), out[:, :T])
 
     def loss(self, output: ConceptOutput, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Mean next-token cross entropy in nats, less the usage bonus where it is on."""
+        r"""Mean next-token cross entropy in nats, less the usage bonus where it is on: a scalar.
+
+        x is (B, T), of which the first n_b = `lengths` tokens of each row count. L_multi, of
+        `boundaries.MultiToken.loss`, is there under that rule only.
+
+        Equation: $L = -\operatorname{mean}_{b, t < n_b} \log p(x_{b, t + 1} \mid x_{b, \le t})
+        - \lambda U + 0.1 \, L_{multi}$
+        """
         valid = torch.ones_like(x, dtype=torch.bool)
         if lengths is not None:
             valid = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
@@ -309,10 +344,13 @@ class ConceptLM(nn.Module):
 
     @torch.no_grad()
     def settle(self, batches: list[Tensor]) -> None:
-        """Set the evaluation threshold for the weights as they are now, from training batches.
+        r"""Set the evaluation threshold for the weights as they are now, from training batches.
 
         While training, the running threshold lags behind the weights; where a byte as common as the
         space has nearly one margin everywhere, a small lag flips a quarter of all positions.
+
+        Equation: $\theta = Q_\rho(\mathrm{margin}), \quad
+        \mathrm{margin} = \mathrm{margin}(\mathrm{Head}(\mathrm{Shallow}(x)))$
         """
         if self.boundary is not None:
             return

@@ -10,7 +10,14 @@ from methods.concept_lm.model import ConceptLM, pack
 
 
 def sequential_logits(model: ConceptLM, x: Tensor, noise: Tensor | None = None) -> Tensor:
-    """Logits of every next token, one step at a time: (B, T) -> (B, T, V)."""
+    r"""Logits of every next token, one step at a time: (B, T) -> (B, T, V).
+
+    n_t concepts stand up to t, the last of them at tau(t). With the token readout h_t is appended
+    where t = tau(t). `noise` is (B, T, K + 1), or None for evaluation.
+
+    Equation: $\mathrm{logits}_t = W \, \mathrm{norm}(\mathrm{Deep}([m_1, \dots, m_{n_t},
+    h_{\tau(t) + 1}, \dots, h_t])_{-1})$
+    """
     rows = [
         _row(model, x[b : b + 1], None if noise is None else noise[b : b + 1])
         for b in range(len(x))

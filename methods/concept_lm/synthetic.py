@@ -66,7 +66,13 @@ class PlanTask:
 
     @cached_property
     def table(self) -> Tensor:
-        """P(y_i = v | c): (types, codes, bits, 4)."""
+        r"""P(y_i = v | c): (types, codes, bits, 4).
+
+        Of type k and token i, V^0 and V^1 are the 4 values split into two pairs at random.
+
+        Equation: $P(y_i = v \mid c) = \frac{1}{2} [\, v \in V_{ki}^{b} \,], \quad
+        b = \lfloor c / 2^i \rfloor \bmod 2$
+        """
         generator = torch.Generator().manual_seed(self.seed)
         table = torch.zeros(self.types, self.codes, self.bits, 4)
         for k, i in product(range(self.types), range(self.bits)):
@@ -77,14 +83,24 @@ class PlanTask:
 
     @cached_property
     def names(self) -> Tensor:
-        """How the prompt names each code: (types, codes) permutations."""
+        r"""How the prompt names each code: (types, codes) permutations.
+
+        Equation: $\mathrm{names}_{kc} = \pi_k(c), \quad \pi_k \sim \mathrm{Uniform}(S_{codes})$
+        """
         generator = torch.Generator().manual_seed(self.seed + 1)
         return torch.stack(
             [torch.randperm(self.codes, generator=generator) for _ in range(self.types)]
         )
 
     def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Draw n examples: prompts (n, u_length), true codes (n, types), y (n, y_length)."""
+        r"""Draw n examples: prompts (n, u_length), true codes (n, types), y (n, y_length).
+
+        s is `side`, and types k count from 0.
+
+        Equation: $z_k \sim \mathrm{Uniform}\{0, \dots, \mathrm{codes} - 1\}, \quad
+        u_k = (\lfloor \pi_k(z_k) / s \rfloor + 2 k s, \; \pi_k(z_k) \bmod s + (2 k + 1) s), \quad
+        y_{ki} \sim P(\cdot \mid z_k)$
+        """
         z = torch.randint(self.codes, (n, self.types), generator=generator)
         kind = torch.arange(self.types)
         p = self.table[kind, z]  # (n, types, bits, 4)
@@ -96,7 +112,11 @@ class PlanTask:
 
     @cached_property
     def floors(self) -> "Floors":
-        """Entropies of y in nats, by enumerating every stretch of tokens."""
+        r"""Entropies of y in nats, by enumerating every stretch of tokens.
+
+        Equation: $H(y \mid z) = \sum_k \operatorname{mean}_c \sum_i H(P(y_{ki} \mid c)), \quad
+        H(y) = \sum_k H(\operatorname{mean}_c \prod_i P(y_{ki} \mid c))$
+        """
         given_code = free = 0.0
         for k in range(self.types):
             t = self.table[k].double()  # (codes, bits, 4)
@@ -137,7 +157,14 @@ class RecallTask:
         return 2 * self.symbols + 1
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
-        """(n, gap + 6) tokens; the last is the one to recall."""
+        r"""(n, gap + 6) tokens; the last is the one to recall.
+
+        S is `symbols`, and 2 S the query.
+
+        Equation: $x = (f_1, f_2, f_3, s, f_4, \dots, f_{3 + gap}, 2 S, s), \quad
+        s \sim \mathrm{Uniform}\{0, \dots, S - 1\}, \quad
+        f_i \sim \mathrm{Uniform}\{S, \dots, 2 S - 1\}$
+        """
         s = torch.randint(self.symbols, (n, 1), generator=generator)
         noise = torch.randint(self.symbols, (n, 3 + self.gap), generator=generator) + self.symbols
         query = torch.full((n, 1), 2 * self.symbols)

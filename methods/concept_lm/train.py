@@ -25,7 +25,12 @@ class Learner(Protocol):
         """The parameters and buffers that a checkpoint keeps."""
 
     def training_loss(self, step: int) -> Tensor:
-        """The loss of a step, on its own batch."""
+        r"""The loss (scalar) of a step i, on its own batch.
+
+        A step's batch depends on the seed and the step alone.
+
+        Equation: $L_i = L(\theta; x_i), \quad x_i = \mathrm{batch}(\mathrm{seed}, i)$
+        """
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,10 @@ def train(
     every: int = 100,
     describe: dict[str, Any] | None = None,
 ) -> History:
-    """Train to the end of the plan, from its beginning or from a checkpoint.
+    r"""Train to the end of the plan, from its beginning or from a checkpoint.
+
+    Equation: $\theta \leftarrow \mathrm{AdamW}(\theta, \, g
+    \min(1, \mathrm{clip} / \lVert g \rVert)), \quad g = \nabla_\theta L_i$
 
     Args:
         learner: the model with its data.

@@ -17,7 +17,13 @@ class FullAttentionLM(nn.Module):
         self.peft = add_lora(base, config, seed=seed)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of every next token: (B, T) -> (B, T, V)."""
+        r"""Logits of every next token: (B, T) -> (B, T, V).
+
+        Equation: $\mathrm{logits}_t = \mathrm{LM}_{W + (\alpha / r) B A}(x_{\le t})$
+
+        Raises:
+            ConceptError: for tokens the base cannot read.
+        """
         check_tokens(x, self.base_config)
         logits: Tensor = self.peft(input_ids=x, use_cache=False).logits
         return logits

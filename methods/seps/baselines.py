@@ -53,7 +53,10 @@ class Random(Seps):
     """As many patches, aggregated alike, chosen without looking."""
 
     def score(self, learnt: Tensor, guides: list[Tensor], image: Tensor) -> Tensor:
-        """A score (T, B, N) from torch's global generator."""
+        r"""A score (T, B, N) from torch's global generator.
+
+        Equation: $s_{tbn} \sim \mathrm{Uniform}(0, 1)$
+        """
         return torch.rand_like(guides[0])
 
 

@@ -35,7 +35,12 @@ class ImageEncoder(nn.Module):
         )
 
     def forward(self, images: Tensor) -> Tensor:
-        """CLS and patches (B, 65, C) of images (B, 3, 32, 32)."""
+        r"""CLS and patches (B, 65, C) of images (B, 3, 32, 32).
+
+        c is the CLS parameter, P that of the places.
+
+        Equation: $[\mathrm{CLS}, v] = \mathrm{Encoder}([c, \mathrm{Conv}(2 x - 1)] + P)$
+        """
         patches = self.embed(2 * images - 1).flatten(2).mT  # (B, 64, C)
         cls = self.cls.expand(len(images), -1, -1)  # (B, 1, C)
         encoded: Tensor = self.blocks(torch.cat([cls, patches], 1) + self.places)  # (B, 65, C)
@@ -64,7 +69,13 @@ class TextEncoder(nn.Module):
         self.blocks = _blocks(dim, layers)
 
     def forward(self, ids: Tensor) -> Texts:
-        """The words of captions (T, W) with what of them is real."""
+        r"""The words (T, W, C) of captions (T, W) with what of them is real (T, W).
+
+        Padding is not attended to.
+
+        Equation: $t_w = \mathrm{Encoder}(E_{id} + P)_w, \quad
+        \mathrm{real}_w = [\, \mathrm{id}_w \ne 0 \,]$
+        """
         real = ids != 0  # (T, W)
         words = self.embed(ids) + self.places[:, : ids.shape[1]]  # (T, W, C)
         return Texts(self.blocks(words, src_key_padding_mask=~real), real)

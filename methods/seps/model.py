@@ -40,7 +40,10 @@ class Texts:
             raise SepsError("words hold values that are no finite number")
 
     def prepared(self) -> Prepared:
-        """What every image asks of a text, computed once for all of them."""
+        r"""What every image asks of a text, computed once for all of them.
+
+        Equation: $\hat t_w = t_w / \lVert t_w \rVert, \quad E = \frac{1}{W} \sum_w t_w$
+        """
         return Prepared(F.normalize(self.words, dim=-1), self.real, self.mean())
 
     @torch.no_grad()
@@ -62,7 +65,10 @@ class Prepared:
     mean: Tensor  # (T, C)
 
     def take(self, rows: slice) -> Prepared:
-        """Some of the texts."""
+        r"""Some of the texts.
+
+        Equation: $\hat t'_i = \hat t_{begin + i}$
+        """
         return Prepared(self.unit[rows], self.real[rows], self.mean[rows])
 
 
@@ -109,7 +115,14 @@ class Seps(nn.Module):
         return self.compare(patches, [text.prepared() for text in texts])
 
     def compare(self, patches: Tensor, texts: list[Prepared]) -> Output:
-        """`forward` with texts that are prepared, unchecked."""
+        r"""`forward` with texts that are prepared, unchecked: similarities (T, B).
+
+        S(A) is equation 5. In open_source x runs over the texts, each with tokens of its own; in
+        the paper's variant it is the sparse text alone, and the tokens of both branches are summed.
+
+        Equation: $S = \sum_x S(A^x), \quad A^x_{jw} = \cos(\hat v_j, t^x_w), \quad
+        \hat v = [\mathrm{CLS}, \mathrm{aggregated}, \mathrm{extra}]$
+        """
         cls = patches[:, :1].expand(len(texts[0].unit), -1, -1, -1)  # (T, B, 1, C)
         spatial = patches[:, 1:]  # (B, N, C)
         if self.config.variant == "open_source":
@@ -144,7 +157,12 @@ class Seps(nn.Module):
         return Output(S, masks, shares)
 
     def guides(self, spatial: Tensor, texts: list[Prepared]) -> list[Tensor]:
-        """What each text asks of the patches (B, N, C): (T, B, N) each. Equation 2."""
+        r"""What each text asks of the patches (B, N, C): (T, B, N) each.
+
+        With `dense_of` image the dense guide of an image is its own text's, for every caption.
+
+        Equation 2: $s_{st} = \cos(v, E_{st}), \quad s_{dt} = \cos(v, E_{dt})$
+        """
         found = [cosine_guide(spatial, text.mean) for text in texts]
         if self._by_image:
             own = found[1].diagonal(dim1=0, dim2=1).T  # (B, N): of each image with its own text
@@ -152,7 +170,10 @@ class Seps(nn.Module):
         return found
 
     def score(self, learnt: Tensor, guides: list[Tensor], image: Tensor) -> Tensor:
-        """The score (T, B, N) that decides. Equation 3."""
+        r"""The score (T, B, N) that decides: learnt (B, N), guides (T, B, N) each, image (B, N).
+
+        Equation 3: $s = (1 - 2 \beta) s_p + \beta (s_{st} + s_{dt} + 2 s_{im})$
+        """
         return significance(learnt, guides, image, self.config.beta)
 
     def choose(self, scores: Tensor) -> Tensor:
@@ -182,7 +203,12 @@ class Seps(nn.Module):
         return align.alignment(A, text.real, self.relevance)  # (T, B)
 
     def losses(self, output: Output, *, hardest: bool = True) -> tuple[Tensor, Tensor]:
-        """Alignment and weighted ratio loss of a batch of true pairs. Equations 6 and 7."""
+        r"""Alignment and weighted ratio loss of a batch of true pairs: two scalars.
+
+        Those of equations 6 and 7; w is `ratio_weight`.
+
+        Equation: $(L_{align}, w L_{ratio})$
+        """
         align_loss = align.alignment_loss(output.similarity, self.config.margin, hardest=hardest)
         return align_loss, self.config.ratio_weight * align.ratio_loss(
             output.masks, self.config.keep
@@ -192,7 +218,12 @@ class Seps(nn.Module):
     def all_pairs(
         self, patches: Tensor, sparse: Texts, dense: Texts | None = None, *, images: int = 1
     ) -> Tensor:
-        """Similarities (T, B) in evaluation, `images` at once: memory does not grow with B."""
+        r"""Similarities (T, B) in evaluation, `images` at once: memory does not grow with B.
+
+        n is `images`; of dense texts that belong to images the same rows are taken.
+
+        Equation: $S_{\cdot, b \dots b + n - 1} = \mathrm{compare}(v_{b \dots b + n - 1}, t)$
+        """
         self.check(patches, sparse, dense)
         texts = [text.prepared() for text in (sparse, dense) if text is not None]
         found = []

@@ -16,9 +16,17 @@ from methods.seps.slimming import Aggregation
 
 
 def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor:
-    """Similarity (scalar) of an image (1 + N, C) with a caption: words (W, C), then dense (M, C).
+    r"""Similarity (scalar) of an image (1 + N, C) with a caption: words (W, C), then dense (M, C).
 
     Evaluation: the K highest scores stay.
+
+    The tokens that meet the words t are CLS, these and the extra one; x runs as in `Seps.compare`.
+
+    Equation 4: $\hat v_j = \sum_i W_{ij} v_i, \quad
+    W_{\cdot j} = \mathrm{softmax}_{i \in \mathrm{top}_K s}(\mathrm{scale} \cdot
+    \mathrm{MLP}(v_i)_j)$
+
+    Equation: $S = \sum_x S(A^x), \quad A^x_{jw} = \cos(\hat v_j, t^x_w)$
     """
     cls, v = patches[0], patches[1:]  # (C,), (N, C)
     image = _cosine(v, v.mean(0))  # (N,)

@@ -54,7 +54,14 @@ class Scenes:
 
 @cache
 def stencils() -> Tensor:
-    """Where each shape of each size is inked: (2, 5, 8, 8) bool."""
+    r"""Where each shape of each size is inked: (2, 5, 8, 8) bool.
+
+    In the order of `SHAPES`, x and y from the middle of the cell, r of each size; triangle and
+    cross lie within the square.
+
+    Equation: $\max(|x|, |y|) < r, \quad x^2 + y^2 < r^2, \quad |x| < \frac{y + r}{2} + 0.3, \quad
+    \min(|x|, |y|) < \frac{r}{3} + 0.3, \quad \frac{r}{2} < \sqrt{x^2 + y^2} < r$
+    """
     y, x = torch.meshgrid(*[torch.arange(CELL) - (CELL - 1) / 2] * 2, indexing="ij")
     found = []
     for half in (2.6, 4.0):
@@ -72,7 +79,14 @@ def stencils() -> Tensor:
 
 
 def draw(count: int, seed: int) -> Scenes:
-    """Scenes of a seed.
+    r"""Scenes of a seed.
+
+    u is uniform, g normal, each drawn for a pixel and a channel; torn patches are painted in 7
+    pixels of 10.
+
+    Equation: $x = \mathrm{clip}_{[0, 1]}(b + 0.05 \, g), \quad
+    b = \mathrm{tone\ where\ inked}, \; \mathrm{else\ paint\ where\ torn}, \; \mathrm{else} \quad
+    0.45 + 0.25 \, u$
 
     Raises:
         SepsError: when none are asked for.

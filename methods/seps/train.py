@@ -69,13 +69,20 @@ class Matcher(nn.Module):
         self.images, self.texts, self.slimmer = images, texts, slimmer
 
     def forward(self, batch: scenes.Scenes) -> Output:
-        """All pairs of a batch."""
+        r"""All pairs of a batch.
+
+        Equation: $S = \mathrm{Seps}(\mathrm{Encoder}(x), \mathrm{Encoder}(\mathrm{sparse}),
+        \mathrm{Encoder}(\mathrm{dense}))$
+        """
         dense = self.texts(batch.dense) if self.slimmer.config.dense else None
         output: Output = self.slimmer(self.images(batch.images), self.texts(batch.sparse), dense)
         return output
 
     def loss(self, batch: scenes.Scenes, *, hardest: bool) -> Tensor:
-        """Alignment and ratio loss together."""
+        """Alignment and weighted ratio loss together: a scalar.
+
+        Equation: $L = L_{align} + w L_{ratio}$
+        """
         align, ratio = self.slimmer.losses(self(batch), hardest=hardest)
         return align + ratio
 

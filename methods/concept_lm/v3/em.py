@@ -93,24 +93,42 @@ class HardEM:
     # -- plans ----------------------------------------------------------------------------------
 
     def random_plans(self, n: int) -> Tensor:
-        """Plans of full length, uniformly drawn: (n, types, slots + 1)."""
+        r"""Plans of full length, uniformly drawn: (n, types, slots + 1).
+
+        Equation: $z_{ks} \sim \mathrm{Uniform}\{0, \dots, V - 1\}, \quad
+        z_{k, S + 1} = \mathrm{EOS}$
+        """
         size = (n, self.shape.types, self.shape.slots)
         return self.close(torch.randint(self.shape.codes, size, generator=self.generator))
 
     def close(self, ids: Tensor) -> Tensor:
-        """Append EOS, and let everything after the first EOS be EOS."""
+        r"""Append EOS, and let everything after the first EOS be EOS: (.., S) -> (.., S + 1).
+
+        Equation: $z_{ks} = \mathrm{EOS} \;\mathrm{if}\; \mathrm{EOS}
+        \in \{\mathrm{id}_{k1}, \dots, \mathrm{id}_{ks}\} \;\mathrm{or}\; s = S + 1,
+        \;\mathrm{else}\; \mathrm{id}_{ks}$
+        """
         ended = (ids == self.shape.eos).long().cumsum(-1) > 0
         return F.pad(torch.where(ended, self.shape.eos, ids), (0, 1), value=self.shape.eos)
 
     def recognised(self, y: Tensor, sample: bool) -> Tensor:
-        """Plans from q(z | y): the best, or a draw."""
+        r"""Plans from q(z | y): the best, or a draw. (B, L) -> (B, types, slots + 1).
+
+        g is Gumbel noise for a draw, else 0.
+
+        Equation: $z_{ks} = \mathrm{close}(\arg\max_c (\log q_{ks}(c \mid y) + g_{ksc}))$
+        """
         logits = self.recogniser.logits(y)
         if sample:
             logits = logits + gumbel(tuple(logits.shape), logits)
         return self.close(logits.argmax(-1))
 
     def mutated(self, z: Tensor) -> Tensor:
-        """Each plan with one of its concepts redrawn."""
+        r"""Each plan (B, types, slots + 1) with one of its concepts redrawn.
+
+        Equation: $z_{ks} \leftarrow c \;\mathrm{if}\; z_{ks} \ne \mathrm{EOS}, \quad
+        (k, s, c) \sim \mathrm{Uniform}$
+        """
         z = z.clone()
         rows = torch.arange(len(z))
         kind = torch.randint(self.shape.types, (len(z),), generator=self.generator)
@@ -122,7 +140,14 @@ class HardEM:
 
     @torch.no_grad()
     def candidates(self, u: Tensor, y: Tensor, z: Tensor) -> Tensor:
-        """(K, B, types, slots + 1): the old plan, q's, mutations, the planner's."""
+        r"""(K, B, types, slots + 1): the old plan, q's, mutations, the planner's.
+
+        From u (B, U), y (B, L) and z (B, types, slots + 1). The middle three with `recogniser`
+        only; a hat marks the likeliest.
+
+        Equation: $Z = \{z, \mathrm{mut}(z)\} \cup \{\hat z_q, z_q, \mathrm{mut}(\hat z_q)\} \cup
+        \{z_p, \hat z_p\}, \quad z_q \sim q(\cdot \mid y), \; z_p \sim p(\cdot \mid u)$
+        """
         found = [z, self.mutated(z)]
         if self.settings.recogniser:
             best = self.recognised(y, sample=False)
@@ -132,7 +157,12 @@ class HardEM:
 
     @torch.no_grad()
     def choose(self, u: Tensor, y: Tensor, z: Tensor, beta: float) -> Choice:
-        """The E-step for a batch: score every candidate, keep the best."""
+        r"""The E-step for a batch: score every candidate, keep the best.
+
+        u (B, U), y (B, L), z (B, types, slots + 1); Z are the `candidates`.
+
+        Equation: $z^* = \arg\max_{z \in Z} \log p(y \mid z) + \beta \log p(z \mid u)$
+        """
         found = self.candidates(u, y, z)  # (K, B, types, slots + 1)
         K, B = found.shape[:2]
         flat = found.flatten(0, 1)
@@ -184,7 +214,15 @@ class HardEM:
             group["lr"] = self.settings.lr * share
 
     def warm_up_loss(self, step: int) -> Tensor:
-        """The straight-through autoencoder on fresh data; the planner learns q's plans."""
+        r"""The straight-through autoencoder on fresh data; the planner learns q's plans.
+
+        q is the recogniser's softmax, p the same with noise and temperature, z its argmax; bars are
+        means over the batch. The last term comes in the second half.
+
+        Equation: $L = -\log p(y \mid e) - \lambda \sum_{k, s}
+        (H(\bar q_{ks}) - \frac{1}{2} \overline{H(q_{ks})}) - \log p(z \mid u), \quad
+        e = (\mathrm{onehot}_z + p - \mathrm{sg}(p)) E$
+        """
         plan, shape = self.curriculum, self.shape
         u, _, y = self.task.sample(self.settings.batch, self.generator)
         logits = self.recogniser.logits(y)[..., :-1]  # every slot is used
@@ -205,13 +243,25 @@ class HardEM:
         return loss + self.planner.loss(u, self.close(ids))
 
     def seen(self, ids: Tensor) -> Tensor:
-        """Which slots the executor may see: none, for a few rows."""
+        r"""Which slots (B, types, slots) the executor may see: none, for a few rows.
+
+        v is one number a row, drop the settings' `plan_drop`.
+
+        Equation: $\mathrm{used}_{ks} = z_{ks} \ne \mathrm{EOS} \wedge v \ge \mathrm{drop}, \quad
+        v \sim \mathrm{Uniform}(0, 1)$
+        """
         used = ids != self.shape.eos
         hidden = torch.rand(len(ids)) < self.settings.plan_drop
         return used & ~hidden[:, None, None]
 
     def em_loss(self, step: int) -> Tensor:
-        """An E-step where it is due, then the three losses on z*."""
+        r"""An E-step where it is due, then the three losses on z*.
+
+        A mean over the batch; the last term with `recogniser` only.
+
+        Equation: $L = -\log p(y \mid z^*) - \log p(z^* \mid u)
+        - \operatorname{mean}_{k, s} \log q_{ks}(z^*_{ks} \mid y)$
+        """
         settings, plan = self.settings, self.curriculum
         index = torch.randperm(settings.samples, generator=self.generator)[: settings.batch]
         u, y = self.u[index], self.y[index]
@@ -240,13 +290,19 @@ class HardEM:
 
     @torch.no_grad()
     def best_plans(self, beta: float = 0.0) -> Tensor:
-        """z* of the held-out examples, by the same E-step that training uses."""
+        r"""z* (B, types, slots + 1) of the held-out examples, by the E-step that training uses.
+
+        Equation: $z^* = \arg\max_{z \in Z} \log p(y \mid z) + \beta \log p(z \mid u)$
+        """
         z = self.planner.sample(self.held_u, 0.0)
         return self.choose(self.held_u, self.held_y, z, beta).z
 
     @torch.no_grad()
     def nll(self, z: Tensor) -> float:
-        """-log p(y | z) of the held-out examples, nats a sequence."""
+        r"""-log p(y | z) of the held-out examples, nats a sequence.
+
+        Equation: $-\operatorname{mean}_b \sum_t \log p(y_{bt} \mid z_b, y_{b, < t})$
+        """
         return float(self.executor.nll(z, self.held_y).sum(1).mean())
 
     @torch.no_grad()
@@ -259,16 +315,25 @@ class HardEM:
 
     @torch.no_grad()
     def free_nll(self) -> float:
-        """The same from the executor without any plan."""
+        r"""The same from the executor without any plan.
+
+        Equation: $-\operatorname{mean}_b \sum_t \log p(y_{bt} \mid y_{b, < t})$
+        """
         return float(self.executor.nll(self.no_plans(), self.held_y).sum(1).mean())
 
     def no_plans(self) -> Tensor:
-        """Empty plans for the held-out examples."""
+        r"""Empty plans (B, types, slots + 1) for the held-out examples.
+
+        Equation: $z_{ks} = \mathrm{EOS}$
+        """
         size = (len(self.held_y), self.shape.types, self.shape.slots + 1)
         return torch.full(size, self.shape.eos)
 
     def codes_used(self, z: Tensor) -> list[int]:
-        """How many different codes of each type stand in some plans."""
+        r"""How many different codes of each type stand in some plans.
+
+        Equation: $n_k = |\{z_{bks}\} \setminus \{\mathrm{EOS}\}|$
+        """
         return [len(set(z[:, k].flatten().tolist()) - {self.shape.eos}) for k in range(z.shape[1])]
 
     @torch.no_grad()
@@ -311,6 +376,9 @@ class HardEM:
 
 
 def gradient_norm(module: nn.Module) -> float:
-    """Euclidean norm of all gradients of a module."""
+    r"""Euclidean norm of all gradients of a module.
+
+    Equation: $\sqrt{\sum_i \lVert \nabla_{\theta_i} L \rVert^2}$
+    """
     norms = [p.grad.norm() for p in module.parameters() if p.grad is not None]
     return float(torch.stack(norms).norm()) if norms else 0.0

@@ -33,14 +33,26 @@ class Executor(nn.Module):
         self.backbone = shape.backbone(seed + 1)
 
     def embed(self, z: Tensor) -> Tensor:
-        """Plans (B, types, slots) to embeddings (B, types, slots, d); zeros from EOS on."""
+        r"""Plans (B, types, slots) to embeddings (B, types, slots, d); zeros from EOS on.
+
+        V is `codes`, and types k count from 0.
+
+        Equation: $e_{ks} = [\, z_{ks} < V \,] \, E_{k V + z_{ks}}$
+        """
         offset = (torch.arange(self.shape.types, device=z.device) * self.shape.codes)[:, None]
         inside = z < self.shape.codes
         e: Tensor = self.concepts(torch.where(inside, z, 0) + offset)
         return e * inside[..., None]
 
     def prefix(self, e: Tensor, used: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """[BOS, SEP_1, C1.., SEP_2, C2.., SEP_y] from concept embeddings.
+        r"""[BOS, SEP_1, C1.., SEP_2, C2.., SEP_y] from concept embeddings.
+
+        S is `slots`, kappa_k the embedding of type k, P = types (S + 1) + 2; BOS stands at 0, SEP_y
+        at S + 2.
+
+        Equation: $x = [\mathrm{BOS}, \dots, \mathrm{SEP}_k + \kappa_k, e_{k 1}
+        + \kappa_k, \dots, e_{k S} + \kappa_k, \dots, \mathrm{SEP}_y], \quad
+        \mathrm{pos}(\mathrm{SEP}_k) = 1, \; \mathrm{pos}(e_{ks}) = s + 1$
 
         Args:
             e: (B, types, slots, d).
@@ -63,7 +75,10 @@ class Executor(nn.Module):
         return x, positions, torch.cat([true[:, 0], seen, true[:, 0]], 1)
 
     def logits(self, e: Tensor, used: Tensor, y: Tensor, drop: float = 0.0) -> Tensor:
-        """Predictions of every token of y: (B, L, y_vocab).
+        r"""Predictions of every token of y: (B, L, y_vocab).
+
+        Equation: $\mathrm{logits}_t = W \, \mathrm{Decoder}([\mathrm{prefix}(e), y_1, \dots,
+        y_{t - 1}])_{-1}$
 
         Args:
             e: (B, types, slots, d) concept embeddings.
@@ -92,13 +107,19 @@ class Executor(nn.Module):
         return logits
 
     def nll(self, z: Tensor, y: Tensor, drop: float = 0.0) -> Tensor:
-        """-log p(y | z) a token, (B, L) nats, for plans (B, types, slots + 1)."""
+        r"""-log p(y | z) a token: plans (B, types, slots + 1), y (B, L) -> (B, L) nats.
+
+        Equation: $-\log p(y_t \mid z, y_{< t})$
+        """
         z = z[:, :, :-1]
         used = sequence_mask(z, self.shape.eos) & (z != self.shape.eos)
         return self.token_nll(self.embed(z), used, y, drop)
 
     def token_nll(self, e: Tensor, used: Tensor, y: Tensor, drop: float = 0.0) -> Tensor:
-        """The same from embeddings (B, types, slots, d)."""
+        r"""The same from embeddings (B, types, slots, d), `used` (B, types, slots) of them.
+
+        Equation: $-\log \mathrm{softmax}(\mathrm{logits}_t(e, y_{< t}))_{y_t}$
+        """
         logits = self.logits(e, used, y, drop)
         return F.cross_entropy(logits.transpose(1, 2), y, reduction="none")
 
@@ -110,7 +131,11 @@ class Executor(nn.Module):
         temperature: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Write n tokens from plans with a cache: (B, types, slots + 1) -> (B, n)."""
+        r"""Write n tokens from plans with a cache: (B, types, slots + 1) -> (B, n).
+
+        Equation: $y_t \sim \mathrm{softmax}(\mathrm{logits}_t(z, y_{< t}) / \tau), \quad
+        \arg\max_v \mathrm{logits}_{tv} \;\mathrm{at}\; \tau = 0$
+        """
         z = z[:, :, :-1]
         used = sequence_mask(z, self.shape.eos) & (z != self.shape.eos)
         x, places, seen = self.prefix(self.embed(z), used)
@@ -150,7 +175,13 @@ class Recogniser(nn.Module):
         self.backbone = shape.backbone(seed + 2)
 
     def logits(self, y: Tensor) -> Tensor:
-        """(B, L) -> (B, types, slots, codes + 1)."""
+        r"""(B, L) -> (B, types, slots, codes + 1).
+
+        Everything sees everything; a_ks asks for slot s of type k.
+
+        Equation: $\mathrm{logits}_{ks} = W_k \, \mathrm{Encoder}([y, a_{11}, \dots, a_{KS}])_{ks}
+        + b_k$
+        """
         B, L = y.shape
         asks = self.ask.weight[None].expand(B, -1, -1)
         x = torch.cat([self.tokens(y), asks], 1)

@@ -49,7 +49,11 @@ class PlanShape:
 
 
 def run(backbone: Any, x: Tensor, positions: Tensor, allow: Tensor) -> Tensor:
-    """A backbone over embeddings: (B, n, d), (n,) or (B, n), bool (B or 1, n, n) -> (B, n, d)."""
+    r"""A backbone over embeddings: (B, n, d), (n,) or (B, n), bool (B or 1, n, n) -> (B, n, d).
+
+    Equation: $a = x_l + \mathrm{Attention}_l(\mathrm{norm}(x_l)), \quad
+    x_{l + 1} = a + \mathrm{MLP}_l(\mathrm{norm}'(a)), \quad y = \mathrm{norm}(x_L)$
+    """
     positions = positions.expand(x.shape[:2])
     mask = allow[:, None].expand(len(x), 1, -1, -1)
     rope = backbone.rotary_emb(x, positions)
@@ -60,7 +64,10 @@ def run(backbone: Any, x: Tensor, positions: Tensor, allow: Tensor) -> Tensor:
 
 
 def sequence_mask(z: Tensor, eos: int) -> Tensor:
-    """Which entries count: up to and with the first EOS. (..., slots + 1) -> bool."""
+    r"""Which entries count, up to and with the first EOS: (..., n) -> (..., n) bool.
+
+    Equation: $M_s = \prod_{r < s} [\, z_r \ne \mathrm{EOS} \,]$
+    """
     ended = (z == eos).long().cumsum(-1)
     return (ended - (z == eos).long()) == 0
 
@@ -83,7 +90,10 @@ class Planner(nn.Module):
         self.backbone = shape.backbone(seed)
 
     def states(self, u: Tensor, z: Tensor) -> Tensor:
-        """Hidden states that predict every entry of z.
+        r"""Hidden states that predict every entry of z.
+
+        Equation: $h_{ks} = \mathrm{Decoder}([u, \mathrm{START}_k, z_{k, 1}, \dots,
+        z_{k, s - 1}])_{-1}$
 
         Args:
             u: (B, U) prompts.
@@ -106,17 +116,32 @@ class Planner(nn.Module):
         return out[:, U:].view(B, types, n, -1)
 
     def logits(self, u: Tensor, z: Tensor) -> Tensor:
-        """(B, types, slots + 1, codes + 1)."""
+        r"""(B, U), (B, types, slots + 1) -> (B, types, slots + 1, codes + 1).
+
+        Equation: $\mathrm{logits}_{ks} = W_k h_{ks} + b_k$
+        """
         h = self.states(u, z)
         return torch.stack([head(h[:, k]) for k, head in enumerate(self.heads)], 1)
 
     def log_prob(self, u: Tensor, z: Tensor) -> Tensor:
-        """log p(z | u) of whole plans, (B,) nats."""
+        r"""log p(z | u) of whole plans: (B, U), (B, types, slots + 1) -> (B,) nats.
+
+        M is `sequence_mask`.
+
+        Equation: $\log p(z \mid u) = \sum_k \sum_s M_{ks} \log p(z_{ks} \mid u, z_{k, < s})$
+        """
         logp = F.log_softmax(self.logits(u, z), -1).gather(-1, z[..., None])[..., 0]
         return (logp * sequence_mask(z, self.shape.eos)).sum((1, 2))
 
     def loss(self, u: Tensor, z: Tensor, mtp_weight: float = 0.3) -> Tensor:
-        """-log p(z | u) a plan, and lambda sum_k CE(head_k(h_t), z_{t+k}) where heads exist."""
+        r"""-log p(z | u) a plan, and lambda sum_a CE(head_a(h_s), z_{s+a}) where heads exist.
+
+        A scalar from prompts (B, U) and plans (B, types, slots + 1); M is `sequence_mask`.
+
+        Equation: $L = \operatorname{mean}_b (-\log p(z \mid u)
+        + \lambda \sum_{a \ge 1} \sum_{k, s} M_{k, s + a}
+        \mathrm{CE}(W_k (h_{ks} + A_a h_{ks}) + b_k, z_{k, s + a}))$
+        """
         h = self.states(u, z)
         mask = sequence_mask(z, self.shape.eos)
         total = h.new_zeros(())
@@ -135,7 +160,11 @@ class Planner(nn.Module):
     def sample(
         self, u: Tensor, temperature: float = 1.0, generator: torch.Generator | None = None
     ) -> Tensor:
-        """Plans for prompts: (B, U) -> (B, types, slots + 1). Greedy at temperature 0."""
+        r"""Plans for prompts: (B, U) -> (B, types, slots + 1). Greedy at temperature 0.
+
+        Equation: $z_{ks} \sim \mathrm{softmax}(\mathrm{logits}_{ks}(u, z_{k, < s}) / \tau)
+        \;\mathrm{until\ EOS}, \quad z_{k, slots + 1} = \mathrm{EOS}$
+        """
         slots = self.shape.slots
         z = torch.full((len(u), self.shape.types, slots + 1), self.shape.eos, device=u.device)
         for t in range(slots):
@@ -147,7 +176,10 @@ class Planner(nn.Module):
 
 
 def type_mask(prompt: int, types: int, n: int, device: torch.device) -> Tensor:
-    """Causal, and types blind to each other: (1, prompt + types n, prompt + types n) bool."""
+    r"""Causal, and types blind to each other: (1, U + types n, U + types n) bool, U the prompt.
+
+    Equation: $\mathrm{allow}(q, k) = k \le q \wedge (k < U \vee \mathrm{type}_k = \mathrm{type}_q)$
+    """
     kind = torch.cat([torch.full((prompt,), -1), torch.arange(types).repeat_interleave(n)]).to(
         device
     )
