@@ -31,7 +31,7 @@ def make(params: PlannerParams, seed: int, naive: bool = False) -> HardEM:
     if naive:
         plan = replace(NAIVE_CURRICULUM, steps=params.naive_steps)
         return HardEM(task, shape, replace(NAIVE, seed=seed), plan)
-    plan = Curriculum(warm_up=params.warm_up, steps=params.steps)
+    plan = Curriculum(warm_up=params.warm_up, steps=params.steps, cool=params.cool)
     return HardEM(task, shape, EMSettings(seed=seed), plan)
 
 

@@ -72,8 +72,9 @@ class CompressionParams(_Split):
 class PlannerParams(Params):
     """Parameters of `planner` and `dropout`."""
 
-    warm_up: int = parameter(1000, "Steps of the autoencoder warm-up.", ge=0, le=100_000)
+    warm_up: int = parameter(1200, "Steps of the autoencoder warm-up.", ge=0, le=100_000)
     steps: int = parameter(150, "Steps of Hard-EM.", ge=1, le=100_000)
+    cool: float = parameter(0.2, "Temperature at which the warm-up ends.", gt=0, le=1)
     naive_steps: int = parameter(100, "Steps of Hard-EM without help; 0 skips.", ge=0, le=100_000)
     seeds: int = parameter(3, "Trainings.", ge=1, le=10)
     types: int = parameter(2, "Types of concepts.", ge=1, le=4)
@@ -258,9 +259,10 @@ METHOD = Method(
             params=PlannerParams,
             presets={
                 "smoke": PlannerParams(warm_up=6, steps=4, naive_steps=4, seeds=1, watch=5),
-                "standard": PlannerParams(warm_up=1200, steps=300),
+                "standard": PlannerParams(),
                 "full": PlannerParams(warm_up=3000, steps=2000, naive_steps=2000, seeds=5),
             },
+            version=2,
             entry="bench_planner:planner",
         ),
         Benchmark(
@@ -273,6 +275,7 @@ METHOD = Method(
                 "standard": PlannerParams(naive_steps=0),
                 "full": PlannerParams(warm_up=3000, steps=2000, naive_steps=0, seeds=5),
             },
+            version=2,
             entry="bench_planner:dropout",
         ),
     ),

@@ -16,6 +16,7 @@ class Curriculum:
     warm_up: int = 900  # steps of the straight-through autoencoder on fresh data; 0 is naive
     steps: int = 500  # steps of Hard-EM
     warm_up_drop: float = 0.7  # share of y hidden from the executor in warm-up
+    cool: float = 0.2  # temperature at which the samples of warm-up end; they begin at 1
     drop: float = 0.2  # and in Hard-EM
     anneal: float = 0.6  # share of Hard-EM over which beta goes from 0 to 1; 0 is beta = 1 at once
     grow: float = 0.0  # share of warm-up over which y grows from a quarter to its full length
@@ -24,6 +25,8 @@ class Curriculum:
         shares = (self.warm_up_drop, self.drop, self.anneal, self.grow)
         if self.warm_up < 0 or self.steps < 1 or not all(0 <= share <= 1 for share in shares):
             raise ConceptError("warm_up and steps are counts, drops and shares lie in [0, 1]")
+        if not 0 < self.cool <= 1:
+            raise ConceptError(f"cool is {self.cool}; a temperature in (0, 1] is needed")
 
     @property
     def total(self) -> int:
@@ -37,8 +40,8 @@ class Curriculum:
         return min(1.0, step / (self.anneal * self.steps))
 
     def temperature(self, step: int) -> float:
-        """Of the straight-through samples in warm-up: 1 down to 1/2."""
-        return 1.0 - 0.5 * step / max(1, self.warm_up)
+        """Of the straight-through samples in warm-up: 1 down to `cool`."""
+        return 1.0 - (1.0 - self.cool) * step / max(1, self.warm_up)
 
     def length(self, step: int, longest: int) -> int:
         """Tokens of y at a step of warm-up, short to long."""

@@ -24,9 +24,10 @@ from methods.concept_lm.config import ConceptError
 from methods.concept_lm.head import entropy, gumbel
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.v3.curriculum import Curriculum
+from methods.concept_lm.v3.estep import Choice, EStep
 from methods.concept_lm.v3.executor import Executor, Recogniser
 from methods.concept_lm.v3.monitors import Stats, Trace
-from methods.concept_lm.v3.planner import Planner, PlanShape
+from methods.concept_lm.v3.planner import Planner, PlanShape, close
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,6 @@ NAIVE = EMSettings(usage_bonus=0.0, recogniser=False)
 NAIVE_CURRICULUM = Curriculum(warm_up=0, drop=0.0, anneal=0.0)
 
 
-@dataclass
-class Choice:
-    """What an E-step found for a batch."""
-
-    z: Tensor  # (B, types, slots + 1)
-    score: Tensor  # (B,) S of the choice
-    old: Tensor  # (B,) S of the plan kept so far
-    margin: Tensor  # (B,) S(best) - S(second distinct)
-
-
 class HardEM:
     """Planner, executor and recogniser, trained together on a `PlanTask`."""
 
@@ -81,101 +72,20 @@ class HardEM:
         self.recogniser = Recogniser(shape, seed)
         self.everything = nn.ModuleList([self.planner, self.executor, self.recogniser])
         self.generator = torch.Generator().manual_seed(seed)
+        self.search = EStep(
+            self.planner,
+            self.executor,
+            self.recogniser if self.settings.recogniser else None,
+            self.generator,
+        )
         self.u, _, self.y = task.sample(self.settings.samples, self.generator)
         held = torch.Generator().manual_seed(seed + 77_777)
         self.held_u, _, self.held_y = task.sample(256, held)
-        self.z = self.random_plans(self.settings.samples)
+        self.z = self.search.random_plans(self.settings.samples)
         self.age = torch.full((self.settings.samples,), self.settings.every)
         self.last: Choice | None = None
         self.flips = math.nan
         self.planner_norms: list[float] = []
-
-    # -- plans ----------------------------------------------------------------------------------
-
-    def random_plans(self, n: int) -> Tensor:
-        r"""Plans of full length, uniformly drawn: (n, types, slots + 1).
-
-        Equation: $z_{ks} \sim \mathrm{Uniform}\{0, \dots, V - 1\}, \quad
-        z_{k, S + 1} = \mathrm{EOS}$
-        """
-        size = (n, self.shape.types, self.shape.slots)
-        return self.close(torch.randint(self.shape.codes, size, generator=self.generator))
-
-    def close(self, ids: Tensor) -> Tensor:
-        r"""Append EOS, and let everything after the first EOS be EOS: (.., S) -> (.., S + 1).
-
-        Equation: $z_{ks} = \mathrm{EOS} \;\mathrm{if}\; \mathrm{EOS}
-        \in \{\mathrm{id}_{k1}, \dots, \mathrm{id}_{ks}\} \;\mathrm{or}\; s = S + 1,
-        \;\mathrm{else}\; \mathrm{id}_{ks}$
-        """
-        ended = (ids == self.shape.eos).long().cumsum(-1) > 0
-        return F.pad(torch.where(ended, self.shape.eos, ids), (0, 1), value=self.shape.eos)
-
-    def recognised(self, y: Tensor, sample: bool) -> Tensor:
-        r"""Plans from q(z | y): the best, or a draw. (B, L) -> (B, types, slots + 1).
-
-        g is Gumbel noise for a draw, else 0.
-
-        Equation: $z_{ks} = \mathrm{close}(\arg\max_c (\log q_{ks}(c \mid y) + g_{ksc}))$
-        """
-        logits = self.recogniser.logits(y)
-        if sample:
-            logits = logits + gumbel(tuple(logits.shape), logits)
-        return self.close(logits.argmax(-1))
-
-    def mutated(self, z: Tensor) -> Tensor:
-        r"""Each plan (B, types, slots + 1) with one of its concepts redrawn.
-
-        Equation: $z_{ks} \leftarrow c \;\mathrm{if}\; z_{ks} \ne \mathrm{EOS}, \quad
-        (k, s, c) \sim \mathrm{Uniform}$
-        """
-        z = z.clone()
-        rows = torch.arange(len(z))
-        kind = torch.randint(self.shape.types, (len(z),), generator=self.generator)
-        slot = torch.randint(self.shape.slots, (len(z),), generator=self.generator)
-        new = torch.randint(self.shape.codes, (len(z),), generator=self.generator)
-        keep = z[rows, kind, slot] == self.shape.eos
-        z[rows, kind, slot] = torch.where(keep, self.shape.eos, new)
-        return z
-
-    @torch.no_grad()
-    def candidates(self, u: Tensor, y: Tensor, z: Tensor) -> Tensor:
-        r"""(K, B, types, slots + 1): the old plan, q's, mutations, the planner's.
-
-        From u (B, U), y (B, L) and z (B, types, slots + 1). The middle three with `recogniser`
-        only; a hat marks the likeliest.
-
-        Equation: $Z = \{z, \mathrm{mut}(z)\} \cup \{\hat z_q, z_q, \mathrm{mut}(\hat z_q)\} \cup
-        \{z_p, \hat z_p\}, \quad z_q \sim q(\cdot \mid y), \; z_p \sim p(\cdot \mid u)$
-        """
-        found = [z, self.mutated(z)]
-        if self.settings.recogniser:
-            best = self.recognised(y, sample=False)
-            found += [best, self.recognised(y, sample=True), self.mutated(best)]
-        found += [self.planner.sample(u, 1.0), self.planner.sample(u, 0.0)]
-        return torch.stack(found)
-
-    @torch.no_grad()
-    def choose(self, u: Tensor, y: Tensor, z: Tensor, beta: float) -> Choice:
-        r"""The E-step for a batch: score every candidate, keep the best.
-
-        u (B, U), y (B, L), z (B, types, slots + 1); Z are the `candidates`.
-
-        Equation: $z^* = \arg\max_{z \in Z} \log p(y \mid z) + \beta \log p(z \mid u)$
-        """
-        found = self.candidates(u, y, z)  # (K, B, types, slots + 1)
-        K, B = found.shape[:2]
-        flat = found.flatten(0, 1)
-        score = -self.executor.nll(flat, y.repeat(K, 1)).sum(1)
-        if beta > 0:
-            score = score + beta * self.planner.log_prob(u.repeat(K, 1), flat)
-        score = score.view(K, B)
-        best = score.argmax(0)  # (B,)
-        chosen = found[best, torch.arange(B)]
-        other = (found != chosen).flatten(2).any(-1)  # distinct from the choice
-        second = torch.where(other, score, -math.inf).amax(0)
-        top = score.amax(0)
-        return Choice(chosen, top, score[0], (top - second)[second > -math.inf])
 
     # -- training -------------------------------------------------------------------------------
 
@@ -240,7 +150,7 @@ class HardEM:
         loss = nll.sum(1).mean() - self.settings.usage_bonus * usage
         if step < plan.warm_up // 2:  # the codes still move too much to be learnt
             return loss
-        return loss + self.planner.loss(u, self.close(ids))
+        return loss + self.planner.loss(u, close(ids, shape.eos))
 
     def seen(self, ids: Tensor) -> Tensor:
         r"""Which slots (B, types, slots) the executor may see: none, for a few rows.
@@ -269,10 +179,10 @@ class HardEM:
         due = self.age[index] > settings.every
         if step == 0 and settings.recogniser:
             with torch.no_grad():
-                self.z = self.recognised(self.y, sample=False)
+                self.z = self.recogniser.plans(self.y)
         if bool(due.any()):
             rows = index[due]
-            choice = self.choose(u[due], y[due], self.z[rows], plan.beta(step))
+            choice = self.search.choose(u[due], y[due], self.z[rows], plan.beta(step))
             self.flips = float((choice.z != self.z[rows]).flatten(1).any(1).float().mean())
             self.z[rows] = choice.z
             self.age[rows] = 0
@@ -290,12 +200,12 @@ class HardEM:
 
     @torch.no_grad()
     def best_plans(self, beta: float = 0.0) -> Tensor:
-        r"""z* (B, types, slots + 1) of the held-out examples, by the E-step that training uses.
+        r"""z* (B, types, slots + 1) of the held-out examples, by an E-step with a sweep.
 
         Equation: $z^* = \arg\max_{z \in Z} \log p(y \mid z) + \beta \log p(z \mid u)$
         """
         z = self.planner.sample(self.held_u, 0.0)
-        return self.choose(self.held_u, self.held_y, z, beta).z
+        return self.search.choose(self.held_u, self.held_y, z, beta, sweep=True).z
 
     @torch.no_grad()
     def nll(self, z: Tensor) -> float:
@@ -357,7 +267,7 @@ class HardEM:
             progress=progress,
             shuffled=self.nll(z[order]) / L - nll,
             masked=free - nll,
-            random=self.nll(self.random_plans(len(z))) / L - nll,
+            random=self.nll(self.search.random_plans(len(z))) / L - nll,
             gain=free - nll,
             entropy=float(entropy(planned).mean()) / math.log(self.shape.codes + 1),
             max_prob=float(planned.amax(-1).mean()),

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.concept_lm.decode import SlotCache
-from methods.concept_lm.head import draw
-from methods.concept_lm.v3.planner import PlanShape, run, sequence_mask
+from methods.concept_lm.head import draw, gumbel
+from methods.concept_lm.v3.planner import PlanShape, close, run, sequence_mask
 
 
 class Executor(nn.Module):
@@ -190,3 +190,15 @@ class Recogniser(nn.Module):
         out = run(self.backbone, x, torch.arange(n, device=y.device)[None], allow)[:, L:]
         h = out.view(B, self.shape.types, self.shape.slots, -1)
         return torch.stack([head(h[:, k]) for k, head in enumerate(self.heads)], 1)
+
+    def plans(self, y: Tensor, *, sample: bool = False) -> Tensor:
+        r"""Plans from q(z | y): the best, or a draw. (B, L) -> (B, types, slots + 1).
+
+        g is Gumbel noise for a draw, else 0.
+
+        Equation: $z_{ks} = \mathrm{close}(\arg\max_c (\log q_{ks}(c \mid y) + g_{ksc}))$
+        """
+        logits = self.logits(y)
+        if sample:
+            logits = logits + gumbel(tuple(logits.shape), logits)
+        return close(logits.argmax(-1), self.shape.eos)

@@ -72,6 +72,17 @@ def sequence_mask(z: Tensor, eos: int) -> Tensor:
     return (ended - (z == eos).long()) == 0
 
 
+def close(ids: Tensor, eos: int) -> Tensor:
+    r"""Append EOS, and let everything after the first EOS be EOS: (.., S) -> (.., S + 1).
+
+    Equation: $z_{ks} = \mathrm{EOS} \;\mathrm{if}\; \mathrm{EOS}
+    \in \{\mathrm{id}_{k1}, \dots, \mathrm{id}_{ks}\} \;\mathrm{or}\; s = S + 1,
+    \;\mathrm{else}\; \mathrm{id}_{ks}$
+    """
+    ended = (ids == eos).long().cumsum(-1) > 0
+    return F.pad(torch.where(ended, eos, ids), (0, 1), value=eos)
+
+
 class Planner(nn.Module):
     """A Qwen decoder over [u, type 1, type 2, ..], with a head for each type."""
 

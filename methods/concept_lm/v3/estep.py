@@ -1,0 +1,131 @@
+"""The E-step of Hard-EM: candidates for each example's plan, and the best of them."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from methods.concept_lm.v3.executor import Executor, Recogniser
+from methods.concept_lm.v3.planner import Planner, close
+
+
+@dataclass
+class Choice:
+    """What an E-step found for a batch."""
+
+    z: Tensor  # (B, types, slots + 1)
+    score: Tensor  # (B,) S of the choice
+    old: Tensor  # (B,) S of the plan kept so far
+    margin: Tensor  # (B,) S(best) - S(second distinct)
+
+
+class EStep:
+    """Chooses plans by what executor and planner think of them."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        executor: Executor,
+        recogniser: Recogniser | None,
+        generator: torch.Generator,
+    ) -> None:
+        self.shape = planner.shape
+        self.planner, self.executor, self.recogniser = planner, executor, recogniser
+        self.generator = generator
+
+    def random_plans(self, n: int) -> Tensor:
+        r"""Plans of full length, uniformly drawn: (n, types, slots + 1).
+
+        Equation: $z_{ks} \sim \mathrm{Uniform}\{0, \dots, V - 1\}, \quad
+        z_{k, S + 1} = \mathrm{EOS}$
+        """
+        size = (n, self.shape.types, self.shape.slots)
+        ids = torch.randint(self.shape.codes, size, generator=self.generator)
+        return close(ids, self.shape.eos)
+
+    def mutated(self, z: Tensor) -> Tensor:
+        r"""Each plan (B, types, slots + 1) with one of its concepts redrawn.
+
+        Equation: $z_{ks} \leftarrow c \;\mathrm{if}\; z_{ks} \ne \mathrm{EOS}, \quad
+        (k, s, c) \sim \mathrm{Uniform}$
+        """
+        z = z.clone()
+        rows = torch.arange(len(z))
+        kind = torch.randint(self.shape.types, (len(z),), generator=self.generator)
+        slot = torch.randint(self.shape.slots, (len(z),), generator=self.generator)
+        new = torch.randint(self.shape.codes, (len(z),), generator=self.generator)
+        keep = z[rows, kind, slot] == self.shape.eos
+        z[rows, kind, slot] = torch.where(keep, self.shape.eos, new)
+        return z
+
+    def variants(self, z: Tensor, kind: int, slot: int) -> Tensor:
+        r"""Plans (B, types, slots + 1) with every code in one place: (codes, B, types, slots + 1).
+
+        One that ended before is left; one that ends there grows by a concept.
+
+        Equation: $z^c_{ks} = c \;\mathrm{if}\; \mathrm{EOS} \notin \{z_{k1}, \dots,
+        z_{k, s - 1}\}, \quad 0 \le c < V$
+        """
+        many = z.expand(self.shape.codes, *z.shape).clone()
+        codes = torch.arange(self.shape.codes)[:, None].expand(-1, len(z))
+        ended = (z[:, kind, :slot] == self.shape.eos).any(-1)  # (B,)
+        many[:, :, kind, slot] = torch.where(ended, self.shape.eos, codes)
+        return many
+
+    @torch.no_grad()
+    def candidates(self, u: Tensor, y: Tensor, z: Tensor) -> Tensor:
+        r"""(K, B, types, slots + 1): the old plan, q's, mutations, the planner's.
+
+        From u (B, U), y (B, L) and z (B, types, slots + 1). The middle three with a recogniser
+        only; a hat marks the likeliest.
+
+        Equation: $Z = \{z, \mathrm{mut}(z)\} \cup \{\hat z_q, z_q, \mathrm{mut}(\hat z_q)\} \cup
+        \{z_p, \hat z_p\}, \quad z_q \sim q(\cdot \mid y), \; z_p \sim p(\cdot \mid u)$
+        """
+        found = [z, self.mutated(z)]
+        if self.recogniser is not None:
+            best = self.recogniser.plans(y)
+            found += [best, self.recogniser.plans(y, sample=True), self.mutated(best)]
+        found += [self.planner.sample(u, 1.0), self.planner.sample(u, 0.0)]
+        return torch.stack(found)
+
+    @torch.no_grad()
+    def score(self, u: Tensor, y: Tensor, plans: Tensor, beta: float) -> Tensor:
+        r"""S of plans (K, B, types, slots + 1): (K, B) nats.
+
+        Equation: $S(z) = \log p(y \mid z) + \beta \log p(z \mid u)$
+        """
+        K, B = plans.shape[:2]
+        flat = plans.flatten(0, 1)
+        score = -self.executor.nll(flat, y.repeat(K, 1)).sum(1)
+        if beta > 0:
+            score = score + beta * self.planner.log_prob(u.repeat(K, 1), flat)
+        return score.view(K, B)
+
+    @torch.no_grad()
+    def choose(
+        self, u: Tensor, y: Tensor, z: Tensor, beta: float, *, sweep: bool = False
+    ) -> Choice:
+        r"""The E-step for a batch: score every candidate, keep the best.
+
+        u (B, U), y (B, L), z (B, types, slots + 1); Z are the `candidates`. A sweep adds the
+        `variants` of the best so far, place by place: coordinate ascent, V times the work of a
+        candidate for each place, which finds what few draws leave unfound.
+
+        Equation: $z^* = \arg\max_{z \in Z} \log p(y \mid z) + \beta \log p(z \mid u)$
+        """
+        plans = self.candidates(u, y, z)  # (K, B, types, slots + 1)
+        score = self.score(u, y, plans, beta)  # (K, B)
+        old = score[0]
+        rows = torch.arange(len(z))
+        places = [(k, s) for k in range(self.shape.types) for s in range(self.shape.slots)]
+        for kind, slot in places if sweep else []:
+            more = self.variants(plans[score.argmax(0), rows], kind, slot)
+            plans = torch.cat([plans, more])
+            score = torch.cat([score, self.score(u, y, more, beta)])
+        chosen = plans[score.argmax(0), rows]  # (B, types, slots + 1)
+        other = (plans != chosen).flatten(2).any(-1)  # distinct from the choice
+        second = torch.where(other, score, -math.inf).amax(0)
+        top = score.amax(0)
+        return Choice(chosen, top, old, (top - second)[second > -math.inf])

@@ -1,0 +1,55 @@
+"""The E-step: what it tries, and that nothing it could have tried is better."""
+
+import pytest
+import torch
+
+from methods.concept_lm.synthetic import PlanTask
+from methods.concept_lm.v3.em import EMSettings, HardEM
+from methods.concept_lm.v3.planner import PlanShape
+
+
+def untrained(types: int = 1, slots: int = 1) -> HardEM:
+    task = PlanTask(types=types, bits=4)
+    shape = PlanShape(types, task.codes, slots, task.u_vocab, task.y_vocab)
+    em = HardEM(task, shape, EMSettings(samples=32, batch=16))
+    for parameter in em.executor.parameters():  # so that plans matter
+        parameter.data.mul_(4)
+    return em
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0])
+def test_with_one_place_the_sweep_finds_the_best_plan_there_is(beta: float) -> None:
+    em = untrained()
+    chosen = em.search.choose(em.u, em.y, em.z, beta, sweep=True)
+    empty = torch.full_like(em.z, em.shape.eos)
+    every = torch.cat([em.search.variants(em.z, 0, 0), empty[None]])
+    best = em.search.score(em.u, em.y, every, beta).amax(0)
+    torch.testing.assert_close(chosen.score, best)
+    drawn = em.search.choose(em.u, em.y, em.z, beta)
+    assert bool((drawn.score < best - 1e-3).any())
+
+
+def test_the_choice_is_scored_as_it_is_and_no_candidate_is_better() -> None:
+    em = untrained(types=2, slots=2)
+    chosen = em.search.choose(em.u, em.y, em.z, 0.5, sweep=True)
+    again = em.search.score(em.u, em.y, chosen.z[None], 0.5)[0]
+    torch.testing.assert_close(chosen.score, again)
+    torch.testing.assert_close(chosen.old, em.search.score(em.u, em.y, em.z[None], 0.5)[0])
+    last = em.search.score(em.u, em.y, em.search.variants(chosen.z, 1, 1), 0.5)
+    assert bool((chosen.score >= last.amax(0) - 1e-4).all())
+    assert bool((chosen.score >= chosen.old).all())
+    assert bool((chosen.margin > 0).all())
+
+
+def test_variants_differ_in_their_place_alone_and_leave_an_ended_plan() -> None:
+    em = untrained(types=2, slots=2)
+    em.z[0, 1] = em.shape.eos
+    first, second = (em.search.variants(em.z, 1, slot) for slot in (0, 1))
+    assert first.shape == (16, 32, 2, 3)
+    assert first[:, :, 1, 0].T.tolist() == [list(range(16))] * 32
+    assert first[:, 0, 1, 1:].eq(em.shape.eos).all()
+    assert second[:, 1:, 1, 1].T.tolist() == [list(range(16))] * 31
+    assert bool((second[:, 0] == em.z[0]).all())
+    for slot, many in enumerate((first, second)):
+        many[:, :, 1, slot] = em.z[:, 1, slot]
+        assert bool((many == em.z).all())
