@@ -1,4 +1,4 @@
-"""A tiny concept model on random tokens: what `read` runs to show its shapes."""
+"""Tiny concept models on random tokens: what `read` runs to show its shapes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.config import recommended
 from methods.concept_lm.decode import prefill, step
 from methods.concept_lm.model import ConceptLM
+from methods.concept_lm.synthetic import PlanTask
+from methods.concept_lm.v3.curriculum import Curriculum
+from methods.concept_lm.v3.em import EMSettings, HardEM
+from methods.concept_lm.v3.planner import PlanShape
 
 
 def main() -> None:
+    """v2 compresses while it reads and decodes; v3 plans, and writes from the plan."""
+    compress()
+    plan()
+
+
+def compress() -> None:
     """One packed pass with its gradients, then a prompt and two tokens with caches."""
     rows, length = 2, 24
     base = load_base(tiny_config(d=32, layers=3, d_ff=64, heads=2, kv_heads=1))
@@ -23,3 +33,14 @@ def main() -> None:
         logits, state = prefill(model, x, torch.tensor([length, 9]), room=4)  # (rows, 256)
         for _ in range(2):
             logits = step(model, logits.argmax(-1), state)  # (rows, 256)
+
+
+def plan() -> None:
+    """Two steps of warm-up and two of Hard-EM, then a plan for each prompt and a text from it."""
+    task = PlanTask(types=2, bits=2)
+    shape = PlanShape(2, task.codes, 1, task.u_vocab, task.y_vocab, d=32)
+    em = HardEM(task, shape, EMSettings(samples=8, batch=4), Curriculum(warm_up=2, steps=2))
+    em.train(watch=4)
+    z = em.planner.sample(em.u, 0.0)  # (8, 2, 2)
+    y = em.executor.write(z, task.y_length, 0.0)  # (8, 4)
+    em.executor.nll(z, y)

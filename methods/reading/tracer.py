@@ -136,7 +136,7 @@ class Trace:
             return
         for size, value in frame.f_locals.items():
             if isinstance(value, int) and not isinstance(value, bool):
-                known.setdefault(size, value)
+                known[size] = value  # loops give it another each time
         shapes = statement.shapes * (len(tensors) if len(statement.shapes) == 1 else 1)
         self.comments[place] = ""
         for (bound, tensor), shape in zip(tensors, shapes, strict=False):

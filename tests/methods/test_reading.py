@@ -157,6 +157,21 @@ def test_a_comment_that_disagrees_fails_the_check(method, capsys, right, wrong, 
     assert why in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.parametrize(("size", "holds"), [("n + t", True), ("n", False)])
+def test_a_number_that_a_loop_changes_means_what_it_is(method, size, holds):
+    code = f"""
+        import torch
+
+        def main():
+            n = 3
+            for t in range(3):
+                grown = torch.ones(n + t)  # ({size},)
+        """
+    (method / "code.py").write_text(textwrap.dedent(code))
+    assert main(["read", method.name, "--write"]) == 0
+    assert main(["check", method.name, "--only", "reading"]) == (0 if holds else 1)
+
+
 def test_a_method_without_an_example(method, capsys):
     spec = method / "spec.py"
     spec.write_text(spec.read_text().replace('    example="code:main",\n', ""))
