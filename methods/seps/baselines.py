@@ -74,7 +74,7 @@ def candidate(name: str, base: SepsConfig) -> Seps:
         "laps": {"variant": "open_source", "dense": False},
         "open_source": {"variant": "open_source"},
         "paper": {"variant": "paper"},
-        "seps_learnt": MENDED | {"dense": False, "beta": 0.0, "temperature": 0.2},
+        "seps_learnt": MENDED | {"dense": False, "beta": 0.0},
         "seps_sparse": MENDED | {"dense": False},
         "seps_image": MENDED | {"dense_of": "image"},
         "seps": MENDED,

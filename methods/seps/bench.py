@@ -33,7 +33,6 @@ VARIANTS = (
 
 def retrieval(ctx: Context, params: RetrievalParams) -> None:
     """Train every candidate `seeds` times from the same taught encoders, and search."""
-    torch.set_num_threads(1)  # small matrices: threads would only wait for each other
     ctx.check_all("gate", checks.gate(ctx.device))
     base = SepsConfig(
         dim=params.dim,
@@ -56,12 +55,14 @@ def retrieval(ctx: Context, params: RetrievalParams) -> None:
             matcher = assemble(taught, slimmer).to(ctx.device)
             done = began + params.teach_steps + index * params.steps
             tick = _ticker(ctx, done, params.seeds * each, f"{variant.label}, seed {own}")
-            train(
-                matcher,
-                Plan(params.steps, params.batch, params.rate, seed=own),
-                on_step=tick,
-                checkpoint=_checkpoint(variant.name, own),
+            plan = Plan(
+                params.steps,
+                params.batch,
+                params.rate,
+                hardest_after=params.hardest_after,
+                seed=own,
             )
+            train(matcher, plan, on_step=tick, checkpoint=_checkpoint(variant.name, own))
             torch.manual_seed(own)  # random patches are chosen in evaluation, too
             found[variant.name].append(matcher.judge(held_out))
             if variant.name == "seps_sparse" and not seed:

@@ -25,17 +25,21 @@ Shares = Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_le
 class RetrievalParams(Params):
     """Parameters of `retrieval`."""
 
-    steps: int = parameter(300, "Steps of each candidate.", ge=1, le=1_000_000)
+    steps: int = parameter(600, "Steps of each candidate.", ge=1, le=1_000_000)
+    hardest_after: float = parameter(
+        0.5, "Share of the steps in which all negatives count, then the hardest alone.", ge=0, le=1
+    )
     teach_steps: int = parameter(
         250, "Steps in which the image encoder learns the labels of patches.", ge=0, le=1_000_000
     )
-    batch: int = parameter(32, "Pairs a batch.", ge=2, le=512)
+    batch: int = parameter(24, "Pairs a batch.", ge=2, le=512)
     dim: int = parameter(64, "Width of patches and words.", ge=16, le=1024, multiple_of=4)
     keep: float = parameter(0.5, "Share of the patches that stay.", gt=0, le=1)
-    aggregate: float = parameter(0.4, "Aggregated tokens for each that stays.", gt=0, le=1)
+    aggregate: float = parameter(0.8, "Aggregated tokens for each that stays.", gt=0, le=1)
     rate: float = parameter(1e-3, "Highest learning rate.", gt=0, le=1)
     judged: int = parameter(256, "Held-out pairs that are searched.", ge=16, le=5000)
     seeds: int = parameter(3, "Trainings of each candidate.", ge=1, le=10)
+    threads: int = parameter(0, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
 
 
 class CostParams(Params):
@@ -188,6 +192,7 @@ METHOD = Method(
                     steps=5000, teach_steps=2000, batch=128, dim=128, judged=1000, seeds=5
                 ),
             },
+            version=2,
             entry="bench:retrieval",
         ),
         Benchmark(
