@@ -71,6 +71,11 @@ def _forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     report.longrepr = f"CI=true, so this skip is a failure: {reason}"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slow ones first: a long test that began last would keep one process busy alone."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
     """SQLite in a file, as outside tests: in memory it locks tables in ways a file does not."""

@@ -15,6 +15,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_style(command: tuple[str, ...]) -> None:

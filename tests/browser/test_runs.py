@@ -18,7 +18,7 @@ from tests.browser.looks import DESKTOP, PHONE, faults
 from tests.processes import ROOT, wait_for
 from tests.runs.rig import Rig, free_port
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 BENCHMARK_SECONDS = 300  # the smoke preset takes half a minute on an idle machine
 
