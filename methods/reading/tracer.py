@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -168,7 +169,7 @@ def trace(method: Method) -> Trace:
     seen = Trace(registry.folder(method.slug).resolve())
     threads, before = torch.get_num_threads(), sys.gettrace()
     torch.set_num_threads(1)
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), _empty_is_nan():
         seed_everything(0)
         sys.settrace(seen)
         try:
@@ -177,6 +178,18 @@ def trace(method: Method) -> Trace:
             sys.settrace(before)
             torch.set_num_threads(threads)
     return seen
+
+
+@contextmanager
+def _empty_is_nan() -> Iterator[None]:
+    """What a buffer held before it is written is no value of the method's: torch makes it NaN."""
+    on = torch.are_deterministic_algorithms_enabled()
+    warn = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(on, warn_only=warn)
 
 
 def reading(method: Method, seen: Trace) -> Reading:

@@ -146,7 +146,7 @@ def longformer(heads: int, d_head: int, window: int, n: int) -> Attention:
         num_hidden_layers=1,
         attention_probs_dropout_prob=0.0,
     )
-    layer: Any = LongformerSelfAttention(config, 0)  # type: ignore[no-untyped-call]
+    layer: Any = LongformerSelfAttention(config, 0)
     layer.query, layer.key, layer.value = _Given(), _Given(), _Given()
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ def big_bird(heads: int, d_head: int, n: int, block: int = 64) -> Attention:
         attention_probs_dropout_prob=0.0,
         use_bias=False,
     )
-    layer: Any = BigBirdBlockSparseAttention(config, seed=0)  # type: ignore[no-untyped-call]
+    layer: Any = BigBirdBlockSparseAttention(config, seed=0)
     layer.query, layer.key, layer.value = _Given(), _Given(), _Given()
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -70,7 +70,7 @@ def tiny_config(
         rope_parameters={"rope_type": "default", "rope_theta": theta},
         tie_word_embeddings=False,
     )
-    return LlavaConfig(  # type: ignore[call-arg]  # its annotations keep a former name
+    return LlavaConfig(
         vision_config=vision,
         text_config=text,
         image_token_id=image_token,

@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+import torch
 
 from methods import registry
 from methods.__main__ import main
@@ -155,6 +156,25 @@ def test_a_comment_that_disagrees_fails_the_check(method, capsys, right, wrong, 
     assert main(["read", method.name, "--write"]) == 0
     assert main(["check", method.name, "--only", "reading"]) == 1
     assert why in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_stood_in_a_buffer_before_is_no_value_of_it(method, capsys):
+    code = """
+        import torch
+
+        def main():
+            for _ in range(20):
+                dirty = torch.full((64,), 1e30)
+                del dirty
+                out = torch.empty(64)
+                out.zero_()
+        """
+    (method / "code.py").write_text(textwrap.dedent(code))
+    assert main(["read", method.name, "--json"]) == 0
+    (file,) = Reading.model_validate_json(capsys.readouterr().out).files
+    (out,) = next(line.tensors for line in file.lines if line.tensors[0].name == "out")
+    assert (out.low, out.high) == (None, None)
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 @pytest.mark.parametrize(("size", "holds"), [("n + t", True), ("n", False)])
