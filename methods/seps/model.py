@@ -183,6 +183,8 @@ class Seps(nn.Module):
         perturbed by Gumbel noise in training. `gumbel_sigmoid`: in training every patch is drawn
         for itself, as in DynamicViT (arXiv:2106.02034), so that how many stay is free and the
         ratio loss has something to hold, but never fewer than one; at evaluation the K highest.
+        Every caption of a batch meets an image under the same draw: what tells the pairs apart,
+        and so trains, is then what they say and no noise.
 
         Equation 7: $D = \mathrm{hard} + \mathrm{soft} - \mathrm{sg}(\mathrm{soft})$
         """
@@ -194,7 +196,7 @@ class Seps(nn.Module):
         logits = (scores - middle) / self.config.temperature  # (T, B, N)
         if not self.training:
             return straight_through(top_mask(scores, self.config.kept), logits.sigmoid())
-        soft = (logits + slimming.logistic_noise(logits)).sigmoid()  # (T, B, N)
+        soft = (logits + slimming.logistic_noise(logits[0])).sigmoid()  # (T, B, N)
         drawn = (soft > 0.5).to(soft.dtype)  # (T, B, N)
         return straight_through(torch.maximum(drawn, top_mask(scores, 1)), soft)
 

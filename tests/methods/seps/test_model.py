@@ -118,3 +118,16 @@ def test_cross_attention_is_its_definition():
             wanted = torch.cosine_similarity(seen, w).mean()
             wanted = wanted + torch.cosine_similarity(shown, v).mean()
             assert float((found[t, b] - wanted).abs()) < 1e-5
+
+
+def test_captions_of_one_score_meet_an_image_under_one_draw():
+    config = mended(dim=32, patches=16, aggregate=0.5, dense=False, beta=0.0)
+    given = checks.inputs("cpu", SMALL)
+    torch.manual_seed(0)
+    model = Seps(config).double().train()
+    captions = given["sparse"]
+    first = model(given["patches"], captions).masks[0]  # (T, B, N)
+    again = model(given["patches"], captions).masks[0]
+    assert len(first) > 1
+    assert bool((first == first[0]).all())
+    assert not torch.equal(first, again)
