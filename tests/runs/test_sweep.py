@@ -60,6 +60,27 @@ def test_a_silent_worker_loses_its_run(listening: None) -> None:
     assert (run.state, run.token, run.worker) == (State.QUEUED, "", None)
 
 
+def test_a_worker_that_is_heard_while_it_is_judged_keeps_its_run(listening: None) -> None:
+    """Another process takes its heartbeat right after the late runs were read."""
+    run = saying.running(saying.live_worker())
+    long_ago(run, leased_until=timedelta(seconds=1))
+    heard = False
+
+    def watch(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        nonlocal heard
+        result = execute(sql, *rest)
+        if not heard and "leased_until" in sql.partition("WHERE")[2]:
+            heard = True
+            Run.objects.filter(pk=run.pk).update(leased_until=timezone.now() + LEASE)
+        return result
+
+    with connection.execute_wrapper(watch):
+        judge()
+    run.refresh_from_db()
+    assert heard
+    assert (run.state, run.attempt) == (State.RUNNING, 1)
+
+
 def test_a_worker_lost_twice_fails_the_run(listening: None) -> None:
     run = saying.running(saying.live_worker(), attempt=1)
     long_ago(run, leased_until=timedelta(seconds=1))

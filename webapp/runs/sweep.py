@@ -10,6 +10,7 @@ import logging
 from datetime import UTC, datetime
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from webapp.runs import broker, states
@@ -38,11 +39,13 @@ def judge(sent_at: float) -> None:
     if _was_away(now, datetime.fromtimestamp(sent_at, UTC)):
         _spare(now)
         return
-    for run in Run.objects.filter(state=State.DISPATCHED, start_by__lt=now):
-        _give_up(run, "No worker started it in time.")
-    for run in Run.objects.filter(state=State.RUNNING, leased_until__lt=now):
+    unstarted = Q(state=State.DISPATCHED, start_by__lt=now)
+    for run in Run.objects.filter(unstarted):
+        _give_up(run, "No worker started it in time.", unstarted)
+    unheard = Q(state=State.RUNNING, leased_until__lt=now)
+    for run in Run.objects.filter(unheard):
         name = run.worker.name if run.worker else "its worker"
-        _give_up(run, f"Nothing was heard of {name} for {LEASE.seconds} s.")
+        _give_up(run, f"Nothing was heard of {name} for {LEASE.seconds} s.", unheard)
     for run in Run.objects.filter(state=State.CANCELLING, cancelling_at__lt=now - CANCEL):
         states.move(run, State.CANCELLED, Writer.SWEEP)
     for run in Run.objects.filter(state=State.RUNNING, finish_by__lt=now):
@@ -52,9 +55,13 @@ def judge(sent_at: float) -> None:
             broker.cancel(run.pk, run.token)
 
 
-def _give_up(run: Run, reason: str) -> None:
+def _give_up(run: Run, reason: str, silent: Q) -> None:
+    """Give up an attempt, unless another process has heard of it since we looked."""
     token = run.token
-    if states.fail(run, Failure.WORKER_LOST, reason, Writer.SWEEP):
+    with transaction.atomic():
+        still = Run.objects.select_for_update().filter(silent, pk=run.pk, token=token).first()
+        given_up = still and states.fail(still, Failure.WORKER_LOST, reason, Writer.SWEEP)
+    if given_up:
         broker.cancel(run.pk, token)  # should it live after all
 
 
