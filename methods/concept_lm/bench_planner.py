@@ -202,10 +202,11 @@ def dropout(ctx: Context, params: PlannerParams) -> None:
         ],
         caption="Types are independent: each lost concept costs its own bits, the floor is a line.",
     )
+    plans = [em.best_plans() for em in ems]
     for share in shares:
         found = []
-        for em in ems:
+        for em, whole in zip(ems, plans, strict=True):
             generator = torch.Generator().manual_seed(ctx.seed)
-            z = drop_concepts(em.best_plans(), share, em.shape.eos, generator)
+            z = drop_concepts(whole, share, em.shape.eos, generator)
             found.append(em.nll(z))
         series.add(_seeds("ours", share, found, "lower"))

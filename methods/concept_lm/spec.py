@@ -258,7 +258,9 @@ METHOD = Method(
             "it uses, and eight monitors over training, beside the naive variant's collapse.",
             params=PlannerParams,
             presets={
-                "smoke": PlannerParams(warm_up=6, steps=4, naive_steps=4, seeds=1, watch=5),
+                "smoke": PlannerParams(
+                    warm_up=6, steps=4, naive_steps=4, seeds=1, bits=4, watch=10
+                ),
                 "standard": PlannerParams(),
                 "full": PlannerParams(warm_up=3000, steps=2000, naive_steps=2000, seeds=5),
             },
@@ -271,7 +273,9 @@ METHOD = Method(
             description="What the text costs when a random share of a plan is taken away.",
             params=PlannerParams,
             presets={
-                "smoke": PlannerParams(warm_up=6, steps=4, naive_steps=0, seeds=1, watch=5),
+                "smoke": PlannerParams(
+                    warm_up=6, steps=4, naive_steps=0, seeds=1, bits=4, watch=10
+                ),
                 "standard": PlannerParams(naive_steps=0),
                 "full": PlannerParams(warm_up=3000, steps=2000, naive_steps=0, seeds=5),
             },
