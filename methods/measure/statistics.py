@@ -181,15 +181,19 @@ def point(
     min_blocks: int = MIN_BLOCKS,
     words: str = "faster/slower",
     noise: bool = True,
+    within: tuple[float, float] | None = None,
 ) -> Point:
     """A series' point from the blocks of one variant, with its ratio to the baseline's blocks.
 
     For quality over seeds, a block is one seed's result: pass ``min_blocks=3``,
-    ``words="better/worse"`` and ``noise=False`` (seeds differ; that is not the machine's doing).
+    ``words="better/worse"`` and ``noise=False`` (seeds differ; that is not the machine's doing, and
+    the interval is that of their mean, not of its logarithm). ``within`` is what a value can be at
+    least and at most, as a percentage lies in 0 .. 100: its interval is cut there.
     """
     samples = np.concatenate([np.asarray(block, dtype=np.float64) for block in blocks])
     q1, median, q3 = (float(q) for q in np.quantile(samples, [0.25, 0.5, 0.75]))
-    interval = typical_block(blocks)
+    interval = typical_block(blocks) if noise else mean_interval(block_medians(blocks))
+    least, most = within or (-math.inf, math.inf)
     found = set(flags) | set(noise_flags(blocks, min_blocks=min_blocks))
     if not noise:
         found -= {Flag.VARIATION, Flag.DRIFT}
@@ -205,8 +209,8 @@ def point(
         median=median,
         q1=q1,
         q3=q3,
-        low=interval.low,
-        high=interval.high,
+        low=max(least, interval.low),
+        high=min(most, interval.high),
         ratio=ratio,
         flags=tuple(flag for flag in Flag if flag in found),
     )

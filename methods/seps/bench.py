@@ -131,6 +131,7 @@ def _report(ctx: Context, found: dict[str, list[Recall]]) -> None:
                 totals[variant.name],
                 direction="higher",
                 baseline=totals["whole"] if baseline else None,
+                within=(0.0, 600.0),
                 **_SEEDS,
             )
         )
@@ -142,6 +143,7 @@ def _report(ctx: Context, found: dict[str, list[Recall]]) -> None:
                     [[value] for value in parts[variant.name][index]],
                     direction="higher",
                     baseline=[[v] for v in parts["whole"][index]] if baseline else None,
+                    within=(0.0, 100.0),
                     **_SEEDS,
                 )
             )

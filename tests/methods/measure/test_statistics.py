@@ -143,3 +143,14 @@ def test_what_is_counted_is_exact() -> None:
     assert (found.median, found.low, found.high) == (500, 500, 500)
     assert found.ratio is not None
     assert (found.ratio.value, found.ratio.verdict) == (2.0, "better")
+
+
+def test_quality_over_seeds_has_the_interval_of_its_mean_within_what_it_can_be() -> None:
+    seeds = [[30.0], [350.0], [386.0]]
+    plain = point("ours", "x", seeds, direction="higher", min_blocks=3, noise=False)
+    told = mean_interval([30.0, 350.0, 386.0])
+    assert (plain.low, plain.high) == (told.low, told.high)
+    assert plain.low < 0
+    assert plain.high > 600
+    cut = point("o", "x", seeds, direction="higher", min_blocks=3, noise=False, within=(0, 600))
+    assert (cut.low, cut.high) == (0.0, 600.0)
