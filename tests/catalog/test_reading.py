@@ -11,6 +11,7 @@ from django.test import Client
 
 from methods import registry
 from webapp.catalog import reading
+from webapp.catalog.templatetags.catalog import highlighted
 
 pytestmark = pytest.mark.django_db
 
@@ -100,3 +101,10 @@ def test_a_changed_file_is_shown_without_shapes(
     assert (
         "Nothing was recorded of this method" in client.get("/methods/seps/code/").content.decode()
     )
+
+
+def test_a_line_of_source_is_words_in_coloured_spans_and_nothing_else() -> None:
+    line = '    <span class="py-k">if</span> a &lt; b: <span class="py-s">&quot;x&quot;</span>'
+    assert highlighted(line) == line.replace("&quot;", '"')
+    hostile = '<span class="py-k" onclick="x()">if</span><script>x()</script><img src="//e">'
+    assert highlighted(hostile) == '<span class="py-k">if</span>'
