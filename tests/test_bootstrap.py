@@ -13,9 +13,12 @@ import signal
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import bootstrap
 from tests.processes import ROOT, wait_for
@@ -212,3 +215,22 @@ def test_every_lock_pins_every_line() -> None:
         lines = [line for line in path.read_text().splitlines() if line.strip(" #")]
         assert len(bootstrap.pins(path.stem)) == len(lines), path
     assert bootstrap.pins("ml")["torch"] == "2.13.0"
+
+
+@pytest.mark.parametrize("version", ["3.11.0", "3.11.3", "3.13.0"])
+def test_the_locks_hold_what_every_python_needs(version: str) -> None:
+    """A lock made on one Python leaves out what packages require on another: Debian's is 3.11.2.
+
+    setuptools is torch's, to build extensions in C++, of which Assay has none.
+    """
+    groups = ("web", "ml", "dev")
+    locked = {"setuptools"}.union(*map(bootstrap.pins, groups))
+    python = {"python_full_version": version, "python_version": version.rpartition(".")[0]}
+    missing = set()
+    for name in locked - {"setuptools"}:
+        for line in requires(name) or ():
+            needed = Requirement(line)
+            wanted = needed.marker is None or needed.marker.evaluate({**python, "extra": ""})
+            if wanted and canonicalize_name(needed.name) not in locked:
+                missing.add(f"{name} needs {line}")
+    assert not missing
