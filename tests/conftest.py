@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import django
+import hypothesis
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
@@ -41,6 +42,10 @@ def _remove_data() -> None:
     if os.getpid() == _owner:  # a fork that ends must not take the session's data with it
         shutil.rmtree(_data, ignore_errors=True)
 
+
+# An example may take its time: how fast a machine is when busy says nothing of the code.
+hypothesis.settings.register_profile("assay", hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("assay")
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 

@@ -64,7 +64,7 @@ PAGES = [
     Page("catalog:method", "/methods/none/", status=404),
     Page("catalog:code", "/methods/seps/code/"),
     Page("catalog:code", "/methods/seps/code/?level=equations&file=align.py"),
-    Page("catalog:code", "/methods/concept_lm/code/?level=code&file=decode.py"),
+    Page("catalog:code", "/methods/concept_lm/code/?level=code&file=masks.py"),
     Page("catalog:code", "/methods/none/code/", status=404),
     Page("runs:ask", "/methods/sparse_attention/run/latency/", signed_in=True),
     Page("runs:runs", "/runs/"),

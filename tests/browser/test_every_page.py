@@ -17,6 +17,15 @@ from tests.servers.site import Site
 pytestmark = pytest.mark.browser
 
 
+def _together(page: Page) -> object:
+    """Pages of a smaller scene stay in one process: its site takes longer to start than to see."""
+    group = [] if page.scene == "full" else [pytest.mark.xdist_group(page.scene)]
+    return pytest.param(page, marks=group, id=str(page))
+
+
+EVERY_PAGE = pytest.mark.parametrize("page", [_together(page) for page in PAGES])
+
+
 def test_the_inventory_holds_every_page() -> None:
     """A URL pattern that is neither a page here nor named as no page fails."""
 
@@ -64,7 +73,7 @@ def contexts(
         context.close()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
+@EVERY_PAGE
 def test_a_page_is_accessible_whole_and_of_one_origin(
     contexts: Contexts, site: Callable[[str], Site], page: Page
 ) -> None:
@@ -85,7 +94,7 @@ def test_a_page_is_accessible_whole_and_of_one_origin(
     tab.close()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=str)
+@EVERY_PAGE
 def test_a_page_is_accessible_without_javascript(contexts: Contexts, page: Page) -> None:
     """The document as it is without scripts, put before axe where scripts run but the page's own
     do not: its script elements are taken out before the second browser sees them.

@@ -114,7 +114,6 @@ texts = st.text("aAbBrRlL iİßΣσ-.中", max_size=30)
     st.lists(st.tuples(texts, texts, st.sampled_from(["new", "cross"])), max_size=12),
     st.integers(1, 8),
 )
-@settings(deadline=None)
 def test_substring_is_the_seed_bots_rule(
     keywords: list[str], excluded: list[str], drafts: list[tuple[str, str, str]], size: int
 ) -> None:
@@ -194,7 +193,7 @@ pieces = st.lists(
 
 
 @given(st.lists(st.sampled_from(vocabulary), min_size=1, unique=True), pieces, pieces)
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 def test_tokens_and_automaton_find_the_same(keywords: list[str], title: str, abstract: str) -> None:
     terms = list(enumerate(map(term, keywords)))
     by_token = [set(found) for found in ByToken(terms).find(title, abstract)]
@@ -205,7 +204,6 @@ def test_tokens_and_automaton_find_the_same(keywords: list[str], title: str, abs
 
 
 @given(st.lists(st.sampled_from(vocabulary), min_size=1, max_size=6, unique=True), pieces, pieces)
-@settings(deadline=None)
 def test_many_profiles_score_as_each_alone(keywords: list[str], title: str, abstract: str) -> None:
     paper = candidate(title, abstract)
     many = [rules(*keywords), rules(*keywords[::-1], "/b.c/"), rules(*keywords, substring=True)]

@@ -185,7 +185,7 @@ def eprints(draw: st.DrawFn) -> Eprint:
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.sampled_from(AnnounceType.values), eprints()), max_size=4),
     st.sampled_from([arxiv_xml.rss, arxiv_xml.atom]),
@@ -214,7 +214,7 @@ def test_any_words_survive_the_way(feed: list[Announcement], write: Callable[...
     }
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(st.randoms(use_true_random=False), st.sampled_from([arxiv_xml.rss, arxiv_xml.atom]))
 def test_damaged_bytes_are_read_or_refused(
     chance: random.Random, write: Callable[..., str]
@@ -231,7 +231,6 @@ def test_damaged_bytes_are_read_or_refused(
     assert all(isinstance(entry, Entry) for entry in batch.entries)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_noise_is_refused(body: bytes) -> None:
     with pytest.raises(BrokenFeedError):

@@ -55,7 +55,7 @@ class OutOfOrder(TestCase):
         batch(name, day) for day in (MONDAY, TUESDAY, WEDNESDAY) for name in ("cs.AI", "cs.CL")
     ]
 
-    @settings(deadline=None, max_examples=12)
+    @settings(max_examples=12)
     @given(st.permutations([*BATCHES, *BATCHES[::2]]))
     def test_batches_in_any_order_and_twice_give_the_same_rows(
         self, batches: Sequence[Batch]

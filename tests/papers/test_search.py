@@ -135,7 +135,7 @@ def test_terms() -> None:
 
 
 class Hostile(TestCase):
-    @settings(deadline=None, max_examples=150)
+    @settings(max_examples=150)
     @given(
         st.one_of(
             st.text(max_size=60),

@@ -121,7 +121,7 @@ def sentences(draw: st.DrawFn) -> tuple[str, str, str]:
     return f"{before} {figure}{unit} {after}.", figure, unit.strip()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(sentences(), min_size=1, max_size=5), FIGURES, st.data())
 def test_no_invented_number_is_verified(
     paper: list[tuple[str, str, str]], invented: Decimal, data: st.DataObject
@@ -140,7 +140,7 @@ def test_no_invented_number_is_verified(
             assert value in true_figures
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(sentences(), st.sampled_from(["%", "x", "ms", "GB"]))
 def test_a_wrong_unit_is_not_verified(paper: tuple[str, str, str], unit: str) -> None:
     sentence, figure, true_unit = paper
@@ -148,7 +148,7 @@ def test_a_wrong_unit_is_not_verified(paper: tuple[str, str, str], unit: str) ->
     assert verified == (true_unit in {unit, ""})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=300), st.text(max_size=40), st.text(max_size=200))
 def test_hostile_text_never_raises(text: str, value: str, quote: str) -> None:
     GroundTruth(text).ground(value, value, quote)

@@ -34,7 +34,7 @@ def test_a_plain_line_says_so_in_words() -> None:
     assert plain_line("**3.5×** faster", lambda _: False) == "3.5 [unverified]× faster"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=200))
 def test_no_line_breaks_out(text: str) -> None:
     html = render_line(text, lambda _: False)
