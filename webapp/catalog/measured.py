@@ -1,10 +1,16 @@
-"""The latest measured numbers of a method, by class of hardware."""
+"""What stands for a method: its latest measured numbers, by class of hardware.
+
+Anyone may run anything, so what was asked for decides before when: a run of seconds that only shows
+that all works replaces no measurement, and one with settings of its own none of the preset's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+
+from django.db.models import Case, When
 
 from methods.protocol import Point, Series
 from methods.spec import Answer, Claim, Method
@@ -42,18 +48,32 @@ class Answered:
     unit: str = ""
 
 
-def latest(method: str) -> list[Measurement]:
-    """The newest published measurement of every series on every class of hardware."""
+def standing(run: Run, method: Method) -> int:
+    """How a run counts: 0 as its preset is, 1 with settings of its own, 2 to see that it works."""
+    preset = next(
+        (b.presets.get(run.preset) for b in method.benchmarks if b.slug == run.benchmark), None
+    )
+    if preset is None or run.preset == "smoke":
+        return 2
+    plain = preset.model_dump(mode="json")
+    return int({**plain, **run.params} != plain)  # a parameter may be younger than the run
+
+
+def latest(method: Method) -> list[Measurement]:
+    """The measurement that stands for every series on every class of hardware."""
+    smoke_last = Case(When(run__preset="smoke", then=1), default=0)
     rows = (
         StoredSeries.objects.filter(
-            run__method=method, run__state=State.SUCCEEDED, run__public=True
+            run__method=method.slug, run__state=State.SUCCEEDED, run__public=True
         )
         .select_related("run", "run__environment")
-        .order_by("-run__finished_at", "id")[:LOOK_BACK]
+        .order_by(smoke_last, "-run__finished_at", "id")[:LOOK_BACK]
     )
+    runs = {row.run_id: row.run for row in rows}
+    rank = {key: standing(run, method) for key, run in runs.items()}
     found: dict[tuple[str, str, str], Measurement] = {}
     seen: set[object] = set()
-    for row in rows:
+    for row in sorted(rows, key=lambda row: rank[row.run_id]):
         hardware = row.run.environment.hardware if row.run.environment else "unknown hardware"
         key = (row.run.benchmark, row.name, hardware)
         if key not in found:

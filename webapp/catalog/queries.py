@@ -22,8 +22,8 @@ class Carried:
 
     @cached_property
     def measurements(self) -> list[Measurement]:
-        """The newest published measurement of every series, by hardware."""
-        return latest(self.method.slug)
+        """The measurement that stands for every series, by hardware."""
+        return latest(self.method)
 
     @cached_property
     def answers(self) -> list[Answered]:
