@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from methods.charts.words import check_value, duration, number
+from methods.charts.words import check_value, duration, interval, number
 from methods.protocol import CheckResult, Point, Progress, Series
 
 BAR_WIDTH = 24
@@ -71,7 +71,7 @@ def series_table(series: Series) -> str:
     rows = []
     for point in series.points:
         where = point.x if isinstance(point.x, str) else number(point.x)
-        row = [where, labels[point.variant], number(point.median), _interval(point)]
+        row = [where, labels[point.variant], number(point.median), interval(point)]
         if compared:
             row += _ratio(point)
         rows.append([*row, ", ".join(point.flags)])
@@ -80,12 +80,6 @@ def series_table(series: Series) -> str:
     if series.caption:
         parts.append(series.caption)
     return "\n".join(parts)
-
-
-def _interval(point: Point) -> str:
-    if point.low == point.high:
-        return "exact" if len(point.samples) == 1 else number(point.low)
-    return f"{number(point.low)} – {number(point.high)}"
 
 
 def _ratio(point: Point) -> list[str]:

@@ -19,7 +19,7 @@ from methods.charts.marks import MARGIN, SMALL, TITLE, WIDTH, escaped
 from methods.charts.plot import Plot, Quantity, reduce
 from methods.charts.rows import draw_rows
 from methods.charts.style import STYLE
-from methods.charts.words import check_value, duration, number
+from methods.charts.words import check_value, duration, interval, number
 from methods.protocol import Series
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "draw",
     "draw_all",
     "duration",
+    "interval",
     "number",
 ]
 
@@ -87,7 +88,7 @@ def describe(series: Series, quantity: Quantity = "value") -> str:
 def _head(plot: Plot) -> tuple[str, float]:
     """Title, what is measured and which way is better; and the height they take."""
     parts, y = [], MARGIN + TITLE - 2
-    for line in wrap(plot.series.title, TITLE, WIDTH - 2 * MARGIN)[:3]:
+    for line in wrap(plot.series.title, TITLE, WIDTH - 2 * MARGIN, bold=True)[:3]:
         parts.append(f'<text class="title" x="{MARGIN:g}" y="{y:g}">{escaped(line)}</text>')
         y += TITLE * 1.25
     notes = [f"{plot.measure} · {plot.better}"]

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
-from methods.charts.layout import Scale, keep_apart, short, shorten, span, text_width
+from methods.charts.layout import (
+    Scale,
+    keep_apart,
+    short,
+    shorten,
+    shorten_middle,
+    span,
+    text_width,
+)
 from methods.charts.marks import MARGIN, SMALL, TEXT, WIDTH, escaped, line, mark, whisker
 from methods.charts.plot import Plot
 from methods.protocol import Variant
@@ -87,21 +95,33 @@ def _end_labels(
 ) -> Iterable[str]:
     """Names beside the ends of their lines, moved apart, with a leader where they had to move."""
     places = keep_apart([y for _, y in ends], LABEL_GAP, *bounds)
-    for index, ((name, value), (x, y), place) in enumerate(zip(names, ends, places, strict=True)):
-        variant = plot.variants[index] if index < len(plot.variants) else None
-        bold = variant is not None and variant.ours
-        room = WIDTH - 4 - (right + 12) - text_width(value, TEXT, bold=bold)
-        shown = escaped(shorten(name, TEXT, room, bold=bold) + value)
+    of = [*plot.variants, *[None] * len(plot.limits)]
+    texts = _fitted(names, [bool(v and v.ours) for v in of], WIDTH - 4 - (right + 12))
+    for variant, shown, (x, y), place in zip(of, texts, ends, places, strict=True):
         if abs(place - y) > 3 or right - x > 14:
             yield (
                 f'<polyline class="leader" points="{x + 6:.1f},{y:.1f} '
                 f'{max(x + 6, right - 3):.1f},{y:.1f} {right + 9:.1f},{place:.1f}"/>'
             )
-        text = f'x="{right + 12:.1f}" y="{place + 4.5:.1f}">{shown}</text>'
+        text = f'x="{right + 12:.1f}" y="{place + 4.5:.1f}">{escaped(shown)}</text>'
         if variant is None:
             yield f'<text class="limit-label" {text}'
         else:
             yield f'<g class="{plot.classes(variant)}"><text class="name" {text}</g>'
+
+
+def _fitted(names: Sequence[tuple[str, str]], bold: Sequence[bool], width: float) -> list[str]:
+    """Each name with its value in ``width``; those that would look alike are cut in the middle."""
+
+    def cut(how: Callable[..., str]) -> list[str]:
+        return [
+            how(name, TEXT, width - text_width(value, TEXT, bold=b), bold=b)
+            for (name, value), b in zip(names, bold, strict=True)
+        ]
+
+    ends, middles = cut(shorten), cut(shorten_middle)
+    chosen = [m if ends.count(e) > 1 else e for e, m in zip(ends, middles, strict=True)]
+    return [name + value for name, (_, value) in zip(chosen, names, strict=True)]
 
 
 def _x_axis(plot: Plot, x: Scale, ticks: Sequence[float], bottom: float) -> Iterable[str]:

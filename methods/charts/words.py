@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from methods.protocol import Flag, Point
+
 
 def duration(seconds: float) -> str:
     """``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
@@ -34,3 +36,12 @@ def check_value(value: float | bool | None) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "0" if value == 0 else number(value, digits=3)
+
+
+def interval(point: Point) -> str:
+    """A 95 % interval in words; what was counted is exact, what was sampled once has none."""
+    if point.low < point.high:
+        return f"{number(point.low)} – {number(point.high)}"
+    if len(point.samples) > 1:
+        return number(point.low)
+    return "no interval" if Flag.FEW in point.flags else "exact"

@@ -18,6 +18,7 @@ from methods.charts.layout import (
     log_ticks,
     short,
     shorten,
+    shorten_middle,
     span,
     text_width,
     wrap,
@@ -345,3 +346,26 @@ def test_texts_are_fitted_to_their_room() -> None:
     assert text_width(shorten("a" * 100, 12, 60), 12) <= 60
     assert all(text_width(line, 12) <= 90 for line in wrap("many words in a row " * 5, 12, 90))
     assert text_width("字", 12) > text_width("i", 12)
+    assert shorten_middle("a concept every 8", 12, 400) == "a concept every 8"
+    assert shorten_middle("a concept every 8 tokens", 12, 115) == "a … every 8 tokens"
+    assert shorten_middle("a" * 100, 12, 60) == shorten("a" * 100, 12, 60)
+
+
+def test_names_that_differ_at_their_end_stay_different() -> None:
+    labels = {n: f"ours, a concept of the text at every {n} tokens" for n in (2, 4, 8)}
+    points = [
+        exact_point(f"n{n}", step, n + step, direction="lower") for n in labels for step in (1, 2)
+    ]
+    drawn = charts.draw(
+        latency(
+            x=Axis(label="step"),
+            variants=tuple(Variant(name=f"n{n}", label=labels[n], ours=True) for n in labels),
+            points=tuple(points),
+            limits=(),
+            baseline=None,
+        )
+    )
+    names = [text.text for text in ET.fromstring(drawn).iter(f"{SVG}text")
+             if text.get("class") == "name"]  # fmt: skip
+    assert len(set(names)) == 3
+    assert all("…" in name and f"{n} tokens" in name for n, name in zip(labels, names, strict=True))

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from methods import charts, protocol
-from methods.charts import number
+from methods.charts import interval, number
 from webapp.runs import shown
 from webapp.runs.models import Run, State
 
@@ -194,7 +194,7 @@ def _cells(
             against = _against(point, reference, series.direction) if index and reference else ""
             yield Cell(
                 value=number(point.median),
-                interval=shown.interval(point.low, point.high, len(point.samples)),
+                interval=interval(point),
                 against=against,
                 flags=tuple(point.flags),
             )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from methods import charts, protocol, registry
-from methods.charts import check_value, number
+from methods.charts import check_value, interval, number
 from methods.spec import Benchmark, Method, UnknownNameError
 from webapp.runs.forms import written
 from webapp.runs.models import Device, Run
@@ -85,7 +85,7 @@ def _row(point: protocol.Point, variant: protocol.Variant) -> Row:
         variant=variant.label,
         ours=variant.ours,
         median=number(point.median),
-        interval=interval(point.low, point.high, len(point.samples)),
+        interval=interval(point),
         ratio=f"{ratio.value:.2f}×" if ratio else "",
         ratio_interval=f"{ratio.low:.2f} – {ratio.high:.2f}"
         if ratio and ratio.low < ratio.high
@@ -98,13 +98,6 @@ def _row(point: protocol.Point, variant: protocol.Variant) -> Row:
 def place(x: float | str) -> str:
     """An x in words."""
     return x if isinstance(x, str) else number(x)
-
-
-def interval(low: float, high: float, samples: int = 2) -> str:
-    """A 95 % interval in words; what was counted once is exact."""
-    if low == high:
-        return "exact" if samples == 1 else number(low)
-    return f"{number(low)} – {number(high)}"
 
 
 @dataclass(frozen=True)
