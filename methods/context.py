@@ -68,7 +68,7 @@ class Context:
     def __init__(self, device: Device, seed: int, emit: Emit) -> None:
         self.device: Device = device
         self.seed = seed
-        self.checks = 0
+        self.checks = self.artefacts = 0
         self._emit = emit
         self._begun = time.monotonic()
         self._last_progress = -math.inf
@@ -159,6 +159,7 @@ class Context:
             encoded = base64.b64encode(content).decode()
             body = Artefact(name=name, media_type=media_type, encoding="base64", content=encoded)
         self._emit(body)
+        self.artefacts += 1
 
     def release(self, *, partial: bool) -> list[Series]:
         """The series that hold points, for the runner to show once the checks have passed."""

@@ -118,6 +118,7 @@ def run(
                 duration=time.monotonic() - begun,
                 checks=context.checks,
                 series=tuple(one.name for one in series),
+                artefacts=context.artefacts,
                 after=environment.readings(device),
             )
         )

@@ -35,11 +35,10 @@ from methods.errors import InputError
 from webapp import env, transport
 from workers import machine, pulse, sandbox, warden
 from workers.orders import Orders
-from workers.outbox import Message, Outbox
+from workers.outbox import HEARTBEAT, Message, Outbox
 from workers.supervise import Supervisor
 from workers.voice import Voice
 
-BEAT_EVERY = env.LEASE.number(least=3, most=3600) / 6  # seconds
 QUEUES: dict[str, machine.Device] = {"bench-cpu": "cpu", "bench-gpu": "gpu"}
 CLOSE_WITHIN = 3.0
 
@@ -87,7 +86,7 @@ class Worker:
     def open_outbox(self) -> None:
         """Begin to speak: a new boot, heard of at once."""
         self.boot = token_hex(8)
-        self.outbox = Outbox(_send, self.heartbeat, BEAT_EVERY)
+        self.outbox = Outbox(_send, self.heartbeat, HEARTBEAT)
         self.outbox.start()
 
     def heartbeat(self) -> Message:

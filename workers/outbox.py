@@ -14,9 +14,12 @@ import time
 from collections.abc import Callable, Mapping
 from itertools import count
 
+from webapp import env
+
 Message = tuple[str, Mapping[str, object]]  # a task's name and its argument
 
-REPEATS = (1.0, 5.0)  # seconds after which the end of a run is said again, in case it was lost
+HEARTBEAT = env.LEASE.number(least=3, most=3600) / 6  # seconds
+REPEATS = (HEARTBEAT / 5, HEARTBEAT)  # after which the end of a run is said again: it may be lost
 BEHIND = 50  # messages that wait
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 

@@ -145,6 +145,8 @@ class Supervisor:
     def _take(self, body: Strict) -> None:
         if self._said is not None:
             return  # nothing counts after the last word
+        if isinstance(body, protocol.Result) and body.named() != self._voice.said:
+            body = Failed(kind="error", message="Its result is not of what it had sent.")
         if isinstance(body, protocol.Result | protocol.Failed | protocol.Cancelled):
             self._said = body
             self._end_by = time.monotonic() + LINGER

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import logging
 import time
+from collections import Counter
 
 from methods import protocol
 from methods.protocol import Event, Job, Strict
@@ -28,7 +29,8 @@ class Voice:
 
     def __init__(self, job: Job, worker: str, key: bytes, outbox: Outbox) -> None:
         self._job, self._worker, self._key, self._outbox = job, worker, key, outbox
-        self._seq = self._said = 0
+        self._seq = self._said_bytes = 0
+        self.said: Counter[str] = Counter()  # what was measured, by kind
         self._measured: list[Message] = []
         self._snapshot: protocol.Progress | None = None
         self._shown_at = 0.0
@@ -40,9 +42,10 @@ class Voice:
 
     def say(self, body: Strict) -> None:
         """Send what was measured. Raises TooMuchError."""
-        sealed = self._seal(body)
-        self._said += len(protocol.canonical(sealed))
-        if self._said > MAX_SAID_BYTES:
+        sealed, kind = self._seal(body), protocol.KINDS[type(body)]
+        self.said[kind] += 1
+        self._said_bytes += len(protocol.canonical(sealed))
+        if self._said_bytes > MAX_SAID_BYTES or self.said[kind] > protocol.MEASURED[kind]:
             raise TooMuchError
         self._outbox.post(("runs.record", sealed))
         self._measured.append(("runs.record", sealed))

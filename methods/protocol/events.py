@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -110,12 +111,18 @@ class Artefact(Strict):
 
 
 class Result(Strict):
-    """The run has ended and its numbers may be shown."""
+    """The run has ended and its numbers may be shown, once all is there that this names."""
 
     duration: Seconds
     checks: Count
     series: tuple[Name, ...]
+    artefacts: Count = 0
     after: Readings = Readings()
+
+    def named(self) -> Counter[str]:
+        """How many events of each kind tell what was measured."""
+        series = len(self.series)
+        return Counter(started=1, check=self.checks, series=series, artefact=self.artefacts)
 
 
 class Failed(Strict):
@@ -150,6 +157,8 @@ BODIES: Mapping[str, type[Strict]] = {
 }
 KINDS: Mapping[type[Strict], Kind] = {body: kind for kind, body in BODIES.items()}  # type: ignore[misc]
 TERMINAL: frozenset[str] = frozenset({"result", "failed", "cancelled"})
+# What was measured, and how many events of each kind a run may send.
+MEASURED: Mapping[str, int] = {"started": 1, "check": 1_000, "series": 100, "artefact": 20}
 
 
 def parse_body(kind: str, body: object) -> Strict:

@@ -66,6 +66,7 @@ def test_writes_an_endless_line(rig: Rig) -> None:
         ("raises", "error", "ArithmeticError"),
         ("crashes", "error", "SIGSEGV"),
         ("sends_too_much", "error", "more than a run may hold"),
+        ("claims_another_check", "error", "not of what it had sent"),
     ],
 )
 def test_fails(rig: Rig, how: str, failure: str, said: str) -> None:

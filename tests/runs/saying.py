@@ -142,6 +142,13 @@ def check(name: str = "clock_runs") -> protocol.CheckResult:
     return protocol.CheckResult(name=name, measured=True, bound=True, relation="==", passed=True)
 
 
+def artefact() -> protocol.Artefact:
+    return protocol.Artefact(name="a.txt", media_type="text/plain", encoding="text", content="a")
+
+
+MEASURED = {protocol.KINDS[type(body)]: body for body in (started(), check(), series(), artefact())}
+
+
 def result() -> protocol.Result:
     return protocol.Result(duration=1.0, checks=1, series=("latency",))
 

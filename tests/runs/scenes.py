@@ -128,7 +128,7 @@ def measured(
     )
     record.record(say(run, next(seq), made))
     Run.objects.filter(pk=run.pk).update(started_at=timezone.now() - timedelta(seconds=41))
-    done = protocol.Result(duration=41.0, checks=2, series=("forward",))
+    done = protocol.Result(duration=41.0, checks=2, series=("forward",), artefacts=1)
     record.record(say(run, next(seq), done))
     run.refresh_from_db()
     return run

@@ -68,7 +68,6 @@ def test_a_good_run(run: Run) -> None:
 
 @settings(
     max_examples=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 2**32), doubles=st.integers(0, 8))
@@ -205,9 +204,9 @@ def test_a_result_beats_a_cancel_that_came_too_late(run: Run) -> None:
     record(say(run, 0, saying.started()))
     run.refresh_from_db()
     submit.cancel(run)
-    record(say(run, 1, saying.series()))
-    record(say(run, 2, saying.result()))
-    record(say(run, 3, protocol.Cancelled()))
+    for seq, body in enumerate((saying.check(), saying.series(), saying.result()), 1):
+        record(say(run, seq, body))
+    record(say(run, 4, protocol.Cancelled()))
     assert everything(run)["state"] == State.SUCCEEDED
 
 
@@ -238,13 +237,38 @@ def test_a_failure_of_ours_is_tried_again_and_leaves_nothing_behind(run: Run) ->
     assert seen["environment"] is seen["worker"] is None
 
 
-def test_what_was_measured_is_taken_even_after_the_result(run: Run) -> None:
-    record(say(run, 9, saying.result()))
-    record(say(run, 1, saying.started()))
-    record(say(run, 2, saying.series()))
+@pytest.mark.parametrize("lost", [1, 2, 6], ids=["started", "check", "series"])
+def test_a_result_waits_for_all_that_it_names(run: Run, lost: int) -> None:
+    """What a recorder that was killed had in its hands comes again; till then the run goes on."""
+    messages = saying.whole_run(run)
+    for message in messages[:lost] + messages[lost + 1 :]:
+        assert record(message)
+    run.refresh_from_db()
+    assert (run.state, run.result) == (State.RUNNING, None)
+    assert run.leased_until is not None
+    assert record(messages[lost])
     seen = everything(run)
-    assert (seen["state"], len(seen["series"])) == (State.SUCCEEDED, 1)
+    assert (seen["state"], len(seen["series"]), len(seen["checks"])) == (State.SUCCEEDED, 1, 1)
     assert seen["environment"]
+    assert run.result["series"] == ["latency"]
+
+
+def test_a_result_waits_for_the_files_it_counts(run: Run) -> None:
+    for message in saying.whole_run(run)[:-1]:
+        record(message)
+    record(say(run, 9, protocol.Result(duration=1, checks=1, series=("latency",), artefacts=1)))
+    assert everything(run)["state"] == State.RUNNING
+    record(say(run, 8, saying.artefact()))
+    assert everything(run)["state"] == State.SUCCEEDED
+
+
+def test_nothing_that_was_measured_changes_after_success(run: Run) -> None:
+    for message in saying.whole_run(run):
+        record(message)
+    before = everything(run)
+    assert not record(say(run, 8, saying.series(median=99.0)))
+    assert not record(say(run, 9, saying.check("another")))
+    assert everything(run) == before
 
 
 def test_hostile_texts_are_stripped(run: Run) -> None:

@@ -94,6 +94,7 @@ BAD = {
     "double": ((*GOOD, *GOOD), "more than one run"),
     "missed": ((GOOD[0], MISSED, *GOOD[3:]), "the check clock missed its bound"),
     "unnamed": ((*GOOD[:3], series("other"), GOOD[4]), "its series are not those"),
+    "uncounted": ((GOOD[0], *GOOD[2:]), "its checks are not those"),
     "unknown": ((started().model_copy(update={"method": "nothing"}), *GOOD[1:]), "no method is"),
     "newer": ((started().model_copy(update={"version": 9}), *GOOD[1:]), "it is of version 9"),
 }

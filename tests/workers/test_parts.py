@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from methods import protocol
 from tests.processes import ROOT, wait_for
+from tests.runs import saying
 from workers import machine, sandbox
 from workers.orders import SLOTS, Orders
 from workers.outbox import Outbox
@@ -185,7 +186,16 @@ def test_results_are_bounded(voice: Voice) -> None:
         say_all(voice, [big] * (MAX_SAID_BYTES // 1_000_000 + 1))
 
 
-def say_all(voice: Voice, bodies: list[protocol.Artefact]) -> None:
+@pytest.mark.parametrize("kind", protocol.MEASURED)
+def test_results_are_bounded_in_number(voice: Voice, kind: str) -> None:
+    """By the same numbers as the recorder's, or a result could wait for what is never taken."""
+    most, body = protocol.MEASURED[kind], saying.MEASURED[kind]
+    say_all(voice, [body] * most)
+    with pytest.raises(TooMuchError):
+        voice.say(body)
+
+
+def say_all(voice: Voice, bodies: list[protocol.Strict]) -> None:
     for body in bodies:
         voice.say(body)
 

@@ -2,13 +2,15 @@
 
 Messages may be lost, doubled, reordered, late or forged. The signature keeps out strangers, the
 token old attempts, the unique (run, token, seq) doubles. Nothing depends on order: any event of
-the current attempt shows that it runs, and what was measured is taken even after the result.
+the current attempt shows that it runs, and a result waits for all that it names. A run that has
+succeeded is whole wherever it is read, and what was measured in it changes no more.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -23,6 +25,7 @@ from webapp.runs import broker, states
 from webapp.runs.dispatch import dispatch
 from webapp.runs.keys import key_named
 from webapp.runs.models import (
+    WITH_WORKER,
     Artefact,
     Check,
     Environment,
@@ -36,7 +39,7 @@ from webapp.runs.states import Writer
 from webapp.runs.times import LEASE, OVERTIME
 
 MAX_LOG_BYTES = 2**20  # a run
-MOST = {"series": 100, "check": 1_000, "artefact": 20, "started": 1}  # events of a kind a run
+MOST = {**protocol.MEASURED, "result": 1}  # events of a kind a run
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +58,9 @@ def record(message: object) -> bool:
             return False
         if not _belongs(run, event):
             return False
+        was_held = run.state in WITH_WORKER
         recorded = _take(run, event)
-    if recorded and event.kind in protocol.TERMINAL:
+    if was_held and run.state not in WITH_WORKER:
         dispatch()  # its worker is idle now
     return recorded
 
@@ -96,9 +100,14 @@ def _take(run: Run, event: protocol.Event) -> bool:
         return _snapshot(run, event)
     if not run.ended:
         _begin(run, event.worker)
+    elif run.state == State.SUCCEEDED and event.kind != "log":
+        return False
     if not _note(run, event):
         return False
-    _EFFECTS[event.kind](run, event.body)
+    if event.kind != "result":
+        _EFFECTS[event.kind](run, event.body)
+    if event.kind in MOST:
+        _conclude(run)
     return True
 
 
@@ -144,6 +153,17 @@ def _note(run: Run, event: protocol.Event) -> bool:
         token=event.token, seq=event.seq, kind=kind, body=body, recorded_at=timezone.now()
     )
     return True
+
+
+def _conclude(run: Run) -> None:
+    """Let a run succeed once all is there that its result names."""
+    said = run.events.filter(token=run.token)
+    last = said.filter(kind="result").first()
+    if run.ended or last is None:
+        return
+    named = protocol.Result.model_validate_json(protocol.canonical(last.body)).named()
+    if named <= Counter(said.filter(kind__in=named).values_list("kind", flat=True)):
+        states.move(run, State.SUCCEEDED, Writer.RECORDER, result=last.body)
 
 
 def _snapshot(run: Run, event: protocol.Event) -> bool:
@@ -194,12 +214,6 @@ def _artefact(run: Run, body: protocol.Artefact) -> None:
     Artefact.objects.update_or_create(run=run, name=body.name, defaults=values)
 
 
-def _result(run: Run, body: protocol.Result) -> None:
-    if not run.ended:
-        result = body.model_dump(mode="json")
-        states.move(run, State.SUCCEEDED, Writer.RECORDER, result=result)
-
-
 def _failed(run: Run, body: protocol.Failed) -> None:
     if run.ended:
         return
@@ -224,7 +238,6 @@ _EFFECTS: dict[str, Callable[[Run, Any], None]] = {
     "series": _series,
     "check": _check,
     "artefact": _artefact,
-    "result": _result,
     "failed": _failed,
     "cancelled": _cancelled,
 }

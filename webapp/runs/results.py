@@ -110,6 +110,8 @@ def _agrees(
     checks = [body for body in middle if isinstance(body, protocol.CheckResult)]
     if missed := [check.name for check in checks if not check.passed]:
         raise BadResultError(f"the check {missed[0]} missed its bound")
+    if len(checks) != result.checks:
+        raise BadResultError("its checks are not those that its result counts")
     names = [body.name for body in middle if isinstance(body, protocol.Series)]
     if set(names) != set(result.series) or len(names) != len(set(names)):
         raise BadResultError("its series are not those that its result names")

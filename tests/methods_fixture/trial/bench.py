@@ -127,6 +127,11 @@ def sends_too_much(context: Context, _seconds: float) -> None:
     measure_one(context)
 
 
+def claims_another_check(context: Context, _seconds: float) -> None:
+    context.checks += 1
+    measure_one(context)
+
+
 def endless_line(context: Context, _seconds: float) -> None:
     for _ in range(64):
         os.write(1, b"x" * (1 << 17))
@@ -147,6 +152,7 @@ FAULTS: dict[str, Callable[[Context, float], None]] = {
         raises,
         crashes,
         sends_too_much,
+        claims_another_check,
         endless_line,
     )
 }

@@ -17,6 +17,7 @@ Fault = Literal[
     "raises",
     "crashes",
     "sends_too_much",
+    "claims_another_check",
     "endless_line",
 ]
 
