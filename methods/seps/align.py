@@ -40,12 +40,13 @@ class Relevance(nn.Module):
 def cosines(tokens: Tensor, words: Tensor) -> Tensor:
     r"""Tokens (T, B, J, C) with the words (T, W, C) of their caption, of length 1: (T, B, J, W).
 
-    A token of zeros, as the extra one is where nothing was dropped, has cosine 0.
+    A token of zeros, as the extra one is where nothing was dropped, has cosine 0. Tokens that every
+    caption sees alike come once: (1, B, J, C).
 
     Equation 5: $A_{jw} = \frac{\hat v_j \cdot t_w}{\lVert \hat v_j \rVert \lVert t_w \rVert}$
     """
     dots = torch.matmul(tokens.flatten(1, 2), words.mT)  # (T, B * J, W)
-    length = torch.linalg.vector_norm(tokens, dim=-1, keepdim=True)  # (T, B, J, 1)
+    length = torch.linalg.vector_norm(tokens, dim=-1, keepdim=True)  # (..., B, J, 1)
     cosines: Tensor = torch.unflatten(dots, 1, tokens.shape[1:3]) / length.clamp_min(1e-12)
     return cosines
 
@@ -70,12 +71,15 @@ def alignment(A: Tensor, real: Tensor, relevance: Relevance | None) -> Tensor:
     return S
 
 
-def alignment_loss(S: Tensor, margin: float, *, hardest: bool = True) -> Tensor:
+def alignment_loss(S: Tensor, margin: float, *, hardest: float = 1.0) -> Tensor:
     r"""Hinge loss of similarities (B, B), captions by images, whose diagonal are the true pairs.
 
-    With `hardest` off the mean over all negatives, for the first steps of a training.
+    T' and I' are the hardest negatives of the batch. `hardest` is h, the weight of that loss
+    against its mean over all negatives, by which a training begins: 1 is the source's.
 
     Equation 6: $L_{align} = [\alpha - S(I,T) + S(I,T')]_+ + [\alpha - S(I,T) + S(I',T)]_+$
+
+    Equation: $L = h L_{align} + (1 - h) \operatorname{mean}_{T', I'} L_{align}$
 
     Raises:
         SepsError: when the batch has no negative pair.
@@ -86,9 +90,9 @@ def alignment_loss(S: Tensor, margin: float, *, hardest: bool = True) -> Tensor:
     same = torch.eye(len(S), dtype=torch.bool, device=S.device)
     of_image = (margin - true[None] + S).relu().masked_fill(same, 0.0)  # (B, B)
     of_text = (margin - true[:, None] + S).relu().masked_fill(same, 0.0)  # (B, B)
-    if hardest:
-        return of_image.amax(0).mean() + of_text.amax(1).mean()
-    return (of_image.sum() + of_text.sum()) / (len(S) * (len(S) - 1))
+    worst = of_image.amax(0).mean() + of_text.amax(1).mean()
+    every = (of_image.sum() + of_text.sum()) / (len(S) * (len(S) - 1))
+    return hardest * worst + (1 - hardest) * every
 
 
 def ratio_loss(masks: list[Tensor], keep: float) -> Tensor:

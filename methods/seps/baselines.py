@@ -53,11 +53,11 @@ class Random(Seps):
     """As many patches, aggregated alike, chosen without looking."""
 
     def score(self, learnt: Tensor, guides: list[Tensor], image: Tensor) -> Tensor:
-        r"""A score (T, B, N) from torch's global generator.
+        r"""A score (1, B, N) from torch's global generator, the same for every caption.
 
-        Equation: $s_{tbn} \sim \mathrm{Uniform}(0, 1)$
+        Equation: $s_{bn} \sim \mathrm{Uniform}(0, 1)$
         """
-        return torch.rand_like(guides[0])
+        return torch.rand_like(learnt)[None]
 
 
 def candidate(name: str, base: SepsConfig) -> Seps:
@@ -69,7 +69,7 @@ def candidate(name: str, base: SepsConfig) -> Seps:
     if name == "whole":
         return Whole(base)
     if name == "random":
-        return Random(replace(base, variant="paper", dense=False))
+        return Random(replace(base, variant="paper", dense=False, beta=0.0))
     changes: dict[str, dict[str, Any]] = {
         "laps": {"variant": "open_source", "dense": False},
         "open_source": {"variant": "open_source"},

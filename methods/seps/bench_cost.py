@@ -22,6 +22,7 @@ VARIANTS = (
     Variant(name="cross", label="dense cross attention"),
     Variant(name="whole", label="maxima over every patch"),
     Variant(name="laps", label="LAPS-like"),
+    Variant(name="seps_learnt", label="ours, learnt score alone", ours=True),
     Variant(name="seps_sparse", label="ours, sparse text only", ours=True),
     Variant(name="seps", label="ours, two texts", ours=True),
 )
@@ -86,7 +87,8 @@ def _pair(
     axis = Axis(label=label, scale="log" if scale == "log" else "linear")
     caption = (
         "Every caption with every image, in float32. Dense cross attention: words over patches and "
-        "patches over words, fused. Slimming chooses patches anew for each pair."
+        "patches over words, fused. Slimming by texts chooses patches anew for each pair, by the "
+        "learnt score alone once an image."
     )
     made = [
         ctx.series(
@@ -121,7 +123,7 @@ def _calls(
     sparse, dense = text(words), text(DENSE_WORDS)
     base = SepsConfig(dim=params.dim, patches=params.patches, keep=keep)
     calls: dict[str, Callable[[], object]] = {"cross": partial(cross_attention, patches, sparse)}
-    for name in ("whole", "laps", "seps_sparse", "seps"):
+    for name in ("whole", "laps", "seps_learnt", "seps_sparse", "seps"):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(ctx.seed)
             model: Seps = candidate(name, base).to(ctx.device).eval()

@@ -23,6 +23,7 @@ VARIANTS: dict[str, SepsConfig] = {
     "mended": mended(dim=32, patches=16, aggregate=0.5),
     "mended, dense of the image": mended(dim=32, patches=16, aggregate=0.5, dense_of="image"),
     "mended, sparse only": mended(dim=32, patches=16, aggregate=0.5, dense=False),
+    "mended, no guides": mended(dim=32, patches=16, aggregate=0.5, dense=False, beta=0.0),
 }
 PARAMETERS = {"open_source": 291, "paper": 1198}
 

@@ -74,7 +74,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Output:
-    """What `Seps` says of all pairs."""
+    """What `Seps` says of all pairs; in masks and shares T is 1 where all captions choose alike."""
 
     similarity: Tensor  # (T, B)
     masks: list[Tensor]  # (T, B, N) for each branch that is told of: 1 stays, with D's gradient
@@ -123,7 +123,7 @@ class Seps(nn.Module):
         Equation: $S = \sum_x S(A^x), \quad A^x_{jw} = \cos(\hat v_j, t^x_w), \quad
         \hat v = [\mathrm{CLS}, \mathrm{aggregated}, \mathrm{extra}]$
         """
-        cls = patches[:, :1].expand(len(texts[0].unit), -1, -1, -1)  # (T, B, 1, C)
+        cls = patches[None, :, :1]  # (1, B, 1, C)
         spatial = patches[:, 1:]  # (B, N, C)
         if self.config.variant == "open_source":
             return self._open_source(cls, spatial, texts)
@@ -144,7 +144,7 @@ class Seps(nn.Module):
 
     def _paper(self, cls: Tensor, spatial: Tensor, texts: list[Prepared]) -> Output:
         image = self_guide(spatial)  # (B, N)
-        guides = self.guides(spatial, texts)
+        guides = self.guides(spatial, texts) if self.config.beta else []
         masks, shares = [], []
         for learnt, aggregation in zip(self.scores, self.aggregations, strict=True):
             scores = self.score(learnt(spatial), guides, image)  # (T, B, N)
@@ -204,7 +204,7 @@ class Seps(nn.Module):
         A = torch.cat([align.cosines(tokens, text.unit) for tokens in (cls, *merged)], 2)
         return align.alignment(A, text.real, self.relevance)  # (T, B)
 
-    def losses(self, output: Output, *, hardest: bool = True) -> tuple[Tensor, Tensor]:
+    def losses(self, output: Output, *, hardest: float = 1.0) -> tuple[Tensor, Tensor]:
         r"""Alignment and weighted ratio loss of a batch of true pairs: two scalars.
 
         Those of equations 6 and 7; w is `ratio_weight`.

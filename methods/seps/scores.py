@@ -62,7 +62,9 @@ def minmax(scores: Tensor) -> Tensor:
 def significance(learnt: Tensor, texts: list[Tensor], image: Tensor, beta: float) -> Tensor:
     r"""The score that decides: learnt (B, N), text guides (T, B, N) each, image guide (B, N).
 
+    Without texts every caption sees the same: T is 1.
+
     Equation 3: $s = (1 - 2 \beta) s_p + \beta (s_{st} + s_{dt} + 2 s_{im})$
     """
-    guides = 2 * minmax(image) + sum(minmax(text) for text in texts)  # (T, B, N)
+    guides = 2 * minmax(image)[None] + sum(minmax(text) for text in texts)  # (T, B, N)
     return (1 - 2 * beta) * learnt + beta * guides

@@ -73,7 +73,7 @@ class Aggregation(nn.Module):
 
 @dataclass(frozen=True)
 class Shares:
-    """What one branch takes of every patch, for every caption."""
+    """What one branch takes of every patch, for every caption; T is 1 where they choose alike."""
 
     kept: Tensor  # (T, B, J, N), of the patches that stay in each aggregated token; over N 1
     dropped: Tensor  # (T, B, N), of the others in the extra token; over N 1, or 0 if none

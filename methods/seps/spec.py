@@ -27,15 +27,18 @@ class RetrievalParams(Params):
 
     steps: int = parameter(600, "Steps of each candidate.", ge=1, le=1_000_000)
     hardest_after: float = parameter(
-        0.5, "Share of the steps in which all negatives count, then the hardest alone.", ge=0, le=1
+        0.25,
+        "Share of the steps in which all negatives count alike; then the hardest count ever more.",
+        ge=0,
+        le=1,
     )
     teach_steps: int = parameter(
-        250, "Steps in which the image encoder learns the labels of patches.", ge=0, le=1_000_000
+        750, "Steps in which the image encoder learns the labels of patches.", ge=0, le=1_000_000
     )
     batch: int = parameter(24, "Pairs a batch.", ge=2, le=512)
     dim: int = parameter(64, "Width of patches and words.", ge=16, le=1024, multiple_of=4)
     keep: float = parameter(0.5, "Share of the patches that stay.", gt=0, le=1)
-    aggregate: float = parameter(0.8, "Aggregated tokens for each that stays.", gt=0, le=1)
+    aggregate: float = parameter(0.4, "Aggregated tokens for each that stays.", gt=0, le=1)
     rate: float = parameter(1e-3, "Highest learning rate.", gt=0, le=1)
     judged: int = parameter(256, "Held-out pairs that are searched.", ge=16, le=5000)
     seeds: int = parameter(3, "Trainings of each candidate.", ge=1, le=10)
@@ -192,7 +195,7 @@ METHOD = Method(
                     steps=5000, teach_steps=2000, batch=128, dim=128, judged=1000, seeds=5
                 ),
             },
-            version=2,
+            version=3,
             entry="bench:retrieval",
         ),
         Benchmark(
@@ -215,6 +218,7 @@ METHOD = Method(
                     batches=(32, 128, 512), words=(16, 32, 64, 128), blocks=9, threads=0
                 ),
             },
+            version=2,
             entry="bench_cost:cost",
             memory="bench_cost:cost_bytes",
         ),

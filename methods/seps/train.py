@@ -21,7 +21,7 @@ from methods.seps.config import SepsError
 from methods.seps.encoders import ImageEncoder, TextEncoder
 from methods.seps.model import Output, Seps
 
-FORMAT = 1
+FORMAT = 2
 TRAINING, TEACHING, HELD_OUT = 1_000_000, 2_000_000, 3_000_000  # where the scenes' seeds begin
 OnStep = Callable[[int, int, float], None]
 
@@ -38,7 +38,7 @@ class Plan:
     batch: int = 32
     rate: float = 1e-3
     warm_up: int = 20
-    hardest_after: float = 1.0  # share of the steps in which every negative counts
+    hardest_after: float = 1.0  # share of the steps in which every negative counts alike
     head: float = 10.0  # how much faster the slimming model learns than the encoders under it
     seed: int = 0
 
@@ -52,6 +52,11 @@ class Plan:
             raise SepsError(f"head is {self.head}; it must be positive and finite")
         if not 0 <= self.hardest_after <= 1:
             raise SepsError(f"hardest_after is {self.hardest_after}; a share lies in [0, 1]")
+
+    def hardest_at(self, step: int) -> float:
+        """Weight of the hardest negatives: 0 until `hardest_after`, then growing towards 1."""
+        begin = self.hardest_after * self.steps
+        return max(0.0, (step + 1 - begin) / (self.steps - begin)) if begin < self.steps else 0.0
 
     def rate_at(self, step: int) -> float:
         """Linear warm-up, then a cosine down to a twentieth."""
@@ -78,7 +83,7 @@ class Matcher(nn.Module):
         output: Output = self.slimmer(self.images(batch.images), self.texts(batch.sparse), dense)
         return output
 
-    def loss(self, batch: scenes.Scenes, *, hardest: bool) -> Tensor:
+    def loss(self, batch: scenes.Scenes, *, hardest: float) -> Tensor:
         """Alignment and weighted ratio loss together: a scalar.
 
         Equation: $L = L_{align} + w L_{ratio}$
@@ -196,7 +201,7 @@ def train(
             torch.manual_seed(plan.seed * 1_000_003 + step)
             seed = TRAINING + plan.seed * 100_003 + step
             batch = scenes.draw(plan.batch, seed).to(str(device))
-            loss = matcher.loss(batch, hardest=step >= plan.hardest_after * plan.steps)
+            loss = matcher.loss(batch, hardest=plan.hardest_at(step))
             _step(optimiser, loss, parameters, plan.rate_at(step), step)
         history.loss.append(float(loss.detach()))
         if on_step is not None:

@@ -72,7 +72,11 @@ def test_losses_need_a_negative():
         align.alignment_loss(torch.zeros(1, 1), 0.2)
     S = torch.tensor([[1.0, 0.9], [0.0, 1.0]])
     assert align.alignment_loss(S, 0.2) == pytest.approx(0.1)  # one negative within the margin
-    assert align.alignment_loss(S, 0.2, hardest=False) == pytest.approx(0.1)
+    assert align.alignment_loss(S, 0.2, hardest=0) == pytest.approx(0.1)
+    S = torch.tensor([[1.0, 0.9, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    worst, every = align.alignment_loss(S, 0.2), align.alignment_loss(S, 0.2, hardest=0)
+    assert (worst, every) == (pytest.approx(0.2 / 3), pytest.approx(0.2 / 6))
+    assert align.alignment_loss(S, 0.2, hardest=0.25) == pytest.approx(0.25 * worst + 0.75 * every)
 
 
 def test_dense_text_of_the_image_cannot_tell_who_asks():
@@ -126,8 +130,11 @@ def test_captions_of_one_score_meet_an_image_under_one_draw():
     torch.manual_seed(0)
     model = Seps(config).double().train()
     captions = given["sparse"]
-    first = model(given["patches"], captions).masks[0]  # (T, B, N)
+    first = model(given["patches"], captions).masks[0]  # (1, B, N)
     again = model(given["patches"], captions).masks[0]
-    assert len(first) > 1
-    assert bool((first == first[0]).all())
+    assert len(captions.words) > 1
+    assert first.shape == (1, len(given["patches"]), 16)
     assert not torch.equal(first, again)
+    guided = torch.rand(2, 16, dtype=torch.float64).expand(3, 2, 16)  # (T, B, N), of equal guides
+    drawn = model.choose(guided)  # (T, B, N)
+    assert torch.equal(drawn, drawn[:1].expand(3, 2, 16))

@@ -86,7 +86,7 @@ def test_checkpoints_of_another_shape(tmp_path, taught):
     with pytest.raises(SepsError, match="weights of another shape"):
         train(matcher(taught), Plan(1, batch=4), checkpoint=path)
     torch.save(state | {"format": 99}, path)
-    with pytest.raises(SepsError, match="format 99, this code reads 1"):
+    with pytest.raises(SepsError, match="format 99, this code reads 2"):
         train(matcher(taught), Plan(1, batch=4), checkpoint=path)
     path.write_bytes(b"nothing")
     with pytest.raises(SepsError, match="is not a checkpoint"):
@@ -99,6 +99,13 @@ def test_checkpoints_of_another_shape(tmp_path, taught):
 def test_bad_plans(values):
     with pytest.raises(SepsError, match="at least 1 step of 2 pairs"):
         Plan(**values)
+
+
+def test_the_hardest_negatives_count_ever_more():
+    plan = Plan(8, hardest_after=0.5)
+    assert [plan.hardest_at(step) for step in range(8)] == [0, 0, 0, 0, 0.25, 0.5, 0.75, 1]
+    assert Plan(4, hardest_after=0).hardest_at(0) == 0.25
+    assert [Plan(3).hardest_at(step) for step in range(3)] == [0, 0, 0]
 
 
 def test_a_loss_that_is_no_number(taught):

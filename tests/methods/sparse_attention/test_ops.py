@@ -31,7 +31,7 @@ def configs(draw: st.DrawFn) -> SparseAttentionConfig:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     config=configs(),
     n=st.integers(1, 420),
