@@ -131,7 +131,7 @@ def decode(ctx: Context, params: DecodeParams) -> None:
     context = Axis(label="context", unit="tokens", scale="log")
     speed = ctx.series(
         "speed",
-        f"Decoding, {params.batch} row(s)",
+        f"Decoding, {params.batch} {'row' if params.batch == 1 else 'rows'}",
         x=context,
         y=Axis(label="decoded", unit="tokens/s"),
         direction="higher",

@@ -31,7 +31,9 @@ def make(params: PlannerParams, seed: int, naive: bool = False) -> HardEM:
     if naive:
         plan = replace(NAIVE_CURRICULUM, steps=params.naive_steps)
         return HardEM(task, shape, replace(NAIVE, seed=seed), plan)
-    plan = Curriculum(warm_up=params.warm_up, steps=params.steps, cool=params.cool)
+    plan = Curriculum(
+        warm_up=params.warm_up, through=params.through, steps=params.steps, cool=params.cool
+    )
     return HardEM(task, shape, EMSettings(seed=seed), plan)
 
 
@@ -112,6 +114,18 @@ def _report(ctx: Context, runs: dict[str, list[HardEM]]) -> None:
         caption="z* is the best of the candidates for the held-out text itself; the planner's plan "
         "is written from the prompt alone.",
     )
+    most = floors.free - floors.given_u
+    gain = ctx.series(
+        "gain",
+        "What a plan is worth",
+        x=Axis(label="given", scale="category"),
+        y=Axis(label="NLL of y without a plan, less that with it", unit="nats"),
+        direction="higher",
+        variants=used,
+        limits=[Limit(label="I(u; y), computed", points=tuple((g, most) for g in GIVEN[:-1]))],
+        caption="The difference within each training, and the interval of its mean over trainings: "
+        "where it holds zero, nothing is shown.",
+    )
     codes = ctx.series(
         "codes",
         "Codes in use",
@@ -156,6 +170,10 @@ def _report(ctx: Context, runs: dict[str, list[HardEM]]) -> None:
         )
         for given, found in zip(GIVEN, values, strict=True):
             nll.add(_seeds(variant.name, given, found, "lower"))
+        *with_plans, without = values
+        for given, found in zip(GIVEN[:-1], with_plans, strict=True):
+            worth = [free - cost for free, cost in zip(without, found, strict=True)]
+            gain.add(_seeds(variant.name, given, worth, "higher"))
         # Counted in plans chosen by S: where no plan matters, log p(y|z) alone picks at random, and
         # mutations alone would look like many codes.
         for k in range(task.types):

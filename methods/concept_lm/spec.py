@@ -73,6 +73,7 @@ class PlannerParams(Params):
     """Parameters of `planner` and `dropout`."""
 
     warm_up: int = parameter(1200, "Steps of the autoencoder warm-up.", ge=0, le=100_000)
+    through: Literal["text", "prompt"] = parameter("text", "What the warm-up makes plans of.")
     steps: int = parameter(150, "Steps of Hard-EM.", ge=1, le=100_000)
     cool: float = parameter(0.2, "Temperature at which the warm-up ends.", gt=0, le=1)
     naive_steps: int = parameter(100, "Steps of Hard-EM without help; 0 skips.", ge=0, le=100_000)

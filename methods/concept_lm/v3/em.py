@@ -7,8 +7,10 @@ S(z) = log p(y | z) + log p(z | u) <= log p(y | u): a plan is worth what u can f
 information that u cannot predict never helps.
 
 Naive Hard-EM starts from nothing: the executor ignores plans that mean nothing, and then no plan is
-better than another. What decides is the warm-up: a straight-through autoencoder y -> q -> z -> y on
-fresh data, with part of y hidden from the executor and a bonus for using many codes surely.
+better than another. What decides is the warm-up: an autoencoder on fresh data, with part of y
+hidden from the executor and a bonus for using many codes surely. Through the text,
+y -> q -> z -> y, z learns to carry y, foretold or not; through the prompt, u -> planner -> z -> y,
+it carries what u foretells.
 """
 
 import math
@@ -124,33 +126,78 @@ class HardEM:
             group["lr"] = self.settings.lr * share
 
     def warm_up_loss(self, step: int) -> Tensor:
-        r"""The straight-through autoencoder on fresh data; the planner learns q's plans.
+        r"""An autoencoder's loss on fresh data (u, y): through the text, or through the prompt.
 
-        q is the recogniser's softmax, p the same with noise and temperature, z its argmax; bars are
-        means over the batch. The last term comes in the second half.
+        Equation: $L = L_{\mathrm{text}} \;\mathrm{or}\; L_{\mathrm{prompt}}$
+        """
+        u, _, y = self.task.sample(self.settings.batch, self.generator)
+        through = self.through_text if self.curriculum.through == "text" else self.through_prompt
+        return through(u, y, step)
 
-        Equation: $L = -\log p(y \mid e) - \lambda \sum_{k, s}
-        (H(\bar q_{ks}) - \frac{1}{2} \overline{H(q_{ks})}) - \log p(z \mid u), \quad
+    def through_text(self, u: Tensor, y: Tensor, step: int) -> Tensor:
+        r"""y -> q -> straight-through z -> y; the planner learns q's plans.
+
+        q is the recogniser's softmax, p the same with noise and temperature, z its argmax. The
+        last term comes in the second half.
+
+        Equation: $L = -\log p(y \mid e) - \lambda\, \mathrm{usage}(q) - \log p(z \mid u), \quad
         e = (\mathrm{onehot}_z + p - \mathrm{sg}(p)) E$
         """
-        plan, shape = self.curriculum, self.shape
-        u, _, y = self.task.sample(self.settings.batch, self.generator)
         logits = self.recogniser.logits(y)[..., :-1]  # every slot is used
-        noisy = (logits + gumbel(tuple(logits.shape), logits)) / plan.temperature(step)
-        p = noisy.softmax(-1)  # (B, types, slots, codes)
-        ids = noisy.argmax(-1)
-        table = self.executor.concepts.weight.view(shape.types, shape.codes, -1)
-        one = F.one_hot(ids, shape.codes).to(p) + p - p.detach()
-        e = torch.einsum("bksc,kcd->bksd", one, table)
-        used = self.seen(ids)
-        length = plan.length(step, y.shape[1])
-        nll = self.executor.token_nll(e, used, y[:, :length], plan.warm_up_drop)
-        sure = logits.softmax(-1)
-        usage = (entropy(sure.mean(0)) - entropy(sure).mean(0) / 2).sum()
-        loss = nll.sum(1).mean() - self.settings.usage_bonus * usage
-        if step < plan.warm_up // 2:  # the codes still move too much to be learnt
+        p = self.relaxed(logits, step)  # (B, types, slots, codes)
+        ids = p.argmax(-1)
+        one = F.one_hot(ids, self.shape.codes).to(p) + p - p.detach()
+        loss = self.rewritten(one, ids, y, step) - self.settings.usage_bonus * usage(logits)
+        if step < self.curriculum.warm_up // 2:  # the codes still move too much to be learnt
             return loss
-        return loss + self.planner.loss(u, close(ids, shape.eos))
+        return loss + self.planner.loss(u, close(ids, self.shape.eos))
+
+    def through_prompt(self, u: Tensor, y: Tensor, step: int) -> Tensor:
+        r"""u -> planner -> soft z -> y; q learns the planner's plans.
+
+        What u cannot foretell has no way into z. p is the planner's softmax over the codes c with
+        noise and temperature, given q's plan for the slots before; z its argmax. A straight-through
+        z learns more slowly here. The planner uses every slot, then ends:
+
+        Equation: $L = -\log p(y \mid pE) - \lambda\, \mathrm{usage}(p)
+        - \sum_{ks} \log q_{ks}(z_{ks} \mid y)
+        - \sum_k (\log p(\mathrm{EOS}_{k, S + 1} \mid u)
+        + \sum_{s \le S} \log (1 - p(\mathrm{EOS}_{ks} \mid u)))$
+        """
+        guesses = self.recogniser.logits(y)[..., :-1].log_softmax(-1)
+        logits = self.planner.logits(u, close(guesses.argmax(-1), self.shape.eos))
+        ends = logits.softmax(-1)[..., -1]  # (B, types, slots + 1)
+        logits = logits[:, :, :-1, :-1]
+        p = self.relaxed(logits, step)  # (B, types, slots, codes)
+        ids = p.argmax(-1)
+        loss = self.rewritten(p, ids, y, step) - self.settings.usage_bonus * usage(logits)
+        guessed = guesses.gather(-1, ids[..., None])[..., 0].sum((1, 2)).mean()
+        length = ends[..., -1].log() + torch.log1p(-ends[..., :-1]).sum(-1)  # (B, types)
+        return loss - guessed - length.sum(1).mean()
+
+    def relaxed(self, logits: Tensor, step: int) -> Tensor:
+        r"""A relaxed draw of codes, the sharper the later: (.., codes) logits -> (.., codes).
+
+        Equation: $p = \mathrm{softmax}((\mathrm{logits} + g) / \tau), \quad
+        g \sim \mathrm{Gumbel}$
+        """
+        noisy = logits + gumbel(tuple(logits.shape), logits)
+        return (noisy / self.curriculum.temperature(step)).softmax(-1)
+
+    def rewritten(self, weights: Tensor, ids: Tensor, y: Tensor, step: int) -> Tensor:
+        r"""-log p(y | e) of fresh texts y (B, L), nats a text, part of y hidden.
+
+        From weights w (B, types, slots, codes) over concepts, and the ids (B, types, slots) that
+        they stand for.
+
+        Equation: $-\operatorname{mean}_b \sum_t \log p(y_{bt} \mid w_b E, y_{b, < t})$
+        """
+        plan, shape = self.curriculum, self.shape
+        table = self.executor.concepts.weight.view(shape.types, shape.codes, -1)
+        e = torch.einsum("bksc,kcd->bksd", weights, table)
+        length = plan.length(step, y.shape[1])
+        nll = self.executor.token_nll(e, self.seen(ids), y[:, :length], plan.warm_up_drop)
+        return nll.sum(1).mean()
 
     def seen(self, ids: Tensor) -> Tensor:
         r"""Which slots (B, types, slots) the executor may see: none, for a few rows.
@@ -283,6 +330,18 @@ class HardEM:
             stats.staleness = float((self.last.score - self.last.old).mean())
             stats.flips = self.flips
         return stats
+
+
+def usage(logits: Tensor) -> Tensor:
+    r"""How many codes are used, and how surely: (B, types, slots, codes) logits -> nats.
+
+    Bars are means over the batch.
+
+    Equation: $\sum_{k, s} (H(\bar p_{ks}) - \frac{1}{2} \overline{H(p_{ks})}), \quad
+    p = \mathrm{softmax}(\mathrm{logits})$
+    """
+    p = logits.softmax(-1)
+    return (entropy(p.mean(0)) - entropy(p).mean(0) / 2).sum()
 
 
 def gradient_norm(module: nn.Module) -> float:

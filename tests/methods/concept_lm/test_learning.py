@@ -1,12 +1,16 @@
 """What must be learnt to be checked: each row passes, and fails when what it guards is broken."""
 
+import math
+
 import pytest
 import torch
 
 from methods.concept_lm import checks_learning as checks
+from methods.concept_lm.config import ConceptError
 from methods.concept_lm.head import NullController
 from methods.concept_lm.v3 import planner
 from methods.concept_lm.v3.curriculum import Curriculum
+from methods.concept_lm.v3.em import usage
 from methods.concept_lm.v3.monitors import Stats, diagnose, measured
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -61,6 +65,41 @@ def test_monitors_fails_when_nobody_looks(monkeypatch):
     monkeypatch.setattr(checks, "small_em", untrained)
     monkeypatch.setattr(checks, "diagnose", lambda stats: [])
     assert any(not case.passed for case in checks.monitors("cpu"))
+
+
+@pytest.mark.slow
+def test_a_warm_up_through_the_prompt_teaches_the_planner():
+    """Its own plan, written from u alone, is worth more than none; through the text it is not."""
+
+    def gain(through: str) -> float:
+        em = checks.small_em(naive=False)
+        em.curriculum = Curriculum(warm_up=300, steps=1, through=through)
+        em.train(watch=301)
+        return em.free_nll() - em.nll(em.planner.sample(em.held_u, 0.0))
+
+    assert gain("prompt") > 0.2
+    assert gain("text") < 0
+
+
+def test_a_warm_up_through_the_prompt_moves_all_that_plans_and_writes():
+    em = checks.small_em(naive=False)
+    em.curriculum = Curriculum(warm_up=10, through="prompt")
+    torch.autograd.backward(em.warm_up_loss(0))
+    moved = {name for name, p in em.everything.named_parameters() if p.grad is not None}
+    assert {name.split(".")[0] for name in moved} == {"0", "1", "2"}
+    assert "0.prompt.weight" in moved, "the planner learns through the text"
+
+
+def test_a_warm_up_goes_no_third_way():
+    with pytest.raises(ConceptError, match="through is 'promt'"):
+        Curriculum(through="promt")
+
+
+def test_usage_is_highest_when_all_codes_are_used_surely():
+    sure = torch.eye(4)[:, None, None] * 50.0  # (4, 1, 1, 4)
+    one = torch.eye(4)[:1].expand(4, 4)[:, None, None] * 50.0
+    found = [float(usage(logits)) for logits in (sure, torch.zeros(4, 1, 1, 4), one)]
+    assert found == pytest.approx([math.log(4), math.log(4) / 2, 0.0], abs=1e-6)
 
 
 HEALTHY = Stats(

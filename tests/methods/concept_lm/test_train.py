@@ -107,7 +107,7 @@ def test_monitors_of_v2_see_concepts_that_mean_nothing():
     seen = made.observe(1.0, rows=4)
     assert set(measured(seen)) == MONITORED
     assert made.model.training
-    assert abs(seen.shuffled) > 1e-4
+    assert seen.shuffled != 0  # however little untrained concepts say
     with torch.no_grad():
         table = made.model.head.embedding.weight
         table[:] = table[0]
@@ -132,7 +132,8 @@ def test_shuffling_keeps_the_codes():
 
 def test_the_corpus_is_split_by_file_and_windows_must_fit():
     corpus = stdlib()
-    assert len(corpus.train) > 10 * len(corpus.valid)
+    # A file in ten is held out; how long it is, each Python decides.
+    assert 5 < len(corpus.train) / len(corpus.valid) < 20
     assert torch.equal(corpus.batch(3, 2, 16), corpus.batch(3, 2, 16))
     assert not torch.equal(corpus.batch(3, 2, 16), corpus.batch(4, 2, 16))
     tiny = Corpus(torch.zeros(8, dtype=torch.uint8), torch.zeros(8, dtype=torch.uint8), "")
