@@ -183,13 +183,13 @@ def _know_thyself(sender: Any, **_: object) -> None:
     warden.prctl(warden.PR_SET_DUMPABLE, 0)
     me = Worker(_required(env.WORKER_NAME), _key(), here)
     me.lock()
-    sandbox.tidy(me.home)
 
 
 @worker_process_init.connect
 def _child(**_: object) -> None:
     warden.die_with_parent(os.getppid(), signal.SIGKILL)
     warden.prctl(warden.PR_SET_CHILD_SUBREAPER, 1)
+    sandbox.tidy(me.home)  # the worker before this one, or its child, may have been killed
     me.open_outbox()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -74,13 +75,28 @@ def place(home: Path, token: str) -> Iterator[Path]:
 
 
 def tidy(home: Path) -> None:
-    """Remove what a worker that was killed left behind, and marks too old to matter."""
+    """Remove what a worker that was killed left behind, and marks too old to matter.
+
+    Processes among it: where the warden was killed, too, nobody else is left to end them.
+    """
+    for pid in _survivors(home):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     for left in home.glob("run-*"):
         shutil.rmtree(left, ignore_errors=True)
     for mark in home.glob("taken/*"):
         with suppress(OSError):
             if mark.stat().st_mtime < time.time() - REMEMBER:
                 mark.rmdir()
+
+
+def _survivors(home: Path) -> Iterator[int]:
+    """Processes that were started in a private directory of `home`, by their environment."""
+    mark = f"HOME={home}/run-".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (process / "environ").read_bytes():
+                yield int(process.name)
 
 
 def empty() -> None:

@@ -115,16 +115,16 @@ class Rig:
         """What a process has said."""
         return (self.data / f"{name}.log").read_text(errors="replace")
 
-    def benchmarks(self) -> list[int]:
-        """Processes of benchmarks and their wardens, wherever they have moved to."""
-        mark = f"{self.data}/bench/"
-        found = []
+    def benchmarks(self) -> dict[int, str]:
+        """Processes of benchmarks and their wardens, wherever they have moved to: pid, command."""
+        mark = f"{self.data}/bench/".encode()
+        found = {}
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
-                words = (folder / "environ").read_bytes() + (folder / "cmdline").read_bytes()
-                if state != "Z" and mark.encode() in words:
-                    found.append(int(folder.name))
+                command = (folder / "cmdline").read_bytes()
+                if state != "Z" and mark in command + (folder / "environ").read_bytes():
+                    found[int(folder.name)] = command.replace(b"\0", b" ").decode()
         return found
 
     def stop(self) -> None:
