@@ -13,6 +13,7 @@ from typing import Any
 import django
 import hypothesis
 import pytest
+from django.test import TransactionTestCase
 from playwright.sync_api import Browser, sync_playwright
 
 from tests import machine
@@ -24,6 +25,8 @@ for variable in VARIABLES:
     os.environ.pop(variable.name, None)
 _data, _owner = tempfile.mkdtemp(prefix="assay-test-"), os.getpid()
 os.environ["ASSAY_DATA"] = _data
+# Small tensors: one thread is faster, and does not wait for the threads of other tests.
+os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
 # Playwright's synchronous interface keeps an event loop in this thread for the whole session;
 # Django would take every test that follows in the same process for asynchronous code.
@@ -77,8 +80,20 @@ def _forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow ones first: a long test that began last would keep one process busy alone."""
+    """The slow ones first: a long test that began last would keep one process busy alone.
+
+    On a database that was asked for only what uses one.
+    """
+    if "ASSAY_TEST_DATABASE_URL" in os.environ:
+        items[:] = filter(_uses_database, items)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _uses_database(item: pytest.Item) -> bool:
+    fixtures = {"db", "transactional_db"} & set(getattr(item, "fixturenames", ()))
+    case = getattr(item, "cls", None)
+    marked = item.get_closest_marker("django_db") is not None
+    return marked or bool(fixtures) or (case is not None and issubclass(case, TransactionTestCase))
 
 
 @pytest.fixture(scope="session")

@@ -3,20 +3,20 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.processes import ROOT
+
 ROOMS = ("digests", "health", "papers", "readers", "runs", "summaries")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("room", [name for name in ROOMS if (ROOT / "tests" / name).is_dir()])
-def test_a_room_holds_on_postgresql(room: str, postgresql_url: str) -> None:
+def test_the_rooms_hold_on_postgresql(postgresql_url: str) -> None:
+    rooms = [f"tests/{room}" for room in ROOMS]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-m", "not slow", f"tests/{room}"],
+        [sys.executable, "-m", "pytest", "-q", "-m", "not slow", *rooms],
         cwd=ROOT,
         env={**os.environ, "ASSAY_TEST_DATABASE_URL": postgresql_url},
         capture_output=True,

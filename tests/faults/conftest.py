@@ -12,6 +12,14 @@ from tests.runs.conftest import _trial_method  # noqa: F401 (a fixture)
 from tests.runs.rig import Redis, Rig, free_port
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of a rig stay in one process: another rig takes longer to start than most take."""
+    for item in items:
+        if "standing_rig" in getattr(item, "fixturenames", ()):
+            transport = item.callspec.params["standing_rig"]
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{transport}"))
+
+
 @pytest.fixture
 def rig(standing_rig: Rig) -> Rig:
     """Recorder, clock and one worker called `one`, all of them up and heard of."""

@@ -20,7 +20,6 @@ def environment(roots: Path = TOYS) -> dict[str, str]:
         **os.environ,
         "ASSAY_METHODS_PATH": str(roots),
         "PYTHONPATH": str(ROOT),
-        "OMP_NUM_THREADS": "1",
     }
 
 

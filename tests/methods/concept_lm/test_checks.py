@@ -25,14 +25,6 @@ ALL = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize("check", ALL, ids=lambda check: check.__name__)
 def test_holds(check):
     cases = list(check("cpu"))
