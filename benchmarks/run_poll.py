@@ -89,7 +89,7 @@ def measure(run: object, polls: int) -> int:
     from django.test import RequestFactory
 
     from webapp.runs.models import Event, Run
-    from webapp.runs.watching import seen_now
+    from webapp.runs.web.progress import seen_now
 
     assert isinstance(run, Run)
     now = seen_now(run)

@@ -12,7 +12,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("webapp.papers.urls")),
     path("", include("webapp.summaries.urls")),
     path("", include("webapp.catalog.urls")),
-    path("", include("webapp.runs.urls")),
+    path("", include("webapp.runs.web.urls")),
     path("", include("webapp.readers.urls")),
     path("", include("webapp.ui.urls")),
     path("", include("webapp.health.urls")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webapp.runs import dispatch, presence, record, sweep
+from webapp.runs import dispatch, heartbeats, record, sweep
 from workers.site import app
 
 # Acknowledged late: the broker forgets an event only when it stands in the database.
@@ -17,7 +17,7 @@ def record_event(message: object) -> None:
 @app.task(name="runs.hear", acks_late=True, reject_on_worker_lost=True)
 def hear_heartbeat(message: object) -> None:
     """Note that a worker lives."""
-    presence.hear(message)
+    heartbeats.hear(message)
 
 
 @app.task(name="runs.dispatch")

@@ -12,7 +12,7 @@ from methods import protocol
 from methods.protocol import envelope
 from tests.runs import saying
 from tests.runs.saying import say
-from webapp.runs import broker, keys, presence
+from webapp.runs import broker, heartbeats, keys
 from webapp.runs.models import Event, Run, Series, State, Worker
 from webapp.runs.queries import log_of
 from webapp.runs.record import MAX_LOG_BYTES, record
@@ -165,7 +165,7 @@ def test_replayed(run: Run) -> None:
 )
 def test_malformed(run: Run, message: object) -> None:
     assert not record(message)
-    assert not presence.hear(message)
+    assert not heartbeats.hear(message)
 
 
 def test_oversized(run: Run, worker: Worker) -> None:

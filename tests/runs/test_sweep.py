@@ -11,7 +11,7 @@ from django.db import connection
 from django.utils import timezone
 
 from tests.runs import saying
-from webapp.runs import broker, presence, sweep
+from webapp.runs import broker, heartbeats, sweep
 from webapp.runs.models import Pulse, Run, State, Worker
 from webapp.runs.times import CANCEL, HEARTBEAT, LEASE, PAUSE, RESEND
 
@@ -111,7 +111,7 @@ def test_a_heartbeat_renews_the_lease_of_the_run_it_names() -> None:
     run, other = saying.running(worker), saying.running(worker)
     for each in (run, other):
         long_ago(each, leased_until=timedelta(seconds=1))
-    assert presence.hear(saying.beat("one", "boot", 0, run))
+    assert heartbeats.hear(saying.beat("one", "boot", 0, run))
     run.refresh_from_db()
     other.refresh_from_db()
     assert run.leased_until > timezone.now() > other.leased_until
@@ -121,7 +121,7 @@ def test_a_heartbeat_for_an_attempt_given_up_is_answered(sent: Sent) -> None:
     run = saying.running(saying.live_worker())
     stale = saying.beat("one", "boot", 0, run)
     Run.objects.update(token="the-next")
-    presence.hear(stale)
+    heartbeats.hear(stale)
     assert sent == [("cancel", str(run.pk), stale["token"], "one")]
 
 
@@ -140,7 +140,7 @@ def test_a_run_that_begins_while_its_worker_is_heard_is_not_given_up(sent: Sent)
             return result
 
         with connection.execute_wrapper(watch):
-            assert presence.hear(saying.beat("one", f"boot-{begins_after}", 0, run))
+            assert heartbeats.hear(saying.beat("one", f"boot-{begins_after}", 0, run))
         return count
 
     for step in range(1, statements(0) + 1):
@@ -152,18 +152,18 @@ def test_replayed_heartbeats_keep_nobody_alive() -> None:
     saying.live_worker(last_seen=None)
     first = [saying.beat("one", "boot-1", number) for number in range(3)]
     for message in first:
-        assert presence.hear(message)
-    assert presence.hear(saying.beat("one", "boot-2", 0))
+        assert heartbeats.hear(message)
+    assert heartbeats.hear(saying.beat("one", "boot-2", 0))
     Worker.objects.update(last_seen=None)
-    assert not any(presence.hear(message) for message in first)
-    assert not presence.hear(saying.beat("one", "boot-2", 0))
+    assert not any(heartbeats.hear(message) for message in first)
+    assert not heartbeats.hear(saying.beat("one", "boot-2", 0))
     assert Worker.objects.get().last_seen is None
-    assert presence.hear(saying.beat("one", "boot-2", 1))
+    assert heartbeats.hear(saying.beat("one", "boot-2", 1))
 
 
 def test_a_worker_announces_itself() -> None:
     saying.live_worker(last_seen=None, device="")
-    presence.hear(saying.beat("one", "boot", 0))
+    heartbeats.hear(saying.beat("one", "boot", 0))
     worker = Worker.objects.get()
     assert (worker.device, worker.device_name, worker.memory_mib) == ("cpu", "a processor", 4096)
 
@@ -228,11 +228,11 @@ def test_a_worker_that_ignores_the_time_limit(listening: None, sent: Sent) -> No
 def test_a_worker_that_says_farewell_is_given_nothing() -> None:
     saying.live_worker()
     run = saying.queued()
-    presence.hear(saying.beat("one", "boot", 0, leaving=True))
+    heartbeats.hear(saying.beat("one", "boot", 0, leaving=True))
     sweep.sweep()
     run.refresh_from_db()
     assert run.state == State.QUEUED
-    presence.hear(saying.beat("one", "boot-2", 0))
+    heartbeats.hear(saying.beat("one", "boot-2", 0))
     run.refresh_from_db()
     assert run.state == State.DISPATCHED
 

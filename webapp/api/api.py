@@ -17,9 +17,11 @@ from methods.spec import Benchmark, InputError, ParameterError, UnknownNameError
 from webapp.api import tokens
 from webapp.api.problems import ProblemError, answer
 from webapp.api.schemas import MethodSchema, Problem, RunRequest, RunResults, RunStatus
-from webapp.runs import export, pages, submit
+from webapp.runs import submit
 from webapp.runs.models import Run, State
+from webapp.runs.queries import may_cancel, visible_runs
 from webapp.runs.quota import QuotaError
+from webapp.runs.web import export
 
 LATEST = 100  # runs of a list
 
@@ -61,7 +63,7 @@ def _reader(request: HttpRequest) -> User:
 def _run(request: HttpRequest, pk: UUID, reader: User | AnonymousUser | None = None) -> Run:
     """A run that the caller may see: by token where one came, else what is public."""
     visitor = reader or _visitor(request)
-    runs_seen = pages.visible(visitor).select_related("worker", "environment")
+    runs_seen = visible_runs(visitor).select_related("worker", "environment")
     found = runs_seen.filter(pk=pk).first()
     if found is None:
         raise ProblemError(404, f"There is no run {pk}.")
@@ -121,7 +123,7 @@ def latest(
     if state and state not in State.values:
         raise ProblemError(422, f"No state is called {state[:40]!r}: {', '.join(State.values)}.")
     narrow = {"method": method, "benchmark": benchmark, "state": state}
-    found = pages.visible(_visitor(request)).filter(**{k: v for k, v in narrow.items() if v})
+    found = visible_runs(_visitor(request)).filter(**{k: v for k, v in narrow.items() if v})
     return [export.status(run) for run in found.select_related("worker")[:LATEST]]
 
 
@@ -176,7 +178,7 @@ def results(request: HttpRequest, pk: UUID) -> dict[str, Any]:
 def cancel(request: HttpRequest, pk: UUID) -> Status[dict[str, Any]]:
     """Cancel a run of yours; 409 if it has ended."""
     run = _run(request, pk, _reader(request))
-    if not pages.may_change(_reader(request), run):
+    if not may_cancel(_reader(request), run):
         raise ProblemError(403, "Only its reader and staff may cancel a run.")
     if not submit.cancel(run):
         raise ProblemError(409, f"The run has ended: it is {run.get_state_display()}.")

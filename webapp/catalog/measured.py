@@ -17,7 +17,6 @@ from methods.spec import Answer, Claim, Method
 from webapp.catalog.verdicts import Figure, Verdict, figure, judge
 from webapp.runs.models import Run, State
 from webapp.runs.models import Series as StoredSeries
-from webapp.runs.shown import parsed
 
 LOOK_BACK = 400  # series of one method, the latest first
 
@@ -78,7 +77,7 @@ def latest(method: Method) -> list[Measurement]:
         key = (row.run.benchmark, row.name, hardware)
         if key not in found:
             first = row.run_id not in seen
-            found[key] = Measurement(row.run, hardware, parsed(row.data), first)
+            found[key] = Measurement(row.run, hardware, row.parsed(), first)
         seen.add(row.run_id)
     return list(found.values())
 

@@ -13,6 +13,8 @@ from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import F, Q
 
+from methods import protocol
+
 MIB = 2**20
 
 
@@ -210,6 +212,15 @@ class Series(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def parsed(self) -> protocol.Series:
+        """The measured points, validated again: an older version may have written them.
+
+        Raises methods.protocol.ProtocolError.
+        """
+        series = protocol.parse_body("series", self.data)
+        assert isinstance(series, protocol.Series)
+        return series
 
 
 class Check(models.Model):

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.db.models import QuerySet
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from webapp.runs.models import Event, Run, State, Worker
 from webapp.runs.times import ALIVE
+
+Visitor = User | AnonymousUser
+
+
+def visible_runs(visitor: Visitor) -> QuerySet[Run]:
+    """The runs that a visitor may see: the public ones and their own; staff see all."""
+    if not visitor.is_authenticated:
+        return Run.objects.filter(public=True)
+    if visitor.is_staff:
+        return Run.objects.all()
+    return Run.objects.filter(Q(public=True) | Q(reader=visitor))
+
+
+def may_cancel(visitor: Visitor, run: Run) -> bool:
+    """Whether a visitor may cancel a run: its reader and staff may."""
+    return visitor.is_authenticated and (visitor.is_staff or visitor.pk == run.reader_id)
 
 
 def live_workers(device: str) -> QuerySet[Worker]:

@@ -7,9 +7,9 @@ from typing import Any
 from django import template
 
 from methods import registry
-from webapp.runs import asking
 from webapp.runs.models import Series
-from webapp.runs.shown import parsed, shown
+from webapp.runs.web import actions
+from webapp.runs.web.present import shown
 
 register = template.Library()
 
@@ -18,11 +18,11 @@ register = template.Library()
 def run_form(context: dict[str, Any], method_slug: str, benchmark_slug: str) -> dict[str, Any]:
     """The form that runs a benchmark, or how to sign in to do so."""
     found = registry.find(f"{method_slug}.{benchmark_slug}")
-    panel = asking.page(context["request"], *found)
+    panel = actions.page(context["request"], *found)
     return {**panel, "csrf_token": context.get("csrf_token")}
 
 
 @register.inclusion_tag("runs/series.html")
 def run_series(series: Series) -> dict[str, Any]:
     """A measured series: its charts and the table under them. The page links `charts.css`."""
-    return {"one": shown(parsed(series.data), ident=f"s{series.pk}-")}
+    return {"one": shown(series.parsed(), ident=f"s{series.pk}-")}

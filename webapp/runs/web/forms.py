@@ -19,7 +19,7 @@ from methods.spec import PRESETS, Benchmark, Method, ParameterError, ParameterIn
 from webapp.runs.models import Device
 from webapp.runs.queries import estimate_seconds, live_workers
 from webapp.runs.submit import MAX_SEED, SECONDS, Request
-from webapp.runs.wording import span
+from webapp.runs.web.state_text import span
 
 PREFIX = "set-"  # before a parameter's name, so that none can collide with the form's own fields
 BOOLEANS = (("", "as the preset says"), ("true", "yes"), ("false", "no"))

@@ -11,10 +11,12 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
 
 from methods.charts import STYLE
-from webapp.runs import comparing, listing, pages, watching
-from webapp.runs.machines import installation, workers_now
 from webapp.runs.models import Run
-from webapp.runs.watching import Seen
+from webapp.runs.queries import visible_runs
+from webapp.runs.web import listing, progress, run_page
+from webapp.runs.web.compare import CannotCompareError, compare_runs
+from webapp.runs.web.progress import Seen
+from webapp.runs.web.workers_page import installation, workers_now
 from webapp.ui.feeds import FORMATS
 from webapp.ui.pages import respond
 
@@ -25,7 +27,7 @@ RUNS_A_PAGE = 40
 
 def open_run(request: HttpRequest, pk: UUID) -> Run:
     """The run of that id, if this visitor may see it; else there is none."""
-    runs = pages.visible(request.user).select_related("worker", "environment", "reader")
+    runs = visible_runs(request.user).select_related("worker", "environment", "reader")
     return get_object_or_404(runs, pk=pk)
 
 
@@ -36,7 +38,7 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
     found = open_run(request, pk)
 
     def page() -> HttpResponse:
-        return render(request, "runs/run.html", pages.page_of(found, request.user))
+        return render(request, "runs/run.html", run_page.page_of(found, request.user))
 
     if not found.ended:
         response = page()
@@ -52,17 +54,17 @@ def live(request: HttpRequest, pk: UUID) -> HttpResponse:
     if not request.headers.get("HX-Request"):
         return redirect("runs:run", pk)
     # What a poll does not need is not read: it is asked for once a second.
-    found = get_object_or_404(Run.objects.only(*watching.NEEDED), pk=pk)
+    found = get_object_or_404(Run.objects.only(*progress.NEEDED), pk=pk)
     if not found.public:
         open_run(request, pk)
-    seen, now = Seen.read(request.GET.get("seen", "")), pages.seen_of(found)
+    seen, now = Seen.read(request.GET.get("seen", "")), run_page.seen_of(found)
     if seen == now:
         return HttpResponse(status=204)
     if seen is None or seen.standing != now.standing:
         return _anew(request, open_run(request, pk))
-    context = pages.live_of(found, now)
+    context = run_page.live_of(found, now)
     if seen.heard < now.heard:
-        news, passed = watching.log_after(found, seen.heard), watching.passed(found)
+        news, passed = progress.log_after(found, seen.heard), progress.passed(found)
         context |= {"heard": True, "news": news, "passed": passed}
     # Rendered without the request: what a poll shows is the same for everybody.
     return _uncached(HttpResponse(render_to_string("runs/live.html", context)))
@@ -70,7 +72,7 @@ def live(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 def _anew(request: HttpRequest, found: Run) -> HttpResponse:
     """The whole of a run's page in place of the old one; the last, when it has ended."""
-    response = render(request, "runs/article.html", pages.page_of(found, request.user))
+    response = render(request, "runs/article.html", run_page.page_of(found, request.user))
     response["HX-Retarget"] = "#run"
     response["HX-Reswap"] = "outerHTML"
     if found.ended:
@@ -87,7 +89,7 @@ def _uncached(response: HttpResponse) -> HttpResponse:
 def runs(request: HttpRequest) -> HttpResponse:
     """The runs that a visitor may see, narrowed by the query string, the latest first."""
     filters = listing.Filters.read(request.GET)
-    found = filters.narrow(pages.visible(request.user), request.user)
+    found = filters.narrow(visible_runs(request.user), request.user)
     page = Paginator(found, RUNS_A_PAGE).get_page(request.GET.get("page"))
     context = {
         "section": "runs",
@@ -107,8 +109,8 @@ def compare(request: HttpRequest) -> HttpResponse:
     """Runs of one benchmark side by side: values on one class of hardware, else ratios only."""
     wanted = ",".join(request.GET.getlist("runs"))
     try:
-        comparison = comparing.compare(pages.visible(request.user), wanted)
-    except comparing.CannotCompareError as error:
+        comparison = compare_runs(visible_runs(request.user), wanted)
+    except CannotCompareError as error:
         context = {"section": "runs", "reason": str(error)}
         return render(request, "runs/compare.html", context, status=400 if wanted else 200)
     return render(request, "runs/compare.html", {"section": "runs", "comparison": comparison})

@@ -2,21 +2,21 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path, register_converter
 
-from webapp.runs import asking, feed, files, views
+from webapp.runs.web import actions, downloads, feed, views
 from webapp.ui.converters import SuffixConverter
 
 app_name = "runs"
 register_converter(SuffixConverter, "feed_format")
 urlpatterns: list[URLPattern] = [
-    path("methods/<slug:method>/run/<slug:benchmark>/", asking.ask, name="ask"),
+    path("methods/<slug:method>/run/<slug:benchmark>/", actions.ask, name="ask"),
     path("runs.<feed_format:suffix>", feed.results, name="feed"),
     path("runs/", views.runs, name="runs"),
     path("runs/<uuid:pk>/", views.run, name="run"),
     path("runs/<uuid:pk>/live", views.live, name="live"),
-    path("runs/<uuid:pk>/cancel", asking.cancel, name="cancel"),
-    path("runs/<uuid:pk>/again", asking.again, name="again"),
-    path("runs/<uuid:pk>/results.json", files.as_json, name="json"),
-    path("runs/<uuid:pk>/results.csv", files.as_csv, name="csv"),
+    path("runs/<uuid:pk>/cancel", actions.cancel, name="cancel"),
+    path("runs/<uuid:pk>/again", actions.again, name="again"),
+    path("runs/<uuid:pk>/results.json", downloads.as_json, name="json"),
+    path("runs/<uuid:pk>/results.csv", downloads.as_csv, name="csv"),
     path("runs/<uuid:pk>/files/<str:name>", views.artefact, name="artefact"),
     path("compare", views.compare, name="compare"),
     path("workers/", views.workers, name="workers"),

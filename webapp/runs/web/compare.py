@@ -14,8 +14,8 @@ from django.db.models import QuerySet
 
 from methods import charts, protocol
 from methods.charts import interval, number
-from webapp.runs import shown
 from webapp.runs.models import Run, State
+from webapp.runs.web import present
 
 MOST = 6
 LETTERS = "ABCDEF"
@@ -78,7 +78,7 @@ class Comparison:
     letters: str
 
 
-def compare(runs: QuerySet[Run], wanted: str) -> Comparison:
+def compare_runs(runs: QuerySet[Run], wanted: str) -> Comparison:
     """The comparison of the runs whose ids `wanted` lists, with commas between.
 
     Raises CannotCompareError.
@@ -89,10 +89,8 @@ def compare(runs: QuerySet[Run], wanted: str) -> Comparison:
         for letter, run in zip(LETTERS, found, strict=False)
     )
     reason = _only_ratios(found)
-    known = shown.spec_of(found[0])
-    series = [
-        {row.name: shown.parsed(row.data) for row in run.series.all() if row.data} for run in found
-    ]
+    known = present.spec_of(found[0])
+    series = [{row.name: row.parsed() for row in run.series.all() if row.data} for run in found]
     names = [name for name in series[0] if sum(name in one for one in series) > 1]
     return Comparison(
         title=known[1].title if known else found[0].benchmark,
@@ -136,7 +134,7 @@ def _hardware(run: Run) -> str:
 
 
 def _settings(run: Run) -> str:
-    return ", ".join(f"{p.name}={p.value}" for p in shown.parameters_of(run) if p.changed)
+    return ", ".join(f"{p.name}={p.value}" for p in present.parameters_of(run) if p.changed)
 
 
 def _only_ratios(runs: Sequence[Run]) -> str:
@@ -163,7 +161,7 @@ def _table(
     places.sort(key=lambda place: list(variants).index(place[0]))
     lines = (
         Line(
-            x=shown.place(x),
+            x=present.place(x),
             variant=variants[name].label,
             ours=variants[name].ours,
             cells=tuple(_cells([one.get((name, x)) for one in points], first, ratios=ratios)),

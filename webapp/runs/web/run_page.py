@@ -5,36 +5,17 @@ from __future__ import annotations
 from secrets import token_urlsafe
 from typing import Any
 
-from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import Q, QuerySet
-
 from methods.charts import duration
 from methods.protocol import Environment, ProtocolError, Readings, canonical
-from webapp.runs import shown, watching
 from webapp.runs.models import Run
-from webapp.runs.queries import estimate_seconds, log_of, place
-from webapp.runs.wording import span, telling, took
-
-Visitor = User | AnonymousUser
-
-
-def visible(visitor: Visitor) -> QuerySet[Run]:
-    """The runs that a visitor may see: the public ones and their own."""
-    if not visitor.is_authenticated:
-        return Run.objects.filter(public=True)
-    if visitor.is_staff:
-        return Run.objects.all()
-    return Run.objects.filter(Q(public=True) | Q(reader=visitor))
-
-
-def may_change(visitor: Visitor, run: Run) -> bool:
-    """Whether a visitor may cancel a run: its reader and staff may."""
-    return visitor.is_authenticated and (visitor.is_staff or visitor.pk == run.reader_id)
+from webapp.runs.queries import Visitor, estimate_seconds, log_of, may_cancel, place
+from webapp.runs.web import present, progress
+from webapp.runs.web.state_text import span, telling, took
 
 
 def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
     """Everything a run's page shows."""
-    found = shown.spec_of(run)
+    found = present.spec_of(run)
     method, benchmark = found or (None, None)
     return {
         "section": "runs",
@@ -46,15 +27,15 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "telling": telling(run),
         "took": took(run),
         "usual": _usual(run),
-        "may_cancel": not run.ended and may_change(visitor, run),
+        "may_cancel": not run.ended and may_cancel(visitor, run),
         "again_key": token_urlsafe(24),  # a form that is sent twice asks once
         "may_run": visitor.is_authenticated and benchmark is not None,
-        "series": [shown.shown(shown.parsed(row.data)) for row in run.series.all()],
-        "checks": shown.checks_of(run),
-        "passed": watching.passed(run),
+        "series": [present.shown(row.parsed()) for row in run.series.all()],
+        "checks": present.checks_of(run),
+        "passed": progress.passed(run),
         "log": log_of(run),
-        "parameters": shown.parameters_of(run),
-        "command": shown.command(run),
+        "parameters": present.parameters_of(run),
+        "command": present.command(run),
         "environment": _environment(run),
         "after": _after(run),
         "artefacts": run.artefacts.defer("content"),
@@ -63,18 +44,18 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
     }
 
 
-def seen_of(run: Run) -> watching.Seen:
+def seen_of(run: Run) -> progress.Seen:
     """How far a run has come, its place in the queue too."""
-    return watching.seen_now(run, _place(run))
+    return progress.seen_now(run, _place(run))
 
 
-def live_of(run: Run, seen: watching.Seen) -> dict[str, Any]:
+def live_of(run: Run, seen: progress.Seen) -> dict[str, Any]:
     """What moves while a run is under way."""
     return {
         "run": run,
         "seen": seen,
-        "progress": watching.progress_of(run),
-        "pause": watching.pause(run),
+        "progress": progress.progress_of(run),
+        "pause": progress.pause(run),
     }
 
 

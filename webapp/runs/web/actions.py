@@ -14,10 +14,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from methods import registry
 from methods.spec import Benchmark, InputError, Method, UnknownNameError
-from webapp.runs import pages, submit
-from webapp.runs.forms import PREFIX, RunForm, written
+from webapp.runs import submit
+from webapp.runs.queries import may_cancel, visible_runs
 from webapp.runs.quota import QuotaError, may_run
-from webapp.runs.views import open_run
+from webapp.runs.web.forms import PREFIX, RunForm, written
+from webapp.runs.web.views import open_run
 from webapp.ui.pages import signed_in
 
 
@@ -62,7 +63,7 @@ def _like(request: HttpRequest, method: Method, benchmark: Benchmark) -> dict[st
         key = UUID(request.GET.get("like", ""))
     except ValueError:
         return {}
-    runs = pages.visible(request.user).filter(method=method.slug, benchmark=benchmark.slug)
+    runs = visible_runs(request.user).filter(method=method.slug, benchmark=benchmark.slug)
     run = runs.filter(pk=key).first()
     if run is None:
         return {}
@@ -101,7 +102,7 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
 def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     """End a run that has not ended."""
     run = open_run(request, pk)
-    if not pages.may_change(request.user, run):
+    if not may_cancel(request.user, run):
         raise PermissionDenied("Only its reader and staff may cancel a run.")
     if not submit.cancel(run):
         messages.info(request, "It had ended before it could be cancelled.")

@@ -7,8 +7,8 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
-from webapp.runs import export
-from webapp.runs.views import open_run
+from webapp.runs.web import export
+from webapp.runs.web.views import open_run
 
 
 @require_safe

@@ -10,9 +10,9 @@ from django.db.models import QuerySet
 from django.utils.http import urlencode
 
 from methods import registry
-from webapp.runs import shown
 from webapp.runs.models import ENDED, OPEN, Device, Run, State
-from webapp.runs.wording import BRIEF, icon_of, took
+from webapp.runs.web import present
+from webapp.runs.web.state_text import BRIEF, icon_of, took
 
 GROUPS = {"open": OPEN, "ended": ENDED}  # beside each single state
 
@@ -99,8 +99,8 @@ class Line:
 
 def line(run: Run) -> Line:
     """A run as a list shows it."""
-    found = shown.spec_of(run)
-    changed = [p for p in shown.parameters_of(run) if p.changed]
+    found = present.spec_of(run)
+    changed = [p for p in present.parameters_of(run) if p.changed]
     settings = ", ".join(f"{p.name}={p.value}" for p in changed[:3])
     hidden = len(changed) - 3
     word = run.get_failure_display() if run.failure else run.get_state_display()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from methods import charts, protocol, registry
 from methods.charts import check_value, interval, number
 from methods.spec import Benchmark, Method, UnknownNameError
-from webapp.runs.forms import written
 from webapp.runs.models import Device, Run
+from webapp.runs.web.forms import written
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,6 @@ class Shown:
     pictures: tuple[str, ...]  # SVG, to be cleaned where it is put into a page
     rows: tuple[Row, ...]
     partial: bool
-
-
-def parsed(data: object) -> protocol.Series:
-    """A stored series, validated again: whoever wrote the row."""
-    series = protocol.parse_body("series", data)
-    assert isinstance(series, protocol.Series)
-    return series
 
 
 def shown(series: protocol.Series, ident: str = "") -> Shown:

@@ -10,8 +10,8 @@ from typing import Any
 
 from django.urls import reverse
 
-from webapp.runs import shown
 from webapp.runs.models import Run
+from webapp.runs.web import present
 
 COLUMNS = (
     *("run", "method", "benchmark", "version", "preset", "seed", "hardware"),
@@ -52,7 +52,7 @@ def results(run: Run) -> dict[str, Any]:
     """Everything: where it stands, on what it ran, its checks and series, how to repeat it."""
     return {
         **status(run),
-        "command": shown.command(run),
+        "command": present.command(run),
         "hardware": run.environment.hardware if run.environment else None,
         "environment": run.environment.data if run.environment else None,
         "result": run.result,
@@ -90,7 +90,7 @@ def _lines(run: Run) -> Iterator[dict[str, object]]:
         "hardware": _inert(run.environment.hardware) if run.environment else "",
     }
     for row in run.series.all():
-        series = shown.parsed(row.data)
+        series = row.parsed()
         ours = {variant.name for variant in series.variants if variant.ours}
         for point in series.points:
             ratio = point.ratio

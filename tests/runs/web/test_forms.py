@@ -15,9 +15,9 @@ from methods import registry
 from methods.commands.run import settings as command_settings
 from tests.runs import scenes
 from tests.runs.saying import live_worker, queued
-from webapp.runs.forms import PREFIX, RunForm, written
 from webapp.runs.models import MethodAccess, Run
-from webapp.runs.shown import command
+from webapp.runs.web.forms import PREFIX, RunForm, written
+from webapp.runs.web.present import command
 
 pytestmark = pytest.mark.django_db
 ADDRESS = "/methods/sparse_attention/run/latency/"

@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from methods.charts import number
-from webapp.runs import shown
-from webapp.runs.listing import line
 from webapp.runs.models import Run, State
+from webapp.runs.web import present
+from webapp.runs.web.listing import line
 from webapp.ui import feed_http
 from webapp.ui.feed_http import Site, Source
 from webapp.ui.feeds import Feed, Item
@@ -59,7 +59,7 @@ def _item(site: Site, run: Run) -> Item:
         source=address,
         title=f"{told.title}: {told.method}, {told.hardware}",
         summary=summary,
-        html=f"<p>{escape(summary)}</p><pre>{escape(shown.command(run))}</pre>",
+        html=f"<p>{escape(summary)}</p><pre>{escape(present.command(run))}</pre>",
         authors=[run.reader.get_username()] if run.reader else ["Assay"],
         categories=[f"{run.method}.{run.benchmark}"],
         published=ended,
@@ -72,7 +72,7 @@ def _headline(run: Run) -> str:
     best = ""
     most = 0.0
     for row in run.series.all():
-        series = shown.parsed(row.data)
+        series = row.parsed()
         ours = {variant.name: variant.label for variant in series.variants if variant.ours}
         for point in series.points:
             if point.variant in ours and point.ratio and point.ratio.value > most:
