@@ -1,4 +1,4 @@
-"""The web container's health check; tests/test_compose.py asks a site behind TLS with it."""
+"""The web container's health check."""
 
 import os
 import subprocess
