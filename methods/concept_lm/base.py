@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
-from transformers import AutoConfig, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from methods.concept_lm.config import ConceptConfig, ConceptError
+from methods.kit.frozen import load_frozen, read_config
+from methods.kit.seeds import seeded
 
 CONFIGS: dict[str, Any] = {"qwen2": Qwen2Config, "qwen3": Qwen3Config}
 MODELS: dict[str, Any] = {"qwen2": Qwen2ForCausalLM, "qwen3": Qwen3ForCausalLM}
@@ -66,7 +68,11 @@ def load_base(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) -
         ConceptError: when there is no such model, it is of another family, or it uses sliding
             windows, which the split of its layers would silently change.
     """
-    config = _read_config(source) if isinstance(source, (str, Path)) else source
+    config = (
+        read_config(source, ConceptError, "base model")
+        if isinstance(source, (str, Path))
+        else source
+    )
     if config.model_type not in MODELS:
         raise ConceptError(
             f"the base is a {config.model_type!r} model; this method reads {' and '.join(MODELS)}"
@@ -75,29 +81,9 @@ def load_base(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) -
         raise ConceptError(
             "the base uses sliding-window layers; load it with use_sliding_window off"
         )
-    model_class = MODELS[config.model_type]
-    if isinstance(source, (str, Path)):
-        try:
-            model = model_class.from_pretrained(str(source), dtype=dtype or "auto")
-        except (OSError, ValueError) as error:
-            raise ConceptError(f"the weights of {source} cannot be read: {error}") from error
-    else:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = model_class(config)
-        model = model.to(dtype or torch.float32)
-    model.requires_grad_(False)
-    return model.eval()
-
-
-def _read_config(source: str | Path) -> Any:
-    try:
-        return AutoConfig.from_pretrained(str(source))
-    except (OSError, ValueError) as error:
-        raise ConceptError(
-            f"no base model at {str(source)!r}: give a folder with config.json and weights, or a "
-            f"hub id this machine can reach ({str(error).splitlines()[0]})"
-        ) from error
+    return load_frozen(
+        MODELS[config.model_type], source, error=ConceptError, dtype=dtype, seed=seed
+    )
 
 
 def check_tokenizer(tokenizer: Any, config: Any) -> None:
@@ -136,8 +122,7 @@ def check_tokens(x: Tensor, config: Any) -> None:
 
 def add_lora(base: Any, config: ConceptConfig, *, seed: int = 0) -> Any:
     """Freeze a base and put LoRA on every linear map of its decoder layers."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         return get_peft_model(
             base,
             LoraConfig(

@@ -1,6 +1,5 @@
 """Bits a byte against operations a byte: v2 and its baselines from one base."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,10 +19,11 @@ from methods.concept_lm.config import ConceptConfig, faithful, recommended
 from methods.concept_lm.data import stdlib
 from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.spec import CompressionParams
-from methods.concept_lm.train import History, Plan, train
+from methods.concept_lm.train import OnStep, Plan, train
 from methods.concept_lm.v3.monitors import Trace, diagnose
 from methods.context import Context
-from methods.measure.statistics import exact_point, point
+from methods.kit.report import Stages, over_seeds
+from methods.measure.statistics import exact_point
 from methods.protocol import Axis, Variant
 
 LABELS = {
@@ -60,13 +60,7 @@ def compression(ctx: Context, params: CompressionParams) -> None:
     corpus = stdlib()
     ctx.log(f"standard library sources {corpus.digest}: {len(corpus.train)} bytes to train on")
     total = params.seeds * (params.pretrain_steps + len(NAMES) * params.steps)
-    done = 0
-
-    def tick(what: str) -> Callable[[int, History], None]:
-        return lambda step, history: ctx.progress(
-            done + step, total, f"{what}: {history.loss[-1] / math.log(2):.2f} bits a byte"
-        )
-
+    stages = Stages(ctx, total)
     found: dict[str, list[Judgement]] = {name: [] for name in NAMES}
     traces = {name: Trace() for name in WATCHED}
     last: dict[str, Candidate] = {}
@@ -79,18 +73,17 @@ def compression(ctx: Context, params: CompressionParams) -> None:
             ),
             seed=seed,
         )
+        hear = stages.begin(params.pretrain_steps, "base")
         plan = Plan(params.pretrain_steps, lr=2e-3, seed=seed)
-        pretrain(base, corpus, plan, params.rows, params.length, on_step=tick("base"))
-        done += params.pretrain_steps
+        pretrain(base, corpus, plan, params.rows, params.length, on_step=hear)
         for name in NAMES:
             candidate = Candidate(name, base, configure(name, params), corpus)
             candidate.rows, candidate.length = params.rows, params.length
             candidate.seed = seed + 1_000  # not the batches of pretraining
-            hear = tick(name)
+            hear = stages.begin(params.steps, name)
             if seed == 0 and name in traces:
                 hear = _watched(hear, candidate, traces[name], params.steps)
             train(candidate, Plan(params.steps, seed=seed), on_step=hear)
-            done += params.steps
             candidate.settle()
             found[name].append(candidate.judge(params.judged, params.length))
             last[name] = candidate
@@ -103,14 +96,12 @@ def compression(ctx: Context, params: CompressionParams) -> None:
     ctx.artefact("boundaries.svg", heat_map(last["recommended"], params.length))
 
 
-def _watched(
-    hear: Callable[[int, History], None], candidate: Candidate, trace: Trace, steps: int
-) -> Callable[[int, History], None]:
+def _watched(hear: Callable[..., None], candidate: Candidate, trace: Trace, steps: int) -> OnStep:
     """`hear`, and the monitors at every eighth of the training."""
     every = max(1, steps // 8)
 
-    def heard(step: int, history: History) -> None:
-        hear(step, history)
+    def heard(step: int, *_: object) -> None:
+        hear(step)
         if step % every == 0 or step == steps:
             trace.steps.append(step)
             trace.stats.append(candidate.observe(step / steps))
@@ -131,20 +122,12 @@ def _pareto(ctx: Context, found: dict[str, list[Judgement]]) -> None:
         "costs least: what v2 spends on concepts has to buy more bits back than the same spent on "
         "whole layers.",
     )
-    reference = [[j.bits] for j in found["equal"]]
+    reference = [j.bits for j in found["equal"]]
     for name, judged in found.items():
-        series.add(
-            point(
-                name,
-                sum(j.flops for j in judged) / len(judged),
-                [[j.bits] for j in judged],
-                direction="lower",
-                baseline=None if name == "equal" else reference,
-                min_blocks=3,
-                words="better/worse",
-                noise=False,
-            )
-        )
+        cost = sum(j.flops for j in judged) / len(judged)
+        bits = [j.bits for j in judged]
+        against = None if name == "equal" else reference
+        series.add(over_seeds(name, cost, bits, direction="lower", baseline=against))
 
 
 def _variants(names: tuple[str, ...] = NAMES) -> list[Variant]:
@@ -178,8 +161,8 @@ def _codes(
             variants=_variants(with_codes),
         )
         for candidate in with_codes:
-            values = [[float(read(j))] for j in found[candidate]]
-            series.add(point(candidate, "held out", values, direction="higher", noise=False))
+            values = [float(read(j)) for j in found[candidate]]
+            series.add(over_seeds(candidate, "held out", values))
     usage = ctx.series(
         "usage",
         "Codes by rank",

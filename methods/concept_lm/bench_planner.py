@@ -1,9 +1,7 @@
 """v3 measured on a task whose entropies are known."""
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -17,8 +15,9 @@ from methods.concept_lm.v3.em import NAIVE, NAIVE_CURRICULUM, EMSettings, HardEM
 from methods.concept_lm.v3.monitors import Trace, diagnose
 from methods.concept_lm.v3.planner import PlanShape
 from methods.context import Context
-from methods.measure.statistics import point
-from methods.protocol import Axis, Limit, Point, Variant
+from methods.kit.report import Stages, over_seeds
+from methods.kit.seeds import generator
+from methods.protocol import Axis, Limit, Variant
 
 OURS = Variant(name="ours", label="warm-up, recogniser, annealed beta", ours=True)
 NAIVELY = Variant(name="naive", label="naive Hard-EM")
@@ -46,16 +45,15 @@ def planner(ctx: Context, params: PlannerParams) -> None:
     seconds: list[float] = []
     naive_runs = params.seeds if params.naive_steps else 0
     total = params.seeds * (params.warm_up + params.steps) + naive_runs * params.naive_steps
-    done = 0
+    stages = Stages(ctx, total)
     for seed in range(params.seeds):
         for name in ("ours", "naive") if naive_runs else ("ours",):
             em = make(params, seed, naive=name == "naive")
-            tick = _ticker(ctx, done, total, f"{name}, seed {seed}")
+            hear = stages.begin(em.curriculum.total, f"{name}, seed {seed}")
             begun = time.process_time()
-            trace = em.train(tick, watch=params.watch)
+            trace = em.train(hear, watch=params.watch)
             if name == "ours":
                 seconds.append(time.process_time() - begun)
-            done += em.curriculum.total
             runs[name].append(em)
             traces.setdefault(name, trace)
             for action in diagnose(trace.stats[-1]):
@@ -71,28 +69,7 @@ def planner(ctx: Context, params: PlannerParams) -> None:
         variants=[OURS],
         limits=[Limit(label="five minutes", points=(("all seeds", 300.0),))],
     )
-    spent.add(_seeds("ours", "all seeds", seconds, "lower"))
-
-
-def _ticker(ctx: Context, done: int, total: int, what: str) -> Callable[[int, int], None]:
-    def tick(step: int, _of: int) -> None:
-        ctx.progress(done + step, total, what)
-
-    return tick
-
-
-def _seeds(
-    variant: str, x: str | float, values: list[float], direction: Literal["lower", "higher"]
-) -> Point:
-    return point(
-        variant,
-        x,
-        [[value] for value in values],
-        direction=direction,
-        min_blocks=3,
-        words="better/worse",
-        noise=False,
-    )
+    spent.add(over_seeds("ours", "all seeds", seconds))
 
 
 def _report(ctx: Context, runs: dict[str, list[HardEM]]) -> None:
@@ -158,10 +135,10 @@ def _report(ctx: Context, runs: dict[str, list[HardEM]]) -> None:
         greedy = [em.planner.sample(em.held_u, 0.0) for em in ems]
         for name, zs in zip(PLANS, (scored, greedy), strict=True):
             costs = [em.price(z) for em, z in zip(ems, zs, strict=True)]
-            price.add(_seeds(variant.name, name, costs, "lower"))
+            price.add(over_seeds(variant.name, name, costs))
         plans = [em.best_plans() for em in ems]
-        generator = torch.Generator().manual_seed(ctx.seed)
-        orders = [torch.randperm(len(z), generator=generator) for z in plans]
+        shuffle = generator(ctx.seed)
+        orders = [torch.randperm(len(z), generator=shuffle) for z in plans]
         values = (
             [em.nll(z) for em, z in zip(ems, plans, strict=True)],
             [em.nll(z) for em, z in zip(ems, greedy, strict=True)],
@@ -169,25 +146,25 @@ def _report(ctx: Context, runs: dict[str, list[HardEM]]) -> None:
             [em.free_nll() for em in ems],
         )
         for given, found in zip(GIVEN, values, strict=True):
-            nll.add(_seeds(variant.name, given, found, "lower"))
+            nll.add(over_seeds(variant.name, given, found))
         *with_plans, without = values
         for given, found in zip(GIVEN[:-1], with_plans, strict=True):
             worth = [free - cost for free, cost in zip(without, found, strict=True)]
-            gain.add(_seeds(variant.name, given, worth, "higher"))
+            gain.add(over_seeds(variant.name, given, worth))
         # Counted in plans chosen by S: where no plan matters, log p(y|z) alone picks at random, and
         # mutations alone would look like many codes.
         for k in range(task.types):
             counts = [float(em.codes_used(z)[k]) for em, z in zip(ems, scored, strict=True)]
-            codes.add(_seeds(variant.name, f"type {k + 1}", counts, "higher"))
+            codes.add(over_seeds(variant.name, f"type {k + 1}", counts))
 
 
 GIVEN = ("z*", "the planner's z", "another text's z*", "nothing")
 PLANS = ("z*, chosen by S", "the planner's z")
 
 
-def drop_concepts(z: Tensor, share: float, eos: int, generator: torch.Generator) -> Tensor:
+def drop_concepts(z: Tensor, share: float, eos: int, source: torch.Generator) -> Tensor:
     """Plans with a random share of their concepts taken away (EOS in their place)."""
-    lost = torch.rand(z.shape, generator=generator) < share
+    lost = torch.rand(z.shape, generator=source) < share
     return torch.where(lost, eos, z)
 
 
@@ -196,10 +173,10 @@ def dropout(ctx: Context, params: PlannerParams) -> None:
     torch.set_num_threads(1)
     ctx.check_all("typed_plans", checks_learning.typed_plans(ctx.device))
     ems = []
-    total = params.seeds * (params.warm_up + params.steps)
+    stages = Stages(ctx, params.seeds * (params.warm_up + params.steps))
     for seed in range(params.seeds):
         em = make(params, seed)
-        em.train(_ticker(ctx, seed * em.curriculum.total, total, f"seed {seed}"), params.watch)
+        em.train(stages.begin(em.curriculum.total, f"seed {seed}"), params.watch)
         ems.append(em)
     floors = ems[0].task.floors
     shares = [i / 10 for i in range(11)]
@@ -224,7 +201,6 @@ def dropout(ctx: Context, params: PlannerParams) -> None:
     for share in shares:
         found = []
         for em, whole in zip(ems, plans, strict=True):
-            generator = torch.Generator().manual_seed(ctx.seed)
-            z = drop_concepts(whole, share, em.shape.eos, generator)
+            z = drop_concepts(whole, share, em.shape.eos, generator(ctx.seed))
             found.append(em.nll(z))
-        series.add(_seeds("ours", share, found, "lower"))
+        series.add(over_seeds("ours", share, found))

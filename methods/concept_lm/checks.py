@@ -14,9 +14,11 @@ from methods.concept_lm import masks
 from methods.concept_lm.base import load_base, tiny_config, widen_norms
 from methods.concept_lm.config import BOUNDARIES, ConceptConfig
 from methods.concept_lm.decode import prefill, step
-from methods.concept_lm.head import gumbel
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.reference import sequential_logits
+from methods.kit.compare import difference
+from methods.kit.noise import gumbel
+from methods.kit.seeds import generator, seeded
 from methods.spec import Case
 
 T = 40
@@ -35,37 +37,29 @@ def example(
     model = ConceptLM(base, ConceptConfig(2, 2, 2, **values), seed=seed).to(device)
     if exact:
         model.double()
-    generator = torch.Generator().manual_seed(seed)
+    source = generator(seed)
     for name, p in model.named_parameters():
         if "lora_B" in name:
-            p.data += torch.randn(p.shape, generator=generator).to(p) * 0.05
+            p.data += torch.randn(p.shape, generator=source).to(p) * 0.05
     return model.eval()
 
 
 def tokens(device: str, rows: int = 2, n: int = T, seed: int = 1) -> Tensor:
     """Random token ids of the tiny base: (rows, n)."""
-    return torch.randint(0, 256, (rows, n), generator=torch.Generator().manual_seed(seed)).to(
-        device
-    )
+    return torch.randint(0, 256, (rows, n), generator=generator(seed)).to(device)
 
 
 def noise_like(model: ConceptLM, x: Tensor) -> Tensor:
     """Gumbel noise for a batch, the same each time."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(2)
+    with seeded(2):
         like = torch.empty(0, dtype=next(model.head.parameters()).dtype)
-        return gumbel((*x.shape, model.config.n_concepts + 1), like).to(x.device)
+        return gumbel(like, (*x.shape, model.config.n_concepts + 1)).to(x.device)
 
 
 @torch.no_grad()
 def calibrate(model: ConceptLM, x: Tensor) -> None:
     """Set the evaluation threshold so that this batch has the target share of concepts."""
     model.head.control.calibrate(model.head.margin(model.head(model.run_shallow(x))))
-
-
-def worst(a: Tensor, b: Tensor) -> float:
-    """Largest absolute difference."""
-    return float((a - b).detach().abs().max())
 
 
 def oracle(device: str) -> Iterator[Case]:
@@ -81,7 +75,7 @@ def oracle(device: str) -> Iterator[Case]:
             packed = model(x, noise=noise).logits
             loop = sequential_logits(model, x, noise)
         label = f"{family} {positions} {readout} cap {cap} rho {rho}"
-        yield Case(worst(packed, loop), 1e-12, label=label)
+        yield Case(difference(packed, loop), 1e-12, label=label)
 
 
 def gradients(device: str) -> Iterator[Case]:
@@ -95,8 +89,8 @@ def gradients(device: str) -> Iterator[Case]:
             model.zero_grad()
             torch.autograd.backward(token_nll(logits, x).mean())
             found.append([p.grad.clone() for p in model.trainable().values() if p.grad is not None])
-        difference = max(worst(a, b) for a, b in zip(*found, strict=True))
-        yield Case(difference, 1e-5, label=f"{family} {positions}")
+        apart = max(difference(a, b) for a, b in zip(*found, strict=True))
+        yield Case(apart, 1e-5, label=f"{family} {positions}")
 
 
 def decoding(device: str) -> Iterator[Case]:
@@ -134,10 +128,10 @@ def decode_error(model: ConceptLM, x: Tensor, lengths: Tensor, steps: int = 18) 
     row = torch.arange(len(x), device=x.device)
     at = lengths.to(x.device)
     logits, state = prefill(model, x, lengths, room=4)
-    error = worst(logits, full[row, at - 1])
+    error = difference(logits, full[row, at - 1])
     for i in range(steps):
         logits = step(model, x[row, at + i], state)
-        error = max(error, worst(logits, full[row, at + i]))
+        error = max(error, difference(logits, full[row, at + i]))
     return error
 
 
@@ -188,11 +182,11 @@ def dropped_layers(device: str) -> Iterator[Case]:
                 [*short.model.layers[:2], *short.model.layers[4:]]
             )
             short.config.num_hidden_layers = 4
-            yield Case(worst(ours, hf_logits(short, x)), 0.0, label=f"{family}: all NULL")
+            yield Case(difference(ours, hf_logits(short, x)), 0.0, label=f"{family}: all NULL")
             whole = ConceptLM(load_base(tiny_config(family)), ConceptConfig(3, 0, 3, n_concepts=8))
             ours = whole.to(device).eval()(x, is_concept=none).logits
             theirs = hf_logits(load_base(tiny_config(family)).to(device), x)
-            yield Case(worst(ours, theirs), 0.0, label=f"{family}: no middle layers")
+            yield Case(difference(ours, theirs), 0.0, label=f"{family}: no middle layers")
 
 
 def hf_logits(base: Any, x: Tensor) -> Tensor:
@@ -216,7 +210,7 @@ def flex(device: str) -> Iterator[Case]:
         sdpa = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=allow)
         ours = flex_attention(q, k, v, block_mask=masks.block_mask(is_concept))
         assert isinstance(ours, Tensor)
-        yield Case(worst(sdpa, ours), 1e-5, label=f"rho {rho}")
+        yield Case(difference(sdpa, ours), 1e-5, label=f"rho {rho}")
 
 
 def trainables(device: str) -> Iterator[Case]:
@@ -236,7 +230,7 @@ def trainables(device: str) -> Iterator[Case]:
         torch.optim.SGD(model.trainable().values(), lr=0.1).step()
         with torch.no_grad(), model.peft.disable_adapter():
             after = hf_logits(model.peft.base_model.model, x)
-        yield Case(worst(before, after), 0.0, label=f"{family}: adapter disabled after a step")
+        yield Case(difference(before, after), 0.0, label=f"{family}: adapter disabled after a step")
 
 
 def ragged(device: str) -> Iterator[Case]:
@@ -249,7 +243,7 @@ def ragged(device: str) -> Iterator[Case]:
         with torch.no_grad():
             batch = model(x, lengths=lengths).logits
             difference = max(
-                worst(batch[b, :n], model(x[b : b + 1, :n]).logits[0])
+                difference(batch[b, :n], model(x[b : b + 1, :n]).logits[0])
                 for b, n in enumerate(lengths.tolist())
             )
         yield Case(difference, 1e-5, label=f"{positions} {readout}")

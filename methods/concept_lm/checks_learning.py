@@ -17,6 +17,7 @@ from methods.concept_lm.v3.em import NAIVE, NAIVE_CURRICULUM, EMSettings, HardEM
 from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.monitors import Action, diagnose
 from methods.concept_lm.v3.planner import Planner, PlanShape, run, sequence_mask
+from methods.kit.seeds import seeded
 from methods.spec import Case
 
 
@@ -29,8 +30,7 @@ def learn_recall(device: str, window: int, steps: int = 250) -> float:
     model.peft.base_model.model.requires_grad_(True)  # the base is random: all of it must learn
     optimiser = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.0)
     generator = torch.Generator().manual_seed(0)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with seeded(0):
         for i in range(steps):
             x = task.sample(64, generator).to(device)
             loss = token_nll(model(x, noise="draw").logits, x)[:, -1].mean()
@@ -62,8 +62,7 @@ def null_rate(device: str) -> Iterator[Case]:
         model = ConceptLM(base, config).to(device)
         optimiser = torch.optim.AdamW(model.trainable().values(), lr=3e-3)
         rates = []
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+        with seeded(0):
             for i in range(120):
                 x = corpus.batch(i, 8, 64).to(device)
                 output = model(x, noise="draw")

@@ -27,16 +27,6 @@ class Routing:
     memory: Tensor | None = None  # (B, memory) what it remembers at the end
 
 
-def gumbel(shape: tuple[int, ...], like: Tensor) -> Tensor:
-    r"""Standard Gumbel noise, drawn once a position.
-
-    Equation: $g = -\log(-\log u)$
-    """
-    u = torch.rand(shape, dtype=like.dtype, device=like.device)
-    tiny = torch.finfo(like.dtype).tiny
-    return -torch.log((-torch.log(u.clamp_min(tiny))).clamp_min(tiny))
-
-
 class NullController(nn.Module):
     """Holds the share of NULLs at its target, in training and at evaluation.
 

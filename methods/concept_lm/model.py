@@ -23,7 +23,9 @@ from torch.nn import functional as F
 from methods.concept_lm import boundaries, masks
 from methods.concept_lm.base import add_lora, check_tokens
 from methods.concept_lm.config import ConceptConfig, ConceptError
-from methods.concept_lm.head import ConceptHead, Routing, cap_runs, gumbel
+from methods.concept_lm.head import ConceptHead, Routing, cap_runs
+from methods.kit.noise import gumbel
+from methods.kit.seeds import seeded
 
 Codes = Callable[[Tensor, Tensor], Tensor]  # (ids, is_concept) -> ids, to replace what was chosen
 
@@ -88,8 +90,7 @@ class ConceptLM(nn.Module):
         self.base_config = base.config
         self.peft = add_lora(base, config, seed=seed)
         table = base.get_input_embeddings().weight
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             self.head = ConceptHead(base.config.hidden_size, config, float(table.float().std()))
             self.boundary = boundaries.make(config.boundary, config.rho, base.config.hidden_size)
         for new in (self.head, self.boundary):
@@ -267,7 +268,7 @@ class ConceptLM(nn.Module):
         check_tokens(x, self.base_config)
         h = self.run_shallow(x)  # (B, T, d)
         if isinstance(noise, str):
-            noise = gumbel((*x.shape, self.config.n_concepts + 1), h)
+            noise = gumbel(h, (*x.shape, self.config.n_concepts + 1))
         routing = self.route(h, noise, lengths)
         if is_concept is not None:
             routing.is_concept = is_concept

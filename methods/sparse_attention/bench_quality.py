@@ -16,7 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from methods.context import Context
-from methods.measure.statistics import point
+from methods.errors import InputError
+from methods.kit.report import Stages, over_seeds
+from methods.kit.seeds import generator
+from methods.kit.training import descend
 from methods.protocol import Axis, Variant
 from methods.sparse_attention import checks
 from methods.sparse_attention.config import SparseAttentionConfig
@@ -80,10 +83,7 @@ def _train(
         for group in optimiser.param_groups:
             group["lr"] = rate * scale
         loss = loss_of(net)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-        optimiser.step()
+        descend(optimiser, loss, list(net.parameters()), step=step, clip=1.0, error=InputError)
         yield float(loss.detach())
 
 
@@ -111,9 +111,8 @@ def language_model(ctx: Context, params: LanguageModelParams) -> None:
     ctx.log(f"corpus: {len(corpus)} bytes of the standard library, SHA-256 {digest}")
     cut = int(len(corpus) * (1 - HELD_OUT))
     variants = (DENSE, LOCAL, OURS)
-    found: dict[str, list[list[float]]] = {variant.name: [] for variant in variants}
-    total = params.seeds * len(variants) * params.steps
-    done = 0
+    found: dict[str, list[float]] = {variant.name: [] for variant in variants}
+    stages = Stages(ctx, params.seeds * len(variants) * params.steps)
     for seed in range(params.seeds):
         for variant in variants:
             torch.manual_seed(ctx.seed + seed)
@@ -125,16 +124,16 @@ def language_model(ctx: Context, params: LanguageModelParams) -> None:
                 n_layer=params.n_layer,
                 n_embd=params.n_embd,
             ).to(ctx.device)
-            draw = torch.Generator().manual_seed(1000 + ctx.seed + seed)
+            draw = generator(1000 + ctx.seed + seed)
 
             def loss_of(net: GPT2, draw: torch.Generator = draw) -> Tensor:
                 batch = _windows(corpus[:cut], params.batch, params.context, draw)
                 return _bits(net, batch.to(ctx.device))
 
-            for _ in _train(net, params.steps, 3e-3, loss_of):
-                done += 1
-                ctx.progress(done, total, f"{variant.label}, seed {seed}")
-            found[variant.name].append([_held_out(net, corpus[cut:], params, ctx)])
+            hear = stages.begin(params.steps, f"{variant.label}, seed {seed}")
+            for step, _ in enumerate(_train(net, params.steps, 3e-3, loss_of)):
+                hear(step + 1)
+            found[variant.name].append(_held_out(net, corpus[cut:], params, ctx))
     series = ctx.series(
         "bits_per_byte",
         f"Byte language model, {params.n_layer} layers of {params.n_embd}, window {params.window}",
@@ -148,15 +147,12 @@ def language_model(ctx: Context, params: LanguageModelParams) -> None:
     )
     series.add(
         *(
-            point(
+            over_seeds(
                 variant.name,
                 f"{params.context} bytes",
                 found[variant.name],
                 direction="lower",
                 baseline=None if variant is DENSE else found["dense"],
-                min_blocks=3,
-                words="better/worse",
-                noise=False,
             )
             for variant in variants
         )
@@ -177,7 +173,7 @@ def _bits(net: GPT2, batch: Tensor) -> Tensor:
 @torch.no_grad()
 def _held_out(net: GPT2, corpus: Tensor, params: LanguageModelParams, ctx: Context) -> float:
     """Mean bits per byte over the same 64 windows for every model."""
-    draw = torch.Generator().manual_seed(7)
+    draw = generator(7)
     batches = [_windows(corpus, 8, params.context, draw) for _ in range(8)]
     return sum(float(_bits(net, batch.to(ctx.device))) for batch in batches) / len(batches)
 
@@ -224,9 +220,9 @@ def recall(ctx: Context, params: RecallParams) -> None:
     """Share of needles answered right, on and off the anchors, and by distance."""
     ctx.check_all("gate", checks.gate(ctx.device))
     variants = (DENSE, LOCAL, OURS, POOL)
-    on_off: dict[tuple[str, str], list[list[float]]] = {}
-    by_distance: dict[tuple[str, float], list[list[float]]] = {}
-    total, done = params.seeds * len(variants) * params.steps, 0
+    on_off: dict[tuple[str, str], list[float]] = {}
+    by_distance: dict[tuple[str, float], list[float]] = {}
+    stages = Stages(ctx, params.seeds * len(variants) * params.steps)
     for seed in range(params.seeds):
         for variant in variants:
             torch.manual_seed(ctx.seed + seed)
@@ -238,29 +234,29 @@ def recall(ctx: Context, params: RecallParams) -> None:
                 n_layer=2,
                 n_embd=48,
             ).to(ctx.device)
-            draw = torch.Generator().manual_seed(1000 + ctx.seed + seed)
+            draw = generator(1000 + ctx.seed + seed)
 
             def loss_of(net: GPT2, draw: torch.Generator = draw) -> Tensor:
                 task = Needles.draw(params.batch, params.context, draw, stride=STRIDE)
                 logits = net(task.tokens.to(ctx.device))[:, -NEEDLES:, :VALUES]
                 return F.cross_entropy(logits.flatten(0, 1), task.answers.flatten().to(ctx.device))
 
+            hear = stages.begin(params.steps, f"{variant.label}, seed {seed}")
             recent: deque[float] = deque([1.0] * 20, maxlen=20)
             for step, loss in enumerate(_train(net, params.steps, 4e-3, loss_of)):
-                ctx.progress(done + step, total, f"{variant.label}, seed {seed}")
+                hear(step + 1)
                 recent.append(loss)
                 if sum(recent) / len(recent) < SOLVED:
                     break
-            done += params.steps
             right, task = _answer(net, params, ctx)
             if variant is DENSE:
                 ctx.check("dense_recall", float(right.mean()), params.gate, ">=", f"seed {seed}")
             on = task.places % STRIDE == 0
             for place, chosen in (("on an anchor", on), ("off the anchors", ~on)):
-                on_off.setdefault((variant.name, place), []).append([float(right[chosen].mean())])
+                on_off.setdefault((variant.name, place), []).append(float(right[chosen].mean()))
             for distance, chosen in _distances(task, params.context):
                 share = float(right[chosen & ~on].mean())
-                by_distance.setdefault((variant.name, distance), []).append([share])
+                by_distance.setdefault((variant.name, distance), []).append(share)
     where = ctx.series(
         "recall",
         f"Recall of needles, {params.context} tokens, window {params.window}, stride {STRIDE}",
@@ -281,26 +277,15 @@ def recall(ctx: Context, params: RecallParams) -> None:
         baseline="dense",
     )
     for series, results in ((where, on_off), (far, by_distance)):
-        for (name, x), blocks in results.items():
+        for (name, x), shares in results.items():
             baseline = None if name == "dense" else results["dense", x]  # type: ignore[index]
-            series.add(
-                point(
-                    name,
-                    x,
-                    blocks,
-                    direction="higher",
-                    baseline=baseline,
-                    min_blocks=3,
-                    words="better/worse",
-                    noise=False,
-                )
-            )
+            series.add(over_seeds(name, x, shares, baseline=baseline, within=(0.0, 1.0)))
 
 
 @torch.no_grad()
 def _answer(net: GPT2, params: RecallParams, ctx: Context) -> tuple[Tensor, Needles]:
     """(samples, 4) 1.0 where right, over the same 1024 samples for every model."""
-    draw = torch.Generator().manual_seed(7)
+    draw = generator(7)
     task = Needles.draw(1024, params.context, draw, stride=STRIDE)
     logits = [
         net(part.to(ctx.device))[:, -NEEDLES:, :VALUES].cpu() for part in task.tokens.chunk(16)

@@ -5,7 +5,7 @@ Each function yields cases for one device; bounds are norm-relative unless they 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial, wraps
 from typing import Any, NamedTuple
@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from methods.kit.compare import largest
+from methods.kit.seeds import generator
 from methods.measure import memory
 from methods.sparse_attention.api import Backend, PaddingSide, sparse_attention
 from methods.sparse_attention.cache import SparseKVCache
@@ -66,11 +68,6 @@ def relative_error(found: Tensor, wanted: Tensor) -> float:
     return float((found - wanted).norm() / size)
 
 
-def worst(errors: Sequence[float]) -> float:
-    """The largest, or NaN if there is one: the built-in `max` would pass over it."""
-    return float(torch.tensor(errors, dtype=torch.float64).max())
-
-
 class Inputs(NamedTuple):
     """q, k, v of (batch, heads, n, d)."""
 
@@ -91,8 +88,8 @@ def _draw(
     *shape: int, device: str, dtype: torch.dtype = torch.float32, seed: int = 0
 ) -> tuple[Inputs, Tensor]:
     """Inputs and an output gradient, the same on every device."""
-    generator = torch.Generator().manual_seed(seed)
-    q, k, v, grad = (torch.randn(*shape, generator=generator).to(device, dtype) for _ in range(4))
+    source = generator(seed)
+    q, k, v, grad = (torch.randn(*shape, generator=source).to(device, dtype) for _ in range(4))
     return Inputs(q, k, v), grad
 
 
@@ -129,7 +126,7 @@ def oracle(device: str) -> Iterator[Case]:
                 found = _with_gradients(attend, qkv, None if forward_only else grad, config)
                 errors = [relative_error(*pair) for pair in zip(found, wanted, strict=False)]
                 name = str(dtype).removeprefix("torch.")
-                yield Case(worst(errors), bound, label=f"{backend}, {name}, {label}")
+                yield Case(largest(errors), bound, label=f"{backend}, {name}, {label}")
 
 
 def _with_gradients(
@@ -174,7 +171,7 @@ def causality(device: str) -> Iterator[Case]:
                     x[:, :, t:] = 1e3 * torch.randn_like(x[:, :, t:])
                 after = sparse_attention(*changed, config, backend=backend)
                 changes.append(float((after - before)[:, :, :t].abs().max()))
-            yield Case(worst(changes), 0.0, label=f"{backend}, {label}")
+            yield Case(largest(changes), 0.0, label=f"{backend}, {label}")
 
 
 @on_one_thread
@@ -242,8 +239,8 @@ def padding(device: str) -> Iterator[Case]:
                 alone = Inputs(*(x[b : b + 1, :, real] for x in qkv))
                 single = sparse_attention(*alone, config, context=n)
                 singles.append(relative_error(out[b : b + 1, :, real], single))
-    yield Case(worst(pads), 0.0, label="padding rows")
-    yield Case(worst(singles), FINE, label="batch against single samples")
+    yield Case(largest(pads), 0.0, label="padding rows")
+    yield Case(largest(singles), FINE, label="batch against single samples")
     grouped = sparse_attention(*qkv, config)
     copies = Inputs(q, *(x.repeat_interleave(2, 1) for x in qkv[1:]))
     copied = sparse_attention(*copies, config)
@@ -305,5 +302,5 @@ def gate(device: str) -> Iterator[Case]:
     found = _with_gradients(sparse_attention, qkv, grad, config)
     wanted = _with_gradients(oracle_attention, qkv, grad.double(), config)
     errors = [relative_error(*pair) for pair in zip(found, wanted, strict=True)]
-    yield Case(worst(errors), FINE, label="output and gradients against the oracle")
+    yield Case(largest(errors), FINE, label="output and gradients against the oracle")
     yield from causality(device)

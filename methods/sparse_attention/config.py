@@ -14,19 +14,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from methods.errors import InputError
+from methods.kit.config import configuration
 
 Anchor = Literal["stride", "pool"]
 ModelSize = Literal["small", "medium", "large"]
+Positive = Annotated[int, Field(ge=1)]
 
 
 class ConfigError(InputError):
     """A configuration that cannot be attended with; the message names the field and the value."""
 
 
-@dataclass(frozen=True)
+@configuration(ConfigError)
 class SparseAttentionConfig:
     """Which heads attend to what.
 
@@ -40,47 +44,31 @@ class SparseAttentionConfig:
       attends `j <= i` with `i // b - j // b < ceil(w / b)`.
     """
 
-    local_heads: int = 8
-    global_heads: int = 4
-    window_size: int = 128
-    global_token_ratio: float = 0.1
+    local_heads: Annotated[int, Field(ge=0)] = 8
+    global_heads: Annotated[int, Field(ge=0)] = 4
+    window_size: Positive = 128
+    global_token_ratio: Annotated[float, Field(gt=0, le=1)] = 0.1
     adaptive_window: bool = True
-    min_window_size: int = 32
-    max_window_size: int = 512
+    min_window_size: Positive = 32
+    max_window_size: Positive = 512
     anchor: Anchor = "stride"
     include_self: bool = False
-    window_sizes: tuple[int, ...] = ()
-    block_size: int | None = None
+    window_sizes: tuple[Positive, ...] = ()
+    block_size: Positive | None = None
 
     def __post_init__(self) -> None:
-        for name in ("local_heads", "global_heads"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must be at least 0, not {getattr(self, name)}")
         if self.heads == 0:
-            raise ConfigError("local_heads + global_heads must be at least 1")
-        for name in ("window_size", "min_window_size", "max_window_size"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+            raise ValueError("local_heads + global_heads must be at least 1")
         if self.min_window_size > self.max_window_size:
-            raise ConfigError(
+            raise ValueError(
                 f"min_window_size ({self.min_window_size}) exceeds "
                 f"max_window_size ({self.max_window_size})"
             )
-        if not 0.0 < self.global_token_ratio <= 1.0:
-            raise ConfigError(
-                f"global_token_ratio must lie in (0, 1], not {self.global_token_ratio}"
-            )
-        if self.anchor not in ("stride", "pool"):
-            raise ConfigError(f"anchor must be 'stride' or 'pool', not {self.anchor!r}")
-        if any(w < 1 for w in self.window_sizes):
-            raise ConfigError(f"window_sizes must all be at least 1, not {self.window_sizes}")
         if self.window_sizes and self.local_heads % len(self.window_sizes):
-            raise ConfigError(
+            raise ValueError(
                 f"local_heads ({self.local_heads}) must split evenly over "
                 f"{len(self.window_sizes)} window_sizes"
             )
-        if self.block_size is not None and self.block_size < 1:
-            raise ConfigError(f"block_size must be at least 1, not {self.block_size}")
 
     @property
     def heads(self) -> int:

@@ -1,4 +1,4 @@
-"""Watching layers at work: how long each takes, and how much memory a step needs."""
+"""Watching layers at work: what each attended to, how long it takes, what memory a step needs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from methods.measure import memory
 from methods.sparse_attention.module import SparseAttention
+from methods.sparse_attention.probes import Intermediate
 
 
 def synchronise(device: torch.device | str) -> None:
@@ -60,6 +61,27 @@ def layer_times(model: nn.Module) -> Iterator[dict[str, list[float]]]:
             hooks += [layer.register_forward_pre_hook(before), layer.register_forward_hook(after)]
     try:
         yield times
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def capture(model: nn.Module) -> Iterator[dict[str, Intermediate]]:
+    """Collect the last `Intermediate` of every sparse layer that runs inside the `with` block."""
+    seen: dict[str, Intermediate] = {}
+    hooks = []
+    for name, layer in model.named_modules():
+        if isinstance(layer, SparseAttention):
+
+            def note(
+                module: SparseAttention, args: tuple[Tensor, ...], _: object, name: str = name
+            ) -> None:
+                seen[name] = module.describe(args[0].shape[1])
+
+            hooks.append(layer.register_forward_hook(note))
+    try:
+        yield seen
     finally:
         for hook in hooks:
             hook.remove()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from methods.errors import InputError
 from methods.sparse_attention.config import (
@@ -91,29 +89,6 @@ class Intermediate:
             if isinstance(group, kind):
                 return masks[group.start]
         raise InputError(f"the configuration has no {kind.__name__.removesuffix('Group')} heads")
-
-
-@contextmanager
-def capture(model: nn.Module) -> Iterator[dict[str, Intermediate]]:
-    """Collect the last `Intermediate` of every sparse layer that runs inside the `with` block."""
-    from methods.sparse_attention.module import SparseAttention  # noqa: PLC0415 - it imports us
-
-    seen: dict[str, Intermediate] = {}
-    hooks = []
-    for name, layer in model.named_modules():
-        if isinstance(layer, SparseAttention):
-
-            def note(
-                module: SparseAttention, args: tuple[Tensor, ...], _: object, name: str = name
-            ) -> None:
-                seen[name] = module.describe(args[0].shape[1])
-
-            hooks.append(layer.register_forward_hook(note))
-    try:
-        yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def reach(config: SparseAttentionConfig, n: int, layers: int = 2) -> float:

@@ -23,13 +23,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.concept_lm.config import ConceptError
-from methods.concept_lm.head import entropy, gumbel
+from methods.concept_lm.head import entropy
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.v3.curriculum import Curriculum
 from methods.concept_lm.v3.estep import Choice, EStep
 from methods.concept_lm.v3.executor import Executor, Recogniser
 from methods.concept_lm.v3.monitors import Stats, Trace
 from methods.concept_lm.v3.planner import Planner, PlanShape, close
+from methods.kit.noise import gumbel
+from methods.kit.seeds import seeded
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,7 @@ class HardEM:
         plan, settings, trace = self.curriculum, self.settings, Trace()
         parameters = list(self.everything.parameters())
         optimiser = torch.optim.AdamW(parameters, lr=settings.lr, weight_decay=0.0)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(settings.seed)
+        with seeded(settings.seed):
             for step in range(plan.total):
                 self.set_rate(optimiser, step)
                 warming = step < plan.warm_up
@@ -181,7 +182,7 @@ class HardEM:
         Equation: $p = \mathrm{softmax}((\mathrm{logits} + g) / \tau), \quad
         g \sim \mathrm{Gumbel}$
         """
-        noisy = logits + gumbel(tuple(logits.shape), logits)
+        noisy = logits + gumbel(logits)
         return (noisy / self.curriculum.temperature(step)).softmax(-1)
 
     def rewritten(self, weights: Tensor, ids: Tensor, y: Tensor, step: int) -> Tensor:

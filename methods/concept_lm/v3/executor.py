@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.concept_lm.decode import SlotCache
-from methods.concept_lm.head import draw, gumbel
+from methods.concept_lm.head import draw
 from methods.concept_lm.v3.planner import PlanShape, close, run, sequence_mask
+from methods.kit.noise import gumbel
+from methods.kit.seeds import seeded
 
 
 class Executor(nn.Module):
@@ -21,8 +23,7 @@ class Executor(nn.Module):
     def __init__(self, shape: PlanShape, seed: int = 0) -> None:
         super().__init__()
         self.shape = shape
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             self.bos = nn.Parameter(torch.randn(shape.d) * 0.02)
             self.separator = nn.Embedding(shape.types + 1, shape.d)  # the last is SEP_y
             self.kind = nn.Embedding(shape.types, shape.d)
@@ -165,8 +166,7 @@ class Recogniser(nn.Module):
     def __init__(self, shape: PlanShape, seed: int = 0) -> None:
         super().__init__()
         self.shape = shape
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             self.tokens = nn.Embedding(shape.y_vocab, shape.d)
             self.ask = nn.Embedding(shape.types * shape.slots, shape.d)
             self.heads = nn.ModuleList(
@@ -200,5 +200,5 @@ class Recogniser(nn.Module):
         """
         logits = self.logits(y)
         if sample:
-            logits = logits + gumbel(tuple(logits.shape), logits)
+            logits = logits + gumbel(logits)
         return close(logits.argmax(-1), self.shape.eos)

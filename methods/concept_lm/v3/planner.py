@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.config import ConceptError
 from methods.concept_lm.head import draw
+from methods.kit.seeds import seeded
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,7 @@ class Planner(nn.Module):
     def __init__(self, shape: PlanShape, seed: int = 0) -> None:
         super().__init__()
         self.shape = shape
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             self.prompt = nn.Embedding(shape.u_vocab, shape.d)
             self.start = nn.Embedding(shape.types, shape.d)  # begins each type's sequence
             self.concepts = nn.Embedding(shape.types * (shape.codes + 1), shape.d)

@@ -6,8 +6,9 @@ from methods.concept_lm import checks
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.decode import SlotCache
 from methods.concept_lm.flops import Shape, kv_ratio, speedup_bound
-from methods.concept_lm.head import ConceptHead, cap_runs, gumbel
+from methods.concept_lm.head import ConceptHead, cap_runs
 from methods.concept_lm.masks import deep_allow
+from methods.kit.noise import gumbel
 
 
 def test_the_cap_agrees_with_counting():
@@ -28,7 +29,7 @@ def test_the_first_null_rate_is_the_target():
         head = ConceptHead(64, ConceptConfig(1, 1, 1, n_concepts=512, rho=rho), 0.02)
         h = torch.randn(8, 128, 64)
         logits = head(h)
-        rate = head.route(logits, gumbel(tuple(logits.shape), logits)).is_concept.float().mean()
+        rate = head.route(logits, gumbel(logits)).is_concept.float().mean()
         assert abs(float(rate) - rho) < 0.05
 
 
@@ -39,7 +40,7 @@ def test_the_controller_follows_a_drifting_head():
     for i in range(80):
         logits = head(torch.randn(4, 128, 64)).detach()
         logits[..., :-1] += 0.02 * i  # concepts grow more likely all the time
-        chosen = head.route(logits, gumbel(tuple(logits.shape), logits)).is_concept
+        chosen = head.route(logits, gumbel(logits)).is_concept
         head.control.update(head.margin(logits).flatten(), chosen.flatten())
         rates.append(float(chosen.float().mean()))
     assert abs(sum(rates[40:]) / 40 - 0.25) < 0.03

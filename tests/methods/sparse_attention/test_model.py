@@ -148,7 +148,7 @@ def test_the_layer_refuses_what_does_not_fit() -> None:
 def test_capture_and_times_of_every_layer() -> None:
     model = GPT2(TINY)
     tokens = torch.randint(0, 61, (1, 40))
-    with probes.capture(model) as seen, monitor.layer_times(model) as times:
+    with monitor.capture(model) as seen, monitor.layer_times(model) as times:
         model(tokens)
         model(tokens)
     assert set(seen) == set(times) == {"h.0.attn", "h.1.attn"}

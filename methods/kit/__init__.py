@@ -1,0 +1,15 @@
+"""What several methods need and none should write twice.
+
+=================  ===============================================================================
+`kit.config`       `configuration`: a frozen dataclass that pydantic checks; `read_yaml`
+`kit.seeds`        `seeded`: a block with its own random numbers; `generator`, `randn`
+`kit.noise`        `gumbel`, `straight_through`
+`kit.frozen`       `load_frozen`: a transformers model from a configuration, a folder or the hub
+`kit.checkpoint`   `Checkpoint`: the one format; `save_state`, `read_state`, `load_weights`
+`kit.training`     `run_steps`: the loop around a step: seeds, progress, checkpoints, exact resume
+`kit.compare`      `difference`: largest absolute difference of two tensors; `largest`
+`kit.report`       `Stages`: progress over several trainings; `over_seeds`: a point from seeds
+=================  ===============================================================================
+
+A method imports the module it needs: `from methods.kit.seeds import seeded`.
+"""

@@ -1,0 +1,121 @@
+"""The one checkpoint format: a file is whole or absent, and fits the run that reads it or fails.
+
+A checkpoint holds its format, what the run was (`about`: configuration, plan), the state of each
+named part (modules without their frozen weights, optimisers) and the history of the training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from methods.errors import InputError
+
+FORMAT = 2
+Part = nn.Module | torch.optim.Optimizer
+
+
+class CheckpointError(InputError):
+    """A file is no checkpoint, of another format, or of another run; says which and what to do."""
+
+
+@dataclass
+class Checkpoint:
+    """Where a training is kept, every so many steps, and what must agree when it goes on."""
+
+    path: Path
+    about: Mapping[str, Any]
+    parts: Mapping[str, Part]
+    every: int = 100
+
+    def save(self, history: Mapping[str, Any]) -> None:
+        """Write every part and the history."""
+        states = {name: state_of(part) for name, part in self.parts.items()}
+        save_state(self.path, {"about": dict(self.about), "parts": states, "history": history})
+
+    def resume(self) -> dict[str, Any]:
+        """Load every part; the history so far, empty where there is no file yet.
+
+        Raises:
+            CheckpointError: for a file that is none, or of another run: naming what differs.
+        """
+        if not self.path.exists():
+            return {}
+        state = read_state(self.path)
+        told = []
+        for what, ours in self.about.items():
+            theirs = state["about"].get(what)
+            if theirs != ours:
+                told.append(f"{what}: {_changes(theirs, ours)}")
+        if told:
+            raise CheckpointError(f"{self.path.name} was made with another {'; '.join(told)}")
+        for name, part in self.parts.items():
+            if isinstance(part, nn.Module):
+                load_weights(part, state["parts"][name], self.path.name)
+            else:
+                part.load_state_dict(state["parts"][name])
+        return dict(state["history"])
+
+
+def state_of(part: Part) -> dict[str, Any]:
+    """A part's state; of a module trainable parameters and buffers, not what is frozen."""
+    if not isinstance(part, nn.Module):
+        return part.state_dict()
+    frozen = {name for name, p in part.named_parameters() if not p.requires_grad}
+    return {name: t for name, t in part.state_dict().items() if name not in frozen}
+
+
+def save_state(path: Path, state: Mapping[str, Any]) -> None:
+    """Write a file of this format, all at once."""
+    partial = path.with_suffix(path.suffix + ".partial")
+    torch.save({"format": FORMAT, **state}, partial)
+    partial.replace(path)
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """What `save_state` wrote; raises :class:`CheckpointError`."""
+    try:
+        state = torch.load(path, weights_only=True)
+    except Exception as error:  # torch.load raises whatever its unpickler meets
+        raise CheckpointError(f"{path.name} is not a checkpoint: {error}") from error
+    found = state.get("format") if isinstance(state, dict) else None
+    if found != FORMAT:
+        raise CheckpointError(
+            f"{path.name} is a checkpoint of format {found}, this code reads {FORMAT}; "
+            "train again or use the version that wrote it"
+        )
+    return dict(state)
+
+
+def load_weights(module: nn.Module, weights: Mapping[str, Tensor], name: str) -> None:
+    """Load what `state_of` took from a module of the same names and shapes.
+
+    Raises:
+        CheckpointError: naming the first tensor that differs or holds NaN.
+    """
+    own = state_of(module)
+    for key in sorted(own.keys() | weights.keys()):
+        if key not in own or key not in weights:
+            where = "not in it" if key in own else "too much in it"
+            raise CheckpointError(f"{name} is of another model: {key} is {where}")
+        if own[key].shape != weights[key].shape:
+            raise CheckpointError(
+                f"{name} is of another shape: {key} is {tuple(weights[key].shape)} there and "
+                f"{tuple(own[key].shape)} here; use the model it was trained for"
+            )
+        if not torch.isfinite(weights[key]).all():
+            raise CheckpointError(f"{name}: {key} holds NaN or infinity; the file is damaged")
+    module.load_state_dict(weights, strict=False)
+
+
+def _changes(theirs: object, ours: object) -> str:
+    """``rate 0.1, now 0.2`` for mappings; the two values for the rest."""
+    if not isinstance(theirs, Mapping) or not isinstance(ours, Mapping):
+        return f"{theirs!r}, now {ours!r}"
+    keys = sorted(key for key in theirs.keys() | ours.keys() if theirs.get(key) != ours.get(key))
+    return ", ".join(f"{key} {theirs.get(key)!r}, now {ours.get(key)!r}" for key in keys)

@@ -1,0 +1,18 @@
+"""How far two results are apart. NaN stays NaN: a check must fail on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def difference(found: Tensor, wanted: Tensor) -> float:
+    """The largest absolute difference; NaN where there is one."""
+    return float((found - wanted).detach().abs().max())
+
+
+def largest(errors: Sequence[float]) -> float:
+    """The largest, or NaN if there is one: the built-in `max` would pass over it."""
+    return float(torch.tensor(errors, dtype=torch.float64).max())

@@ -1,0 +1,72 @@
+"""Configurations that are checked when they are made, by pydantic, with errors in words."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, dataclass_transform
+
+import yaml
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass
+
+from methods.errors import InputError
+
+C = TypeVar("C")
+
+
+@dataclass_transform(frozen_default=True)
+def configuration(error: type[InputError]) -> Callable[[type[C]], type[C]]:
+    """Make a frozen dataclass whose fields pydantic checks; what it refuses is raised as `error`.
+
+    Bounds stand in the annotations (`Annotated[int, Field(ge=1)]`, `Literal["a", "b"]`), what
+    concerns several fields in `__post_init__`, which may raise any `ValueError`.
+    """
+
+    def make(plain: type[C]) -> type[C]:
+        config = ConfigDict(extra="forbid", allow_inf_nan=False)
+        made: Any = dataclass(frozen=True, config=config)(plain)
+        checked = made.__init__
+
+        def initialise(self: Any, *args: Any, **values: Any) -> None:
+            try:
+                checked(self, *args, **values)
+            except ValidationError as refused:
+                names = [field.name for field in dataclasses.fields(self)]
+                raise error(in_words(refused, names)) from None
+
+        made.__init__ = initialise
+        return made  # type: ignore[no-any-return]
+
+    return make
+
+
+def in_words(refused: ValidationError, names: Sequence[str] = ()) -> str:
+    """Every problem with its field and the value given, one to a line.
+
+    `names` are those of the fields in their order: a value given by its place has only that.
+    """
+    lines = []
+    for item in refused.errors(include_url=False):
+        first, *rest = item["loc"] or ("",)
+        name = ".".join(
+            str(part) for part in (names[first] if isinstance(first, int) else first, *rest)
+        )
+        said = item["msg"].removeprefix("Value error, ")
+        given = "" if item["type"] in ("value_error", "missing") else f", not {item['input']!r}"
+        lines.append(f"{name}: {said}{given}"[:300] if name else said)
+    return "\n".join(lines)
+
+
+def read_yaml(path: str | Path, error: type[InputError]) -> dict[str, Any]:
+    """The mapping in a YAML file; raises `error` where there is no such file or no mapping."""
+    try:
+        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as problem:
+        raise error(f"the configuration {path} cannot be read: {problem}") from problem
+    except yaml.YAMLError as problem:
+        raise error(f"{path} is no YAML: {problem}") from problem
+    if not isinstance(values, dict):
+        raise error(f"{path} holds no mapping of names to values")
+    return values

@@ -1,0 +1,66 @@
+"""A transformers model that is not trained: random from a configuration, or real weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from methods.errors import InputError
+from methods.kit.seeds import seeded
+
+
+def read_config(source: str | Path, error: type[InputError], what: str = "model") -> Any:
+    """The configuration in a folder or on the hub; raises `error` saying what to give instead."""
+    from transformers import AutoConfig  # noqa: PLC0415 - slow to import
+
+    try:
+        return AutoConfig.from_pretrained(str(source))
+    except (OSError, ValueError) as problem:
+        raise error(
+            f"no {what} at {str(source)!r}: give a folder with config.json and weights, or a "
+            f"hub id this machine can reach ({str(problem).splitlines()[0]})"
+        ) from problem
+
+
+def load_frozen(
+    model_class: Any,
+    source: Any,
+    *,
+    error: type[InputError],
+    dtype: torch.dtype | None = None,
+    seed: int = 0,
+) -> Any:
+    """A frozen model of `model_class`, in evaluation mode.
+
+    Args:
+        model_class: of transformers.
+        source: a configuration (random weights), a path written by `save_pretrained`, or a hub id.
+        error: what is raised when weights cannot be read, are missing or are no numbers.
+        dtype: of the weights; that of the files, or float32, where not given.
+        seed: of random weights.
+    """
+    if not isinstance(source, str | Path):
+        with seeded(seed):
+            model = model_class(source).to(dtype or torch.float32)
+        return model.requires_grad_(False).eval()
+    try:
+        model, report = model_class.from_pretrained(
+            str(source), dtype=dtype or "auto", output_loading_info=True
+        )
+    except (OSError, ValueError, RuntimeError) as problem:
+        raise error(f"the weights of {source} cannot be read: {problem}") from problem
+    if report["missing_keys"]:
+        missing = ", ".join(sorted(report["missing_keys"])[:3])
+        raise error(f"{source} lacks weights of a {model_class.__name__}: {missing}")
+    check_finite(model, str(source), error)
+    return model.requires_grad_(False).eval()
+
+
+def check_finite(module: nn.Module, what: str, error: type[InputError]) -> None:
+    """Raise `error`, naming the weight, where one is NaN or infinite."""
+    for name, weight in module.named_parameters():
+        if not torch.isfinite(weight).all():
+            raise error(f"{what}: {name} holds NaN or infinity; the weights are damaged")

@@ -1,0 +1,95 @@
+"""The loop around a training step: its random numbers, its checkpoints, its progress.
+
+The batch and the noise of a step depend on the seed and the step alone, so a run that was
+interrupted goes on as if it had not been, and all models compared see the same data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from methods.errors import InputError
+from methods.kit.checkpoint import Checkpoint
+from methods.kit.seeds import seeded
+
+
+@dataclass
+class History:
+    """Figures of each step; methods add theirs in subclasses."""
+
+    loss: list[float] = field(default_factory=list)
+    grad_norm: list[float] = field(default_factory=list)
+
+
+H = TypeVar("H", bound=History)
+
+
+def run_steps(
+    step: Callable[[int], None],
+    steps: int,
+    history: H,
+    *,
+    module: nn.Module,
+    seed: int,
+    on_step: Callable[[int, H], None] | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> H:
+    """Call `step(i)` for each step that `history` lacks, after what a checkpoint already has.
+
+    Args:
+        step: does step i, from its batch to the optimiser, and adds its figures to `history`.
+        steps: in all.
+        history: what is added to; its length is the number of steps done.
+        module: put into training mode, and afterwards into evaluation mode.
+        seed: of the run; each step draws from a seed of its own.
+        on_step: hears the steps done and the history so far.
+        checkpoint: file to resume from, when it is there, and to write.
+
+    Raises:
+        CheckpointError: for a checkpoint of another run.
+    """
+    if checkpoint is not None:
+        for name, values in checkpoint.resume().items():
+            setattr(history, name, values)
+    device = next(module.parameters()).device
+    module.train()
+    for i in range(len(history.loss), steps):
+        with seeded(seed * 1_000_003 + i, device):
+            step(i)
+        if on_step is not None:
+            on_step(i + 1, history)
+        if checkpoint is not None and ((i + 1) % checkpoint.every == 0 or i + 1 == steps):
+            checkpoint.save(asdict(history))
+    module.eval()
+    return history
+
+
+def descend(
+    optimiser: torch.optim.Optimizer,
+    loss: Tensor,
+    parameters: list[nn.Parameter],
+    *,
+    step: int,
+    clip: float,
+    error: type[InputError],
+) -> float:
+    r"""One clipped step down the gradient; the norm before clipping.
+
+    Equation: $\theta \leftarrow \mathrm{Opt}(\theta, \, g
+    \min(1, \mathrm{clip} / \lVert g \rVert)), \quad g = \nabla_\theta L$
+
+    Raises:
+        InputError: as `error`, where the loss is no number.
+    """
+    if not torch.isfinite(loss):
+        raise error(f"the loss is {float(loss.detach())} at step {step}; lower the rate")
+    optimiser.zero_grad(set_to_none=True)
+    torch.autograd.backward(loss)
+    norm = nn.utils.clip_grad_norm_(parameters, clip)
+    optimiser.step()
+    return float(norm)

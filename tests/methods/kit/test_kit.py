@@ -1,0 +1,179 @@
+"""What the methods share: checked values, seeds, noise, checkpoints, the loop around a step."""
+
+import math
+from typing import Annotated, Literal
+
+import pytest
+import torch
+from pydantic import Field
+from torch import nn
+
+from methods.errors import InputError
+from methods.kit.checkpoint import Checkpoint, CheckpointError, load_weights, save_state, state_of
+from methods.kit.compare import difference, largest
+from methods.kit.config import configuration, read_yaml
+from methods.kit.noise import gumbel, straight_through
+from methods.kit.seeds import randn, seeded
+from methods.kit.training import History, descend, run_steps
+
+
+class OurError(InputError):
+    pass
+
+
+@configuration(OurError)
+class Settings:
+    layers: Annotated[int, Field(ge=1)]
+    kind: Literal["a", "b"] = "a"
+    rate: float = 0.1
+
+    def __post_init__(self):
+        if self.kind == "b" and self.layers == 1:
+            raise ValueError("kind b needs two layers")
+
+
+def test_settings_are_checked_whichever_way_they_are_given():
+    assert Settings(2, kind="b").kind == "b"
+    assert hash(Settings(2)) == hash(Settings(layers=2))
+    with pytest.raises(OurError, match=r"layers: .* 1, not 0\nkind: .*'a' or 'b', not 'c'"):
+        Settings(0, kind="c")
+    with pytest.raises(OurError, match="kind b needs two layers"):
+        Settings(1, kind="b")
+    with pytest.raises(OurError, match="rate: "):
+        Settings(1, rate=math.nan)
+    with pytest.raises(OurError, match="depth"):
+        Settings(1, depth=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("- 1", "no mapping"), ("a: [", "no YAML"), (None, "cannot be read")]
+)
+def test_a_file_of_settings_that_is_none(tmp_path, text, said):
+    path = tmp_path / "settings.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(OurError, match=said):
+        read_yaml(path, OurError)
+
+
+def test_a_seeded_block_leaves_the_generator_as_it_was():
+    torch.manual_seed(5)
+    wanted = torch.rand(3)
+    torch.manual_seed(5)
+    with seeded(1):
+        first = torch.rand(3)
+    assert torch.equal(torch.rand(3), wanted)
+    with seeded(1):
+        assert torch.equal(torch.rand(3), first)
+    assert torch.equal(randn(4, seed=2), torch.randn(4, generator=torch.Generator().manual_seed(2)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_gumbel_noise_is_gumbel(dtype):
+    with seeded(0):
+        noise = gumbel(torch.empty(1, dtype=dtype), (200_000,)).double()
+    assert noise.isfinite().all()
+    assert float(noise.mean()) == pytest.approx(0.5772, abs=0.02)
+    assert float(noise.var()) == pytest.approx(math.pi**2 / 6, rel=0.03)
+
+
+def test_straight_through_is_hard_forward_and_soft_backward():
+    logits = randn(100, seed=0).requires_grad_()
+    soft = logits.sigmoid()
+    hard = (soft > 0.5).float()
+    made = straight_through(hard, soft)
+    assert torch.equal(made, hard)
+    (found,) = torch.autograd.grad(made.sum(), logits)
+    assert torch.allclose(found, (soft * (1 - soft)).detach())
+
+
+def test_differences_do_not_hide_nan():
+    a = torch.tensor([1.0, 2.0])
+    assert difference(a, torch.tensor([1.0, 2.5])) == 0.5
+    assert math.isnan(difference(a, torch.tensor([1.0, math.nan])))
+    assert largest([1.0, 3.0, 2.0]) == 3.0
+    assert math.isnan(largest([1.0, math.nan, 2.0]))
+
+
+class Line(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Parameter(torch.ones(3), requires_grad=False)
+        self.slope = nn.Parameter(torch.zeros(3))
+
+
+def train(path=None, steps=6, stop=None, about=None):
+    line, history = Line(), History()
+    optimiser = torch.optim.AdamW([line.slope], lr=0.1)
+
+    def step(i):
+        if i == stop:
+            raise KeyboardInterrupt
+        loss = ((line.slope - torch.rand(3) - line.base) ** 2).sum()
+        norm = descend(optimiser, loss, [line.slope], step=i, clip=1.0, error=OurError)
+        history.loss.append(float(loss.detach()))
+        history.grad_norm.append(norm)
+
+    kept = path and Checkpoint(
+        path, about or {"plan": {"rate": 0.1}}, {"line": line, "o": optimiser}, 2
+    )
+    run_steps(step, steps, history, module=line, seed=3, checkpoint=kept)
+    return line, history
+
+
+def test_a_run_that_was_interrupted_goes_on_as_if_it_had_not_been(tmp_path):
+    path = tmp_path / "run.pt"
+    whole, wanted = train()
+    with pytest.raises(KeyboardInterrupt):
+        train(path, stop=5)
+    again, history = train(path)
+    assert history == wanted
+    assert len(history.loss) == 6
+    assert torch.equal(again.slope, whole.slope)
+    assert "base" not in torch.load(path)["parts"]["line"]  # frozen weights are not copied
+
+
+def test_checkpoints_that_do_not_fit(tmp_path):
+    path = tmp_path / "run.pt"
+    train(path)
+    with pytest.raises(CheckpointError, match=r"another plan: rate 0\.1, now 0\.2"):
+        train(path, about={"plan": {"rate": 0.2}})
+    torch.save(torch.load(path) | {"format": 99}, path)
+    with pytest.raises(CheckpointError, match="format 99, this code reads 2"):
+        train(path)
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
+        train(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda w: w.pop("slope"), "slope is not in it"),
+        (lambda w: w.update(extra=torch.ones(1)), "extra is too much in it"),
+        (lambda w: w.update(slope=torch.ones(4)), r"slope is \(4,\) there and \(3,\) here"),
+        (lambda w: w.update(slope=torch.full((3,), math.nan)), "slope holds NaN"),
+    ],
+)
+def test_weights_that_do_not_fit(change, said):
+    weights = dict(state_of(Line()))
+    change(weights)
+    with pytest.raises(CheckpointError, match=said):
+        load_weights(Line(), weights, "x.pt")
+
+
+def test_a_file_is_whole_or_absent(tmp_path, monkeypatch):
+    path = tmp_path / "run.pt"
+    save_state(path, {"a": 1})
+    monkeypatch.setattr(torch, "save", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        save_state(path, {"a": 2})
+    monkeypatch.undo()
+    assert torch.load(path)["a"] == 1
+
+
+def test_a_loss_that_is_no_number():
+    weight = torch.zeros(1, requires_grad=True)
+    optimiser = torch.optim.SGD([weight])
+    with pytest.raises(OurError, match="the loss is nan at step 4"):
+        descend(optimiser, weight.sum() * math.nan, [weight], step=4, clip=1.0, error=OurError)

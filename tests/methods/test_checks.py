@@ -1,0 +1,74 @@
+"""Of every method: each row of its table of checks holds, and fails when what it guards is broken.
+
+A method's mutations stand in `tests/methods/<method>/mutations.py`, as `MUTATIONS`.
+"""
+
+import importlib
+import warnings
+
+import pytest
+
+from methods import registry
+from methods.sparse_attention import tiles
+from tests.methods.mutation import Mutation
+
+# Rows that train a model take minutes: each is tested beside its method.
+ROWS = [
+    (slug, check)
+    for slug in registry.slugs()
+    for check in registry.get(slug).checks
+    if not check.entry.startswith("checks_learning:")
+]
+
+
+@pytest.fixture(autouse=True)
+def _fresh_plans():
+    """Plans of tiles are kept: those of a broken method must not outlive it."""
+    tiles.plan.cache_clear()
+    yield
+    tiles.plan.cache_clear()
+
+
+def mutations(slug: str) -> list[Mutation]:
+    found: list[Mutation] = importlib.import_module(f"tests.methods.{slug}.mutations").MUTATIONS
+    return found
+
+
+BROKEN = [(slug, mutation) for slug in registry.slugs() for mutation in mutations(slug)]
+
+
+def run(slug: str, name: str) -> list:
+    check = next(check for check in registry.get(slug).checks if check.name == name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return list(registry.load(slug, check.entry)("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("slug", "check"),
+    ROWS,
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_holds(slug, check):
+    cases = run(slug, check.name)
+    assert cases
+    assert [case for case in cases if not case.passed] == []
+
+
+@pytest.mark.parametrize(
+    ("slug", "mutation"), BROKEN, ids=lambda value: getattr(value, "name", value)
+)
+def test_fails_when_broken(slug, mutation, monkeypatch):
+    mutation.breaks(monkeypatch)
+    failed = [case.label for case in run(slug, mutation.check) if not case.passed]
+    assert failed
+    for beginning in mutation.fails:
+        assert any(label.startswith(beginning) for label in failed), failed
+    for beginning in mutation.holds:
+        assert not any(label.startswith(beginning) for label in failed), failed
+
+
+@pytest.mark.parametrize("slug", registry.slugs())
+def test_every_row_has_a_mutation(slug):
+    rows = {check.name for of, check in ROWS if of == slug}
+    assert rows == {mutation.check for mutation in mutations(slug)}
