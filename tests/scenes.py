@@ -33,7 +33,7 @@ UNREACHABLE = "rss.arxiv.org cannot be reached: Name or service not known."
 def sample() -> None:
     """The same, with the sample day standing in."""
     from webapp.digests.build import build
-    from webapp.papers.intake import load_sample
+    from webapp.papers.sample import load_sample
 
     unreachable()
     build(load_sample(UNREACHABLE).dates)

@@ -18,7 +18,8 @@ django.setup()
 from webapp.catalog import chips, linking  # noqa: E402 (after django.setup())
 from webapp.digests.daily import update, wanted_categories  # noqa: E402 (after django.setup())
 from webapp.digests.models import Digest  # noqa: E402
-from webapp.papers.intake import Progress, Row  # noqa: E402
+from webapp.papers.polling import PollResult  # noqa: E402
+from webapp.papers.schedule import Progress  # noqa: E402
 
 
 def main() -> int:
@@ -51,7 +52,7 @@ def _tell(progress: Progress) -> None:
         _say(f"Asking arXiv, {progress.done + 1} of {progress.total}: {progress.step} …")
 
 
-def _told(row: Row) -> str:
+def _told(row: PollResult) -> str:
     counts = ", ".join(f"{number} {kind}" for kind, number in row.counts.items() if number)
     return f"{row.category} {row.date}: {row.state}. {row.reason or counts}"
 

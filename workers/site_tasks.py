@@ -13,7 +13,7 @@ from webapp.catalog import chips, linking
 from webapp.digests import gists
 from webapp.digests.build import build
 from webapp.digests.daily import update, wanted_categories
-from webapp.papers import audit
+from webapp.papers import schedule
 from webapp.papers.days import now
 from webapp.papers.enrich import enrich
 from webapp.papers.fetch import FetchError
@@ -30,7 +30,7 @@ ENRICH_REQUESTS = 5  # a tick; more papers wait for the next
 @app.task(name="site.poll")
 def poll() -> None:
     """Ask arXiv for every category that is due; nothing is when the tick before asked."""
-    due = audit.due(wanted_categories(), now())
+    due = schedule.due(wanted_categories(), now())
     if not due:
         return
     report = update(due)

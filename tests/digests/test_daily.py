@@ -12,7 +12,7 @@ from pytest_django import Settings
 from tests.servers.arxiv import ArxivServer
 from webapp.digests.daily import update, wanted_categories
 from webapp.digests.models import Digest, Profile
-from webapp.papers import audit
+from webapp.papers import schedule
 from webapp.papers.days import last_batch_day
 from webapp.papers.models import Listing, Paper
 from workers import site_tasks
@@ -118,7 +118,7 @@ def test_a_tick_asks_for_what_is_due_and_the_next_for_nothing(arxiv: ArxivServer
     site_tasks.poll()
     asked = len(arxiv.log)
     assert asked >= 2
-    due = audit.due(wanted_categories(), datetime.now(UTC))
+    due = schedule.due(wanted_categories(), datetime.now(UTC))
     site_tasks.poll()
     assert len(arxiv.log) == asked or due  # a holiday of the calendar alone is asked for again
     assert Digest.objects.exists()

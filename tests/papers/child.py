@@ -40,7 +40,7 @@ def fetch(stop_at: int = 0) -> None:
     from django.db import connection
 
     from tests.papers.conftest import WEDNESDAY, noon
-    from webapp.papers import intake
+    from webapp.papers import schedule
 
     count = 0
 
@@ -55,7 +55,7 @@ def fetch(stop_at: int = 0) -> None:
         return result
 
     with connection.execute_wrapper(watch):
-        report = intake.fetch(["cs.CL"], at=noon(WEDNESDAY))
+        report = schedule.fetch(["cs.CL"], at=noon(WEDNESDAY))
     say({"statements": count, "rows": [str(row.state) for row in report.rows]})
 
 

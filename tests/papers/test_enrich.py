@@ -6,8 +6,9 @@ from tests.papers.conftest import WEDNESDAY, noon
 from tests.servers.arxiv import ArxivServer
 from webapp.papers import fetch as http
 from webapp.papers.enrich import MOST_TRIES, enrich
-from webapp.papers.intake import fetch, load_sample
 from webapp.papers.models import Paper
+from webapp.papers.sample import load_sample
+from webapp.papers.schedule import fetch
 
 pytestmark = pytest.mark.django_db
 

@@ -7,19 +7,19 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tests.papers.conftest import WEDNESDAY, noon
-from tests.papers.test_ingest import entry
+from tests.papers.test_store import entry
 from webapp.papers import queries
 from webapp.papers.days import DAY
 from webapp.papers.entries import Batch
-from webapp.papers.ingest import ingest
 from webapp.papers.models import AnnounceType, Listing, Paper
+from webapp.papers.store import store_batch
 
 pytestmark = pytest.mark.django_db
 
 
 def take(category: str, kind: AnnounceType, version: int = 1, day: date = WEDNESDAY) -> None:
     one = entry(1, type=kind, version=version)
-    ingest(Batch(category, day, (one,)), Listing.Source.RSS, noon(day), {})
+    store_batch(Batch(category, day, (one,)), Listing.Source.RSS, noon(day), {})
 
 
 def test_announcements_are_merged_over_all_listings_before_any_is_dropped() -> None:
@@ -43,7 +43,7 @@ def test_days_with_papers() -> None:
     take("cs.CL", AnnounceType.NEW, day=WEDNESDAY - DAY)
     take("cs.LG", AnnounceType.NEW)
     take("cs.CL", AnnounceType.CROSS)
-    ingest(Batch("cs.CL", WEDNESDAY + DAY, ()), Listing.Source.RSS, noon(WEDNESDAY), {})
+    store_batch(Batch("cs.CL", WEDNESDAY + DAY, ()), Listing.Source.RSS, noon(WEDNESDAY), {})
     assert queries.latest_date() == WEDNESDAY
     assert queries.dates() == [WEDNESDAY, WEDNESDAY - DAY]
     assert queries.dates(1) == [WEDNESDAY]

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
 from tests.papers.conftest import WEDNESDAY, noon
-from tests.papers.test_ingest import entry
+from tests.papers.test_store import entry
 from webapp.papers.days import DAY
 from webapp.papers.entries import Author, Batch
-from webapp.papers.ingest import ingest
 from webapp.papers.models import Listing, Paper
 from webapp.papers.search import MAX_PAGES, PAGE, Term, parse, search
+from webapp.papers.store import store_batch
 
 pytestmark = pytest.mark.django_db
 
@@ -32,7 +32,7 @@ def papers() -> None:
               authors=(Author("Bram Ohm"),), categories=("hep-th", "math.CO")),
     )  # fmt: skip
     for day, entries in ((WEDNESDAY - DAY, tuesday), (WEDNESDAY, wednesday)):
-        ingest(Batch("cs.CL", day, entries), Listing.Source.RSS, noon(day), {})
+        store_batch(Batch("cs.CL", day, entries), Listing.Source.RSS, noon(day), {})
 
 
 def found(query: str, category: str | None = None, since: date | None = None) -> list[int]:
@@ -89,7 +89,7 @@ def test_category_and_day_narrow_it(papers: None) -> None:
 
 def test_pages_follow_one_another() -> None:
     entries = tuple(entry(n) for n in range(PAGE + 3))
-    ingest(Batch("cs.CL", WEDNESDAY, entries), Listing.Source.RSS, noon(WEDNESDAY), {})
+    store_batch(Batch("cs.CL", WEDNESDAY, entries), Listing.Source.RSS, noon(WEDNESDAY), {})
     first, second, third = (search("boats", page=number) for number in (1, 2, 3))
     assert (len(first.papers), first.has_next) == (PAGE, True)
     assert (len(second.papers), second.has_next) == (3, False)
@@ -104,7 +104,7 @@ def test_the_index_follows_every_change(papers: None) -> None:
     assert found("zebra unicorn") == [1]
     assert found("ti:lanterns") == []
     better = entry(2, version=2, title="Dense zebras", authors=(Author("Cleo Peat"),))
-    ingest(Batch("cs.CL", WEDNESDAY, (better,)), Listing.Source.RSS, noon(WEDNESDAY), {})
+    store_batch(Batch("cs.CL", WEDNESDAY, (better,)), Listing.Source.RSS, noon(WEDNESDAY), {})
     assert found("zebra") == [2, 1]
     assert found("au:peat") == [2]
     assert found("au:lúcia") == []

@@ -9,8 +9,9 @@ from django.conf import settings
 
 from webapp.digests.build import build
 from webapp.digests.models import Profile
-from webapp.papers import intake, queries
-from webapp.papers.intake import FetchReport, Progress
+from webapp.papers import queries, sample, schedule
+from webapp.papers.polling import FetchReport
+from webapp.papers.schedule import Progress
 
 RECENT = 3  # days
 
@@ -34,8 +35,8 @@ def update(
     a process that died between a batch and its digests leaves nothing to notice otherwise.
     Raises ValueError for a name that cannot be a category.
     """
-    report = intake.fetch(categories, since, on_progress)
+    report = schedule.fetch(categories, since, on_progress)
     if report.failed:
-        report.dates.update(intake.load_sample(report.reason).dates)
+        report.dates.update(sample.load_sample(report.reason).dates)
     build(sorted({*report.dates, *queries.dates(RECENT)}))
     return report

@@ -10,8 +10,8 @@ from django.db.models import F
 
 from webapp.papers import api
 from webapp.papers.days import now
-from webapp.papers.ingest import prepare, store
 from webapp.papers.models import Listing, Paper
+from webapp.papers.store import prepare, store_papers
 
 MOST_TRIES = 24  # the API is some hours behind the feeds now and then; it does not know everything
 
@@ -40,7 +40,7 @@ def enrich(most: int = api.IDS, *, at: datetime | None = None) -> EnrichReport:
         return EnrichReport(0, 0, 0, frozenset())
     wanted = set(asked)
     entries = [entry for entry in api.lookup(asked).entries if entry.arxiv_id in wanted]
-    papers = store(entries, None, prepare(entries), known_at=at or now())
+    papers = store_papers(entries, None, prepare(entries), known_at=at or now())
     missing = wanted - papers.keys()
     Paper.objects.filter(arxiv_id__in=missing).update(enrich_tries=F("enrich_tries") + 1)
     return EnrichReport(

@@ -10,8 +10,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webapp.digests.daily import update, wanted_categories
 from webapp.papers.entries import is_category
-from webapp.papers.intake import FetchReport, Progress, Row
 from webapp.papers.models import AnnounceType
+from webapp.papers.polling import FetchReport, PollResult
+from webapp.papers.schedule import Progress
 
 _BAR = 24  # characters
 
@@ -78,7 +79,7 @@ def _aligned(row: list[str], widths: list[int]) -> list[str]:
     ]
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: PollResult) -> list[str]:
     counts = [str(row.counts.get(name, 0)) for name in AnnounceType.values]
     day = row.date.isoformat()
     return [row.category, day, str(row.state.value), *counts, str(row.problems), row.reason]

@@ -1,22 +1,19 @@
-"""What became of each poll, in words: the `Listing` rows, and what they say is still to do."""
+"""The audit: one `Listing` row for each category and day, and what each poll came to.
+
+Whether a batch is fresh is judged here too, by comparing it with the listings before it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 from django.db.models import Max
 
-from webapp.papers.days import DAY, batch_days, eastern_date, has_batch, last_batch_day
 from webapp.papers.entries import Batch
 from webapp.papers.models import AnnounceType, Listing
 
-SETTLED = (Listing.State.COMPLETE, Listing.State.EMPTY)
-LOOK_BACK = 14  # days in which a missed batch is fetched unasked
 STALE_SHARE = 0.5  # of a batch's papers, known from the previous batch
-AGAIN = timedelta(hours=6)  # a settled day is asked for again, at the price of a 304
-_FIRST_WAIT = timedelta(minutes=5)
-_LONGEST_WAIT = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,7 @@ class Outcome:
     last_modified: str = ""
 
 
-def repeated(batch: Batch) -> str:
+def stale_reason(batch: Batch) -> str:
     """Why `batch` is an old one under a new date; nothing where it is fresh.
 
     A paper is new in a category once, so new papers decide; a batch without any is judged by all
@@ -47,23 +44,23 @@ def repeated(batch: Batch) -> str:
         return ""
     if previous is not None and _overlap(batch, previous) >= STALE_SHARE:
         return f"arXiv sends the batch of {previous.date} again under this date"
-    other = _other(batch)
+    other = _other_listing(batch)
     if other is not None and not _is_later(batch, other):
         return "arXiv sends older papers than it sent before under this date"
     return ""
 
 
-def displaces(batch: Batch) -> bool:
+def replaces_listing(batch: Batch) -> bool:
     """Whether the batch brings other, later papers than the day's complete listing has.
 
     That listing is then the batch before, not known as such: the very first poll of a category
     met a stale feed.
     """
-    other = _other(batch)
+    other = _other_listing(batch)
     return other is not None and _is_later(batch, other)
 
 
-def _other(batch: Batch) -> Listing | None:
+def _other_listing(batch: Batch) -> Listing | None:
     """The day's complete listing from a feed, where it holds other papers than `batch`."""
     standing = Listing.objects.filter(
         category=batch.category,
@@ -92,7 +89,7 @@ def _overlap(batch: Batch, listing: Listing) -> float:
     return len(keys & known) / len(keys)
 
 
-def note(category: str, day: date, outcome: Outcome, at: datetime) -> Listing:
+def record_outcome(category: str, day: date, outcome: Outcome, at: datetime) -> Listing:
     """Record a poll that brought no papers.
 
     A complete listing keeps what it has, and a failure overwrites nothing that an earlier poll
@@ -114,64 +111,12 @@ def note(category: str, day: date, outcome: Outcome, at: datetime) -> Listing:
             listing.changed_at = at
         for name, value in asdict(outcome).items():
             setattr(listing, name, value)
-    touch(listing, at)
+    record_poll(listing, at)
     return listing
 
 
-def touch(listing: Listing, at: datetime) -> None:
+def record_poll(listing: Listing, at: datetime) -> None:
     """Record that a listing was asked for once more."""
     listing.polls += 1
     listing.polled_at = at
     listing.save()
-
-
-def late(served: date, today: date) -> str:
-    """Why a feed dated `served` is not enough on `today`; nothing where it is."""
-    if served >= today or not has_batch(today):
-        return ""
-    return f"arXiv still serves the batch of {served:%A} {served}"
-
-
-def empty_reason(day: date) -> str:
-    """Why a valid feed may hold no papers."""
-    if not has_batch(day):
-        return f"arXiv announces nothing on a {day:%A}"
-    return "a valid feed without papers: a holiday, or nothing was announced"
-
-
-def due(categories: list[str], at: datetime) -> list[str]:
-    """The categories to be asked for at `at`, in the order given.
-
-    A day whose batch has come is asked for again every AGAIN; a stale, late or failed one, and a
-    working day without papers, after a time that doubles from five minutes to an hour.
-    """
-    today = eastern_date(at)
-    rows = {
-        row.category: row for row in Listing.objects.filter(date=today, category__in=categories)
-    }
-    return [name for name in categories if name not in rows or at >= _next_poll(rows[name])]
-
-
-def _next_poll(listing: Listing) -> datetime:
-    if listing.state == Listing.State.COMPLETE or not has_batch(listing.date):
-        return listing.polled_at + AGAIN
-    wait = _FIRST_WAIT * 2 ** min(listing.polls - 1, 8) if listing.polls else timedelta(0)
-    return listing.polled_at + min(wait, _LONGEST_WAIT)
-
-
-def missed(category: str, today: date, since: date | None = None) -> list[date]:
-    """The days before `today` whose batch never came, oldest first.
-
-    With `since`, every day from there. Else the days of the last two weeks since the category was
-    first asked for; a category never asked for misses the last batch before `today` only when
-    today has none of its own, so that a first look on a Sunday shows Friday's papers.
-    """
-    listings = Listing.objects.filter(category=category).exclude(source=Listing.Source.SAMPLE)
-    if since is None:
-        oldest = listings.filter(date__lt=today).order_by("date").first()
-        first = oldest.date if oldest else last_batch_day(today)
-        since = max(first, today - timedelta(days=LOOK_BACK))
-    settled = set(
-        listings.filter(state__in=SETTLED, date__gte=since).values_list("date", flat=True)
-    )
-    return [day for day in batch_days(since, today - DAY) if day not in settled]

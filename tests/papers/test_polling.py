@@ -11,9 +11,10 @@ from tests.servers.arxiv import ArxivServer
 from webapp.papers import fetch as http
 from webapp.papers import limiter
 from webapp.papers.days import DAY
-from webapp.papers.intake import Progress, fetch, load_sample
 from webapp.papers.models import Announcement, Listing, Paper
 from webapp.papers.queries import announced_on
+from webapp.papers.sample import load_sample
+from webapp.papers.schedule import Progress, fetch
 
 pytestmark = pytest.mark.django_db
 

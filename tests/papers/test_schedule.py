@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from tests.papers.conftest import WEDNESDAY, noon
-from webapp.papers import audit
+from webapp.papers import listings, schedule
 from webapp.papers.days import DAY
 from webapp.papers.models import Listing
 
@@ -31,15 +31,15 @@ def asked(state: Listing.State, polls: int, at: datetime, day: date = WEDNESDAY)
 
 def test_a_new_eastern_day_is_due_at_once() -> None:
     asked(State.COMPLETE, 1, noon(WEDNESDAY))
-    assert audit.due(["cs.CL"], MIDNIGHT - timedelta(seconds=1)) == ["cs.CL"]  # six hours later
+    assert schedule.due(["cs.CL"], MIDNIGHT - timedelta(seconds=1)) == ["cs.CL"]  # six hours later
     asked(State.COMPLETE, 2, MIDNIGHT - timedelta(minutes=5))
-    assert audit.due(["cs.CL"], MIDNIGHT - timedelta(seconds=1)) == []
-    assert audit.due(["cs.CL"], MIDNIGHT) == ["cs.CL"]
+    assert schedule.due(["cs.CL"], MIDNIGHT - timedelta(seconds=1)) == []
+    assert schedule.due(["cs.CL"], MIDNIGHT) == ["cs.CL"]
 
 
 def test_each_category_is_due_by_itself() -> None:
     asked(State.COMPLETE, 1, noon(WEDNESDAY))
-    assert audit.due(["cs.LG", "cs.CL", "cs.AI"], noon(WEDNESDAY)) == ["cs.LG", "cs.AI"]
+    assert schedule.due(["cs.LG", "cs.CL", "cs.AI"], noon(WEDNESDAY)) == ["cs.LG", "cs.AI"]
 
 
 @pytest.mark.parametrize("state", [State.STALE, State.FAILED, State.EMPTY])
@@ -51,32 +51,32 @@ def test_what_is_not_there_yet_is_asked_for_less_and_less(
 ) -> None:
     asked(state, polls, noon(WEDNESDAY))
     wait = timedelta(minutes=minutes)
-    assert audit.due(["cs.CL"], noon(WEDNESDAY) + wait - timedelta(seconds=1)) == []
-    assert audit.due(["cs.CL"], noon(WEDNESDAY) + wait) == ["cs.CL"]
+    assert schedule.due(["cs.CL"], noon(WEDNESDAY) + wait - timedelta(seconds=1)) == []
+    assert schedule.due(["cs.CL"], noon(WEDNESDAY) + wait) == ["cs.CL"]
 
 
 def test_an_empty_weekend_is_left_in_peace() -> None:
     saturday = date(2026, 3, 7)
     asked(State.EMPTY, 1, noon(saturday), saturday)
-    assert audit.due(["cs.CL"], noon(saturday) + timedelta(hours=5)) == []
+    assert schedule.due(["cs.CL"], noon(saturday) + timedelta(hours=5)) == []
 
 
 def test_missed_days_reach_back_to_the_first_poll_and_two_weeks_at_most() -> None:
-    assert audit.missed("cs.CL", WEDNESDAY) == []
-    assert audit.missed("cs.CL", date(2026, 3, 8)) == [date(2026, 3, 6)]
+    assert schedule.missed("cs.CL", WEDNESDAY) == []
+    assert schedule.missed("cs.CL", date(2026, 3, 8)) == [date(2026, 3, 6)]
     asked(State.FAILED, 1, noon(WEDNESDAY), date(2026, 2, 27))
     asked(State.EMPTY, 1, noon(WEDNESDAY), date(2026, 3, 2))
-    assert audit.missed("cs.CL", WEDNESDAY) == [date(2026, 2, 27), date(2026, 3, 3)]
+    assert schedule.missed("cs.CL", WEDNESDAY) == [date(2026, 2, 27), date(2026, 3, 3)]
     asked(State.COMPLETE, 1, noon(WEDNESDAY), date(2025, 1, 3))
-    days = audit.missed("cs.CL", WEDNESDAY)
-    assert days[0] == WEDNESDAY - audit.LOOK_BACK * DAY
-    assert audit.missed("cs.CL", WEDNESDAY, since=date(2026, 3, 2)) == [date(2026, 3, 3)]
-    assert audit.missed("cs.CL", WEDNESDAY, since=WEDNESDAY) == []
+    days = schedule.missed("cs.CL", WEDNESDAY)
+    assert days[0] == WEDNESDAY - schedule.LOOK_BACK * DAY
+    assert schedule.missed("cs.CL", WEDNESDAY, since=date(2026, 3, 2)) == [date(2026, 3, 3)]
+    assert schedule.missed("cs.CL", WEDNESDAY, since=WEDNESDAY) == []
 
 
 def test_a_failure_overwrites_nothing_that_was_found() -> None:
-    failed = audit.Outcome(State.FAILED, Source.RSS, "away")
-    stale = audit.Outcome(State.STALE, Source.RSS, "old", etag='"1"')
-    audit.note("cs.CL", WEDNESDAY, stale, noon(WEDNESDAY))
-    row = audit.note("cs.CL", WEDNESDAY, failed, noon(WEDNESDAY))
+    failed = listings.Outcome(State.FAILED, Source.RSS, "away")
+    stale = listings.Outcome(State.STALE, Source.RSS, "old", etag='"1"')
+    listings.record_outcome("cs.CL", WEDNESDAY, stale, noon(WEDNESDAY))
+    row = listings.record_outcome("cs.CL", WEDNESDAY, failed, noon(WEDNESDAY))
     assert (row.state, row.reason, row.etag, row.polls) == (State.STALE, "old", '"1"', 2)

@@ -20,14 +20,14 @@ from tests.servers.corpus import Corpus
 from webapp.papers.days import DAY, last_batch_day
 from webapp.papers.entries import Author, Batch, Entry
 from webapp.papers.formats import parse_feed
-from webapp.papers.ingest import ingest, prepare, store
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper, PaperVersion
+from webapp.papers.store import prepare, store_batch, store_papers
 
 TUESDAY, MONDAY = WEDNESDAY - DAY, last_batch_day(WEDNESDAY - 2 * DAY)
 
 
 def take(batch: Batch, at: datetime | None = None) -> Listing:
-    return ingest(batch, Listing.Source.RSS, at or noon(batch.date), prepare(batch.entries))
+    return store_batch(batch, Listing.Source.RSS, at or noon(batch.date), prepare(batch.entries))
 
 
 def batch(category: str, day: date, per_day: int = 3) -> Batch:
@@ -118,7 +118,7 @@ def test_facts_come_from_the_latest_version_and_blanks_are_filled() -> None:
 def test_the_api_knows_better_than_a_feed_of_the_same_version() -> None:
     take(Batch("cs.CL", MONDAY, (entry(doi="10.1/feed"),)))
     known = entry(doi="10.1/api", comment="9 pages", categories=("cs.LG", "cs.CL"))
-    store([known], None, {}, known_at=noon(TUESDAY))
+    store_papers([known], None, {}, known_at=noon(TUESDAY))
     paper = Paper.objects.get()
     assert (paper.doi, paper.comment, paper.enriched_at) == ("10.1/api", "9 pages", noon(TUESDAY))
     assert paper.categories == ["cs.LG", "cs.AI", "cs.CL"]
@@ -146,7 +146,7 @@ def test_nothing_unsanitised_is_stored_as_html() -> None:
 @pytest.mark.django_db
 def test_the_first_real_papers_take_the_samples_place() -> None:
     sample = Batch("cs.CL", date(2025, 12, 18), (entry(1), entry(2)))
-    ingest(sample, Listing.Source.SAMPLE, noon(MONDAY), {})
+    store_batch(sample, Listing.Source.SAMPLE, noon(MONDAY), {})
     assert Paper.objects.filter(is_sample=True).count() == 2
     take(Batch("cs.CL", MONDAY, ()))
     assert Paper.objects.count() == 2  # an empty day shows nothing: the sample stays
@@ -161,14 +161,14 @@ def test_a_day_of_1500_papers_is_stored_within_two_seconds() -> None:
     day = Batch("cs.LG", MONDAY, tuple(entry(n, abstract=abstract) for n in range(1500)))
     html = prepare(day.entries)
     began = time.process_time()
-    ingest(day, Listing.Source.RSS, noon(MONDAY), html)
+    store_batch(day, Listing.Source.RSS, noon(MONDAY), html)
     first = time.process_time() - began
     began = time.process_time()
-    ingest(day, Listing.Source.RSS, noon(MONDAY), {})
+    store_batch(day, Listing.Source.RSS, noon(MONDAY), {})
     again = time.process_time() - began
     began = time.process_time()
     crossed = tuple(replace(one, categories=("cs.CL", "stat.ML")) for one in day.entries)
-    ingest(Batch("stat.ML", TUESDAY, crossed), Listing.Source.RSS, noon(TUESDAY), {})
+    store_batch(Batch("stat.ML", TUESDAY, crossed), Listing.Source.RSS, noon(TUESDAY), {})
     changed = time.process_time() - began
     print(f"1,500 papers: {first:.2f} s, again {again:.2f} s, each changed {changed:.2f} s")
     assert Announcement.objects.count() == 3000

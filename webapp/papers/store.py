@@ -56,7 +56,7 @@ def prepare(entries: Iterable[Entry]) -> dict[tuple[str, int], Rendered]:
 
 
 @transaction.atomic
-def ingest(
+def store_batch(
     batch: Batch,
     source: Listing.Source,
     at: datetime,
@@ -73,7 +73,7 @@ def ingest(
     is_sample = source == Listing.Source.SAMPLE
     if batch.entries and not is_sample:
         remove_sample()
-    papers = store(
+    papers = store_papers(
         batch.entries,
         batch.date,
         rendered,
@@ -120,7 +120,7 @@ def remove_sample() -> None:
 
 
 @transaction.atomic
-def store(
+def store_papers(
     entries: Sequence[Entry],
     announced_on: date | None,
     rendered: Mapping[tuple[str, int], Rendered],

@@ -1,0 +1,203 @@
+"""Polling arXiv: today's batch from the feeds, missed days from the API, into the store.
+
+Nothing here raises for what arXiv does: every poll ends in the report and in the audit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+
+from django.conf import settings
+
+from webapp.papers import api, listings
+from webapp.papers import fetch as http
+from webapp.papers.days import DAY, eastern_date, has_batch
+from webapp.papers.entries import Batch
+from webapp.papers.formats import BrokenFeedError, parse_feed
+from webapp.papers.listings import Outcome
+from webapp.papers.models import Listing
+from webapp.papers.store import prepare, store_batch
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PollResult:
+    """What became of one category's day."""
+
+    category: str
+    date: date
+    state: Listing.State
+    source: Listing.Source
+    counts: dict[str, int]
+    problems: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class FetchReport:
+    """What a fetch did, and the days whose papers it changed."""
+
+    rows: list[PollResult] = field(default_factory=list)
+    dates: set[date] = field(default_factory=set)
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing at all could be had."""
+        return bool(self.rows) and all(row.state == Listing.State.FAILED for row in self.rows)
+
+    @property
+    def reason(self) -> str:
+        """Why the first of the failed rows failed."""
+        return next((row.reason for row in self.rows if row.state == Listing.State.FAILED), "")
+
+
+class Poller:
+    """One fetch: its report as it grows, and whether arXiv still answers."""
+
+    def __init__(self, at: datetime) -> None:
+        self.at = at
+        self.today = eastern_date(at)
+        self.report = FetchReport()
+        self.away = ""  # why arXiv is not asked any more
+
+    def poll(self, category: str) -> None:
+        """Ask for today's batch of `category`: RSS, and Atom where RSS is broken."""
+        if self.away:
+            self._failed(category, self.today, Listing.Source.RSS, self.away)
+            return
+        reasons: list[str] = []
+        for source in (Listing.Source.RSS, Listing.Source.ATOM):
+            try:
+                self._poll(category, source)
+                return
+            except (http.OutOfReachError, http.AskedToWaitError) as error:
+                self.away = str(error)
+                reasons.append(str(error))
+                break
+            except (http.RefusedError, BrokenFeedError) as error:
+                reasons.append(f"{source.label}: {error}")
+        self._failed(category, self.today, Listing.Source.RSS, "; ".join(reasons))
+
+    def _poll(self, category: str, source: Listing.Source) -> None:
+        known = (
+            Listing.objects.filter(category=category, source=source)
+            .exclude(etag="", last_modified="")
+            .order_by("-polled_at")
+            .first()
+        )
+        asked: dict[str, str] = {}
+        if known is not None and known.etag:
+            asked["if-none-match"] = known.etag
+        if known is not None and known.last_modified:
+            asked["if-modified-since"] = known.last_modified
+        answer = http.get(f"{settings.ARXIV_RSS_URL}/{source.value}/{category}", asked)
+        if answer.status == 304:
+            if known is None:
+                raise http.RefusedError("arXiv answers 304 to a question without conditions")
+            listings.record_poll(known, self.at)
+            self._report(known)
+            self._record_late(category, known.date, source)
+            return
+        batch = replace(
+            parse_feed(answer.body, category, self.today),
+            etag=answer.headers.get("etag", ""),
+            last_modified=answer.headers.get("last-modified", ""),
+        )
+        self._take(batch, source)
+        self._record_late(category, batch.date, source)
+
+    def _take(self, batch: Batch, source: Listing.Source) -> None:
+        """Settle a batch: refuse the future, know the stale, keep the rest."""
+        if batch.date > self.today + DAY:
+            raise BrokenFeedError(f"the feed is dated {batch.date}, which has not come yet")
+        reason = listings.stale_reason(batch)
+        if reason:
+            state = Listing.State.STALE
+        elif not batch.entries:
+            state = Listing.State.EMPTY
+            reason = _empty_reason(batch.date)
+        else:
+            self.store(batch, source)
+            return
+        outcome = Outcome(state, source, reason, batch.etag, batch.last_modified)
+        self._record(batch.category, batch.date, outcome)
+
+    def backfill(self, category: str, days: Sequence[date]) -> None:
+        """Fetch the batches of consecutive `days` from the API."""
+        if self.away:
+            for day in days:
+                self._failed(category, day, Listing.Source.API, self.away)
+            return
+        try:
+            found = api.submitted(category, days[0], days[-1])
+        except http.FetchError as error:
+            if not isinstance(error, http.RefusedError):
+                self.away = str(error)
+            for day in days:
+                self._failed(category, day, Listing.Source.API, str(error))
+            return
+        for day in days:
+            answer = found.get(day, api.Found())
+            if answer.entries:
+                batch = Batch(category, day, answer.entries, answer.problems, api.NOTE)
+                self.store(batch, Listing.Source.API)
+            else:
+                reason = "nothing was submitted for this day, says the API"
+                outcome = Outcome(Listing.State.EMPTY, Listing.Source.API, reason)
+                self._record(category, day, outcome)
+
+    def store(self, batch: Batch, source: Listing.Source) -> None:
+        """Store a batch that was found fresh, and report what it brought."""
+        afresh = source != Listing.Source.API and listings.replaces_listing(batch)
+        if afresh:
+            batch = replace(batch, note="an earlier poll had been sent the batch before")
+        listing = store_batch(batch, source, self.at, prepare(batch.entries), afresh=afresh)
+        if listing.changed_at == self.at:
+            self.report.dates.add(batch.date)
+        self._report(listing)
+
+    def _record_late(self, category: str, served: date, source: Listing.Source) -> None:
+        reason = _late_reason(served, self.today)
+        if reason:
+            self._record(category, self.today, Outcome(Listing.State.STALE, source, reason))
+
+    def _record(self, category: str, day: date, outcome: Outcome) -> None:
+        listing = listings.record_outcome(category, day, outcome, self.at)
+        # The report tells what this poll brought; the listing may know better from an earlier one.
+        self._report(listing, outcome)
+
+    def _failed(self, category: str, day: date, source: Listing.Source, reason: str) -> None:
+        log.warning("%s of %s was not fetched: %s", category, day, reason)
+        self._record(category, day, Outcome(Listing.State.FAILED, source, reason))
+
+    def _report(self, listing: Listing, outcome: Outcome | None = None) -> None:
+        result = outcome or listing
+        self.report.rows.append(
+            PollResult(
+                listing.category,
+                listing.date,
+                Listing.State(result.state),
+                Listing.Source(result.source),
+                listing.counts,
+                len(listing.problems),
+                result.reason,
+            )
+        )
+
+
+def _late_reason(served: date, today: date) -> str:
+    """Why a feed dated `served` is not enough on `today`; nothing where it is."""
+    if served >= today or not has_batch(today):
+        return ""
+    return f"arXiv still serves the batch of {served:%A} {served}"
+
+
+def _empty_reason(day: date) -> str:
+    """Why a valid feed may hold no papers."""
+    if not has_batch(day):
+        return f"arXiv announces nothing on a {day:%A}"
+    return "a valid feed without papers: a holiday, or nothing was announced"

@@ -1,0 +1,45 @@
+"""The sample day: what is shown while arXiv was never reached."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from itertools import groupby
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+
+from webapp.papers.days import now
+from webapp.papers.entries import Batch
+from webapp.papers.formats import parse_feed
+from webapp.papers.models import Listing
+from webapp.papers.polling import FetchReport, Poller
+
+SAMPLE = Path(settings.BASE_DIR) / "sample" / "rss_2025-12-18.xml"
+SAMPLE_DAY = date(2025, 12, 18)
+
+
+def load_sample(reason: str = "", *, at: datetime | None = None) -> FetchReport:
+    """Show the sample day while there is nothing real; `reason` is why there is not.
+
+    The file goes through the same reading and storing as a feed. Does nothing once a real day is
+    there. Raises BrokenFeedError for a file that was damaged.
+    """
+    poller = Poller(at or now())
+    with transaction.atomic():
+        real = Listing.objects.exclude(source=Listing.Source.SAMPLE)
+        if real.filter(state=Listing.State.COMPLETE).exists() or sample_days():
+            return poller.report
+        batch = parse_feed(SAMPLE.read_bytes(), "cs.AI", SAMPLE_DAY)
+        note = "A sample: the abstracts are Assay's own summaries."
+        entries = sorted(batch.entries, key=lambda entry: entry.categories[0])
+        for category, group in groupby(entries, key=lambda entry: entry.categories[0]):
+            part = Batch(category, batch.date, tuple(group), note=f"{note} {reason}".strip())
+            poller.store(part, Listing.Source.SAMPLE)
+    return poller.report
+
+
+def sample_days() -> set[date]:
+    """The days of the sample while it is shown; empty once a real batch has come."""
+    sample = Listing.objects.filter(source=Listing.Source.SAMPLE)
+    return set(sample.values_list("date", flat=True))

@@ -1,0 +1,128 @@
+"""What to ask arXiv for and when: today's batch of each category, then the days that were missed.
+
+Nothing here raises for what arXiv does: every poll ends in the report and in the audit. papers
+knows no other app, so whoever calls rebuilds the digests of `report.dates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from webapp.papers.days import (
+    DAY,
+    batch_days,
+    eastern_date,
+    has_batch,
+    last_batch_day,
+    next_batch_day,
+    now,
+)
+from webapp.papers.entries import is_category
+from webapp.papers.models import Listing
+from webapp.papers.polling import FetchReport, Poller
+from webapp.papers.sample import sample_days
+
+SETTLED = (Listing.State.COMPLETE, Listing.State.EMPTY)
+LOOK_BACK = 14  # days in which a missed batch is fetched unasked
+AGAIN = timedelta(hours=6)  # a settled day is asked for again, at the price of a 304
+BACKFILL_DAYS = 5  # batches of one query: 2,000 papers of a large category, one page
+_FIRST_WAIT = timedelta(minutes=5)
+_LONGEST_WAIT = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a fetch has come: `done` of `total` steps, and what the next one is."""
+
+    done: int
+    total: int
+    step: str
+
+
+def fetch(
+    categories: Sequence[str],
+    since: date | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    *,
+    at: datetime | None = None,
+) -> FetchReport:
+    """Poll today's batch of each category, then fetch the missed ones from the API.
+
+    Missed are the days from `since`, or those that `missed` knows. Each batch is one
+    transaction, so that whatever stops this leaves whole days. `at` is the time it is asked at.
+    Raises ValueError for a name that cannot be a category; never for what arXiv does.
+    """
+    for category in categories:
+        if not is_category(category):
+            raise ValueError(f"{category!r} is no arXiv category; write for instance cs.CL")
+    names = list(dict.fromkeys(categories))
+    poller = Poller(at or now())
+    report_progress = on_progress or (lambda progress: None)
+    shown_before = sample_days()
+    for done, category in enumerate(names):
+        report_progress(Progress(done, len(names), f"{category} today"))
+        poller.poll(category)
+    gaps = [
+        (category, days)
+        for category in names
+        for days in _consecutive(missed(category, poller.today, since))
+    ]
+    total = len(names) + len(gaps)
+    for done, (category, days) in enumerate(gaps, start=len(names)):
+        report_progress(Progress(done, total, f"{category} {days[0]} to {days[-1]}"))
+        poller.backfill(category, days)
+    report_progress(Progress(total, total, "done"))
+    poller.report.dates.update(shown_before - sample_days())
+    return poller.report
+
+
+def due(categories: list[str], at: datetime) -> list[str]:
+    """The categories to be asked for at `at`, in the order given.
+
+    A day whose batch has come is asked for again every AGAIN; a stale, late or failed one, and a
+    working day without papers, after a time that doubles from five minutes to an hour.
+    """
+    today = eastern_date(at)
+    rows = {
+        row.category: row for row in Listing.objects.filter(date=today, category__in=categories)
+    }
+    return [name for name in categories if name not in rows or at >= _next_poll(rows[name])]
+
+
+def _next_poll(listing: Listing) -> datetime:
+    if listing.state == Listing.State.COMPLETE or not has_batch(listing.date):
+        return listing.polled_at + AGAIN
+    wait = _FIRST_WAIT * 2 ** min(listing.polls - 1, 8) if listing.polls else timedelta(0)
+    return listing.polled_at + min(wait, _LONGEST_WAIT)
+
+
+def missed(category: str, today: date, since: date | None = None) -> list[date]:
+    """The days before `today` whose batch never came, oldest first.
+
+    With `since`, every day from there. Else the days of the last two weeks since the category was
+    first asked for; a category never asked for misses the last batch before `today` only when
+    today has none of its own, so that a first look on a Sunday shows Friday's papers.
+    """
+    listings = Listing.objects.filter(category=category).exclude(source=Listing.Source.SAMPLE)
+    if since is None:
+        oldest = listings.filter(date__lt=today).order_by("date").first()
+        first = oldest.date if oldest else last_batch_day(today)
+        since = max(first, today - timedelta(days=LOOK_BACK))
+    settled = set(
+        listings.filter(state__in=SETTLED, date__gte=since).values_list("date", flat=True)
+    )
+    return [day for day in batch_days(since, today - DAY) if day not in settled]
+
+
+def _consecutive(days: Sequence[date]) -> Iterator[list[date]]:
+    """`days` in runs of consecutive batch days, none longer than BACKFILL_DAYS."""
+    run: list[date] = []
+    for day in days:
+        if run and (next_batch_day(run[-1]) != day or len(run) == BACKFILL_DAYS):
+            yield run
+            run = []
+        run.append(day)
+    if run:
+        yield run
