@@ -18,6 +18,7 @@ from webapp.papers.changes import changes
 from webapp.papers.days import eastern_date, now
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import AnnounceType, Listing, Paper
+from webapp.papers.search import Order
 from webapp.papers.search import search as find
 
 DAYS_A_PAGE = 7
@@ -87,19 +88,22 @@ def _address(identifier: str) -> str:
     return f"/papers/{identifier}/"
 
 
+ORDERS: dict[Order, str] = {"relevance": "Most relevant", "newest": "Latest first"}
 PERIODS = {"": "Any time", "7": "Last week", "31": "Last month", "366": "Last year"}
 
 
 @require_safe
 def search(request: HttpRequest) -> HttpResponse:
-    """Papers by their words, authors, identifiers and categories, the last to arrive first."""
+    """Papers by their words, authors, identifiers and categories, ranked or the latest first."""
     q = request.GET.get("q", "").strip()
     category = request.GET.get("category", "").strip()[:32]
     period = request.GET.get("period", "") if request.GET.get("period") in PERIODS else ""
     since = eastern_date(now()) - timedelta(days=int(period)) if period else None
+    order: Order = "newest" if request.GET.get("order") == "newest" else "relevance"
     number = request.GET.get("page", "1")
     # Python refuses to read a number of some thousand digits.
-    results = find(q, category or None, since, int(number[:9]) if number.isdecimal() else 1)
+    page = int(number[:9]) if number.isdecimal() else 1
+    results = find(q, category or None, since, page, order)
     context = {
         "section": "search",
         "q": q,
@@ -108,6 +112,8 @@ def search(request: HttpRequest) -> HttpResponse:
         "results": results,
         "categories": queries.categories(),
         "periods": PERIODS.items(),
+        "order": order,
+        "orders": ORDERS.items(),
     }
     return render(request, "papers/search.html", context)
 

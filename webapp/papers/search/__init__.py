@@ -1,0 +1,170 @@
+"""Full-text search over titles, abstracts and authors, ranked or the latest first.
+
+    search("sparse attention", order="relevance")
+
+`query` reads what a reader typed, `index` asks the database for candidates, `ranking` orders them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Literal
+
+from webapp.papers.days import eastern_date, now
+from webapp.papers.identifiers import parse_identifier
+from webapp.papers.models import Paper
+from webapp.papers.search import index
+from webapp.papers.search.query import Query, Term, category_word, parse
+from webapp.papers.search.ranking import by_relevance
+
+PAGE = 25  # papers
+MAX_PAGES = 40
+CANDIDATES = 500  # ranked for relevance, of each of two looks: in the title, and anywhere
+COUNTED = 1_000  # matches; above that a page says "more than"
+
+Order = Literal["relevance", "newest"]
+# Fields that other rooms answer for, by name: a value to the keys of the papers it names.
+filters: dict[str, Callable[[str], list[int]]] = {}
+
+
+@dataclass(frozen=True)
+class Results:
+    """One page of papers of `count` matches; `has_next` where there are more.
+
+    `more` says that there are more matches than `count`. `dropped` names words left out because no
+    paper holds them; `loosened` says that phrases were taken for their words.
+    """
+
+    papers: list[Paper] = field(default_factory=list)
+    page: int = 1
+    has_next: bool = False
+    count: int = 0
+    more: bool = False
+    dropped: tuple[str, ...] = ()
+    loosened: bool = False
+
+
+def search(
+    text: str,
+    category: str | None = None,
+    since: date | None = None,
+    page: int = 1,
+    order: Order = "relevance",
+) -> Results:
+    """The papers that hold every term of `text`, the most relevant or the latest first.
+
+    Terms: words (with their inflections, hyphened or joined), "phrases", beginnings (`quant*`),
+    `title:`, `author:` and `abs:` for one field, `cat:cs.CL` or `cs.CL` for a category,
+    `after:2026-05`, `before:`, `year:` for days announced, `-word` to exclude; an identifier finds
+    its paper. `category` and `since` (first announced on or after) narrow it; a category alone
+    lists its papers. Any string is a valid query; one that asks for nothing finds nothing. Where
+    no paper holds everything, phrases count as their words and words that none holds are left out.
+    """
+    page = max(1, min(page, MAX_PAGES))
+    paper = _by_identifier(text)
+    if paper is not None:
+        return Results([paper] if page == 1 else [], page, count=1)
+    query = parse(text, tuple(filters))
+    if category:
+        query = replace(query, terms=(*query.terms, Term((category_word(category),), "categories")))
+    if not _answerable(query):
+        return Results([], page)
+    if since is not None:
+        query = replace(query, since=max(since, query.since or since))
+    results = _page(query, page, order)
+    if results.papers or page > 1:
+        return results
+    relaxed, dropped = _relaxed(query)
+    if relaxed == query:
+        return results
+    return replace(_page(relaxed, page, order), dropped=dropped, loosened=not dropped)
+
+
+def _page(query: Query, page: int, order: Order) -> Results:
+    allowed = _allowed(query)
+    look = COUNTED + 1 if order == "relevance" else max(COUNTED, page * PAGE) + 1
+    keys = index.matches(query.terms, query.since, query.until, look, allowed)
+    count, more = min(len(keys), COUNTED), len(keys) > COUNTED
+    if order == "newest" or not any(_is_rankable(term) for term in query.terms):
+        shown = _by_day(keys)[(page - 1) * PAGE :]
+        found = _load(shown[:PAGE])
+        return Results(found, page, len(shown) > PAGE and page < MAX_PAGES, count, more)
+    if more:  # not all can be ranked: those with the words in the title, and the latest
+        keys = list(dict.fromkeys(_in_title(query, allowed) + keys[:CANDIDATES]))
+    ranked = by_relevance(_load(keys), query.terms, eastern_date(now()))
+    shown_papers = ranked[(page - 1) * PAGE : page * PAGE]
+    return Results(shown_papers, page, page * PAGE < len(ranked) and page < MAX_PAGES, count, more)
+
+
+def _in_title(query: Query, allowed: list[int] | None) -> list[int]:
+    """The latest papers that hold every plain term in the title."""
+    terms = [
+        replace(term, column="title") if not term.column and not term.exclude else term
+        for term in query.terms
+    ]
+    return index.matches(terms, query.since, query.until, CANDIDATES, allowed)
+
+
+def _by_day(keys: list[int]) -> list[int]:
+    """The keys by day announced, the latest first; papers are not always kept in that order."""
+    days = Paper.objects.filter(pk__in=keys).values_list("pk", "announced_on")
+    return [key for key, _ in sorted(days, key=lambda row: (row[1] or date.min, row[0]))][::-1]
+
+
+def _load(keys: list[int]) -> list[Paper]:
+    """The papers in the order of `keys`; one may have gone since the index was asked."""
+    papers = Paper.objects.in_bulk(keys)
+    return [papers[key] for key in keys if key in papers]
+
+
+def _answerable(query: Query) -> bool:
+    """Whether something is asked for, and not the same thing excluded."""
+    wanted = {term for term in query.terms if not term.exclude}
+    unwanted = {replace(term, exclude=False) for term in query.terms if term.exclude}
+    narrowed = bool(query.named or query.since or query.until) and not unwanted
+    return (bool(wanted) or narrowed) and not wanted & unwanted
+
+
+def _is_rankable(term: Term) -> bool:
+    return not term.exclude and term.column != "categories"
+
+
+def _allowed(query: Query) -> list[int] | None:
+    """The keys that every named filter lets through; None where there is no such filter."""
+    keys: set[int] | None = None
+    for name, value in query.named:
+        named = set(filters[name](value))
+        keys = named if keys is None else keys & named
+    return None if keys is None else sorted(keys)
+
+
+def _relaxed(query: Query) -> tuple[Query, tuple[str, ...]]:
+    """The query with phrases as words, without words that no paper holds, and these words."""
+    kept: list[Term] = []
+    dropped: list[str] = []
+    for term in query.terms:
+        if not _is_rankable(term):
+            kept.append(term)
+            continue
+        for word in term.words:
+            single = Term((word,), term.column, term.prefix and word == term.words[-1])
+            if index.matches([single], None, None, 1):
+                kept.append(single)
+            else:
+                dropped.append(word)
+    relaxed = replace(query, terms=tuple(dict.fromkeys(kept)))
+    known = any(_is_rankable(term) for term in kept)
+    return (relaxed, tuple(dropped)) if known and _answerable(relaxed) else (query, ())
+
+
+def _by_identifier(text: str) -> Paper | None:
+    try:
+        identifier, _ = parse_identifier(text)
+    except ValueError:
+        return None
+    return Paper.objects.filter(arxiv_id=identifier).first()
+
+
+__all__ = ["MAX_PAGES", "PAGE", "Order", "Results", "filters", "parse", "search"]

@@ -1,0 +1,178 @@
+"""A reader's query as terms: words, phrases, beginnings, fields, categories, dates."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+MAX_TERMS = 16
+MAX_QUERY = 400  # characters read
+FIELDS = {
+    "ti": "title",
+    "title": "title",
+    "au": "authors",
+    "author": "authors",
+    "abs": "abstract",
+    "abstract": "abstract",
+    "cat": "categories",
+    "category": "categories",
+}
+_TERM = re.compile(r'(?P<no>-?)(?:(?P<field>[A-Za-z]{2,8}):)?(?P<text>"[^"]*"|[^\s"]+)')
+_CATEGORY = re.compile(r"[a-z-]+\.(?:[A-Z]{2}|[a-z]+-[a-z]+)")
+_WORD = re.compile(r"[^\W_]+")
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
+# Written apart, with a hyphen or as one word; the index knows only how each paper writes it.
+PREFIXES = frozenset(
+    {
+        "anti",
+        "auto",
+        "bench",
+        "bi",
+        "co",
+        "cross",
+        "data",
+        "down",
+        "few",
+        "fine",
+        "hyper",
+        "inter",
+        "intra",
+        "key",
+        "macro",
+        "meta",
+        "micro",
+        "multi",
+        "non",
+        "over",
+        "post",
+        "pre",
+        "pseudo",
+        "re",
+        "self",
+        "semi",
+        "sub",
+        "super",
+        "time",
+        "tri",
+        "un",
+        "under",
+        "up",
+        "web",
+        "zero",
+    }
+)
+# The index writes them so too: letters and digits alone are words there (migration 0003).
+SPELLED = {"c++": "cplusplus", "c#": "csharp"}
+
+
+@dataclass(frozen=True)
+class Term:
+    """Words that must (or must not) stand one after the other, in one column or anywhere."""
+
+    words: tuple[str, ...]
+    column: str = ""
+    prefix: bool = False  # the last word is the beginning of one
+    exclude: bool = False
+
+    def spellings(self) -> list[tuple[str, ...]]:
+        """The words as they are, and with a leading prefix apart or joined."""
+        first, *rest = self.words
+        if self.column == "categories" or self.prefix:
+            return [self.words]
+        if len(rest) == 1 and first in PREFIXES:
+            return [self.words, (first + rest[0],)]
+        if not rest:
+            apart = [
+                (prefix, first.removeprefix(prefix))
+                for prefix in sorted(PREFIXES)
+                if first.startswith(prefix) and len(first) >= len(prefix) + 4
+            ]
+            return [self.words, *apart]
+        return [self.words]
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a reader asked: terms, first and last day announced, and names for other rooms.
+
+    `named` holds `method:…` and `has:…` as (field, value), which `filters` resolves.
+    """
+
+    terms: tuple[Term, ...] = ()
+    since: date | None = None
+    until: date | None = None
+    named: tuple[tuple[str, str], ...] = field(default=())
+
+
+def parse(text: str, names: tuple[str, ...] = ()) -> Query:
+    """The query in `text`; what holds no letter or digit is left out. Any string is valid.
+
+    `names` are the fields that other rooms answer for.
+    """
+    terms: list[Term] = []
+    named: list[tuple[str, str]] = []
+    since = until = None
+    for match in _TERM.finditer(text[:MAX_QUERY]):
+        name, value = (match["field"] or "").lower(), match["text"]
+        span = _days(value) if name in {"after", "before", "year", "date"} else None
+        if span:
+            since = span[0] if name != "before" else since
+            until = span[1] if name != "after" else until
+            until = span[0] - timedelta(days=1) if name == "before" else until
+        elif name in names:
+            named.append((name, value.strip('"').lower()))
+        elif term := _term(value if name in FIELDS else match[0], FIELDS.get(name, "")):
+            terms.append(term if not match["no"] else _excluded(value, term))
+    return Query(tuple(terms[:MAX_TERMS]), since, until, tuple(named))
+
+
+def fold(text: str) -> str:
+    """Lower case without accents, with C++ and C# as words: as the index writes it."""
+    text = text.lower()
+    for symbol, word in SPELLED.items():
+        text = text.replace(symbol, word)
+    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+
+
+def words_of(text: str) -> list[str]:
+    """The folded words of `text`, in order."""
+    return _WORD.findall(fold(text))
+
+
+def category_word(category: str) -> str:
+    """The word that stands for a category in the index."""
+    word = category.lower().replace(".", "0").replace("-", "1")
+    return "".join(_WORD.findall(word)) or "none"
+
+
+def _term(text: str, column: str) -> Term | None:
+    text = text.removeprefix("-")
+    if column == "categories" or (not column and _CATEGORY.fullmatch(text)):
+        return Term((category_word(text.strip('"')),), "categories")
+    words = tuple(words_of(text))
+    if not words:
+        return None
+    # One letter begins a quarter of all words: not worth a reader's wait.
+    return Term(words, column, prefix=text.endswith("*") and len(words[-1]) > 1)
+
+
+def _excluded(text: str, term: Term) -> Term:
+    return Term(term.words, term.column, term.prefix, exclude=True)
+
+
+def _days(text: str) -> tuple[date, date] | None:
+    """The first and last day of `2026`, `2026-05` or `2026-05-04`; None for anything else."""
+    match = _DATE.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day = (int(part) if part else 0 for part in match.groups())
+    try:
+        first = date(year, month or 1, day or 1)
+        if day:
+            return first, first
+        following = date(year + (month in {0, 12}), month % 12 + 1 if month else 1, 1)
+    except ValueError:
+        return None
+    return first, following - timedelta(days=1)
