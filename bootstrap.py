@@ -7,10 +7,12 @@ do, and one that was killed half-way begins again where it stopped.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -21,8 +23,6 @@ from dataclasses import asdict, dataclass
 from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
-
-from workers.leash import die_with_parent
 
 ROOT = Path(__file__).resolve().parent
 REQUIREMENTS = ROOT / "requirements"
@@ -200,7 +200,7 @@ def _run(
         stderr=subprocess.STDOUT,
         text=True,
         pass_fds=(lock,),
-        preexec_fn=die_with_parent,  # noqa: PLW1509 (it takes no lock that another thread may hold)
+        preexec_fn=_die_with_parent,  # noqa: PLW1509 (it takes no lock that another thread may hold)
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -216,6 +216,13 @@ def _run(
                 + [_advice("\n".join(lines))]
             )
         )
+
+
+def _die_with_parent() -> None:
+    """Have the kernel end pip with this process, however that ends (Linux)."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
 
 
 def _advice(output: str) -> str:

@@ -40,7 +40,7 @@ def main() -> int:
         return test(arguments)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     if command == "up":
-        from workers.up import main as up
+        from workers.up.command import main as up
 
         return up(arguments)
     return django(command, arguments)

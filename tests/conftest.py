@@ -108,7 +108,7 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> None:
     """Beside the database, the static files that pages name, collected as `up` does."""
-    from workers.up import collect_static
+    from workers.up.command import collect_static
 
     collect_static()
 

@@ -57,11 +57,9 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.venv, self.wheels = folder, folder / ".venv", folder / "wheels"
-        (folder / "workers").mkdir()
         (folder / "requirements").mkdir()
         self.wheels.mkdir()
-        for name in ("bootstrap.py", "workers/__init__.py", "workers/leash.py"):
-            shutil.copy(ROOT / name, folder / name)
+        shutil.copy(ROOT / "bootstrap.py", folder)
         (folder / "app.py").write_text(PROGRAM)
         for name in ("first", "second"):
             wheel(self.wheels, name, "1.0")

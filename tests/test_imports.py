@@ -28,14 +28,14 @@ print(json.dumps(sorted(sys.modules)))
 """
 # Modules that stay light, and what loading them never loads. Those not built yet wait here.
 LIGHT = {
-    "bootstrap": {"django", "celery", "torch", "webapp", "methods"},
+    "bootstrap": {"django", "celery", "torch", "webapp", "methods", "workers"},
     "methods.charts": {"django", "celery", "torch", "transformers", "webapp", "workers"},
     "methods.protocol": {"django", "celery", "torch", "transformers", "webapp", "workers"},
     "methods.registry": {"django", "celery", "torch", "transformers", "webapp", "workers"},
     "methods.spec": {"django", "celery", "torch", "transformers", "webapp", "workers"},
     # kombu itself takes a class from django.utils wherever Django is installed.
-    "workers.bench": {"django.conf", "django.db", "torch", "transformers"},
-    "workers.supervisor": {"django", "celery", "torch", "webapp", "methods"},
+    "workers.bench.app": {"django.conf", "django.db", "torch", "transformers"},
+    "workers.up.supervisor": {"django", "celery", "torch", "webapp", "methods"},
 }
 # The doors of `methods` that webapp may use.
 DOORS = {"methods.charts", "methods.protocol", "methods.registry", "methods.spec"}

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.processes import ROOT
-from workers.install_ml import write
+from workers.up.install_ml import write
 
 
 def install(data: Path, code: str, **environment: str) -> tuple[int, dict[str, object]]:
@@ -22,7 +22,7 @@ def install(data: Path, code: str, **environment: str) -> tuple[int, dict[str, o
 
 
 def test_what_is_there_is_not_installed_again(tmp_path: Path) -> None:
-    code = "from workers.install_ml import main; raise SystemExit(main())"
+    code = "from workers.up.install_ml import main; raise SystemExit(main())"
     venv = tmp_path / "venv"
     assert install(tmp_path, code, ASSAY_VENV=str(venv)) == (0, {"state": "installed"})
     assert not venv.exists()
@@ -30,7 +30,7 @@ def test_what_is_there_is_not_installed_again(tmp_path: Path) -> None:
 
 def test_a_failure_is_told_in_words(tmp_path: Path) -> None:
     # An interpreter that sees no packages, and a pip that finds none.
-    code = "import bootstrap, sys; from workers.install_ml import main; \n"
+    code = "import bootstrap, sys; from workers.up.install_ml import main; \n"
     code += "sys.path = [folder for folder in sys.path if '-packages' not in folder]\n"
     code += "raise SystemExit(main())"
     status, told = install(

@@ -28,7 +28,8 @@ def served(rig: Rig) -> Iterator[str]:
     """The address of the site over a rig's data."""
     rig.migrate()
     collect = (
-        "import django; django.setup(); from workers.up import collect_static; collect_static()"
+        "import django; django.setup();"
+        "from workers.up.command import collect_static; collect_static()"
     )
     environment = {**rig.environment, "DJANGO_SETTINGS_MODULE": "webapp.settings"}
     subprocess.run([sys.executable, "-c", collect], cwd=ROOT, env=environment, check=True)

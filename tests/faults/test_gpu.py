@@ -11,7 +11,7 @@ from tests.runs.asking import ended
 from tests.runs.rig import QUIET, Rig
 from webapp.runs import submit
 from webapp.runs.models import State, Worker
-from workers import machine
+from workers.bench import hardware
 
 pytestmark = pytest.mark.gpu
 
@@ -26,17 +26,17 @@ def test_a_gpu_worker(rig: Rig) -> None:
     from django.contrib.auth.models import User
 
     extra = {"ASSAY_WORKER_NAME": "gpu", "ASSAY_WORKER_KEY": rig.key("gpu")}
-    rig.start("gpu", "-A", "workers.bench", "worker", "-Q", "bench-gpu", *QUIET, **extra)
+    rig.start("gpu", "-A", "workers.bench.app", "worker", "-Q", "bench-gpu", *QUIET, **extra)
     heard = Worker.objects.filter(name="gpu", last_seen__isnull=False)
     wait_for(heard.exists, 60, "a heartbeat")
     worker = heard.get()
-    assert (worker.device, worker.device_name) == ("gpu", machine.describe("gpu").device_name)
+    assert (worker.device, worker.device_name) == ("gpu", hardware.describe("gpu").device_name)
     assert worker.versions["driver"]
-    before = machine.gpu_used_mib()
+    before = hardware.gpu_used_mib()
     reader = User.objects.create_user("gpu-reader")
     run = submit.submit(reader, submit.Request("trial", "sleep", device="gpu"))
     ended(run)
     assert run.state == State.SUCCEEDED, run.reason
     assert run.environment.data["gpu"]["name"]
-    assert machine.gpu_used_mib() <= before + 64
+    assert hardware.gpu_used_mib() <= before + 64
     rig.kill("gpu")

@@ -22,9 +22,9 @@ def children_of(pid: int) -> list[int]:
     return [int(word) for word in done.stdout.split()]
 
 
-def wardens_at_work(rig: Rig) -> list[int]:
+def reapers_at_work(rig: Rig) -> list[int]:
     found = rig.benchmarks().items()
-    return [pid for pid, command in found if "warden.py" in command and children_of(pid)]
+    return [pid for pid, command in found if "reaper.py" in command and children_of(pid)]
 
 
 def measured_once(run: Run) -> None:
@@ -67,25 +67,25 @@ def test_kill_9_of_the_workers_child(rig: Rig) -> None:
     assert run.attempt == 2
 
 
-@pytest.mark.parametrize("victim", ["benchmark", "warden"])
+@pytest.mark.parametrize("victim", ["benchmark", "reaper"])
 def test_kill_9_of_the_subprocess(rig: Rig, victim: str) -> None:
     run = measuring(ask(seconds=2))
     for pid, command in rig.benchmarks().items():
-        if (victim == "warden") == ("warden.py" in command):
+        if (victim == "reaper") == ("reaper.py" in command):
             os.kill(pid, signal.SIGKILL)
     measured_once(ended(run))
     assert run.attempt == 2
     nothing_left(rig)
 
 
-def test_kill_9_of_the_warden_and_of_the_workers_child_at_once(rig: Rig) -> None:
+def test_kill_9_of_the_reaper_and_of_the_workers_child_at_once(rig: Rig) -> None:
     """What the benchmark forked is then nobody's but the next child's to end."""
     run = ask("misbehave", how="forks_grandchildren")
-    (warden,) = wait_for(lambda: wardens_at_work(rig), 30, "the warden")
-    os.kill(warden, signal.SIGSTOP)
-    wait_for(lambda: len(children_of(warden)) == 3, 30, "the benchmark's end and two orphans")
-    wait_for(lambda: len(rig.benchmarks()) == 3, 30, "the warden and two orphans")
-    for pid in (*children_of(rig.running["one"].pid), warden):
+    (reaper,) = wait_for(lambda: reapers_at_work(rig), 30, "the reaper")
+    os.kill(reaper, signal.SIGSTOP)
+    wait_for(lambda: len(children_of(reaper)) == 3, 30, "the benchmark's end and two orphans")
+    wait_for(lambda: len(rig.benchmarks()) == 3, 30, "the reaper and two orphans")
+    for pid in (*children_of(rig.running["one"].pid), reaper):
         os.kill(pid, signal.SIGKILL)
     ended(run)
     assert (run.state, run.attempt) == (State.SUCCEEDED, 2)

@@ -84,7 +84,7 @@ def test_doubled_jobs_are_measured_once(rig: Rig) -> None:
     measured_once(ended(ask()))
     run.refresh_from_db()
     measured_once(run)
-    assert rig.log("one").count(f"Run {run.pk} came twice") == 5
+    assert rig.log("one").count(f"Run {run.pk} was delivered twice") == 5
 
 
 def test_a_late_job_of_an_old_attempt_is_stopped(rig: Rig) -> None:
@@ -115,7 +115,7 @@ def test_forged_replayed_malformed_and_oversized(rig: Rig) -> None:
     ]
     for message in junk:
         put("runs.record", "events", message)
-        put("runs.hear", "events", message)
+        put("runs.heartbeat", "events", message)
         put("bench.run", "bench-cpu", message)
         put("bench.run", "bench-cpu", {"one": message})
     put("runs.record", "events")

@@ -68,11 +68,11 @@ class Rig:
     def recorder(self, name: str = "recorder") -> subprocess.Popen[bytes]:
         """The site's worker that records, dispatches and sweeps."""
         node = ("--hostname", f"{name}@test", "-Q", "events")
-        return self.start(name, "-A", "workers.site", "worker", *node, *QUIET)
+        return self.start(name, "-A", "workers.site.app", "worker", *node, *QUIET)
 
     def beat(self) -> subprocess.Popen[bytes]:
         """The clock."""
-        return self.start("beat", "-A", "workers.site", "beat")
+        return self.start("beat", "-A", "workers.site.app", "beat")
 
     def bench(self, name: str = "one", key: str = "", **extra: str) -> subprocess.Popen[bytes]:
         """A worker that measures."""
@@ -83,7 +83,7 @@ class Rig:
         mine |= {"ASSAY_WORKER_MEMORY": "1500"}
         queue = ("-Q", "bench-cpu")
         return self.start(
-            name, "-A", "workers.bench", "worker", *queue, *QUIET, **{**mine, **extra}
+            name, "-A", "workers.bench.app", "worker", *queue, *QUIET, **{**mine, **extra}
         )
 
     def mend(self) -> None:
@@ -116,7 +116,7 @@ class Rig:
         return (self.data / f"{name}.log").read_text(errors="replace")
 
     def benchmarks(self) -> dict[int, str]:
-        """Processes of benchmarks and their wardens, wherever they have moved to: pid, command."""
+        """Processes of benchmarks and their reapers, wherever they have moved to: pid, command."""
         mark = f"{self.data}/bench/".encode()
         found = {}
         for folder in Path("/proc").glob("[0-9]*"):

@@ -161,7 +161,7 @@ class Storm:
         return bool(children)
 
     def kill_benchmark(self) -> bool:
-        """The subprocess or its warden."""
+        """The subprocess or its reaper."""
         processes = list(self.rig.benchmarks())
         if not processes:
             return False

@@ -45,7 +45,7 @@ def serving(data: Path, scene: str, workers: int = 1) -> Iterator[Site]:
     run("django", "collectstatic", "--noinput", "-v0")
     with socket.create_server(("127.0.0.1", 0), backlog=128) as door:
         port = door.getsockname()[1]
-        command = ["gunicorn", "--config", "python:workers.web", "webapp.wsgi"]
+        command = ["gunicorn", "--config", "python:workers.web.gunicorn", "webapp.wsgi"]
         server = subprocess.Popen(
             [sys.executable, "-m", *command, "--bind", f"fd://{door.fileno()}"],
             cwd=ROOT,

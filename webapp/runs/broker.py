@@ -16,7 +16,7 @@ from kombu.exceptions import OperationalError
 
 from webapp.runs.models import Run
 
-EVENTS = "events"  # what workers say, and the short duties that follow from it
+EVENTS = "events"  # events of bench workers, and the short tasks that follow from them
 CONTROL_EXCHANGE = "bench"
 
 log = logging.getLogger(__name__)
@@ -45,27 +45,27 @@ def kick() -> None:
     try:
         _send("runs.dispatch", EVENTS, [])
     except BrokerDownError as error:
-        log.warning("Dispatch waits for the next sweep: %s", error)
+        log.warning("Broker unreachable, dispatch waits for the next sweep: %s", error)
 
 
 def judge_silence() -> None:
-    """Queue a judgement of silence behind every event that has arrived. Raises BrokerDownError.
+    """Queue a lease check behind every event that has arrived. Raises BrokerDownError.
 
-    The message carries when it was sent: one that waited long means a backlog, and mercy.
+    The message carries when it was sent: one that waited long means a backlog, and longer leases.
     """
-    _send("runs.judge", EVENTS, [timezone.now().timestamp()])
+    _send("runs.expire", EVENTS, [timezone.now().timestamp()])
 
 
 def cancel(run_id: object, token: str, worker: str = "") -> None:
     """Tell every worker, or the one named, to give up the attempt `token` of a run.
 
-    Not hearing it costs device time and nothing else, so a broker that is down is only logged.
+    A lost cancel costs device time and nothing else, so a broker that is down is only logged.
     """
-    order = {"run": str(run_id), "token": token, "worker": worker}
+    arguments = {"run": str(run_id), "token": token, "worker": worker}
     try:
-        _app().control.broadcast("cancel_run", arguments=order, reply=False)
+        _app().control.broadcast("cancel_run", arguments=arguments, reply=False)
     except (OperationalError, OSError) as error:
-        log.warning("Cancel of run %s was not sent: %s", run_id, error)
+        log.warning("Broker unreachable, cancel of run %s not sent: %s", run_id, error)
 
 
 def _send(task: str, queue: str, args: list[object]) -> None:

@@ -78,7 +78,7 @@ class Installation:
 
 
 def installation() -> Installation | None:
-    """What `workers.install_ml` last wrote; None where it never ran or has nothing to tell."""
+    """What `workers.up.install_ml` last wrote; None where it never ran or has nothing to tell."""
     try:
         told = json.loads((settings.DATA_DIR / "ml-install.json").read_text())
         state = told["state"]

@@ -1,0 +1,21 @@
+"""What a worker finds out about its machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from workers.bench import hardware
+
+
+def test_the_machine_describes_itself() -> None:
+    here = hardware.describe("cpu", 512)
+    assert here.memory_mib == 512
+    assert "threads" in here.device_name
+    assert here.versions["python"]
+    assert hardware.describe("cpu").memory_mib > 256
+
+
+def test_no_gpu_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(hardware.NoDeviceError, match="nvidia-smi"):
+        hardware.describe("gpu")

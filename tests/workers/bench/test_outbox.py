@@ -1,0 +1,62 @@
+"""The thread that sends: in order, again while the broker is unreachable, with heartbeats."""
+
+from __future__ import annotations
+
+import time
+
+from tests.processes import wait_for
+from workers.bench.outbox import Outbox
+
+
+class Wire:
+    """A broker that can be away."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.heard: list[tuple[str, object]] = []
+
+    def send(self, message) -> None:
+        if self.away:
+            raise ConnectionError("away")
+        self.heard.append(message)
+
+
+def open_outbox(wire: Wire, every: float = 60) -> Outbox:
+    outbox = Outbox(wire.send, lambda: ("beat", {}), every)
+    outbox.start()
+    return outbox
+
+
+def test_messages_wait_for_the_broker_in_order() -> None:
+    wire = Wire()
+    outbox = open_outbox(wire)
+    wait_for(lambda: wire.heard, 20, "the first heartbeat")
+    wire.away = True
+    for number in range(5):
+        outbox.post(("event", {"n": number}))
+        outbox.post_snapshot(("snapshot", {"n": number}))
+    time.sleep(0.3)
+    wire.away = False
+    wait_for(lambda: len(wire.heard) >= 7, 20, "all of it")
+    outbox.close(1)
+    events = [body["n"] for name, body in wire.heard if name == "event"]
+    assert events == [0, 1, 2, 3, 4]
+    assert [body["n"] for name, body in wire.heard if name == "snapshot"][-1] == 4
+    assert sum(name == "snapshot" for name, _ in wire.heard) <= 2
+
+
+def test_what_is_said_later() -> None:
+    wire = Wire()
+    outbox = open_outbox(wire)
+    for wait in (0.2, 0.1, 0.0):
+        outbox.post(("end", {"wait": wait}), after=wait)
+    wait_for(lambda: sum(name == "end" for name, _ in wire.heard) == 3, 20, "three times")
+    assert [body["wait"] for name, body in wire.heard if name == "end"] == [0.0, 0.1, 0.2]
+    outbox.close(1)
+
+
+def test_heartbeats_go_on() -> None:
+    wire = Wire()
+    outbox = open_outbox(wire, every=0.05)
+    wait_for(lambda: len(wire.heard) > 5, 20, "heartbeats")
+    outbox.close(1)

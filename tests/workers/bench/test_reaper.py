@@ -1,0 +1,148 @@
+"""Nothing that a benchmark starts outlives its reaper, whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.processes import wait_for
+from workers.bench import reaper
+
+SLEEP = "import time; time.sleep(60)"
+DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True);" + (
+    "time.sleep(60)"
+)
+FORKS = """
+import os, time
+for own in (True, False):
+    if os.fork() == 0:
+        if own: os.setsid()
+        if os.fork() == 0: time.sleep(60)
+        os._exit(0)
+print('forked', flush=True)
+time.sleep({seconds})
+"""
+
+
+def start(code: str, mark: str, grace: float = 0.5, **limits: int) -> subprocess.Popen[bytes]:
+    spec = reaper.Spec(
+        argv=[sys.executable, "-c", code],
+        cwd="/",
+        env={"MARK": mark},
+        limits=limits,
+        grace=grace,
+    )
+    return subprocess.Popen(
+        [sys.executable, "-I", reaper.__file__, str(os.getpid()), json.dumps(spec)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def marked(mark: str) -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            if state != "Z" and f"MARK={mark}".encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def mark(request: pytest.FixtureRequest) -> str:
+    return f"{request.node.name}-{os.getpid()}"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("pass", 0),
+        ("raise SystemExit(3)", 3),
+        ("import os; os.kill(os.getpid(), 11)", 128 + 11),
+        ("import os; os.kill(os.getpid(), 9)", 128 + 9),
+    ],
+)
+def test_passes_the_status_on(code: str, status: int, mark: str) -> None:
+    assert start(code, mark).wait(20) == status
+
+
+def test_term_is_passed_on_and_then_enforced(mark: str) -> None:
+    for code, status in ((SLEEP, 128 + 15), (DEAF, 128 + 9)):
+        process = start(code, mark)
+        wait_for(lambda: marked(mark), 20, "the benchmark")
+        time.sleep(0.2)
+        began = time.monotonic()
+        process.terminate()
+        assert process.wait(20) == status
+        assert time.monotonic() - began < 2
+        assert not marked(mark)
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_grandchildren_go_too(mark: str, seconds: int) -> None:
+    process = start(FORKS.format(seconds=seconds), mark)
+    process.stdout.readline()
+    if seconds:
+        wait_for(lambda: len(marked(mark)) == 3, 20, "the grandchildren alone")
+        process.terminate()
+    process.wait(20)
+    assert not marked(mark)
+
+
+def test_the_benchmark_dies_with_a_reaper_that_is_killed(mark: str) -> None:
+    process = start(SLEEP, mark)
+    wait_for(lambda: marked(mark), 20, "the benchmark")
+    process.kill()
+    process.wait()
+    wait_for(lambda: not marked(mark), 20, "its end")
+
+
+def test_everything_dies_with_the_reapers_parent(mark: str) -> None:
+    """As when a worker's child is killed: the reaper is told by the kernel and cleans up."""
+    code = (
+        "import subprocess, sys, os, time;"
+        "subprocess.Popen([sys.executable, '-I', sys.argv[1], str(os.getpid()), sys.argv[2]],"
+        " start_new_session=True); time.sleep(60)"
+    )
+    spec = reaper.Spec(
+        argv=[sys.executable, "-c", FORKS.format(seconds=60)],
+        cwd="/",
+        env={"MARK": mark},
+        limits={},
+        grace=0.2,
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code, reaper.__file__, json.dumps(spec)], stdout=subprocess.PIPE
+    )
+    parent.stdout.readline()
+    wait_for(lambda: len(marked(mark)) == 3, 20, "the grandchildren alone")
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    wait_for(lambda: not marked(mark), 20, "the end of all of it")
+
+
+def test_limits_hold(mark: str) -> None:
+    hungry = "bytearray(300 << 20)[::4096] = b'x' * 76800"
+    assert start(hungry, mark).wait(20) == 0
+    assert start(hungry, mark, RLIMIT_DATA=200 << 20).wait(20) == 1
+
+
+def test_what_cannot_be_started(mark: str) -> None:
+    spec = reaper.Spec(argv=["/nowhere"], cwd="/", env={}, limits={}, grace=0.1)
+    done = subprocess.run(
+        [sys.executable, "-I", reaper.__file__, str(os.getpid()), json.dumps(spec)],
+        capture_output=True,
+    )
+    assert done.returncode == 127
+    assert b"could not be started" in done.stderr

@@ -1,0 +1,142 @@
+"""`manage.py up`, with real processes: it serves, refuses, restarts, and leaves nothing behind."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import ROOT, START_SECONDS, House, processes_of, up, wait_for
+from tests.servers.arxiv import ArxivServer
+
+ALL = ("gunicorn", "worker --hostname site@", "worker --hostname events@", "workers.site.app beat")
+
+
+def everything_runs(house: House) -> bool:
+    # gunicorn and each worker have a process of their own below them.
+    return [len(house.children(word)) for word in ALL] == [2, 2, 2, 1]
+
+
+def ready(house: House) -> bool:
+    return house.get("readyz")[0] == 200
+
+
+def test_it_serves_refuses_a_second_and_stops(tmp_path: Path) -> None:
+    with up(tmp_path) as house:
+        assert house.get("healthz") == (200, "ok\n")
+        link = house.said(r"sign in, once, by +(\S+)")[1]
+        assert link.startswith(house.address + "sign-in/")
+        # arXiv is out of reach: it says so, and shows the sample day, labelled.
+        house.said(r"Nothing came from arXiv: 127\.0\.0\.1:9 cannot be reached", START_SECONDS)
+        house.said(r"The sample digest of 2025-12-18 is there: 30 papers", START_SECONDS)
+        status, page = house.get("")
+        assert status == 200
+        assert "A sample, not today" in page
+        wait_for(lambda: ready(house), START_SECONDS, "readyz")
+        checks = json.loads(house.get("readyz")[1])["checks"]
+        assert [check["name"] for check in checks] == ["database", "broker", "beat", "workers"]
+
+        second = subprocess.run(
+            [sys.executable, "manage.py", "up", "--data", str(tmp_path)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert second.returncode == 1
+        assert f"process {house.process.pid}" in second.stderr
+        assert house.address in second.stderr
+
+        wait_for(lambda: everything_runs(house), START_SECONDS, "all processes")
+        assert house.stop(signal.SIGTERM) < 5
+        assert house.process.returncode == 0
+        assert processes_of(tmp_path) == {}
+    logs = sorted(path.name for path in (tmp_path / "log").iterdir())
+    assert {"beat.log", "site.log", "web.log"} <= set(logs)
+
+    # The lock went with the process: the same directory opens again.
+    with up(tmp_path) as house:
+        assert house.get("healthz")[0] == 200
+        assert house.stop(signal.SIGINT) < 5
+        assert processes_of(tmp_path) == {}
+
+
+def test_it_fetches_the_first_digest_and_says_how_far_it_is(tmp_path: Path) -> None:
+    with (
+        ArxivServer() as arxiv,
+        up(
+            tmp_path,
+            ASSAY_ARXIV_RSS_URL=arxiv.rss_url,
+            ASSAY_ARXIV_API_URL=arxiv.api_url,
+            ASSAY_ARXIV_SECONDS="0",
+            ASSAY_CATEGORIES="cs.CL cs.LG",
+        ) as house,
+    ):
+        house.said(r"Asking arXiv, 1 of \d+: cs.CL today", START_SECONDS)
+        house.said(r"cs\.LG \d{4}-\d\d-\d\d: complete\. .*\d+ new", START_SECONDS)
+        day = house.said(r"The digest of (\S+) is there: \d+ papers", START_SECONDS)[1]
+        status, page = house.get(f"digest/{day}/")
+        assert status == 200
+        assert "A sample, not today" not in page
+
+
+def test_a_taken_port_gives_the_next_free_one(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with up(tmp_path, "--port", str(port)) as house:
+            used = int(house.address.rsplit(":", 1)[1].rstrip("/"))
+            assert used > port
+            assert f"Port {port} is taken: using {used}." in house.output
+            assert house.get("healthz")[0] == 200
+
+
+def test_nothing_outlives_a_killed_supervisor(tmp_path: Path) -> None:
+    with up(tmp_path) as house:
+        wait_for(lambda: everything_runs(house), START_SECONDS, "all processes")
+        house.process.kill()
+        house.process.wait()
+        wait_for(lambda: not processes_of(tmp_path), 10, "the end of all processes")
+    with up(tmp_path) as house:  # no stale lock, no taken data
+        assert house.get("healthz")[0] == 200
+
+
+@pytest.mark.parametrize("word", ALL[:2])
+def test_a_killed_child_comes_back_and_takes_its_own_with_it(tmp_path: Path, word: str) -> None:
+    with up(tmp_path) as house:
+        wait_for(lambda: everything_runs(house), START_SECONDS, "all processes")
+        before = house.children(word)
+        leader = next(pid for pid in before if os.getpgid(pid) == pid)
+        os.kill(leader, signal.SIGKILL)
+        house.said(r"died \(signal 9\); starting it again in 1 s", 10)
+        wait_for(lambda: not set(before) & set(house.children(word)), 10, "the old ones' end")
+        wait_for(lambda: everything_runs(house), START_SECONDS, "the new ones")
+        assert house.get("healthz")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--port", "70000"], "write a number from 0 to 65535"),
+        (["--port", "many"], "write a number from 0 to 65535"),
+        (["--data", "/proc/nowhere"], "/proc/nowhere"),
+        (["--data"], "--data needs a directory"),
+    ],
+)
+def test_bad_arguments_are_refused_in_words(
+    tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "up", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "ASSAY_DATA": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr

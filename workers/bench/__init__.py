@@ -1,0 +1,1 @@
+"""On a machine that measures: takes jobs, supervises one benchmark at a time, sends events."""

@@ -1,0 +1,253 @@
+"""The worker on a machine that measures: no Django, no database, no torch.
+
+    ASSAY_WORKER_NAME=… ASSAY_WORKER_KEY=… celery -A workers.bench.app worker -Q bench-cpu
+
+(or `-Q bench-gpu`; one worker a GPU, chosen by CUDA_VISIBLE_DEVICES.) The main process consumes
+and answers control commands even while its one child measures: prefork with one child, since
+`solo` would answer nothing meanwhile and a thread could not be killed. The child supervises a
+subprocess and sends events to the site; CUDA lives in that subprocess alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+from itertools import count
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from celery import Celery
+from celery.signals import (
+    celeryd_init,
+    worker_init,
+    worker_process_init,
+    worker_process_shutdown,
+    worker_shutting_down,
+)
+from celery.worker.control import control_command
+from kombu.exceptions import OperationalError
+
+from methods import protocol, registry
+from methods.errors import InputError
+from webapp import env, transport
+from workers import liveness
+from workers.bench import hardware, sandbox
+from workers.bench.cancel import CancelFlags
+from workers.bench.events import EventSender
+from workers.bench.job import Measurement
+from workers.bench.outbox import HEARTBEAT, Message, Outbox
+from workers.parent_death import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_DUMPABLE,
+    die_with_parent,
+    prctl,
+)
+
+QUEUES: dict[str, hardware.Device] = {"bench-cpu": "cpu", "bench-gpu": "gpu"}
+CLOSE_WITHIN = 3.0
+
+log = logging.getLogger(__name__)
+DATA_DIR = env.data_directory(sandbox.ROOT)
+broker = env.BROKER_URL.text() or "filesystem://localhost"
+
+app = Celery("assay-bench")
+app.conf.update(
+    broker_url=broker,
+    broker_transport_options=transport.options(broker, DATA_DIR),
+    broker_connection_retry_on_startup=True,
+    control_exchange="bench",  # of our own: the site's workers do not know these commands
+    accept_content=["json"],
+    task_serializer="json",
+    task_ignore_result=True,
+    task_acks_late=False,  # the database retries, never the broker
+    worker_pool="prefork",
+    worker_concurrency=1,
+    worker_prefetch_multiplier=1,
+    timezone="UTC",
+)
+
+
+class Worker:
+    """The state of one worker process; the child inherits it by fork."""
+
+    def __init__(self, name: str, key: bytes, machine: hardware.Machine) -> None:
+        self.name, self.key, self.machine = name, key, machine
+        self.home = DATA_DIR / "bench" / name
+        self.cancel = CancelFlags()
+        self.job: protocol.Job | None = None
+        self.boot = ""
+        self._beats = count()
+
+    def lock(self) -> None:
+        """Refuse to be the second worker of one name on one machine."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        self._lock = (self.home / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(f"A worker called {self.name} is running on {self.home}.") from None
+
+    def open_outbox(self) -> None:
+        """Start sending: under a new boot number, with a heartbeat at once."""
+        self.boot = token_hex(8)
+        self.outbox = Outbox(_send, self.heartbeat, HEARTBEAT)
+        self.outbox.start()
+
+    def heartbeat(self) -> Message:
+        """The message that this worker is alive, and which attempt it holds."""
+        job, machine = self.job, self.machine
+        beat = protocol.Heartbeat(
+            worker=self.name,
+            boot=self.boot,
+            beat=next(self._beats),
+            device=machine.device,
+            device_name=machine.device_name,
+            memory_bytes=machine.memory_mib * hardware.MIB,
+            versions=machine.versions,
+            leaving=self.cancel.stopping,
+            run=job.run if job else None,
+            token=job.token if job else None,
+        )
+        return "runs.heartbeat", protocol.seal(beat, self.key)
+
+    def announce_leaving(self) -> None:
+        """Ask the site to send no more jobs: a heartbeat while stopping says so."""
+        self.outbox.post(self.heartbeat())
+
+    def measure(self, job: protocol.Job) -> None:
+        """Run a job, unless it was taken before."""
+        events = EventSender(job, self.name, self.key, self.outbox)
+        try:
+            with sandbox.private_directory(self.home, job.token) as private:
+                if refusal := _refusal(job):
+                    events.send_end(protocol.Failed(kind="input", message=refusal))
+                    return
+                self.job = job
+                measurement = Measurement(
+                    job, self.machine, self.cancel, events, self.announce_leaving
+                )
+                measurement.run(private)
+        except sandbox.TakenError:
+            log.warning("Run %s was delivered twice; the second delivery is dropped", job.run)
+        except Exception:
+            # Our fault, not the benchmark's: the site tries once more and charges nothing.
+            events.send_end(protocol.Failed(kind="killed", message="The worker itself failed."))
+            raise
+        finally:
+            self.job = None
+
+
+class LivenessFile(liveness.LivenessStep):
+    """Shows a container's health check that this worker is connected."""
+
+    def report(self, name: str) -> None:
+        """Touch the file of this worker."""
+        liveness.touch(DATA_DIR, name)
+
+
+app.steps["consumer"].add(LivenessFile)
+this_worker: Worker
+
+
+@app.task(name="bench.run")
+def run(sealed: object) -> None:
+    """Measure a job of which one copy is signed for this worker; drop anything else."""
+    copy = sealed.get(this_worker.name) if isinstance(sealed, dict) else None
+    try:
+        job = protocol.open_job(copy, this_worker.key)
+    except protocol.ProtocolError as error:
+        log.warning("Job dropped: %s", error)
+        return
+    this_worker.measure(job)
+
+
+@control_command(args=[("run", str), ("token", str), ("worker", str)])
+def cancel_run(_state: object, run: str, token: str, worker: str = "") -> None:
+    """Cancel the attempt `token`, on the one `worker` or wherever it is."""
+    if worker in ("", this_worker.name):
+        log.info("Run %s is cancelled", run)
+        this_worker.cancel.cancel(token)
+
+
+@celeryd_init.connect
+def _set_node_name(instance: Any, **_: object) -> None:
+    # Two nodes of one name would share a mailbox, and each miss half of the commands.
+    instance.hostname = f"bench@{_required(env.WORKER_NAME)}"
+
+
+@worker_init.connect
+def _start_worker(sender: Any, **_: object) -> None:
+    """In the main process, before it forks."""
+    global this_worker  # noqa: PLW0603 - Celery's signals have nowhere else to put it
+    served = [QUEUES[q] for q in sender.app.amqp.queues.consume_from if q in QUEUES]
+    if len(served) != 1:
+        raise SystemExit("A bench worker serves one device: add -Q bench-cpu or -Q bench-gpu.")
+    try:
+        machine = hardware.describe(served[0], env.WORKER_MEMORY.number())
+    except hardware.NoDeviceError as error:
+        raise SystemExit(str(error)) from error
+    # Readable by root alone: the key is in the environment this process was started with.
+    prctl(PR_SET_DUMPABLE, 0)
+    this_worker = Worker(_required(env.WORKER_NAME), _key(), machine)
+    this_worker.lock()
+
+
+@worker_process_init.connect
+def _start_child(**_: object) -> None:
+    die_with_parent()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    # The worker before this one, or its child, may have been killed.
+    sandbox.remove_leftovers(this_worker.home)
+    this_worker.open_outbox()
+
+
+@worker_process_shutdown.connect
+def _stop_child(**_: object) -> None:
+    if this_worker.cancel.stopping:
+        this_worker.announce_leaving()
+    this_worker.outbox.close(CLOSE_WITHIN)
+
+
+@worker_shutting_down.connect
+def _stop_worker(**_: object) -> None:
+    this_worker.cancel.stop()
+
+
+def _refusal(job: protocol.Job) -> str:
+    """Why this worker does not run a job; empty if it does. Validated as if nobody had before."""
+    try:
+        _, benchmark = registry.find(f"{job.method}.{job.benchmark}")
+        benchmark.resolve("standard", job.params)
+    except InputError as error:
+        return str(error)
+    if benchmark.version != job.version:
+        return (
+            f"This worker carries version {benchmark.version} of {job.method}.{job.benchmark}, "
+            f"and the site asked for version {job.version}: bring both up to date."
+        )
+    return ""
+
+
+def _send(message: Message) -> None:
+    task, argument = message
+    try:
+        app.send_task(task, args=[argument], queue="events", retry=False)
+    except OperationalError as error:
+        raise ConnectionError(str(error)) from error
+
+
+def _key() -> bytes:
+    path = env.WORKER_KEY_FILE.text()
+    text = Path(path).read_text().strip() if path else _required(env.WORKER_KEY)
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise SystemExit("The worker's key is not what `manage.py worker_key` printed.") from None
+
+
+def _required(variable: env.Variable) -> str:
+    value = variable.text()
+    if not value:
+        raise SystemExit(f"Set {variable.name}: {variable.help}")
+    return value

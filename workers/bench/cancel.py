@@ -1,0 +1,49 @@
+"""Cancels, from a worker's main process to the child that supervises: a page of shared memory.
+
+The main process answers control commands while its child is busy, and even when the child has
+just been replaced, so a cancel must not live in either: the page is mapped before the fork, and
+every child sees it. One byte says stop; after it stands a ring of cancelled tokens, kept so that a
+cancel which overtakes its job is not lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+
+SLOTS, WIDTH = 64, 16
+
+
+class CancelFlags:
+    """Written by one process, read by those forked from it."""
+
+    def __init__(self) -> None:
+        self._page = mmap.mmap(-1, 2 + SLOTS * WIDTH)
+
+    def cancel(self, token: str) -> None:
+        """Cancel the attempt `token`, whether it has started or not."""
+        if self.cancelled(token):
+            return
+        slot = self._page[1] % SLOTS
+        start = 2 + slot * WIDTH
+        self._page[start : start + WIDTH] = _digest(token)
+        self._page[1] = (slot + 1) % SLOTS
+
+    def cancelled(self, token: str) -> bool:
+        """Whether `token` is among the last attempts that were cancelled."""
+        ring = self._page[2:]
+        wanted = _digest(token)
+        return any(ring[i : i + WIDTH] == wanted for i in range(0, len(ring), WIDTH))
+
+    def stop(self) -> None:
+        """End whatever runs now: the worker is shutting down."""
+        self._page[0] = 1
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the worker is shutting down."""
+        return self._page[0] == 1
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()[:WIDTH]

@@ -1,0 +1,224 @@
+"""One job, from its message to its last event: start, watch, end, clean up, report.
+
+Runs in the worker's child process. The benchmark is a subprocess under a reaper; its standard
+output holds events between which any garbage may stand, its standard error is log.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from methods import protocol
+from methods.protocol import Failed, Job, Strict
+from workers.bench import hardware, reaper, sandbox
+from workers.bench.cancel import CancelFlags
+from workers.bench.events import EventSender, TooMuchError
+from workers.bench.lines import Lines
+
+TICK = 0.1  # seconds; whoever wakes more often steals time from the measurement
+MEMORY_EVERY = 0.5
+GRACE = 1.0  # between TERM and KILL
+LINGER = 10.0  # for a benchmark to exit after its result
+GPU_FREE_WITHIN = 10.0
+GPU_SLACK_MIB = 64
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+log = logging.getLogger(__name__)
+
+
+class Measurement:
+    """One job on this machine: `cancel` may end it, `events` go to the site.
+
+    `announce_leaving` tells the site that this worker takes no more jobs.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        machine: hardware.Machine,
+        cancel: CancelFlags,
+        events: EventSender,
+        announce_leaving: Callable[[], None],
+    ) -> None:
+        self._job, self._machine, self._cancel, self._events = job, machine, cancel, events
+        self._announce_leaving = announce_leaving
+        allowed = machine.memory_mib * hardware.MIB
+        self._memory = min(job.limits.memory_bytes or allowed, allowed)
+        self._outcome: Strict | None = None  # as the benchmark reported it
+        self._stopped: Strict | None = None  # why we ended it, where we did
+        self._end_by = float("inf")
+
+    def run(self, private: Path) -> None:
+        """Measure in `private`; the last event is sent when nothing is left of the benchmark."""
+        # Sent before torch is imported: the reader sees that a worker took the run.
+        self._events.set_progress(protocol.Progress(fraction=0.0, message="starting", elapsed=0.0))
+        self._events.flush()
+        before = hardware.gpu_used_mib() if self._machine.device == "gpu" else 0
+        kills = hardware.oom_kills()
+        if self._cancel.cancelled(self._job.token):
+            self._events.send_end(protocol.Cancelled(reason="Cancelled before it started."))
+            return
+        status = self._watch(self._start(private))
+        sandbox.kill_orphans()
+        if self._machine.device == "gpu":
+            self._wait_for_gpu_memory(before)
+        if self._cancel.stopping:
+            self._announce_leaving()  # first: a run given back must not be sent here again
+        self._events.send_end(self._final_event(status, hardware.oom_kills() > kills))
+
+    def _start(self, private: Path) -> subprocess.Popen[bytes]:
+        spec = reaper.Spec(
+            argv=sandbox.command(self._job, self._machine.device),
+            cwd=str(private),
+            env=sandbox.environment(private),
+            limits=sandbox.limits(self._machine.device, self._memory),
+            grace=GRACE,
+        )
+        return subprocess.Popen(
+            [sys.executable, "-I", reaper.__file__, str(os.getpid()), json.dumps(spec)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={},
+            start_new_session=True,
+        )
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> int:
+        """Read all that comes until the reaper is gone; its exit status."""
+        assert process.stdout
+        assert process.stderr
+        lines = Lines(protocol.MAX_EVENT_BYTES)
+        with selectors.DefaultSelector() as selector, process:
+            selector.register(process.stdout, selectors.EVENT_READ, lines)
+            selector.register(process.stderr, selectors.EVENT_READ, None)
+            deadline = time.monotonic() + self._job.limits.seconds
+            memory_at = terminated_at = 0.0
+            while selector.get_map():
+                for key, _ in selector.select(TICK):
+                    data = os.read(key.fd, 1 << 16)
+                    if not data:
+                        selector.unregister(key.fileobj)
+                    elif key.data is None:
+                        self._events.write_log(data)
+                    else:
+                        self._read_events(lines, data)
+                now = time.monotonic()
+                if self._stopped is None:
+                    check_memory = now >= memory_at
+                    memory_at = now + MEMORY_EVERY if check_memory else memory_at
+                    late = now > deadline
+                    self._stopped = self._reason_to_stop(process.pid, late, memory=check_memory)
+                self._end_by = min(self._end_by, now) if self._stopped else self._end_by
+                if now >= self._end_by and not terminated_at:
+                    process.terminate()
+                    terminated_at = now
+                if terminated_at and now > terminated_at + 2 * GRACE:
+                    process.kill()  # the reaper hangs
+                if process.poll() is not None:
+                    sandbox.kill_orphans()  # it was killed: orphans may hold the pipes open
+                self._events.flush()
+            return process.wait()
+
+    def _read_events(self, lines: Lines, data: bytes) -> None:
+        """Take the events in a piece of standard output; what is none goes to the log."""
+        for line in lines.feed(data):
+            try:
+                body = protocol.Line.parse(line).body
+            except protocol.ProtocolError:
+                self._events.write_log(line + b"\n")
+                continue
+            try:
+                self._take(body)
+            except TooMuchError:
+                self._stopped = Failed(kind="error", message="It sent more than a run may hold.")
+            except protocol.ProtocolError as error:
+                self._stopped = Failed(kind="error", message=f"An event cannot be sent: {error}")
+
+    def _take(self, body: Strict) -> None:
+        if self._outcome is not None:
+            return  # nothing counts after its outcome
+        if isinstance(body, protocol.Result) and body.named() != self._events.sent:
+            body = Failed(kind="error", message="Its result is not of what it had sent.")
+        if isinstance(body, protocol.Result | protocol.Failed | protocol.Cancelled):
+            self._outcome = body
+            self._end_by = time.monotonic() + LINGER
+        elif isinstance(body, protocol.Progress):
+            self._events.set_progress(body)
+        elif isinstance(body, protocol.Log):
+            self._events.write_log(body.text.encode())
+        else:
+            self._events.send_result(body)
+
+    def _reason_to_stop(self, root: int, late: bool, *, memory: bool) -> Strict | None:
+        """Why the benchmark must end now; None while it may go on."""
+        if self._cancel.cancelled(self._job.token):
+            return protocol.Cancelled(reason="Cancelled.")
+        if self._cancel.stopping:
+            return Failed(kind="killed", message="The worker was shut down.")
+        if late:
+            limit = self._job.limits.seconds
+            return Failed(kind="timeout", message=f"It ran past its limit of {limit} s.")
+        if memory and (used := _resident_bytes(root)) > self._memory:
+            return self._too_large(used)
+        return None
+
+    def _too_large(self, used: int) -> Failed:
+        sizes = f"{used / 2**20:.0f} MiB used, {self._memory / 2**20:.0f} MiB allowed"
+        return Failed(kind="memory", message=f"It ran out of memory: {sizes}.")
+
+    def _final_event(self, status: int, oom: bool) -> Strict:
+        """How the run ended. A result that was read counts, whatever came after it."""
+        outcome = self._outcome
+        if isinstance(outcome, protocol.Result):
+            return outcome
+        if self._stopped is not None:
+            return self._stopped
+        # Only this worker can know that a run was killed or late.
+        if isinstance(outcome, Failed) and outcome.kind not in {"killed", "timeout"}:
+            return outcome
+        if oom:
+            return Failed(kind="memory", message="The kernel ended it: out of memory.")
+        if outcome or status < 0 or status - 128 in (signal.SIGKILL, signal.SIGTERM):
+            return Failed(kind="killed", message="It was killed from outside.")
+        return Failed(kind="error", message=_describe_exit(status))
+
+    def _wait_for_gpu_memory(self, before: int) -> None:
+        """Wait until the GPU's memory is free again; the log says so where it is not."""
+        give_up = time.monotonic() + GPU_FREE_WITHIN
+        while (used := hardware.gpu_used_mib()) > before + GPU_SLACK_MIB:
+            if time.monotonic() > give_up:
+                self._events.write_log(
+                    f"[{used - before} MiB of the GPU are not free again]\n".encode()
+                )
+                return
+            time.sleep(0.2)
+
+
+def _describe_exit(status: int) -> str:
+    if status > 128:
+        return f"It crashed with {signal.Signals(status - 128).name}; see its log."
+    if status:
+        return f"It exited with status {status}; see its log."
+    return "It ended without a result."
+
+
+def _resident_bytes(root: int) -> int:
+    """Bytes held by `root` and all below it: private pages of each, shared ones once."""
+    private, shared = 0, [0]
+    for pid in [root, *reaper.descendants(root)]:
+        try:
+            fields = Path(f"/proc/{pid}/statm").read_text().split()
+        except OSError:
+            continue  # it ended meanwhile
+        private += int(fields[1]) - int(fields[2])
+        shared.append(int(fields[2]))
+    return (private + max(shared)) * PAGE

@@ -1,0 +1,132 @@
+"""Stands between a worker and a benchmark, so that nothing the benchmark starts outlives it.
+
+    python -I reaper.py PARENT '{"argv": […], "cwd": "…", "env": {…}, "limits": {…}, "grace": 1.0}'
+
+One benchmark runs in a session of its own. The reaper ends with its worker (the kernel sends it
+TERM), adopts whatever the benchmark orphans (it is a subreaper), and before it exits kills every
+descendant and reaps it. It is a fresh, single-threaded process of the standard library alone,
+where code between fork and exec is safe. Exit status: the benchmark's, 128 + n for signal n.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TypedDict
+
+if __name__ == "__main__":  # started by its path and isolated: the checkout is not on sys.path
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from workers.parent_death import PR_SET_CHILD_SUBREAPER, die_with_parent, prctl
+
+WAKING = {signal.SIGCHLD, signal.SIGTERM}
+
+
+class Spec(TypedDict):
+    """What to start, where, and how long it may take to obey TERM (seconds)."""
+
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    limits: dict[str, int]  # names of `resource`, as RLIMIT_CORE
+    grace: float
+
+
+def start(spec: Spec) -> int:
+    """Fork and exec the benchmark; its process id."""
+    reaper = os.getpid()
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.setsid()
+        die_with_parent(reaper)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WAKING)  # a mask would survive exec
+        for name, value in spec["limits"].items():
+            number = getattr(resource, name)
+            hard = resource.getrlimit(number)[1]
+            most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(number, (most, most))
+        os.chdir(spec["cwd"])
+        os.execve(spec["argv"][0], spec["argv"], spec["env"])  # noqa: S606 (no shell is wanted)
+    except BaseException as error:
+        os.write(2, f"The benchmark could not be started: {error}\n".encode())
+    os._exit(127)
+
+
+def descendants(root: int) -> list[int]:
+    """Every process below `root`, whatever session it has moved to."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                # pid (comm) state ppid …: comm may hold blanks and brackets of its own.
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found = list(children.get(root, []))
+    for pid in found:
+        found += children.get(pid, [])
+    return found
+
+
+def reap(benchmark: int) -> int | None:
+    """Collect the children that ended; the benchmark's wait status if it was among them."""
+    status = None
+    with suppress(ChildProcessError):
+        while True:
+            pid, status_word = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            if pid == benchmark:
+                status = status_word
+    return status
+
+
+def wait(benchmark: int, grace: float) -> int | None:
+    """The benchmark's wait status; None if it was told to end and did not within `grace`."""
+    kill_at = math.inf
+    while (status := reap(benchmark)) is None and time.monotonic() < kill_at:
+        left = min(kill_at - time.monotonic(), 3600.0)
+        woken = signal.sigtimedwait(WAKING, max(left, 0))
+        if woken and woken.si_signo == signal.SIGTERM and kill_at == math.inf:
+            kill_at = time.monotonic() + grace
+            with suppress(ProcessLookupError):
+                os.killpg(benchmark, signal.SIGTERM)
+    return status
+
+
+def kill_descendants(benchmark: int) -> int:
+    """Kill all descendants until none is left; the benchmark's wait status, 0 if seen before."""
+    status = 0
+    while below := descendants(os.getpid()):  # an orphan may have forked as it was killed
+        for pid in below:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        signal.sigtimedwait(WAKING, 0.01)
+        status = reap(benchmark) or status
+    return status
+
+
+def main() -> int:
+    """Run the benchmark of the specification in the arguments; the status to exit with."""
+    # Nothing is polled: a reaper that wakes up steals time from the measurement.
+    signal.pthread_sigmask(signal.SIG_BLOCK, WAKING)
+    die_with_parent(int(sys.argv[1]), signal.SIGTERM)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    spec: Spec = json.loads(sys.argv[2])
+    benchmark = start(spec)
+    status = wait(benchmark, spec["grace"])
+    after = kill_descendants(benchmark)
+    code = os.waitstatus_to_exitcode(after if status is None else status)
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""Where a benchmark runs: a fresh directory, a scrubbed environment, limits of the kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from methods.protocol import Job
+from workers.bench import reaper
+
+ROOT = Path(__file__).resolve().parent.parent
+MIB = 2**20
+REMEMBER = 2 * 86_400  # seconds for which a token is known to be taken
+
+# What a benchmark may know of its surroundings; everything else stays with the worker: the
+# broker's address, keys, whatever an operator's shell held.
+PASSED_ON = (
+    "ASSAY_METHODS_PATH",
+    "ASSAY_MODELS",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_HOME",
+    "CUDA_VISIBLE_DEVICES",
+    "HF_HOME",
+    "LANG",
+    "LD_LIBRARY_PATH",
+    "NVIDIA_DRIVER_CAPABILITIES",
+    "NVIDIA_VISIBLE_DEVICES",
+    "OMP_NUM_THREADS",
+    "PATH",
+    "TZ",
+)
+SET = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONPATH": str(ROOT),
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+class TakenError(Exception):
+    """The attempt was taken before: its message came twice."""
+
+
+@contextmanager
+def private_directory(home: Path, token: str) -> Iterator[Path]:
+    """A private directory for one attempt, gone afterwards. Raises TakenError the second time.
+
+    The mark that an attempt was taken outlives processes, so that a job which the broker delivers
+    twice is measured once whatever died in between.
+    """
+    taken = home / "taken"
+    taken.mkdir(parents=True, exist_ok=True)
+    try:
+        (taken / token).mkdir()
+    except FileExistsError:
+        raise TakenError(token) from None
+    private = home / f"run-{token}"
+    private.mkdir(mode=0o700)
+    (private / "tmp").mkdir()
+    try:
+        yield private
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+
+
+def remove_leftovers(home: Path) -> None:
+    """Remove what a worker that was killed left behind, and marks too old to matter.
+
+    Processes among it: where the reaper was killed, too, nobody else is left to end them.
+    """
+    for pid in _survivors(home):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for left in home.glob("run-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    for mark in home.glob("taken/*"):
+        with suppress(OSError):
+            if mark.stat().st_mtime < time.time() - REMEMBER:
+                mark.rmdir()
+
+
+def _survivors(home: Path) -> Iterator[int]:
+    """Processes that were started in a private directory of `home`, by their environment."""
+    mark = f"HOME={home}/run-".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark in (process / "environ").read_bytes():
+                yield int(process.name)
+
+
+def kill_orphans() -> None:
+    """Kill and reap whatever of a benchmark its reaper could not: it was killed itself."""
+    reaper.kill_descendants(0)
+
+
+def environment(private: Path) -> dict[str, str]:
+    """All that a benchmark's environment holds."""
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    caches = ("XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH")
+    own = {name: str(private / "tmp" / name.lower()) for name in caches}
+    return {**passed, **SET, **own, "HOME": str(private), "TMPDIR": str(private / "tmp")}
+
+
+def limits(device: str, memory_bytes: int) -> dict[str, int]:
+    """The kernel's limits by name. CUDA maps far more than it uses, so a GPU has none of memory.
+
+    RLIMIT_DATA counts what is written to, so an allocation that is too large fails at once, with
+    a MemoryError that the benchmark can report; RLIMIT_AS would count mapped files and stacks.
+    """
+    found = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": 512 * MIB, "RLIMIT_NOFILE": 4096}
+    return found if device == "gpu" else {**found, "RLIMIT_DATA": memory_bytes}
+
+
+def command(job: Job, device: str) -> list[str]:
+    """The argument list that measures a job."""
+    settings = [
+        part
+        for name, value in job.params.items()
+        if value is not None
+        for part in ("--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}")
+    ]
+    return [
+        *(sys.executable, "-m", "methods", "run", f"{job.method}.{job.benchmark}", *settings),
+        *("--seed", str(job.seed), "--device", "cuda" if device == "gpu" else "cpu"),
+        *("--json", "-"),
+    ]

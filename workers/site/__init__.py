@@ -1,0 +1,1 @@
+"""Beside the database: the Celery application, its periodic tasks and its duties."""

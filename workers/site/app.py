@@ -1,0 +1,56 @@
+"""The Celery application beside the database, and when its periodic tasks are due.
+
+    celery -A workers.site.app worker    runs the tasks of `workers.site.tasks`
+    celery -A workers.site.app beat      sends them when they are due; exactly one process
+
+Tasks take primitives, call one domain function and may be sent twice without harm.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+from celery import Celery
+from celery.signals import worker_process_init
+from django.conf import settings
+
+from workers.parent_death import die_with_parent
+
+# Celery sets Django up before it imports the tasks where it finds this variable.
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+
+# Celery warns root of pickle; messages here are JSON and nothing else is accepted.
+warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
+
+app = Celery("assay", include=["workers.site.tasks", "workers.site.beat"])
+app.config_from_object("django.conf:settings", namespace="CELERY")
+
+# {name: {"task": "site.<verb>", "schedule": seconds or crontab, "options": {"expires": seconds}}}
+# An entry expires just before it is due again: a worker that was away finds one, not a hundred.
+_POLL = 5 * 60.0
+_SWEEP = settings.RUN_LEASE / 6
+app.conf.beat_schedule = {
+    # What is due is decided by the audit, close to arXiv's midnight and further off when a feed
+    # is stale or failed; beat only asks.
+    "poll": {"task": "site.poll", "schedule": _POLL, "options": {"expires": _POLL - 10}},
+    "enrich": {"task": "site.enrich", "schedule": _POLL, "options": {"expires": _POLL - 10}},
+    "link": {"task": "site.link", "schedule": 60.0, "options": {"expires": 55}},
+    # Wakes what waits: new papers of a digest, summaries put off, those a lost worker held.
+    "summarise": {"task": "site.summaries", "schedule": 30.0, "options": {"expires": 25}},
+    "sweep": {
+        "task": "runs.sweep",
+        "schedule": _SWEEP,
+        "options": {"queue": "events", "expires": 0.9 * _SWEEP},
+    },
+}
+# Models take minutes: they have a queue, and a worker, of their own.
+app.conf.task_routes = {"site.summarise": {"queue": "summaries"}}
+app.conf.beat_scheduler = "workers.site.beat:Scheduler"
+
+
+@worker_process_init.connect
+def _die_with_worker(**_: Any) -> None:
+    """A pool's process dies with the worker that forked it, even of kill -9."""
+    die_with_parent()

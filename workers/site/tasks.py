@@ -1,0 +1,121 @@
+"""The tasks of the site's workers: primitives in, one domain call.
+
+`site.…` run on the queue `site`, where a task may take a minute; `runs.…` on the queue `events`,
+where each is short, may be sent twice, and never waits behind a long one. `workers.site.app` says
+when the periodic ones are due.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from django.conf import settings
+
+from webapp.catalog import chips, linking
+from webapp.digests import gists
+from webapp.digests.build import build
+from webapp.digests.daily import update, wanted_categories
+from webapp.papers import schedule
+from webapp.papers.days import now
+from webapp.papers.enrich import enrich
+from webapp.papers.fetch import FetchError
+from webapp.runs import dispatch, presence, record, sweep
+from webapp.summaries import batch, queries
+from webapp.summaries.models import Summary
+from webapp.summaries.summarise import summarise
+from workers.site.app import app
+
+log = logging.getLogger(__name__)
+
+ENRICH_REQUESTS = 5  # a tick; more papers wait for the next
+
+
+@app.task(name="site.poll")
+def poll() -> None:
+    """Ask arXiv for every category that is due; nothing is when the tick before asked."""
+    due = schedule.due(wanted_categories(), now())
+    if not due:
+        return
+    report = update(due)
+    for row in report.rows:
+        log.info("%s %s: %s %s", row.category, row.date, row.state, row.reason)
+
+
+@app.task(name="site.enrich")
+def enrich_papers() -> None:
+    """Ask the API what the feeds did not say, and put the digests in their final order."""
+    for _ in range(ENRICH_REQUESTS):
+        try:
+            report = enrich()
+        except FetchError as error:
+            log.warning("Enrichment waits for the next tick: %s", error)
+            return
+        build(sorted(report.dates))
+        if not report.answered:
+            return
+
+
+@app.task(name="site.summaries")
+def request_summaries() -> None:
+    """Ask for the summaries that the latest digests deserve, and send those that may run."""
+    # Again, for those whose worker was killed between a summary and its gist.
+    for summary in queries.done_lately():
+        _store_gist(summary)
+    batch.tick(
+        gists.wanted(settings.SUMMARY_PAPERS),
+        lambda summary_id: summarise_paper.apply_async((summary_id,), expires=25),
+    )
+
+
+@app.task(name="site.summarise")
+def summarise_paper(summary_id: int) -> None:
+    """Make one summary, and tell the digests its gist."""
+    if summarise(summary_id) != "done":
+        return
+    for summary in queries.done_lately().filter(id=summary_id):
+        _store_gist(summary)
+
+
+def _store_gist(summary: Summary) -> None:
+    details = queries.details(summary)
+    gists.tell(summary.paper_id, summary.language, summary.gist, summary.gist_html, details)
+
+
+@app.task(name="site.link")
+def link_papers() -> None:
+    """Link new papers to the methods they concern, and tell the digests what was measured."""
+    linking.link_new()
+    chips.refresh()
+
+
+# The broker forgets an event only when it stands in the database: acknowledged late.
+
+
+@app.task(name="runs.record", acks_late=True, reject_on_worker_lost=True)
+def record_event(message: object) -> None:
+    """Store an event of a run."""
+    record.record(message)
+
+
+@app.task(name="runs.heartbeat", acks_late=True, reject_on_worker_lost=True)
+def record_heartbeat(message: object) -> None:
+    """Store that a bench worker is alive."""
+    presence.hear(message)
+
+
+@app.task(name="runs.dispatch")
+def dispatch_runs() -> None:
+    """Send queued runs to idle workers."""
+    dispatch.dispatch()
+
+
+@app.task(name="runs.sweep")
+def sweep_runs() -> None:
+    """Repeat lost messages and end what is overdue."""
+    sweep.sweep()
+
+
+@app.task(name="runs.expire")
+def expire_leases(sent_at: float) -> None:
+    """Expire leases, behind every event that had arrived at `sent_at` (seconds since 1970)."""
+    sweep.judge(sent_at)

@@ -1,0 +1,1 @@
+"""`manage.py up`: everything on one machine, as children of one supervisor."""

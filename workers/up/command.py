@@ -1,0 +1,162 @@
+"""`manage.py up`: everything as children of one supervisor."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+from hashlib import sha256
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import django
+from django.conf import settings
+from django.core.management import call_command
+
+from webapp.database import DatabaseError, bring_up_to_date
+from webapp.env import SettingError
+from workers.up import lock
+from workers.up.children import children
+from workers.up.supervisor import Supervisor, to_terminal
+
+PORTS_TRIED = 100
+SERVING_SECONDS = 60
+
+
+class UpError(Exception):
+    """The site cannot be started; the message says why and what to do."""
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until Ctrl-C or TERM; the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        django.setup()
+        with lock.hold(settings.DATA_DIR / "up.lock") as file:
+            return _serve(options, file)
+    except SettingError as error:
+        sys.exit(f"Setting {error}")
+    except (UpError, lock.LockedError, DatabaseError) as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="manage.py up", description=__doc__)
+    parser.add_argument("--port", type=_port, default=8000, help="the first port to try (8000)")
+    parser.add_argument(
+        "--no-ml", action="store_true", help="do not install what running methods needs"
+    )
+    # Taken off by manage.py before this parser sees it; here for --help.
+    parser.add_argument("--data", metavar="DIR", help="where everything is kept (var/)")
+    return parser
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number from 0 to 65535")
+    return int(text)
+
+
+def _serve(options: argparse.Namespace, file: lock.LockFile) -> int:
+    bring_up_to_date()
+    collect_static()
+    listener = listen(options.port)
+    port = listener.getsockname()[1]
+    address = f"http://localhost:{port}/"
+    file.write(address)
+    if options.port not in {port, 0}:
+        print(f"Port {options.port} is taken: using {port}.")
+    logs = settings.DATA_DIR / "log"
+    with listener, Supervisor(settings.BASE_DIR, logs, to_terminal) as supervisor:
+        first, *others = children(listener.fileno(), ml=not options.no_ml)
+        supervisor.start(first)
+        if _wait_until_served(supervisor, port):
+            _welcome(address)
+        for child in others:
+            if not supervisor.stopping:
+                supervisor.start(child)
+        supervisor.run()
+        print("Stopping …", flush=True)
+    return 0
+
+
+def listen(first: int) -> socket.socket:
+    """A listening socket at `first` or the next free port; 0 lets the system choose.
+
+    The children get the socket, not its number: nobody can take the port in between, and a web
+    server that is started again misses no connection.
+    """
+    for port in range(first, min(first + PORTS_TRIED, 65536)):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+            listener.listen(128)
+        except PermissionError:
+            listener.close()
+            raise UpError(
+                f"Port {port} is not for everybody: choose one from 1024 up with --port."
+            ) from None
+        except OSError:
+            listener.close()
+            continue
+        return listener
+    raise UpError(
+        f"No port from {first} on is free ({PORTS_TRIED} tried): choose another with --port."
+    )
+
+
+def collect_static() -> None:
+    """Put the static files where they are served from, unless they are there already."""
+    folders = [Path(folder) for folder in settings.STATICFILES_DIRS]
+    folders += sorted((settings.BASE_DIR / "webapp").glob("*/static"))
+    state = sha256(django.get_version().encode())
+    for folder in folders:
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            about = file.stat()
+            state.update(f"{file} {about.st_size} {about.st_mtime_ns}\n".encode())
+    mark = Path(settings.STATIC_ROOT) / ".collected"
+    if mark.exists() and mark.read_text() == state.hexdigest():
+        return
+    call_command("collectstatic", interactive=False, verbosity=0)
+    mark.write_text(state.hexdigest())
+
+
+def _wait_until_served(supervisor: Supervisor, port: int) -> bool:
+    """Whether the first page came before the patience ended, or a stop was asked for."""
+    for _ in range(SERVING_SECONDS * 10):
+        if supervisor.stopping:
+            return False
+        if _answers(port):
+            return True
+        supervisor.pump(0.1)
+    to_terminal("up", f"The site has not answered for {SERVING_SECONDS} s; its log tells more.")
+    return False
+
+
+def _answers(port: int) -> bool:
+    connection = HTTPConnection("127.0.0.1", port, timeout=1)
+    try:
+        # As a proxy with TLS would ask, where the settings demand one.
+        headers = {"Host": "localhost", "X-Forwarded-Proto": "https"}
+        connection.request("GET", "/healthz", headers=headers)
+        return connection.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _welcome(address: str) -> None:
+    from webapp.readers import links  # noqa: PLC0415 (models load only after django.setup())
+
+    link = links.address(links.make_link(links.administrator()), address)
+    print(
+        f"\n    Assay is at        {address}\n"
+        f"    sign in, once, by  {link}\n"
+        f"    everything is in   {settings.DATA_DIR}\n"
+        "    Ctrl-C stops it.\n",
+        flush=True,
+    )

@@ -1,0 +1,228 @@
+"""A parent for a handful of processes: starts them, restarts them, and leaves none behind.
+
+One thread and one loop. Every child leads a process group of its own, so that Ctrl-C reaches the
+supervisor alone, and a child's own children can be ended with it; and every child dies with the
+supervisor, even of kill -9 (`workers.parent_death`).
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from select import select
+from typing import IO
+
+from workers.parent_death import die_with_parent
+
+STOP_SECONDS = 2.5  # from TERM to KILL; all are to be gone 5 s after it was asked for
+STEADY_SECONDS = 60.0  # alive this long, a child's earlier deaths are forgotten
+LONGEST_WAIT = 30.0  # seconds between two starts of a child that keeps dying
+LOG_BYTES = 5_000_000  # a log file of this size is put aside when its child starts again
+
+
+@dataclass(frozen=True)
+class Child:
+    """A process to keep: its name in the log and its command.
+
+    `once`: it is expected to end by itself and is not started again.
+    """
+
+    name: str
+    command: Sequence[str]
+    once: bool = False
+    pass_fds: tuple[int, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class _Running:
+    child: Child
+    process: subprocess.Popen[bytes]
+    started: float
+    log: IO[bytes]
+    rest: bytes = b""  # of a line whose end has not come yet
+
+
+class Supervisor:
+    """Runs children until it is told to stop by `stop()`, SIGINT, SIGTERM or SIGHUP.
+
+    Use as a context manager, from the main thread: leaving it stops every child.
+    """
+
+    def __init__(self, folder: Path, logs: Path, say: Callable[[str, str], None]) -> None:
+        self.folder, self.logs, self.say = folder, logs, say
+        self.stopping = False
+        self._running: dict[str, _Running] = {}
+        self._waiting: dict[str, tuple[float, Child]] = {}  # name: when to start it again
+        self._deaths: dict[str, int] = {}
+        self._selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> Supervisor:
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self._bell, self._alarm = socket.socketpair()
+        for end in (self._bell, self._alarm):
+            end.setblocking(False)
+        self._selector.register(self._bell, selectors.EVENT_READ)
+        self._former_wakeup = signal.set_wakeup_fd(self._alarm.fileno(), warn_on_full_buffer=False)
+        numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGCHLD]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored under nohup
+            numbers.append(signal.SIGHUP)
+        self._former = {number: signal.signal(number, self._on_signal) for number in numbers}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop_children()
+        for number, handler in self._former.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._former_wakeup)
+        self._selector.close()
+        self._bell.close()
+        self._alarm.close()
+
+    def stop(self) -> None:
+        """End the loop; the children are stopped on leaving the context."""
+        self.stopping = True
+
+    def start(self, child: Child) -> None:
+        """Start a child now, and again whenever it dies (unless `once`)."""
+        path = self.logs / f"{child.name}.log"
+        if path.exists() and path.stat().st_size > LOG_BYTES:
+            path.replace(path.with_suffix(".log.1"))
+        log = path.open("ab", buffering=0)
+        process = subprocess.Popen(
+            child.command,
+            cwd=self.folder,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **child.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=child.pass_fds,
+            process_group=0,
+            preexec_fn=partial(die_with_parent, os.getpid()),  # noqa: PLW1509 (one thread only)
+        )
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        running = _Running(child, process, time.monotonic(), log)
+        self._selector.register(process.stdout, selectors.EVENT_READ, running)
+        self._running[child.name] = running
+
+    def run(self) -> None:
+        """Keep the children alive until a stop is asked for."""
+        while not self.stopping:
+            self.pump(60.0)
+
+    def pump(self, seconds: float) -> None:
+        """Pass on what the children say, reap and restart; returns after something happened."""
+        now = time.monotonic()
+        due = min((when for when, _ in self._waiting.values()), default=now + seconds)
+        for key, _ in self._selector.select(max(0.0, min(seconds, due - now))):
+            if key.data is None:
+                with suppress(BlockingIOError):
+                    self._bell.recv(4096)
+            else:
+                self._read(key.data)
+        self._reap()
+        if self.stopping:
+            return
+        now = time.monotonic()
+        for name, (when, child) in list(self._waiting.items()):
+            if when <= now:
+                del self._waiting[name]
+                self.start(child)
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if number == signal.SIGCHLD:
+            return  # the wake-up is all it is for
+        if self.stopping:  # asked twice: no more patience
+            for running in self._running.values():
+                _kill_group(running.process.pid)
+        self.stopping = True
+
+    def _read(self, running: _Running) -> None:
+        assert running.process.stdout is not None
+        try:
+            data = os.read(running.process.stdout.fileno(), 65536)
+        except BlockingIOError:
+            return
+        if not data:
+            self._selector.unregister(running.process.stdout)
+            running.process.stdout.close()
+        running.log.write(data)
+        *lines, running.rest = (running.rest + data).split(b"\n")
+        if running.rest and (not data or len(running.rest) > 8192):
+            lines, running.rest = [*lines, running.rest], b""
+        for line in lines:
+            self.say(running.child.name, line.decode(errors="replace").rstrip())
+
+    def _reap(self) -> None:
+        for name, running in list(self._running.items()):
+            if running.process.poll() is None:
+                continue
+            # What it started itself goes with it, whether it died in order or not.
+            _kill_group(running.process.pid)
+            self._drain(running)
+            del self._running[name]
+            if not self.stopping:
+                self._after_death(running)
+
+    def _drain(self, running: _Running) -> None:
+        stdout = running.process.stdout
+        assert stdout is not None
+        deadline = time.monotonic() + 1.0
+        while not stdout.closed and time.monotonic() < deadline:
+            select([stdout], [], [], 0.1)
+            self._read(running)
+        if not stdout.closed:
+            self._selector.unregister(stdout)
+            stdout.close()
+        running.log.close()
+
+    def _after_death(self, running: _Running) -> None:
+        child, status = running.child, running.process.returncode
+        how = f"signal {-status}" if status < 0 else f"exit status {status}"
+        if child.once:
+            if status:
+                self.say("up", f"{child.name} failed ({how}); see {self.logs / child.name}.log")
+            return
+        steady = time.monotonic() - running.started > STEADY_SECONDS
+        deaths = self._deaths[child.name] = 1 if steady else self._deaths.get(child.name, 0) + 1
+        wait = min(2.0 ** (deaths - 1), LONGEST_WAIT)
+        self.say("up", f"{child.name} died ({how}); starting it again in {wait:.0f} s")
+        self._waiting[child.name] = (time.monotonic() + wait, child)
+
+    def _stop_children(self) -> None:
+        """TERM to each leader, KILL to whatever of its group is left a little later."""
+        self.stopping = True
+        self._waiting.clear()
+        for running in self._running.values():
+            with suppress(ProcessLookupError):
+                running.process.terminate()
+        deadline = time.monotonic() + STOP_SECONDS
+        while self._running and time.monotonic() < deadline:
+            self.pump(min(0.2, max(0.0, deadline - time.monotonic())))
+        for running in self._running.values():
+            _kill_group(running.process.pid)
+        for running in self._running.values():
+            running.process.wait()
+            self._drain(running)
+        self._running.clear()
+
+
+def _kill_group(leader: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def to_terminal(name: str, line: str) -> None:
+    """Write one line of a child's with its name before it."""
+    with suppress(OSError):  # the terminal may be gone; the log files have it all
+        print(f"{name:>7} │ {line}", flush=True)
