@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.processes import ROOT, processes_of, wait_for
+from tests.processes import ROOT, START_SECONDS, processes_of, wait_for
 
 LEASE = 3  # seconds: faults are noticed ten times sooner than in the field
 FIXTURE = ROOT / "tests" / "methods_fixture"
@@ -97,7 +97,7 @@ class Rig:
                 start()
         # What a dead one said last may be heard only now: it does not count.
         heard = Worker.objects.filter(name="one", last_seen__gt=timezone.now())
-        wait_for(heard.exclude(boot=self._former["one"]).exists, 60, "a heartbeat")
+        wait_for(heard.exclude(boot=self._former["one"]).exists, START_SECONDS, "a heartbeat")
 
     def key(self, name: str) -> str:
         """The key of a worker."""

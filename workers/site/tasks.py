@@ -19,7 +19,7 @@ from webapp.papers import schedule
 from webapp.papers.days import now
 from webapp.papers.enrich import enrich
 from webapp.papers.fetch import FetchError
-from webapp.runs import dispatch, presence, record, sweep
+from webapp.runs import dispatch, heartbeats, record, sweep
 from webapp.summaries import batch, queries
 from webapp.summaries.models import Summary
 from webapp.summaries.summarise import summarise
@@ -100,7 +100,7 @@ def record_event(message: object) -> None:
 @app.task(name="runs.heartbeat", acks_late=True, reject_on_worker_lost=True)
 def record_heartbeat(message: object) -> None:
     """Store that a bench worker is alive."""
-    presence.hear(message)
+    heartbeats.hear(message)
 
 
 @app.task(name="runs.dispatch")
