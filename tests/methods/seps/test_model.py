@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from methods.seps import align, baselines, checks
+from methods.seps import align, baselines, checks, slimming
 from methods.seps.config import SepsConfig, SepsError, mended
 from methods.seps.model import Seps, Texts
 
@@ -65,6 +65,37 @@ def test_bad_texts():
     with pytest.raises(SepsError, match="no finite number"):
         Texts(words / 0, real)
     Texts(torch.where(real[..., None], words, torch.nan), real)  # padding may hold anything
+
+
+def test_open_source_s_leak_is_a_tenth():
+    """One token, two words with cosines -1 and -.5: LeakyReLU(.1), then the two means."""
+    A = torch.tensor([[[[-1.0, -0.5]]]])
+    real = torch.ones(1, 2, dtype=torch.bool)
+    # tokens: max(-.1, -.05) = -.05; words: mean(-.1, -.05) = -.075
+    assert float(align.alignment(A, real, None)) == pytest.approx(-0.125)
+
+
+def test_the_gate_keeps_the_kept_and_drops_the_dropped():
+    """Three patches, the middle one dropped: equal strengths halve the others."""
+    gate = torch.tensor([[[1.0, 0.0, 1.0]]])
+    shares = slimming.share(torch.ones(1, 3, 2), gate, torch.zeros(1, 1, 3))
+    assert shares.kept.tolist() == [[[[0.5, 0.0, 0.5], [0.5, 0.0, 0.5]]]]
+    assert shares.dropped.tolist() == [[[0.0, 1.0, 0.0]]]
+
+
+@pytest.mark.parametrize(("name", "flows"), [("paper", False), ("mended", True)])
+def test_only_the_mended_choice_gates_with_a_gradient(name, flows):
+    made, given = checks.example("cpu", checks.VARIANTS[name]), checks.inputs("cpu", SMALL)
+    shares = made(**given).shares[0].kept
+    found = torch.autograd.grad(
+        shares.square().sum(), list(made.scores.parameters()), allow_unused=True
+    )
+    assert any(g is not None and bool(g.any()) for g in found) is flows
+
+
+def test_the_ratio_loss_is_the_squared_distance_from_keep():
+    masks = [torch.tensor([1.0, 0.0, 0.0, 0.0]), torch.tensor([1.0, 1.0, 0.0, 0.0])]
+    assert float(align.ratio_loss(masks, 0.5)) == pytest.approx((0.5 - 0.375) ** 2)
 
 
 def test_losses_need_a_negative():

@@ -127,6 +127,15 @@ def test_recall_counts_ranks():
         recall(S / 0)
 
 
+def test_recall_knows_captions_from_images():
+    """Three captions (rows), three images: every image finds its caption, not the reverse."""
+    S = torch.tensor([[3.0, 4.0, 5.0], [0.0, 6.0, 7.0], [0.0, 0.0, 8.0]])
+    found = recall(S)
+    # image to text reads columns: 3 > 0, 0; 6 > 4, 0; 8 > 7, 5. Text to image reads rows.
+    assert found.to_text[0] == pytest.approx(100)
+    assert found.to_image[0] == pytest.approx(100 / 3)
+
+
 def run(name, **settings):
     method, benchmark = registry.find(name)
     events = []

@@ -82,6 +82,26 @@ def test_diversity_leaves_no_group_out():
     assert int(selectors.cdpruner(made, 1)[0, 0]) // 4 == 1
 
 
+def test_cdpruner_grows_the_determinant_greedily(monkeypatch):
+    """Each token is the one whose principal minor of diag(r) L diag(r) is largest."""
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        visual = torch.randn(1, 9, 4, generator=generator)
+        r = 0.1 + torch.rand(1, 9, generator=generator)
+        monkeypatch.setattr(selectors, "relevance", lambda _, r=r: r)
+        made = selectors.Context(
+            lambda visual=visual: visual, torch.arange(9)[None], visual[:, :1], r[:, :1] > 0, None
+        )
+        unit = torch.nn.functional.normalize(visual[0], dim=-1).double()
+        kernel = torch.diag(r[0].double()) @ (unit @ unit.T) @ torch.diag(r[0].double())
+        chosen: list[int] = []
+        for _ in range(4):
+            rest = [i for i in range(9) if i not in chosen]
+            minors = [torch.det(kernel[[*chosen, i]][:, [*chosen, i]]).item() for i in rest]
+            chosen.append(rest[max(range(len(rest)), key=minors.__getitem__)])
+        assert selectors.cdpruner(made, 4).tolist() == [sorted(chosen)]
+
+
 def test_places_where_a_rule_cannot_stand(llava, context):
     prompt = prompt_of(llava)
     with pytest.raises(PruningError, match="FastV cannot choose before"):

@@ -1,0 +1,148 @@
+"""What pruner and discriminator minimise, against values computed by hand."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from methods.token_pruning import losses, training
+from methods.token_pruning.checks import TINY, answered, example, pruner_of
+from methods.token_pruning.llava import encode
+from methods.token_pruning.merger import SimpleMerger
+from methods.token_pruning.relax import log_membership, straight_through
+from methods.token_pruning.training import Schedule, Trainer
+
+LN_3 = math.log(3.0)  # sigmoid(ln 3) = 3/4
+
+
+def judge(states):
+    """A discriminator whose logit is the state itself."""
+    return states[0][..., 0]
+
+
+def state(value):
+    return [torch.full((2, 1), value)]
+
+
+def test_the_discriminator_wants_real_called_real():
+    # -log(3/4) - log(1 - 1/4): real at 3/4, fake at 1/4
+    right = losses.discriminator_loss(judge, state(LN_3), state(-LN_3))
+    assert float(right) == pytest.approx(2 * math.log(4 / 3))
+    wrong = losses.discriminator_loss(judge, state(-LN_3), state(LN_3))
+    assert float(wrong) == pytest.approx(2 * math.log(4))
+
+
+def test_the_generator_wants_fake_called_real():
+    config = replace(TINY, loss="adversarial", adv_loss_weight=3.0)
+    fooled = losses.closeness(config, judge, state(0.0), state(LN_3))
+    assert float(fooled) == pytest.approx(3 * math.log(4 / 3))
+    caught = losses.closeness(config, judge, state(0.0), state(-LN_3))
+    assert float(caught) == pytest.approx(3 * math.log(4))
+
+
+def test_feature_matching_is_the_relative_square():
+    real, fake = [torch.tensor([[2.0], [2.0]])], [torch.tensor([[3.0], [2.0]])]
+    config = replace(TINY, loss="mse", adv_loss_weight=2.0)
+    assert float(losses.matching(real, fake)) == pytest.approx(0.5 / 4)
+    assert float(losses.closeness(config, None, real, fake)) == pytest.approx(2 * 0.5 / 4)
+    assert float(losses.closeness(replace(config, loss="none"), None, real, fake)) == 0
+
+
+def test_sparsity_punishes_what_is_kept_too_much_and_only_that():
+    half = torch.full((1, 4), 0.5).log()
+    # weights 1 (layer 0 counts as 1) and 3: (1 * (.5 - .25)^2 + 3 * 0) / 4
+    found = losses.sparsity({0: half, 3: half}, {0: 0.25, 3: 0.75})
+    assert float(found) == pytest.approx(0.25**2 / 4)
+    found = losses.sparsity({3: half}, {3: 0.1})
+    assert float(found) == pytest.approx(0.4**2)
+
+
+def test_the_count_term_asks_for_as_many_as_are_kept():
+    scores = torch.tensor([[LN_3, LN_3, -LN_3, -LN_3]])  # sigmoids sum to 2
+    assert float(losses.count_term(scores, 2)) == pytest.approx(0, abs=1e-12)
+    assert float(losses.count_term(scores, 1)) == pytest.approx(1)
+
+
+@pytest.fixture(scope="module")
+def llava():
+    return example("cpu")
+
+
+def trainer_of(llava, **changes):
+    return Trainer(pruner_of(llava, replace(TINY, **changes)), Schedule(4))
+
+
+def test_the_generator_s_loss_is_the_weighted_sum(llava, monkeypatch):
+    """Each part in turn is a constant and the weights are ours: 25 * 2 + 3 + 5 * 7 + 11 * 13."""
+    trainer = trainer_of(llava, sparsity_weight=5.0, merge_sparsity_weight=11.0)
+    monkeypatch.setattr(training.F, "cross_entropy", lambda *_: torch.tensor(2.0))
+    monkeypatch.setattr(training, "closeness", lambda *_: torch.tensor(3.0))
+    monkeypatch.setattr(training, "sparsity", lambda *_: torch.tensor(7.0))
+    monkeypatch.setattr(training, "count_term", lambda *_: torch.tensor(13.0))
+    loss, parts = trainer.generator_loss(answered(llava), 1.0)
+    assert float(loss) == pytest.approx(25 * 2 + 3 + 5 * 7 + 11 * 13)
+    assert (parts["task"], parts["close"]) == (2.0, 3.0)
+
+
+@torch.no_grad()
+def test_real_states_are_the_unpruned_model_s(llava):
+    """transformers' own hidden states at the answer's place, layers -1, -2 and -3."""
+    prompt = answered(llava)
+    _, parts = trainer_of(llava).generator_loss(prompt, 1.0)
+    theirs = llava(input_ids=prompt.ids, pixel_values=prompt.pixels, output_hidden_states=True)
+    for found, layer in zip(parts["real"], (-1, -2, -3), strict=True):
+        assert torch.allclose(found, theirs.hidden_states[layer][:, -1], atol=1e-5)
+    assert not torch.allclose(parts["fake"][0], parts["real"][0], atol=1e-3)
+
+
+def test_the_temperature_of_a_step_is_the_schedule_s(llava, monkeypatch):
+    trainer, seen = trainer_of(llava), []
+    right = trainer.generator_gradients
+    monkeypatch.setattr(
+        trainer, "generator_gradients", lambda p, tau: (seen.append(tau), right(p, tau))[1]
+    )
+    for number in range(4):
+        trainer.step(number, answered(llava))
+    assert seen == pytest.approx([1.0, 0.55, 0.1, 0.1])
+
+
+def test_temperature_sharpens_what_is_merged(llava):
+    """Two centres, one source between them: logits (a, b) / tau, and the scores' share added."""
+    torch.manual_seed(0)
+    merger = SimpleMerger(8, replace(TINY, d_internal=4)).eval()
+    merger.query.weight.data.mul_(0.02)  # far from saturation, where any temperature looks alike
+    V = torch.randn(1, 6, 8)
+    given = V, torch.zeros(1, 1, 8), torch.ones(1, 1, dtype=torch.bool)
+    with torch.no_grad():
+        scores, _ = merger.score(*given)
+        inner = torch.nn.functional.layer_norm(V, (8,))
+        for tau in (1.0, 0.1):
+            merged = merger(*given, 2, tau=tau)
+            centres = inner[0, merged.index[0]]
+            logits = merger.query(inner[0]) @ merger.key(centres).T / (8**0.5 * tau)
+            A = (logits + scores[0, merged.index[0]]).softmax(-1)
+            assert torch.allclose(merged.weights[0], A / A.sum(0), atol=1e-5)
+
+
+def test_the_threshold_stands_midway_between_kept_and_dropped():
+    scores = torch.tensor([[4.0, 1.0, 3.0, 0.0]])
+    # k = 2: theta is (3 + 1) / 2 = 2, so the logits are 2, -1, 1, -2
+    wanted = torch.nn.functional.logsigmoid(torch.tensor([[2.0, -1.0, 1.0, -2.0]]) / 0.5)
+    assert torch.allclose(log_membership(scores, 2, 0.5), wanted)
+    index, mask = straight_through(scores, 2, 0.5)
+    assert index.tolist() == [[0, 2]]
+    assert mask.tolist() == [[1.0, 0.0, 1.0, 0.0]]
+    # k = n: no score is below, theta is the lowest itself
+    assert torch.allclose(log_membership(scores, 4, 1.0)[0, 3], torch.tensor(0.5).log())
+
+
+def test_soft_pass_uses_the_temperature_it_is_given(llava):
+    prompt = answered(llava)
+    pruner = pruner_of(llava, replace(TINY, merger_type="none"))
+    vision = encode(llava, prompt.pixels)
+    with torch.no_grad():
+        warm, cold = (pruner.soft(prompt, vision, tau, noise=False).gates[1] for tau in (1.0, 0.1))
+    # log m = log sigmoid(l / tau), whatever the logit: log odds are ten times as far from 0
+    warm, cold = (gate.double() - torch.log1p(-gate.double().exp()) for gate in (warm, cold))
+    assert torch.allclose(cold, 10 * warm, rtol=1e-3)
