@@ -7,6 +7,7 @@ says. The other modules here read.
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -221,6 +222,46 @@ class Series(models.Model):
         series = protocol.parse_body("series", self.data)
         assert isinstance(series, protocol.Series)
         return series
+
+
+class StandingMeasurement(models.Model):
+    """The series that answers for a method: one for each benchmark, series and class of hardware.
+
+    `webapp.runs.standing` writes it when a run is recorded.
+    """
+
+    class Rank(models.IntegerChoices):
+        """What was asked for; the lower counts more, whenever it was measured."""
+
+        PRESET = 0, "a preset as it is"
+        CHANGED = 1, "settings of its own"
+        SMOKE = 2, "a run that only shows that it works"
+
+    method = models.CharField(max_length=64)
+    benchmark = models.CharField(max_length=64)
+    name = models.CharField(max_length=128)  # the series'
+    hardware = models.CharField(max_length=300)
+    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="standing")
+    rank = models.PositiveSmallIntegerField(choices=Rank)
+    version = models.PositiveIntegerField()  # the benchmark's
+    measured_at = models.DateTimeField()
+    headline = models.BooleanField(default=False)  # the first series of its run
+
+    class Meta:
+        ordering = ("benchmark", "name", "hardware")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["method", "benchmark", "name", "hardware"], name="one_stands"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.method}.{self.benchmark} {self.name} on {self.hardware}"
+
+    @property
+    def weight(self) -> tuple[int, int, datetime]:
+        """What decides between two measurements: the larger stands."""
+        return -self.rank, self.version, self.measured_at
 
 
 class Check(models.Model):

@@ -35,6 +35,7 @@ from webapp.runs.models import (
     State,
     Worker,
 )
+from webapp.runs.standing import update_standing
 from webapp.runs.states import Writer
 from webapp.runs.times import LEASE, OVERTIME
 
@@ -162,8 +163,9 @@ def _conclude(run: Run) -> None:
     if run.ended or last is None:
         return
     named = protocol.Result.model_validate_json(protocol.canonical(last.body)).named()
-    if named <= Counter(said.filter(kind__in=named).values_list("kind", flat=True)):
-        states.move(run, State.SUCCEEDED, Writer.RECORDER, result=last.body)
+    arrived = Counter(said.filter(kind__in=named).values_list("kind", flat=True))
+    if named <= arrived and states.move(run, State.SUCCEEDED, Writer.RECORDER, result=last.body):
+        update_standing(run)
 
 
 def _snapshot(run: Run, event: protocol.Event) -> bool:

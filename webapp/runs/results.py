@@ -20,6 +20,7 @@ from methods import protocol, registry
 from methods.spec import UnknownNameError
 from webapp.runs import record
 from webapp.runs.models import Device, Run, State
+from webapp.runs.standing import update_standing
 
 MAX_BYTES = 64 * 2**20  # a file
 NAMESPACE = uuid.UUID("6f9f7c0e-4a0f-5d0e-9f59-0d3c5a4e5e11")  # of the ids of published runs
@@ -150,6 +151,7 @@ def publish(found: Result) -> bool:
                 record.keep(run, body)
             elif isinstance(body, protocol.Log):
                 _log(run, seq, body)
+        update_standing(run)
     return is_new
 
 

@@ -1,0 +1,73 @@
+"""One measurement stands for each series and class of hardware, however many runs follow."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+from django.apps import apps
+
+from methods import registry
+from tests.runs import scenes
+from webapp.runs.models import Run, StandingMeasurement
+
+pytestmark = pytest.mark.django_db
+
+
+def measured(preset: str = "standard", hardware: str = "CPU, 2 cores", **settings: object) -> Run:
+    _, benchmark = registry.find(f"{scenes.METHOD}.{scenes.BENCHMARK}")
+    params = benchmark.resolve(preset, settings).model_dump(mode="json")
+    return scenes.measured(preset=preset, params=params, hardware=hardware)
+
+
+def standing() -> dict[tuple[str, str], Run]:
+    rows = StandingMeasurement.objects.select_related("series__run")
+    return {(row.name, row.hardware): row.series.run for row in rows}
+
+
+def test_runs_with_changed_settings_push_no_preset_away() -> None:
+    published = measured()
+    for _ in range(5):
+        measured(batch=3)
+        measured("smoke")
+    assert standing() == {("forward", "CPU, 2 cores"): published}
+    newer = measured()
+    assert standing() == {("forward", "CPU, 2 cores"): newer}
+
+
+def test_each_class_of_hardware_has_its_own() -> None:
+    one, two = measured(), measured(hardware="NVIDIA H200")
+    assert standing() == {("forward", "CPU, 2 cores"): one, ("forward", "NVIDIA H200"): two}
+
+
+def test_changed_settings_stand_where_no_preset_was_measured() -> None:
+    smoke = measured("smoke")
+    assert standing()["forward", "CPU, 2 cores"] == smoke
+    changed = measured(batch=3)
+    assert standing()["forward", "CPU, 2 cores"] == changed
+
+
+def test_a_run_that_is_not_public_never_stands() -> None:
+    published = measured()
+    scenes.measured(preset="standard", params=published.params, hardware="GPU", public=False)
+    assert set(standing()) == {("forward", "CPU, 2 cores")}
+
+
+def test_a_newer_version_of_the_benchmark_stands_before_an_older() -> None:
+    newer = scenes.measured(preset="standard", params=measured().params, version=7)
+    hardware = newer.environment.hardware if newer.environment else ""
+    scenes.measured(preset="standard", params=newer.params, version=6)
+    assert standing()["forward", hardware] == newer
+
+
+def test_runs_recorded_before_there_were_standing_measurements_stand_too() -> None:
+    published = measured()
+    measured(batch=3)
+    measured(hardware="NVIDIA H200", batch=3)
+    before = standing()
+    StandingMeasurement.objects.all().delete()
+    migration = import_module("webapp.runs.migrations.0002_standing_measurement")
+    migration.let_recorded_runs_stand(apps, None)
+    assert standing() == before
+    row = StandingMeasurement.objects.get(hardware="CPU, 2 cores")
+    assert (row.series.run, row.headline) == (published, True)
