@@ -12,6 +12,8 @@ COMMANDS = (
     ("ruff", "format", "--check", "."),
     ("mypy",),
     ("lint-imports", "--no-cache"),
+    ("djlint", "--check", "--quiet", "templates"),
+    ("djlint", "--lint", "--quiet", "templates"),
 )
 
 
@@ -22,3 +24,10 @@ def test_style(command: tuple[str, ...]) -> None:
     program = Path(sys.executable).parent / command[0]
     done = subprocess.run([program, *command[1:]], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+
+
+def test_lines_of_templates_are_short() -> None:
+    """At most one line in a hundred is longer than 120 characters."""
+    lines = [line for file in (ROOT / "templates").rglob("*.html") for line in file.open()]
+    long = [line.strip() for line in lines if len(line) > 121]
+    assert len(long) <= len(lines) / 100, long

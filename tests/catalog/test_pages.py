@@ -64,7 +64,7 @@ def test_a_method_shows_its_charts_its_claims_and_its_papers(client: Client, pap
     assert best is not None
     page = body(client, "/methods/sparse_attention/")
     assert best.word == "faster"
-    assert re.search(rf"×</b> faster at {best.x}, {best.hardware}", page)
+    assert re.search(rf"×</b> faster at\s+{best.x}, {best.hardware}", page)
     first = page.index("<svg", page.index('id="measured"'))
     assert "Forward" in page[first : page.index("</svg>", first)]  # time, before a cache's bytes
     assert re.search(r"reproduced|partly|not reproduced", page)

@@ -25,6 +25,13 @@ class Change:
     old_score: float | None
     new_score: float | None
 
+    @property
+    def place(self) -> str:
+        """The rank it gets (`+ 3`), loses (`− 3`) or changes (`3→5`)."""
+        if self.old_rank is None:
+            return f"+ {self.new_rank}"
+        return f"− {self.old_rank}" if self.new_rank is None else f"{self.old_rank}→{self.new_rank}"
+
 
 @dataclass(frozen=True)
 class DayChange:

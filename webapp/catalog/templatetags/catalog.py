@@ -6,9 +6,10 @@ from typing import Any
 
 import nh3
 from django import template
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from webapp.catalog import queries
+from webapp.catalog import queries, reading
 from webapp.papers.models import Paper
 
 register = template.Library()
@@ -29,6 +30,18 @@ def paper_methods(context: dict[str, Any], paper: Paper) -> dict[str, Any]:
 def highlighted(html: str) -> SafeString:
     """A line of source coloured by pygments: words in spans of a class, and nothing else."""
     return mark_safe(_COLOURED.clean(html))  # noqa: S308
+
+
+@register.simple_tag
+def source_row(file: reading.File, row: reading.Row) -> SafeString:
+    """One numbered line of source, with what it bound; inside `pre`, where every space shows."""
+    at = f"{file.anchor}-L{row.number}"
+    bound = format_html_join("", '<span class="bound">{}</span>', ((one,) for one in row.tensors))
+    return format_html(
+        '<span class="row" id="{}"><a class="at" href="#{}" aria-label="{}, line {}">{}</a>{}\n'
+        "{}</span>",
+        *(at, at, file.path, row.number, row.number, highlighted(row.html), bound),
+    )
 
 
 @register.filter

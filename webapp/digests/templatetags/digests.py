@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 
 from django import template
 from django.template.context import RequestContext
@@ -37,8 +38,26 @@ def starred_one(context: RequestContext, paper: Paper) -> set[int]:
 
 
 @register.filter
-def feed_address(profile: Profile) -> str:
-    """The address of a profile's feeds, to which `.rss`, `.atom` or `.json` is added."""
+def profile_address(profile: Profile) -> str:
+    """The address of a profile's latest day."""
     if profile.is_site:
-        return "/digest"
-    return reverse("digests:profile", args=[profile.slug]).rstrip("/")
+        return reverse("digests:today")
+    return reverse("digests:profile", args=[profile.slug])
+
+
+@register.simple_tag
+def day_address(profile: Profile, day: date) -> str:
+    """The address of one day of a profile."""
+    if profile.is_site:
+        return reverse("digests:day", args=[day])
+    return reverse("digests:profile-day", args=[profile.slug, day])
+
+
+@register.filter
+def feed_address(of: Profile | str) -> str:
+    """The address of the feeds of a profile or category; `.rss`, `.atom` or `.json` follows."""
+    if isinstance(of, str):
+        return reverse("digests:category", args=[of]).rstrip("/")
+    if of.is_site:
+        return reverse("digests:archive").rstrip("/")
+    return profile_address(of).rstrip("/")
