@@ -119,7 +119,7 @@ def run(
                 checks=context.checks,
                 series=tuple(one.name for one in series),
                 artefacts=context.artefacts,
-                after=environment.readings(device),
+                after=environment.machine_state(device),
             )
         )
     return EXIT_OK

@@ -12,16 +12,16 @@ from methods import registry
 from methods.charts import check_value
 from methods.context import check_result
 from methods.errors import InputError, UnknownNameError
-from methods.protocol import READING_FILE, Progress, Reading, one_line
+from methods.protocol import TRACE_FILE, Progress, Trace, one_line
 from methods.spec import Case, Check, Method
 from methods.terminal import ProgressBar, check_line, table
 
 HELP = "run a method's table of correctness checks"
-READING = Check(
-    name="reading",
+TRACE = Check(
+    name="trace",
     title="Shape comments hold in the example; what is kept of it is of this source",
     bound="every comment",
-    entry="reading:cases",
+    entry="trace:cases",
 )
 
 
@@ -76,8 +76,8 @@ def measure(method: Method, check: Check, device: str) -> Row:
     cases: list[Case] = []
     try:
         found: Iterable[Case]
-        if check is READING:
-            found = reading_cases(method)
+        if check is TRACE:
+            found = trace_cases(method)
         else:
             found = registry.load(method.slug, check.entry)(device)
         cases.extend(found)
@@ -87,17 +87,17 @@ def measure(method: Method, check: Check, device: str) -> Row:
     return Row(check, tuple(cases), "" if cases else "it measured nothing")
 
 
-def reading_cases(method: Method) -> Iterator[Case]:
-    """Every shape comment against the example, and the reading kept beside the method."""
-    from methods.reading import tracer  # noqa: PLC0415 - imports torch
+def trace_cases(method: Method) -> Iterator[Case]:
+    """Every shape comment against the example, and the trace kept beside the method."""
+    from methods.trace import tracer  # noqa: PLC0415 - imports torch
 
-    seen = tracer.trace(method)
+    seen = tracer.record(method)
     yield from tracer.shape_cases(seen)
     folder = registry.folder(method.slug)
-    kept = Reading.load(folder)
+    kept = Trace.load(folder)
     stale = ["any file"] if kept is None else kept.stale(folder)
     why = f": not of {', '.join(stale)}; python -m methods read {method.slug} --write"
-    yield Case(not stale, True, label=READING_FILE + (why if stale else ""))
+    yield Case(not stale, True, label=TRACE_FILE + (why if stale else ""))
 
 
 def in_words(rows: Iterable[Row]) -> str:
@@ -131,7 +131,7 @@ def in_words(rows: Iterable[Row]) -> str:
 def _chosen(method: Method, only: list[str] | None) -> tuple[Check, ...]:
     if not method.checks:
         raise InputError(f"{method.slug} declares no checks")
-    checks = (*method.checks, READING) if method.example else method.checks
+    checks = (*method.checks, TRACE) if method.example else method.checks
     by_name = {check.name: check for check in checks}
     for name in only or ():
         if name not in by_name:

@@ -13,7 +13,7 @@ from typing import Literal
 from methods import registry
 from methods.charts import number
 from methods.output import write_whole
-from methods.protocol import READING_FILE, Bound, ReadFile, Reading
+from methods.protocol import TRACE_FILE, Bound, Trace, TraceFile
 
 HELP = "read a method's code with its equations and recorded shapes"
 LEVELS = ("code", "equations", "shapes")
@@ -21,12 +21,12 @@ Level = Literal["code", "equations", "shapes"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the method's name, the level, and where the reading goes."""
+    """Declare the method's name, the level, and where the trace goes."""
     parser.add_argument("method", metavar="METHOD")
     parser.add_argument("--level", choices=LEVELS, default="shapes")
     parser.add_argument("--json", action="store_true", help="all that was recorded, as JSON")
     parser.add_argument(
-        "--write", action="store_true", help=f"keep it as {READING_FILE} in the method's folder"
+        "--write", action="store_true", help=f"keep it as {TRACE_FILE} in the method's folder"
     )
 
 
@@ -34,11 +34,11 @@ def main(args: argparse.Namespace) -> int:
     """Run the example and print what it shows."""
     method = registry.get(args.method)
     # Here, not above: it imports torch, and an unknown name is answered at once without it.
-    from methods.reading import tracer  # noqa: PLC0415
+    from methods.trace import tracer  # noqa: PLC0415
 
-    made = tracer.reading(method, tracer.trace(method))
+    made = tracer.trace(method, tracer.record(method))
     if args.write:
-        path = registry.folder(method.slug) / READING_FILE
+        path = registry.folder(method.slug) / TRACE_FILE
         write_whole(path, as_json(made).encode())
         sys.stderr.write(f"{sum(len(one.lines) for one in made.files)} lines in {path.name}\n")
     if args.json:
@@ -50,13 +50,13 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def as_json(reading: Reading) -> str:
-    """The reading as JSON, a line for each line of code, so that changes can be read."""
-    text = reading.model_dump_json(exclude_defaults=True)
+def as_json(trace: Trace) -> str:
+    """The trace as JSON, a line for each line of code, so that changes can be read."""
+    text = trace.model_dump_json(exclude_defaults=True)
     return text.replace('{"line":', '\n{"line":').replace('{"path":', '\n{"path":') + "\n"
 
 
-def in_words(file: ReadFile, source: str, level: Level) -> list[str]:
+def in_words(file: TraceFile, source: str, level: Level) -> list[str]:
     """A file for reading on a terminal."""
     bound = {line.line: line.tensors for line in file.lines}
     heads = {block.first: block.equations for block in file.blocks}

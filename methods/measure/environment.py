@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from methods.protocol import Environment, Gpu, Readings, one_line
+from methods.protocol import Environment, Gpu, MachineState, one_line
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements" / "ml.txt"
@@ -42,16 +42,16 @@ def collect(device: str = "cpu") -> Environment:
         commit=commit,
         dirty=dirty,
         lock_sha256=hashlib.sha256(LOCK.read_bytes()).hexdigest() if LOCK.is_file() else "",
-        before=readings(device),
+        before=machine_state(device),
     )
 
 
-def readings(device: str = "cpu") -> Readings:
+def machine_state(device: str = "cpu") -> MachineState:
     """Clocks, temperatures, power and load as they are now; None what cannot be read."""
     frequency = psutil.cpu_freq()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    gpu = _smi_readings() if device == "cuda" else {}
-    return Readings(
+    gpu = _smi_state() if device == "cuda" else {}
+    return MachineState(
         cpu_mhz=float(frequency.current) if frequency else None,
         load=load,
         gpu_mhz=_number(gpu.get("clocks.sm")),
@@ -113,7 +113,7 @@ def _gpu() -> Gpu:
     )
 
 
-def _smi_readings() -> dict[str, str]:
+def _smi_state() -> dict[str, str]:
     return _smi(
         [
             "clocks.sm",

@@ -23,7 +23,7 @@ import torch
 
 from methods.measure import environment
 from methods.measure.statistics import MIN_BLOCKS, block_medians, point
-from methods.protocol import Flag, Point, Readings
+from methods.protocol import Flag, MachineState, Point
 
 Variants = Mapping[str, Callable[[], object]]
 SamplesByVariant = Mapping[str, tuple[tuple[float, ...], ...]]
@@ -46,8 +46,8 @@ class Timings:
     l2: Literal["warm", "cold"]
     order: Literal["random", "abba"]
     flags: tuple[Flag, ...]
-    before: Readings
-    after: Readings
+    before: MachineState
+    after: MachineState
 
     def median(self, variant: str) -> float:
         """The median block of a variant, in seconds."""
@@ -135,7 +135,7 @@ def compare(
     for name, call in variants.items():
         steady = warm_up(lambda call=call: clock(call, 1), max_warm_up_s)  # type: ignore[misc]
         calls[name] = 1 if l2 == "cold" else max(1, math.ceil(min_sample_s / max(steady, 1e-9)))
-    before = environment.readings(device)
+    before = environment.machine_state(device)
     measured: dict[str, list[tuple[float, ...]]] = {name: [] for name in variants}
     rng = random.Random(seed)
     names = list(variants)
@@ -145,7 +145,7 @@ def compare(
             measured[name].append(tuple(clock(variants[name], calls[name]) for _ in range(samples)))
         if on_block:
             on_block(block + 1, blocks)
-    after = environment.readings(device)
+    after = environment.machine_state(device)
     return Timings(
         blocks={name: tuple(found) for name, found in measured.items()},
         device=device,
@@ -172,7 +172,7 @@ def warm_up(sample: Callable[[], float], limit_s: float = 10.0, window: int = 5)
             return min(recent)
 
 
-def machine_flags(before: Readings, after: Readings) -> tuple[Flag, ...]:
+def machine_flags(before: MachineState, after: MachineState) -> tuple[Flag, ...]:
     """Doubts that the machine's readings raise: throttling, others on the device."""
     flags = []
     fell = (

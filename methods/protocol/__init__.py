@@ -52,23 +52,23 @@ from methods.protocol.measured import (
     Flag,
     Gpu,
     Limit,
+    MachineState,
     Point,
     Ratio,
-    Readings,
     Series,
     Variant,
     Verdict,
 )
-from methods.protocol.reading import (
-    FILE as READING_FILE,
+from methods.protocol.trace import (
+    FILE as TRACE_FILE,
 )
-from methods.protocol.reading import (
+from methods.protocol.trace import (
     Block,
     Bound,
     Equation,
-    ReadFile,
-    Reading,
-    ReadLine,
+    Trace,
+    TraceFile,
+    TraceLine,
 )
 
 __all__ = [
@@ -80,8 +80,8 @@ __all__ = [
     "MAX_LOG_BYTES",
     "MEASURED",
     "MIN_KEY_BYTES",
-    "READING_FILE",
     "TERMINAL",
+    "TRACE_FILE",
     "VERSION",
     "Artefact",
     "Axis",
@@ -102,18 +102,18 @@ __all__ = [
     "Limits",
     "Line",
     "Log",
+    "MachineState",
     "Point",
     "Progress",
     "ProtocolError",
     "Ratio",
-    "ReadFile",
-    "ReadLine",
-    "Reading",
-    "Readings",
     "Result",
     "Series",
     "Started",
     "Strict",
+    "Trace",
+    "TraceFile",
+    "TraceLine",
     "Variant",
     "Verdict",
     "canonical",

@@ -31,7 +31,7 @@ from methods.protocol.base import (
     in_words,
     parse,
 )
-from methods.protocol.measured import Environment, Readings, Series
+from methods.protocol.measured import Environment, MachineState, Series
 
 MAX_EVENT_BYTES = 2 * 1024 * 1024
 MAX_LOG_BYTES = 8 * 1024
@@ -117,7 +117,7 @@ class Result(Strict):
     checks: Count
     series: tuple[Name, ...]
     artefacts: Count = 0
-    after: Readings = Readings()
+    after: MachineState = MachineState()
 
     def named(self) -> Counter[str]:
         """How many events of each kind tell what was measured."""

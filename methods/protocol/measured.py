@@ -134,7 +134,7 @@ class Series(Strict):
         return self
 
 
-class Readings(Strict):
+class MachineState(Strict):
     """What changes while measuring: clocks, temperatures, load. None where it cannot be read."""
 
     cpu_mhz: float | None = None
@@ -174,4 +174,4 @@ class Environment(Strict):
     commit: Annotated[str, Field(pattern=r"^([0-9a-f]{40})?$")] = ""
     dirty: bool | None = None
     lock_sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
-    before: Readings = Readings()
+    before: MachineState = MachineState()

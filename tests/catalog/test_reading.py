@@ -86,7 +86,7 @@ def test_a_changed_file_is_shown_without_shapes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Client
 ) -> None:
     folder = registry.folder("seps")
-    for one in ["reading.json", *reading.paths("seps")]:
+    for one in ["trace.json", *reading.paths("seps")]:
         (tmp_path / one).write_text((folder / one).read_text())
     (tmp_path / "align.py").write_text("x = '<script>'\n" + (folder / "align.py").read_text())
     monkeypatch.setattr(registry, "folder", lambda slug: tmp_path)
@@ -97,7 +97,7 @@ def test_a_changed_file_is_shown_without_shapes(
     page = client.get("/methods/seps/code/?file=align.py").content.decode()
     assert "This file has changed since its shapes were recorded" in page
     assert "<script>'" not in page
-    (tmp_path / "reading.json").unlink()
+    (tmp_path / "trace.json").unlink()
     assert (
         "Nothing was recorded of this method" in client.get("/methods/seps/code/").content.decode()
     )

@@ -18,7 +18,7 @@ from pygments.lexers import PythonLexer
 
 from methods import registry
 from methods.charts import number
-from methods.protocol import READING_FILE, Bound, Equation, ReadFile, Reading
+from methods.protocol import TRACE_FILE, Bound, Equation, Trace, TraceFile
 from webapp.ui.formulas import mathml
 
 LEVELS = {
@@ -70,7 +70,7 @@ def paths(slug: str) -> tuple[str, ...]:
     Raises UnknownNameError for a method that is not there.
     """
     folder = registry.folder(slug)
-    reading = Reading.load(folder)
+    reading = Trace.load(folder)
     files = reading.files if reading else ()
     return tuple(one.path for one in files if (folder / one.path).is_file())
 
@@ -78,21 +78,21 @@ def paths(slug: str) -> tuple[str, ...]:
 def file(slug: str, path: str, level: str) -> File:
     """One of the `paths` of a method at a level."""
     folder = registry.folder(slug)
-    kept, source = folder / READING_FILE, folder / path
+    kept, source = folder / TRACE_FILE, folder / path
     return _shown(folder, path, level, kept.stat().st_mtime_ns, source.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=128)
 def _shown(folder: Path, path: str, level: str, _read: int, _written: int) -> File:
     """The times of the files are arguments so that a page follows its sources."""
-    reading = Reading.load(folder)
+    reading = Trace.load(folder)
     if reading is None:
-        raise FileNotFoundError(folder / READING_FILE)
+        raise FileNotFoundError(folder / TRACE_FILE)
     recorded = next(one for one in reading.files if one.path == path)
     return _file(recorded, folder / path, level, stale=path in reading.stale(folder))
 
 
-def _file(read: ReadFile, source: Path, level: str, *, stale: bool) -> File:
+def _file(read: TraceFile, source: Path, level: str, *, stale: bool) -> File:
     bound = {line.line: line.tensors for line in read.lines} if level == "shapes" else {}
     rows = [
         Row(line, html, () if stale else tuple(tensor(one) for one in bound.get(line, ())))
@@ -105,7 +105,7 @@ def _file(read: ReadFile, source: Path, level: str, *, stale: bool) -> File:
     return File(read.path, anchor, parts, stale)
 
 
-def _parts(read: ReadFile, rows: list[Row]) -> Iterator[Part]:
+def _parts(read: TraceFile, rows: list[Row]) -> Iterator[Part]:
     """The file cut at the blocks that have equations; a block within one belongs to it."""
     done = 0
     for block in read.blocks:

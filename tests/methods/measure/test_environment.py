@@ -62,7 +62,7 @@ def test_without_git_or_nvidia_smi_less_is_said_and_nothing_fails(
     found = environment.collect()
     assert (found.commit, found.dirty, found.lock_sha256) == ("", None, "")
     monkeypatch.setattr(environment, "_gpu_id", lambda: "GPU-0")
-    assert environment.readings("cuda").gpu_mhz is None
+    assert environment.machine_state("cuda").gpu_mhz is None
 
 
 def test_a_gpus_readings_are_those_of_nvidia_smi(
@@ -75,7 +75,7 @@ def test_a_gpus_readings_are_those_of_nvidia_smi(
     )
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(environment, "_gpu_id", lambda: "GPU-0")
-    found = environment.readings("cuda")
+    found = environment.machine_state("cuda")
     assert (found.gpu_mhz, found.gpu_memory_mhz, found.gpu_celsius) == (1980, 3201, 41)
     assert found.gpu_watts is None
     assert found.gpu_throttled is True
@@ -89,7 +89,7 @@ def test_an_nvidia_smi_that_fails_is_as_none(
     script(tmp_path / "nvidia-smi", text)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(environment, "_gpu_id", lambda: "GPU-0")
-    found = environment.readings("cuda")
+    found = environment.machine_state("cuda")
     assert found.gpu_mhz is None
     assert found.gpu_throttled is None
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from methods.measure.timing import compare, machine_flags, warm_up
-from methods.protocol import Flag, Readings
+from methods.protocol import Flag, MachineState
 
 
 def test_a_call_twice_as_long_is_found_to_be() -> None:
@@ -130,9 +130,9 @@ def test_process_time_is_for_one_thread() -> None:
 
 
 def test_the_machines_readings_raise_doubts() -> None:
-    calm = Readings(gpu_mhz=1900.0, gpu_throttled=False, gpu_other_processes=0)
+    calm = MachineState(gpu_mhz=1900.0, gpu_throttled=False, gpu_other_processes=0)
     assert machine_flags(calm, calm) == ()
-    assert machine_flags(Readings(), Readings()) == ()
+    assert machine_flags(MachineState(), MachineState()) == ()
     fallen = calm.model_copy(update={"gpu_mhz": 1500.0})
     assert machine_flags(calm, fallen) == (Flag.THROTTLED,)
     crowded = calm.model_copy(update={"gpu_other_processes": 1, "gpu_throttled": True})

@@ -6,7 +6,7 @@ from secrets import token_urlsafe
 from typing import Any
 
 from methods.charts import duration
-from methods.protocol import Environment, ProtocolError, Readings, canonical
+from methods.protocol import Environment, MachineState, ProtocolError, canonical
 from webapp.runs.models import Run
 from webapp.runs.queries import Visitor, estimate_seconds, log_of, may_cancel, place
 from webapp.runs.web import present, progress
@@ -102,7 +102,7 @@ def _after(run: Run) -> list[tuple[str, str]]:
     """Clocks and load when it ended: what may have disturbed the numbers."""
     if not run.result or not run.result.get("after"):
         return []
-    now = Readings.model_validate(run.result["after"])
+    now = MachineState.model_validate(run.result["after"])
     held = {None: None, True: "yes", False: "no"}[now.gpu_throttled]
     rows = [
         ("Load", _measure(now.load, "", 2)),

@@ -11,10 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from methods.protocol import Block, Equation
-
-# "Equation 3: $s = ...$" in a docstring; the formula may run over several lines.
-_EQUATION = re.compile(r"Equation(?: (?P<number>[\w.-]+))?: \$(?P<tex>[^$]+)\$", re.DOTALL)
 _SHAPE = re.compile(r"\(([^()]*)\)")
 _NAMED = re.compile(r"[^\W\d]\w*")
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
@@ -70,20 +66,19 @@ class Statement:
 
 
 @dataclass
-class Source:
+class SourceFile:
     """A file, by line."""
 
     path: Path
     text: str
     statements: dict[int, Statement] = field(default_factory=dict)
-    blocks: list[Block] = field(default_factory=list)
 
 
-def read(path: Path) -> Source:
+def read(path: Path) -> SourceFile:
     """Look at a file; raises SyntaxError where it is no Python."""
     text = path.read_text()
     tree = ast.parse(text)
-    made = Source(path, text)
+    made = SourceFile(path, text)
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt):
             statement = _statement(node)
@@ -94,27 +89,7 @@ def read(path: Path) -> Source:
     for line, shapes in _comments(text):
         if line in made.statements:
             made.statements[line].shapes = shapes
-    made.blocks = sorted(_blocks(tree, ""), key=lambda block: block.first)
     return made
-
-
-def equations(docstring: str) -> tuple[Equation, ...]:
-    """What a docstring says its code computes."""
-    return tuple(
-        Equation(tex=" ".join(match["tex"].split()), number=match["number"] or "")
-        for match in _EQUATION.finditer(docstring)
-    )
-
-
-def _blocks(node: ast.AST, prefix: str) -> Iterator[Block]:
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.ClassDef):
-            continue
-        name = prefix + child.name
-        first = min([child.lineno, *(one.lineno for one in child.decorator_list)])
-        found = equations(ast.get_docstring(child) or "")
-        yield Block(name=name, first=first, last=child.end_lineno or first, equations=found)
-        yield from _blocks(child, f"{name}.")
 
 
 def _statement(node: ast.stmt) -> Statement:

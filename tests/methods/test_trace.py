@@ -10,8 +10,9 @@ import torch
 
 from methods import registry
 from methods.__main__ import main
-from methods.protocol import Reading
-from methods.reading import source
+from methods.protocol import Trace
+from methods.protocol.trace import code_of
+from methods.trace import source
 
 CODE = '''
 import torch
@@ -105,7 +106,7 @@ def test_shapes_against_tensors(sizes, found, known, wrong):
 
 def test_every_line_is_recorded(method, capsys):
     assert main(["read", method.name, "--json"]) == 0
-    made = Reading.model_validate_json(capsys.readouterr().out)
+    made = Trace.model_validate_json(capsys.readouterr().out)
     (file,) = made.files
     assert file.path == "code.py"
     (block,) = file.blocks
@@ -133,13 +134,13 @@ def test_levels(method, capsys, level):
 
 
 def test_a_reading_is_stale_when_its_source_has_changed(method, capsys):
-    assert main(["check", method.name, "--only", "reading"]) == 1
+    assert main(["check", method.name, "--only", "trace"]) == 1
     assert "not of any file" in capsys.readouterr().out
     assert main(["read", method.name, "--write"]) == 0
     capsys.readouterr()
-    assert main(["check", method.name, "--only", "reading"]) == 0
-    (method / "code.py").write_text(CODE + "\n")
-    assert main(["check", method.name, "--only", "reading"]) == 1
+    assert main(["check", method.name, "--only", "trace"]) == 0
+    (method / "code.py").write_text(CODE.replace("2 * part", "3 * part"))
+    assert main(["check", method.name, "--only", "trace"]) == 1
     assert "not of code.py" in capsys.readouterr().out
 
 
@@ -154,7 +155,7 @@ def test_a_reading_is_stale_when_its_source_has_changed(method, capsys):
 def test_a_comment_that_disagrees_fails_the_check(method, capsys, right, wrong, why):
     (method / "code.py").write_text(CODE.replace(right, wrong))
     assert main(["read", method.name, "--write"]) == 0
-    assert main(["check", method.name, "--only", "reading"]) == 1
+    assert main(["check", method.name, "--only", "trace"]) == 1
     assert why in " ".join(capsys.readouterr().out.split())
 
 
@@ -171,7 +172,7 @@ def test_what_stood_in_a_buffer_before_is_no_value_of_it(method, capsys):
         """
     (method / "code.py").write_text(textwrap.dedent(code))
     assert main(["read", method.name, "--json"]) == 0
-    (file,) = Reading.model_validate_json(capsys.readouterr().out).files
+    (file,) = Trace.model_validate_json(capsys.readouterr().out).files
     (out,) = next(line.tensors for line in file.lines if line.tensors[0].name == "out")
     assert (out.low, out.high) == (None, None)
     assert not torch.are_deterministic_algorithms_enabled()
@@ -189,7 +190,7 @@ def test_a_number_that_a_loop_changes_means_what_it_is(method, size, holds):
         """
     (method / "code.py").write_text(textwrap.dedent(code))
     assert main(["read", method.name, "--write"]) == 0
-    assert main(["check", method.name, "--only", "reading"]) == (0 if holds else 1)
+    assert main(["check", method.name, "--only", "trace"]) == (0 if holds else 1)
 
 
 def test_a_method_without_an_example(method, capsys):
@@ -201,7 +202,7 @@ def test_a_method_without_an_example(method, capsys):
 
 @pytest.mark.parametrize("slug", [one.slug for one in registry.all_methods() if one.example])
 def test_what_is_kept_is_of_this_source(slug):
-    kept = Reading.load(registry.folder(slug))
+    kept = Trace.load(registry.folder(slug))
     assert kept is not None
     assert kept.stale(registry.folder(slug)) == [], f"python -m methods read {slug} --write"
 
@@ -219,7 +220,49 @@ def test_tracing_leaves_things_as_they_were(method, capsys):
 def test_the_file_is_read_line_by_line():
     """A change of one line is a change of few lines of the kept file."""
     folder = registry.folder("seps")
-    kept = (folder / "reading.json").read_text()
+    kept = (folder / "trace.json").read_text()
     assert json.loads(kept)["method"] == "seps"
     assert max(len(line) for line in kept.splitlines()) < 4_000
     assert Path(folder / "example.py").is_file()
+
+
+def test_words_may_change_and_lines_move(method, capsys):
+    """Docstrings, comments and blank lines are no code: what was recorded moves along."""
+    assert main(["read", method.name, "--write"]) == 0
+    before = Trace.load(method)
+    code = method / "code.py"
+    text = (
+        code.read_text().replace("Doubles.", "Doubles.\n\n    Twice.").replace("y = 2\n", "y = 3\n")
+    )
+    text = text.replace("    B, n = 2, 3\n", "\n    # Sizes.\n    B, n = 2, 3  # fixed\n\n")
+    code.write_text(text)
+    kept = Trace.load(method)
+    assert kept.stale(method) == []
+    found, wanted = kept.files[0], before.files[0]
+    assert [one.line for one in found.lines] != [one.line for one in wanted.lines]
+    lines = text.splitlines()
+    assert [lines[one.line - 1] for one in found.lines] == [
+        CODE.splitlines()[one.line - 1] for one in wanted.lines
+    ]
+    assert found.blocks[0].last == len(lines)
+    assert found.blocks[0].equations[0].tex == "y = 3 x"
+    code.write_text(text.replace("2 * part", "3 * part"))
+    assert Trace.load(method).stale(method) == ["code.py"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("x = 1", "x = 1  # one\n\n", True),
+        ('x = "#1"', 'x = "#2"', False),
+        (
+            'def f():\n    """A."""\n    return 1',
+            'def f():\n    """B\n    C."""\n    return 1',
+            True,
+        ),
+        ('x = """A"""', 'x = """B"""', False),
+        ("not python (", "not python ((", False),
+    ],
+)
+def test_what_is_code(one, other, same):
+    assert (code_of(one)[1] == code_of(other)[1]) is same

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from methods import registry
 from methods.errors import InputError
-from methods.protocol import Bound, ReadFile, Reading, ReadLine
-from methods.protocol.reading import digest
-from methods.reading.source import Source, Statement, read
+from methods.protocol import Bound, Trace, TraceFile, TraceLine
+from methods.protocol.trace import blocks_of, code_of
 from methods.runner import seed_everything
 from methods.spec import Case, Method
+from methods.trace.source import SourceFile, Statement, read
 
 VISITS = 40  # of a line, whose values are looked at; shapes are compared at every visit
 _HIDDEN = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>", "<lambda>", "<module>"}
@@ -58,11 +58,11 @@ class Seen:
 
 
 @dataclass
-class Trace:
+class Recording:
     """What was seen of a method's folder."""
 
     folder: Path
-    sources: dict[str, Source] = field(default_factory=dict)
+    sources: dict[str, SourceFile] = field(default_factory=dict)
     seen: dict[tuple[str, int], dict[str, Seen]] = field(default_factory=dict)
     comments: dict[tuple[str, int], str] = field(default_factory=dict)  # "" agrees, or why not
 
@@ -79,7 +79,7 @@ class Trace:
             self.sources[name] = read(path)
         return self._local(name, self.sources[name], frame)
 
-    def _local(self, name: str, source: Source, frame: FrameType) -> Event:
+    def _local(self, name: str, source: SourceFile, frame: FrameType) -> Event:
         known: dict[str, int] = {}
         current: Statement | None = None
         arguments = frame.f_code.co_varnames[: frame.f_code.co_argcount]
@@ -157,7 +157,7 @@ def _value(frame: FrameType, bound: str) -> object:
     return vars(value).get(attribute) if dot and hasattr(value, "__dict__") else value
 
 
-def trace(method: Method) -> Trace:
+def record(method: Method) -> Recording:
     """Run the method's example under the tracer, on one thread, with fixed seeds.
 
     Raises:
@@ -166,7 +166,7 @@ def trace(method: Method) -> Trace:
     if not method.example:
         raise InputError(f"{method.slug} names no example to read its code by")
     example = registry.load(method.slug, method.example)
-    seen = Trace(registry.folder(method.slug).resolve())
+    seen = Recording(registry.folder(method.slug).resolve())
     threads, before = torch.get_num_threads(), sys.gettrace()
     torch.set_num_threads(1)
     with torch.random.fork_rng(devices=[]), _empty_is_nan():
@@ -192,27 +192,31 @@ def _empty_is_nan() -> Iterator[None]:
         torch.use_deterministic_algorithms(on, warn_only=warn)
 
 
-def reading(method: Method, seen: Trace) -> Reading:
+def trace(method: Method, seen: Recording) -> Trace:
     """What was seen, as it is kept beside the method."""
     files = []
     for name, source in seen.sources.items():
         lines = [
-            ReadLine(line=line, tensors=tuple(_told(bound, one) for bound, one in found.items()))
+            TraceLine(
+                line=line, tensors=tuple(_bound_of(bound, one) for bound, one in found.items())
+            )
             for (file, line), found in sorted(seen.seen.items())
             if file == name
         ]
+        code, sha256 = code_of(source.text)
         files.append(
-            ReadFile(
+            TraceFile(
                 path=name,
-                sha256=digest(source.path),
-                blocks=tuple(source.blocks),
+                sha256=sha256,
+                code=code,
+                blocks=blocks_of(source.text),
                 lines=tuple(lines),
             )
         )
-    return Reading(method=method.slug, example=method.example, files=tuple(files))
+    return Trace(method=method.slug, example=method.example, files=tuple(files))
 
 
-def _told(name: str, seen: Seen) -> Bound:
+def _bound_of(name: str, seen: Seen) -> Bound:
     low, high = (None if x is None else float(f"{x:.3g}") for x in (seen.low, seen.high))
     others = len(seen.shapes) - 1
     return Bound(
@@ -220,7 +224,7 @@ def _told(name: str, seen: Seen) -> Bound:
     )
 
 
-def shape_cases(seen: Trace) -> list[Case]:
+def shape_cases(seen: Recording) -> list[Case]:
     """Every shape comment that the example came by: whether what was recorded agrees."""
     return [
         Case(not why, True, label=f"{name}:{line}{': ' + why if why else ''}")
