@@ -152,6 +152,8 @@ STATUS: dict[str, tuple[int, dict[str, str]]] = {
     "500": (500, {}),
     "503": (503, {"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}),
 }
+# How the server keeps its client waiting.
+SLOW = ("stall", "drip", "drip_headers")
 
 
 @dataclass
@@ -170,6 +172,8 @@ class OpenAIServer:
     requests: list[Body] = field(default_factory=list)
     stall_seconds: float = 30.0
     delay: float = 0.0
+    dripped: int = 0
+    hung_up: threading.Event = field(default_factory=threading.Event)  # of a client that drips
 
     def __enter__(self) -> OpenAIServer:
         return self.start()
@@ -217,8 +221,8 @@ class OpenAIServer:
         if scenario in STATUS and (text or scenario != "422"):
             status, headers = STATUS[scenario]
             return _send(handler, status, {"error": {"message": f"scenario {scenario}"}}, headers)
-        if scenario == "stall" and text:
-            return self._stall(handler)
+        if scenario in SLOW and text:
+            return self._be_slow(handler, scenario)
         if self.mode == "unknown" and set(request) - {"model", "messages"}:
             return _send(handler, 422, {"detail": "Unexpected keys in the request"})
         wanted = request.get("response_format", {}).get("type", "")
@@ -257,6 +261,31 @@ class OpenAIServer:
             return CONTENT["good"](text)
         return CONTENT[scenario](text)
 
+    def _be_slow(self, handler: BaseHTTPRequestHandler, scenario: str) -> None:
+        if scenario == "stall":
+            self._stall(handler)
+        else:
+            self._drip(handler, in_body=scenario == "drip")
+
+    def _drip(self, handler: BaseHTTPRequestHandler, in_body: bool) -> None:
+        """A byte now and then, for ever: no silence is long enough to be noticed."""
+        handler.send_response(200)
+        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Content-Length", "1000000")
+        if in_body:
+            handler.end_headers()
+        else:
+            handler.flush_headers()
+            handler.wfile.write(b"X-Slow: ")
+        with suppress(ConnectionError):
+            while True:
+                handler.wfile.write(b" " if in_body else b"x")
+                handler.wfile.flush()
+                self.dripped += 1
+                time.sleep(0.05)
+        self.hung_up.set()
+        handler.close_connection = True
+
     def _stall(self, handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
         handler.send_header("Content-Type", "application/json")
@@ -285,7 +314,7 @@ def _send(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=9000)
-    parser.add_argument("--scenario", choices=[*CONTENT, *STATUS, "stall"], default="good")
+    parser.add_argument("--scenario", choices=[*CONTENT, *STATUS, *SLOW], default="good")
     parser.add_argument(
         "--mode", choices=["schema", "ignored", "object", "unknown"], default="schema"
     )

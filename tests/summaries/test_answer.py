@@ -94,6 +94,21 @@ def test_a_stalled_answer_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert time.monotonic() - before < 4
 
 
+@pytest.mark.parametrize("scenario", ["drip", "drip_headers"])
+def test_a_server_that_drips_bytes_is_cut_off_at_the_deadline(
+    scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "SILENCE", 1.0)
+    monkeypatch.setattr(client, "SECONDS", 2)
+    with OpenAIServer(scenario) as server:
+        before = time.monotonic()
+        with pytest.raises(BusyError, match="did not end within 2 s"):
+            asked(server)
+        assert 1.9 < time.monotonic() - before < 4
+        assert server.dripped > 10  # it was never silent
+        assert server.hung_up.wait(2)  # the connection is closed, not left to a thread
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("mode", "found"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import resource
+import time
 
 import pytest
 from pypdf import PdfWriter
@@ -103,3 +104,26 @@ def test_a_page_that_nests_deeply_is_read() -> None:
     except UnreadableError:
         return
     assert "sparse attention" in sections[0].text
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        "<h2>A</h2>b",
+        "<p>A sentence of words. ",
+        "<b>",
+        "<td>1.5",
+        "<section class='ltx_section'><h2>T</h2>x",
+        "<h2>",
+        "<math alttext='x'/>",
+        "<!-- -->a",
+        "word \n",
+        "&amp;&#8203;",
+    ],
+)
+def test_a_page_is_read_in_time_that_grows_with_its_length(repeated: str) -> None:
+    body = "<article>" + LONG + repeated * (1_000_000 // len(repeated)) + "</article>"
+    before = time.process_time()
+    sections_of_html(body.encode())
+    # A second on a quiet machine; joining a section anew at every heading took minutes.
+    assert time.process_time() - before < 4.0

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import random
 import re
-import socket
-import threading
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 from django.conf import settings
 
 from webapp.papers import limiter
+from webapp.papers.deadline import Deadline
 from webapp.papers.formats import error_title
 
 MAX_BODY = 20 * 1024 * 1024  # bytes; the largest real answer, a page of 2000 papers, has about 6 MB
@@ -128,7 +126,7 @@ def _follow(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], byt
 
 
 def _request(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
-    deadline = _Deadline(TOTAL_SECONDS)
+    deadline = Deadline(TOTAL_SECONDS)
     sent = {"user-agent": user_agent(), "accept-encoding": "gzip", **headers}
     try:
         with (
@@ -177,36 +175,6 @@ def _read(response: httpx.Response, headers: Mapping[str, str], url: str) -> byt
     if unpack is not None and body and not unpack.eof:
         raise OutOfReachError(f"{_host(url)} stopped in the middle of its answer")
     return bytes(body)
-
-
-class _Deadline:
-    """A limit to a whole request. httpx limits each read, which a slow drip never exceeds."""
-
-    def __init__(self, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, self._cut)
-        self._timer.daemon = True
-        self._socket: socket.socket | None = None
-        self.passed = False
-
-    def watch(self, event: str, info: Mapping[str, Any]) -> None:
-        """Learn of the connection's socket (httpcore's trace extension)."""
-        if event == "connection.connect_tcp.complete":
-            self._socket = info["return_value"].get_extra_info("socket")
-            if self.passed:
-                self._cut()
-
-    def _cut(self) -> None:
-        self.passed = True
-        if self._socket is not None:
-            with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
-
-    def __enter__(self) -> _Deadline:
-        self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
 
 
 def _cause(error: Exception) -> str:

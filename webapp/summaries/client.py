@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -18,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.utils import timezone
 
+from webapp.papers.deadline import Deadline
+
 if TYPE_CHECKING:
+    from httpx2 import Request
     from openai import OpenAI
 
 MAX_ANSWER = 2_000_000  # bytes
 SILENCE = 60.0  # seconds without a byte
-SECONDS = 300  # for one whole answer
+SECONDS = 300  # from the connection to the last byte of the answer
 MAX_WAIT = 6 * 3600  # seconds; what a server may ask us to wait
 
 Message = dict[str, str]
@@ -83,29 +85,29 @@ class Server:
         import openai  # noqa: PLC0415
 
         extra = {"response_format": response_format} if response_format else {}
-        try:
-            with self._open() as client:
-                body = _capped_body(client, self.model, messages, extra)
-        except (openai.APITimeoutError, httpx2.TimeoutException) as error:
-            raise BusyError(f"the model's server did not answer for {SILENCE:.0f} s") from error
-        except openai.APIConnectionError as error:
-            cause = error.__cause__ or error
-            raise BusyError(f"the model's server cannot be reached ({cause})") from error
-        except httpx2.HTTPError as error:
-            raise BusyError(f"the model's server broke off its answer ({error})") from error
-        except openai.APIStatusError as error:
-            raise _status_error(error.status_code, error.response.headers, error.message) from error
-        except openai.OpenAIError as error:
-            raise ModelError(f"the model's client failed: {error}") from error
+        with Deadline(SECONDS) as deadline:
+            try:
+                with self._open(deadline) as client:
+                    body = _capped_body(client, self.model, messages, extra)
+            except (openai.OpenAIError, httpx2.HTTPError) as error:
+                if deadline.passed:
+                    raise _too_slow() from error
+                raise _model_error(error) from error
+        if deadline.passed:
+            raise _too_slow()
         return _read_reply(body)
 
-    def _open(self) -> OpenAI:
+    def _open(self, deadline: Deadline) -> OpenAI:
         import openai  # noqa: PLC0415 - as above
 
+        def watch(request: Request) -> None:
+            request.extensions["trace"] = deadline.watch
+
         return openai.OpenAI(
+            http_client=openai.DefaultHttpxClient(event_hooks={"request": [watch]}),
             base_url=self.base_url,
             api_key=self.key or "none",
-            timeout=SILENCE,  # the whole answer is bounded by SECONDS
+            timeout=SILENCE,
             max_retries=0,  # the database decides when to ask again
         )
 
@@ -113,7 +115,6 @@ class Server:
 def _capped_body(
     client: OpenAI, model: str, messages: Sequence[Message], extra: dict[str, Any]
 ) -> bytes:
-    deadline = time.monotonic() + SECONDS
     body = bytearray()
     create: Any = client.chat.completions.with_streaming_response.create
     with create(model=model, messages=list(messages), **extra) as response:
@@ -121,9 +122,27 @@ def _capped_body(
             body += chunk
             if len(body) > MAX_ANSWER:
                 raise ModelError(f"the answer is longer than {MAX_ANSWER // 1_000_000} MB")
-            if time.monotonic() > deadline:
-                raise BusyError(f"the answer did not end within {SECONDS} s")
     return bytes(body)
+
+
+def _too_slow() -> BusyError:
+    return BusyError(f"the model's answer did not end within {SECONDS} s")
+
+
+def _model_error(error: Exception) -> ModelError:
+    """What went wrong between us and the server, in words, and whether asking again may help."""
+    import httpx2  # noqa: PLC0415 - as above
+    import openai  # noqa: PLC0415
+
+    if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
+        return BusyError(f"the model's server did not answer for {SILENCE:.0f} s")
+    if isinstance(error, openai.APIConnectionError):
+        return BusyError(f"the model's server cannot be reached ({error.__cause__ or error})")
+    if isinstance(error, httpx2.HTTPError):
+        return BusyError(f"the model's server broke off its answer ({error})")
+    if isinstance(error, openai.APIStatusError):
+        return _status_error(error.status_code, error.response.headers, error.message)
+    return ModelError(f"the model's client failed: {error}")
 
 
 def _read_reply(body: bytes) -> Reply:

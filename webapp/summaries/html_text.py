@@ -60,10 +60,15 @@ class _Walker:
 
     def __init__(self) -> None:
         self._parts: list[tuple[list[str], list[str]]] = [([], [])]  # (title words, text words)
+        self._has_text = False  # the open section holds words beyond its title
 
     def sections(self) -> list[Section]:
         made = (Section(_plain("".join(t)), _plain("".join(w))) for t, w in self._parts)
         return [s for s in made if s.text]
+
+    def _add(self, words: str, in_title: bool) -> None:
+        self._parts[-1][0 if in_title else 1].append(words)
+        self._has_text = self._has_text or not (in_title or words.isspace() or not words)
 
     def walk(self, root: lxml_html.HtmlElement) -> None:
         # An explicit stack: a hostile page may nest deeper than Python recurses.
@@ -71,27 +76,30 @@ class _Walker:
         while stack:
             node, in_title = stack.pop()
             if isinstance(node, str):
-                self._parts[-1][0 if in_title else 1].append(node)
+                self._add(node, in_title)
                 continue
             tag = node.tag if isinstance(node.tag, str) else ""
-            css = node.get("class") or ""
-            if not tag or tag in _DROP or _DROP_CLASS.search(css):
+            css = node.get("class") if tag else None
+            if not tag or tag in _DROP or (css and _DROP_CLASS.search(css)):
                 continue
             if tag == "math":
-                self._parts[-1][0 if in_title else 1].append(f" ${node.get('alttext') or ''}$ ")
+                self._add(f" ${node.get('alttext') or ''}$ ", in_title)
                 continue
-            if _SECTION_CLASS.search(css):
+            if css and _SECTION_CLASS.search(css):
                 self._parts.append(([], []))
-            titled = in_title or (tag in _HEADINGS and not "".join(self._parts[-1][1]).strip())
-            children: list[tuple[lxml_html.HtmlElement | str, bool]] = [(node.text or "", titled)]
-            for child in node:
-                children.append((child, titled))
-                children.append((child.tail or "", titled))
-            if tag in {"td", "th"}:
-                children.append((" | ", titled))
+                self._has_text = False
+            titled = in_title or (tag in _HEADINGS and not self._has_text)
+            # What is pushed last is read first: the end of the element goes in before its words.
             if tag in _BLOCK:
-                children.append(("\n", titled))
-            stack.extend(reversed(children))
+                stack.append(("\n", titled))
+            if tag in {"td", "th"}:
+                stack.append((" | ", titled))
+            for child in reversed(node):
+                if child.tail:
+                    stack.append((child.tail, titled))
+                stack.append((child, titled))
+            if node.text:
+                stack.append((node.text, titled))
 
 
 def _plain(text: str) -> str:
