@@ -11,7 +11,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any, Literal
@@ -74,14 +74,31 @@ class Params(BaseModel):
     )
 
 
-def parameter(default: Any, help: str, *, unit: str = "", **bounds: Any) -> Any:  # noqa: A002 - the field's word
+def parameter(
+    default: Any,
+    help: str,  # noqa: A002 - the field's word
+    *,
+    unit: str = "",
+    local: bool = False,
+    model: bool = False,
+    **bounds: Any,
+) -> Any:
     """Declare one parameter: its default, a sentence of help, its unit and bounds.
+
+    A ``local`` parameter names something of the machine, such as a folder: the command line alone
+    may set it. A ``model`` parameter takes a folder or a hub id on the command line, and elsewhere
+    only a name that the operator allows in ``ASSAY_MODELS``.
 
     ``bounds`` are pydantic's (``ge``, ``gt``, ``le``, ``lt``, ``multiple_of``, ``min_length``,
     ``max_length``, ``pattern``). Bounds on the *elements* of a tuple go into the annotation:
     ``tuple[Annotated[int, Field(ge=1, le=65536)], ...]``. Choices are ``Literal`` annotations.
     """
-    return Field(default, description=help, json_schema_extra={"unit": unit}, **bounds)
+    return Field(
+        default,
+        description=help,
+        json_schema_extra={"unit": unit, "local": local, "model": model},
+        **bounds,
+    )
 
 
 class Comparable(StrEnum):
@@ -233,9 +250,17 @@ class Benchmark:
         for entry in (self.entry, self.memory):
             _require(not entry or _ENTRY.fullmatch(entry), f"entry {entry!r}: 'module:function'")
 
-    def resolve(self, preset: str = "standard", settings: Mapping[str, Any] | None = None) -> Any:
+    def resolve(
+        self,
+        preset: str = "standard",
+        settings: Mapping[str, Any] | None = None,
+        *,
+        models: Collection[str] | None = None,
+    ) -> Any:
         """The parameters of ``preset`` with ``settings`` (texts or values) laid over them.
 
+        ``models`` are the names of models that a request from outside may give; it may set no
+        local parameter. None is for the command line, which may set everything.
         Raises :class:`UnknownNameError` for a preset and :class:`ParameterError` for everything
         that pydantic refuses, each problem with its name, bounds and the value given.
         """
@@ -249,9 +274,27 @@ class Benchmark:
             for name, value in settings.items()
         }
         try:
-            return self.params.model_validate(values)
+            params = self.params.model_validate(values)
         except ValidationError as error:
             raise ParameterError(_problems(error, self.parameters(), settings, values)) from None
+        if models is not None and (refused := list(self._not_public(params, models))):
+            raise ParameterError(refused)
+        return params
+
+    def _not_public(self, params: Params, models: Collection[str]) -> Iterator[ParameterProblem]:
+        """The parameters that only this machine's command line may set to what they are."""
+        for info in self.parameters():
+            value = getattr(params, info.name)
+            presets = [getattr(preset, info.name) for preset in self.presets.values()]
+            if not (info.local or info.model) or value in presets:
+                continue
+            if info.model and value in models:
+                continue
+            reason = "only the command line may set it"
+            if info.model:
+                names = ", ".join(models) or "none"
+                reason = f"the operator allows these models here: {names} (ASSAY_MODELS)"
+            yield ParameterProblem(info.name, _shown(value), "", reason)
 
     def parameters(self) -> tuple[ParameterInfo, ...]:
         """Every parameter as forms and help texts show it."""
@@ -314,6 +357,8 @@ class ParameterInfo:
     choices: tuple[Any, ...] = ()
     bounds: Mapping[str, Any] = field(default_factory=dict)
     items: tuple[int, int | None] = (0, None)  # how many, where there are many
+    local: bool = False  # the command line alone may set it
+    model: bool = False  # elsewhere only the names in ASSAY_MODELS
 
     @property
     def allowed(self) -> str:
@@ -381,6 +426,8 @@ def _info(name: str, found: FieldInfo) -> ParameterInfo:
         default=found.get_default(call_default_factory=True, validated_data={}),
         help=found.description or "",
         unit=str(extra_schema.get("unit", "")),
+        local=bool(extra_schema.get("local")),
+        model=bool(extra_schema.get("model")),
         choices=choices,
         bounds=_bounds(metadata),
         items=items,

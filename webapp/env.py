@@ -152,6 +152,11 @@ LEASE = Variable(
     "30",
     "Seconds of silence after which a bench worker is lost; it beats at a sixth.",
 )
+MODELS = Variable(
+    "ASSAY_MODELS",
+    "",
+    "Models that a run may name, on the site and on its workers; else the command line alone.",
+)
 WORKER_NAME = Variable("ASSAY_WORKER_NAME", "", "A bench worker's name: small letters, digits, -.")
 WORKER_KEY = Variable(
     "ASSAY_WORKER_KEY", "", "A bench worker's key, as `manage.py worker_key NAME` prints it."

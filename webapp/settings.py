@@ -137,6 +137,7 @@ ARXIV_CATEGORIES = env.CATEGORIES.words()
 ARXIV_CONTACT = env.CONTACT.text()
 
 RUN_LEASE = env.LEASE.number(least=3, most=3600)
+RUN_MODELS = env.MODELS.words()
 RUN_MINUTES_A_DAY = env.RUN_MINUTES.number(most=24 * 60)
 OPENAI_BASE_URL = env.OPENAI_BASE_URL.url()
 OPENAI_API_KEY = env.OPENAI_API_KEY.text()

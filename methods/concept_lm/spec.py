@@ -51,7 +51,9 @@ class DecodeParams(_Split):
     longest_prompt: int = parameter(
         2048, "Longest prompt whose reading is timed.", unit="tokens", ge=0, le=32_768
     )
-    model: str = parameter("", "Folder or hub id of real weights; empty is random.", max_length=300)
+    model: str = parameter(
+        "", "Folder or hub id of real weights; empty is random.", model=True, max_length=300
+    )
 
 
 class CompressionParams(_Split):

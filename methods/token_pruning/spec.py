@@ -31,9 +31,9 @@ class _Learning(Params):
     seeds: int = parameter(3, "Models, each trained and pruned.", ge=1, le=10)
     judged: int = parameter(512, "Held-out questions.", ge=16, le=65_536)
     folder: str = parameter(
-        "", "Folder of checkpoints to resume from; empty: none.", max_length=300
+        "", "Folder of checkpoints to resume from; empty: none.", local=True, max_length=300
     )
-    model: str = parameter("", MODEL_HELP, max_length=300)
+    model: str = parameter("", MODEL_HELP, model=True, max_length=300)
 
 
 class TradeoffParams(_Learning):
@@ -65,7 +65,7 @@ class LatencyParams(Params):
     blocks: int = parameter(5, "Interleaved blocks.", ge=5, le=100)
     warm_up_s: float = parameter(3.0, WARM_UP_HELP, unit="s", ge=0, le=60)
     threads: int = parameter(1, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
-    model: str = parameter("", MODEL_HELP, max_length=300)
+    model: str = parameter("", MODEL_HELP, model=True, max_length=300)
 
 
 def _check(name: str, title: str, bound: str, entry: str = "checks") -> Check:

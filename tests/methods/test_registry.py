@@ -87,3 +87,15 @@ def test_a_folder_must_hold_the_method_it_is_named_after(
     monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
     with pytest.raises(ValueError, match="calls itself 'else_'"):
         registry.get("other")
+
+
+def test_a_parameter_of_free_text_is_never_public() -> None:
+    """What a stranger may write names no folder, file or hub of a machine."""
+    free = {
+        f"{method.slug}.{benchmark.slug} {info.name}"
+        for method in registry.all_methods()
+        for benchmark in method.benchmarks
+        for info in benchmark.parameters()
+        if info.kind == "text" and not info.local and not info.model
+    }
+    assert {name for name in free if not name.startswith(("toy.", "trial."))} == set()

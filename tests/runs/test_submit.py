@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
+from pytest_django import Settings
 
 from methods.errors import ParameterError, UnknownNameError
 from tests.runs import saying
@@ -26,6 +27,26 @@ def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def reader() -> User:
     return User.objects.create_user("reader")
+
+
+@pytest.mark.parametrize("name", ["folder", "model"])
+@pytest.mark.parametrize("value", ["/etc", "../../home", "someone/a-model", "https://host/x"])
+def test_no_reader_names_a_folder_or_a_model_of_the_machine(
+    reader: User, name: str, value: str
+) -> None:
+    request = Request("token_pruning", "tradeoff", settings={name: value})
+    with pytest.raises(ParameterError, match=r"command line|ASSAY_MODELS"):
+        submit.submit(reader, request)
+    assert not Run.objects.exists()
+
+
+def test_a_model_that_the_operator_allows_may_be_named(reader: User, settings: Settings) -> None:
+    settings.RUN_MODELS = ["someone/a-model"]
+    allowed = Request("token_pruning", "latency", settings={"model": "someone/a-model"})
+    assert submit.submit(reader, allowed).params["model"] == "someone/a-model"
+    for name, value in (("model", "someone/other"), ("folder", "someone/a-model")):
+        with pytest.raises(ParameterError):
+            submit.submit(reader, Request("token_pruning", "tradeoff", settings={name: value}))
 
 
 def test_queued_with_all_that_repeats_it(reader: User) -> None:

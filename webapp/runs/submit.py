@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
@@ -48,7 +49,7 @@ def submit(reader: User, request: Request) -> Run:
     field), RequestError and webapp.runs.quota.QuotaError; then nothing was written.
     """
     method, benchmark = registry.find(f"{request.method}.{request.benchmark}")
-    params = benchmark.resolve(request.preset, request.settings)
+    params = benchmark.resolve(request.preset, request.settings, models=settings.RUN_MODELS)
     if request.device not in Device.values:
         raise RequestError(f"No device is called {request.device!r}: choose cpu or gpu.")
     if ("cuda" if request.device == Device.GPU else "cpu") not in benchmark.devices:

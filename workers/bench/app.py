@@ -218,7 +218,7 @@ def _refusal(job: protocol.Job) -> str:
     """Why this worker does not run a job; empty if it does. Validated as if nobody had before."""
     try:
         _, benchmark = registry.find(f"{job.method}.{job.benchmark}")
-        benchmark.resolve("standard", job.params)
+        benchmark.resolve("standard", job.params, models=env.MODELS.words())
     except InputError as error:
         return str(error)
     if benchmark.version != job.version:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.template import Context, Template
 from django.test import Client, RequestFactory
 from django.urls import reverse
+from pytest_django import Settings
 
 from methods import registry
 from methods.commands.run import settings as command_settings
@@ -40,9 +41,23 @@ def test_every_benchmark_of_every_method_has_a_form() -> None:
     for method in registry.all_methods():
         for benchmark in method.benchmarks:
             fields = RunForm(method, benchmark).fields
-            assert {PREFIX + info.name for info in benchmark.parameters()} <= set(fields)
+            public = {info.name for info in benchmark.parameters() if not info.local | info.model}
+            assert {PREFIX + name for name in public} == {n for n in fields if PREFIX in n}
             empty = RunForm(method, benchmark, {**CHOSEN, "device": "cpu"})
             assert empty.is_valid() or benchmark.devices == ("cuda",), empty.errors
+
+
+def test_a_model_is_chosen_among_those_that_the_operator_allows(
+    settings: Settings,
+) -> None:
+    found = registry.find("token_pruning.tradeoff")
+    settings.RUN_MODELS = ["someone/a-model"]
+    fields = RunForm(*found).fields
+    assert PREFIX + "folder" not in fields
+    assert dict(fields[PREFIX + "model"].choices) == {  # type: ignore[attr-defined]
+        "": "as the preset says",
+        "someone/a-model": "someone/a-model",
+    }
 
 
 def test_what_is_left_empty_is_the_presets() -> None:

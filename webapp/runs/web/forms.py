@@ -12,6 +12,7 @@ from secrets import token_urlsafe
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.forms.boundfield import BoundWidget
 
 from methods.charts import duration
@@ -70,7 +71,9 @@ class RunForm(forms.Form):
         self.initial.setdefault("device", ready.value)
         self.initial.setdefault("key", token_urlsafe(24))
         for info in benchmark.parameters():
-            self.fields[PREFIX + info.name] = _field(info, benchmark)
+            # What no reader may set is not offered; `resolve` refuses it all the same.
+            if not info.local and (settings.RUN_MODELS or not info.model):
+                self.fields[PREFIX + info.name] = _field(info, benchmark)
 
     def _choice(self, name: str, choices: list[tuple[str, str]]) -> None:
         field = self.fields[name]
@@ -82,7 +85,7 @@ class RunForm(forms.Form):
         data = super().clean() or {}
         if "preset" in data:
             try:
-                self.benchmark.resolve(data["preset"], self.settings)
+                self.benchmark.resolve(data["preset"], self.settings, models=settings.RUN_MODELS)
             except ParameterError as error:
                 for problem in error.problems:
                     name = PREFIX + problem.name
@@ -159,8 +162,9 @@ def _field(info: ParameterInfo, benchmark: Benchmark) -> forms.Field:
     }
     if info.kind == "boolean" and not info.many:
         return forms.ChoiceField(choices=BOOLEANS, **common)
-    if info.choices and not info.many:
-        choices = [("", "as the preset says"), *((str(c), str(c)) for c in info.choices)]
+    offered = settings.RUN_MODELS if info.model else info.choices
+    if offered and not info.many:
+        choices = [("", "as the preset says"), *((str(c), str(c)) for c in offered)]
         return forms.ChoiceField(choices=choices, **common)
     mode = "numeric" if info.kind == "integer" and not info.many else "text"
     widget = forms.TextInput(
