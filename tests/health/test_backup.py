@@ -1,0 +1,170 @@
+"""Backup and restore as an operator does them: whole processes, on both databases."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from django.utils import timezone
+
+from tests.processes import ROOT
+from webapp.health.backup import BackupError, back_up, restore
+from webapp.health.models import Heartbeat
+
+SETUP = """
+import django; django.setup()
+from django.conf import settings
+from django.core.management import call_command
+from webapp.papers.models import Paper
+from webapp.papers.search import search
+
+def write(first, last):
+    for n in range(first, last):
+        Paper.objects.create(arxiv_id=f"2601.{n:05d}", title=f"Sparse {n}", title_html="",
+            abstract="A ↯ tab\\there", abstract_html="", authors=[{"name": "A"}], categories=["a"])
+
+def tell():
+    last = Paper.objects.order_by("pk").last()
+    new = Paper.objects.create(arxiv_id="2602.00001", title="New", abstract="x",
+        title_html="", abstract_html="", authors=[], categories=[])
+    Paper.objects.filter(pk=new.pk)._raw_delete("default")
+    print(Paper.objects.count(), last.abstract, len(search("sparse").papers), new.pk > last.pk,
+        settings.SECRET_KEY[:8])
+"""
+OLDER = """
+call_command("migrate", "papers", "0002", verbosity=0)
+for app in ("health", "auth", "sessions"):
+    call_command("migrate", app, verbosity=0)
+write(0, 30)
+tell()
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A DATABASE_URL of its own; empty for the file in the data directory."""
+    if request.param == "sqlite":
+        yield ""
+        return
+    server = request.getfixturevalue("postgresql_url")
+    name = f"backup_{uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(f'CREATE DATABASE "{name}"')
+        yield server.rpartition("/")[0] + "/" + name
+        admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+class Site:
+    """Assay's commands on a data directory and a database."""
+
+    def __init__(self, data: Path, database: str) -> None:
+        data.mkdir()
+        self.data = data
+        self._environment = {
+            **{k: v for k, v in os.environ.items() if k != "DATABASE_URL"},
+            "ASSAY_DATA": str(data),
+            "DJANGO_SETTINGS_MODULE": "webapp.settings",
+            **({"DATABASE_URL": database} if database else {}),
+        }
+
+    def manage(self, *words: object) -> str:
+        """What a command of Assay prints."""
+        return self._run([sys.executable, "manage.py", *map(str, words)])
+
+    def python(self, code: str) -> str:
+        """What `code` prints."""
+        return self._run([sys.executable, "-c", SETUP + code])
+
+    def writer(self) -> subprocess.Popen[bytes]:
+        """A process that adds papers until it is killed."""
+        command = [sys.executable, "-c", SETUP + "write(100, 99_999)"]
+        return subprocess.Popen(command, cwd=ROOT, env=self._environment)
+
+    def _run(self, command: list[str]) -> str:
+        done = subprocess.run(
+            command, cwd=ROOT, env=self._environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.mark.slow
+def test_a_backup_of_an_older_site_that_goes_on_writing(database: str, tmp_path: Path) -> None:
+    site = Site(tmp_path / "data", database)
+    before = site.python(OLDER).split()
+    assert before[:7] == ["30", "A", "↯", "tab", "here", "25", "True"]
+    file = tmp_path / "assay.backup"
+    writer = site.writer()
+    site.python(
+        f"call_command('backup', {str(file)!r})\nPaper.objects.all()._raw_delete('default')"
+    )
+    writer.kill()
+    writer.wait()
+    assert file.stat().st_mode & 0o777 == 0o600
+    (site.data / "secret_key").write_text("lost")
+
+    assert "Restored" in site.manage("restore", file)
+    after = site.python("call_command('showmigrations', plan=True)\ntell()")
+    assert "[ ]" not in after
+    count, *rest = after.splitlines()[-1].split()
+    assert int(count) >= 30
+    assert rest == before[1:]  # text, index, sequence, secret
+
+
+@pytest.mark.django_db
+def test_what_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "assay.backup"
+    back_up(file)
+    garbage, cut, foreign = tmp_path / "garbage", tmp_path / "cut", tmp_path / "foreign"
+    garbage.write_bytes(b"no backup")
+    cut.write_bytes(file.read_bytes()[:-500])
+    with tarfile.open(foreign, "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("../../escape"), io.BytesIO())
+    newer = repacked(file, tmp_path / "newer", lambda m: m["migrations"].append(["papers", "0999"]))
+    other = repacked(file, tmp_path / "other", lambda m: m.update(database="oracle"))
+    format_2 = repacked(file, tmp_path / "format", lambda m: m.update(format=2))
+    changed = repacked(
+        file, tmp_path / "changed", lambda m: m["sha256"].update(dict.fromkeys(m["sha256"], "0"))
+    )
+    for source, words in {
+        tmp_path / "none": "There is no file",
+        garbage: "is no backup, or a damaged one",
+        cut: "is no backup, or a damaged one",
+        foreign: "it holds '../../escape'",
+        newer: r"newer Assay \(it has papers.0999\)",
+        other: "is of oracle",
+        format_2: "has format 2",
+        changed: "is not what was written",
+    }.items():
+        with pytest.raises(BackupError, match=words):
+            restore(source)
+    with pytest.raises(BackupError, match="is there already"):
+        back_up(file)
+    with pytest.raises(BackupError, match="cannot be written"):
+        back_up(tmp_path / "no" / "such" / "folder")
+    Heartbeat.objects.create(kind="beat", name="beat", at=timezone.now())
+    with pytest.raises(BackupError, match="A site is running"):
+        restore(file)
+
+
+def repacked(source: Path, target: Path, change: object) -> Path:
+    """The backup with a changed manifest."""
+    with tarfile.open(source) as old, tarfile.open(target, "w:gz") as new:
+        for member in old:
+            content = old.extractfile(member).read()  # type: ignore[union-attr]
+            if member.name == "manifest.json":
+                manifest = json.loads(content)
+                change(manifest)  # type: ignore[operator]
+                content = json.dumps(manifest).encode()
+                member.size = len(content)
+            new.addfile(member, io.BytesIO(content))
+    return target

@@ -1,0 +1,319 @@
+"""A backup is one file: the database as it stood at one moment, and the site's secret key.
+
+A gzipped tar of `manifest.json`, `secret_key` and the database: a copy of SQLite's file, or one
+`COPY` file a table of PostgreSQL, read in one snapshot. The site goes on writing meanwhile.
+Restoring is all or nothing: the file is checked first, a SQLite file is put in place by a rename,
+PostgreSQL's tables change in one transaction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import sqlite3
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.color import no_style
+from django.db import connection, transaction
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
+from psycopg import sql
+
+from webapp.database import bring_up_to_date
+from webapp.health.models import Heartbeat
+
+FORMAT = 1
+DATABASE = "database.sqlite3"
+SECRET = "secret_key"  # noqa: S105 - the file's name
+RUNNING = timedelta(seconds=30)  # a process heard of within this is still at work
+PIECE = 1 << 20
+MEMBER = re.compile(
+    r"manifest\.json|secret_key|database\.sqlite3|tables/\w+(?:\.columns)?", re.ASCII
+)
+
+
+class BackupError(Exception):
+    """A backup cannot be made or restored; the message says why and what to do."""
+
+
+def back_up(target: Path) -> int:
+    """Write a backup to `target`, whole or not at all; its size in bytes.
+
+    Raises BackupError where the folder cannot be written or the file is there already.
+    """
+    if target.exists():
+        raise BackupError(f"{target} is there already: choose another name.")
+    try:
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".backup-") as folder:
+            work = Path(folder)
+            (work / "content").mkdir()
+            _dump(work / "content")
+            draft = work / "backup"
+            _pack(work / "content", draft)
+            draft.chmod(0o600)  # it holds the site's secret
+            os.link(draft, target)  # fails, rather than replace a file that came meanwhile
+    except OSError as error:
+        raise BackupError(f"{target} cannot be written: {error.strerror or error}") from error
+    return target.stat().st_size
+
+
+def restore(source: Path, *, force: bool = False) -> dict[str, Any]:
+    """Replace the database and the secret key by those of a backup; its manifest.
+
+    Raises BackupError for a file that is no backup, is damaged, was made on another kind of
+    database or by a newer Assay, and, without `force`, while a site is running on the database.
+    """
+    if not force:
+        _refuse_while_running()
+    with _unpacked(source) as content:
+        manifest = _manifest(content)
+        if manifest["database"] != connection.vendor:
+            raise BackupError(
+                f"{source} is of {manifest['database']}, and this site keeps its data in "
+                f"{connection.vendor}: set DATABASE_URL to a database of that kind."
+            )
+        _refuse_newer(manifest)
+        restore_database = _restore_postgresql if _is_postgresql() else _restore_sqlite
+        restore_database(content, manifest)
+        _restore_secret(content)
+    bring_up_to_date()
+    Heartbeat.objects.all().delete()  # of processes that ran when the backup was made
+    return manifest
+
+
+def _dump(content: Path) -> None:
+    applied = sorted(MigrationRecorder(connection).applied_migrations())
+    files = _dump_postgresql(content) if _is_postgresql() else _dump_sqlite(content)
+    if (settings.DATA_DIR / SECRET).exists():  # else ASSAY_SECRET_KEY is kept elsewhere
+        shutil.copyfile(settings.DATA_DIR / SECRET, content / SECRET)
+        files.append(SECRET)
+    manifest = {
+        "format": FORMAT,
+        "database": connection.vendor,
+        "made_at": timezone.now().isoformat(),
+        "migrations": [list(key) for key in applied],
+        "sha256": {name: _digest(content / name) for name in files},
+    }
+    (content / "manifest.json").write_text(json.dumps(manifest, indent=1))
+
+
+def _dump_sqlite(content: Path) -> list[str]:
+    """SQLite's own online backup: consistent, and no writer waits for it."""
+    name = connection.settings_dict["NAME"]
+    with (
+        closing(sqlite3.connect(name)) as live,
+        closing(sqlite3.connect(content / DATABASE)) as copy,
+    ):
+        live.backup(copy)
+    return [DATABASE]
+
+
+def _dump_postgresql(content: Path) -> list[str]:
+    """Every table of one snapshot, as COPY writes it."""
+    (content / "tables").mkdir()
+    files = []
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        for table in connection.introspection.table_names(cursor):
+            columns = _columns(cursor, table)
+            name = f"tables/{table}"
+            (content / f"{name}.columns").write_text(json.dumps(columns))
+            statement = sql.SQL("COPY {} ({}) TO STDOUT").format(
+                sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns))
+            )
+            with (content / name).open("wb") as file, cursor.cursor.copy(statement) as rows:
+                for piece in rows:
+                    file.write(piece)
+            files += [name, f"{name}.columns"]
+    return files
+
+
+def _restore_sqlite(content: Path, _manifest: dict[str, Any]) -> None:
+    database = Path(connection.settings_dict["NAME"])
+    with closing(sqlite3.connect(content / DATABASE)) as copy:
+        (answer,) = copy.execute("PRAGMA quick_check").fetchone()
+    if answer != "ok":
+        raise BackupError(f"The backup's database is damaged: {answer}")
+    draft = database.with_name(f"{database.name}.restored")
+    shutil.copyfile(content / DATABASE, draft)
+    draft.chmod(0o600)
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    with connection.cursor() as cursor:
+        # All that the present file has is in the file itself then: a kill here loses nothing.
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        busy, *_ = cursor.fetchone()
+    if busy:
+        draft.unlink()
+        raise BackupError("Another process is using the database: stop it and try again.")
+    connection.close()
+    draft.replace(database)
+    for suffix in ("-wal", "-shm"):  # empty, and of the file that is gone
+        database.with_name(database.name + suffix).unlink(missing_ok=True)
+
+
+def _restore_postgresql(content: Path, manifest: dict[str, Any]) -> None:
+    """Tables as they were when the backup was made, and their rows, in one transaction."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f"DROP TABLE {connection.ops.quote_name(table)} CASCADE")
+        # Else rows that one migration writes keep the next from altering their table.
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        for app, name in _last_migrations(manifest):
+            call_command("migrate", app, name, interactive=False, verbosity=0)
+        tables = connection.introspection.table_names(cursor)
+        names = ", ".join(connection.ops.quote_name(table) for table in tables)
+        cursor.execute(f"TRUNCATE {names} CASCADE")
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+        for table in tables:
+            _copy_in(cursor, content, table)
+        models = connection.introspection.installed_models(tables)
+        for statement in connection.ops.sequence_reset_sql(no_style(), list(models)):
+            cursor.execute(statement)
+
+
+def _copy_in(cursor: Any, content: Path, table: str) -> None:
+    file = content / "tables" / table
+    if not file.exists():
+        raise BackupError(f"The backup lacks the table {table}.")
+    columns = json.loads(file.with_name(f"{table}.columns").read_text())
+    statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
+        sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns))
+    )
+    with file.open("rb") as rows, cursor.cursor.copy(statement) as copy:
+        while piece := rows.read(PIECE):
+            copy.write(piece)
+
+
+def _columns(cursor: Any, table: str) -> list[str]:
+    """The columns that hold data of their own: a generated one is made again."""
+    cursor.execute(
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema()"
+        " AND table_name = %s AND is_generated = 'NEVER' ORDER BY ordinal_position",
+        [table],
+    )
+    return [name for (name,) in cursor.fetchall()]
+
+
+def _last_migrations(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """For each app the last migration that the backup had."""
+    had = {tuple(key) for key in manifest["migrations"]}
+    graph = MigrationLoader(connection).graph
+    last: dict[str, str] = {}
+    for app in sorted({app for app, _ in had}):
+        for leaf in graph.leaf_nodes(app):
+            for key in graph.forwards_plan(leaf):
+                if key[0] == app and key in had:
+                    last[app] = key[1]
+    return sorted(last.items())
+
+
+def _refuse_newer(manifest: dict[str, Any]) -> None:
+    loader = MigrationLoader(connection)
+    known = set(loader.graph.nodes) | set(loader.replacements)
+    newer = sorted(
+        f"{app}.{name}" for app, name in manifest["migrations"] if (app, name) not in known
+    )
+    if newer:
+        raise BackupError(
+            f"The backup was made by a newer Assay (it has {', '.join(newer)}): "
+            "update the code, then restore it."
+        )
+
+
+def _refuse_while_running() -> None:
+    since = timezone.now() - RUNNING
+    names = sorted(Heartbeat.objects.filter(at__gte=since).values_list("name", flat=True))
+    if names:
+        raise BackupError(
+            f"A site is running on this database ({', '.join(names)}): stop it and wait "
+            f"{RUNNING.seconds} seconds, or add --force if it was killed."
+        )
+
+
+def _restore_secret(content: Path) -> None:
+    """Sessions and workers' keys hold only with the secret that they were made with."""
+    if not (content / SECRET).exists():
+        return
+    file = settings.DATA_DIR / SECRET
+    draft = file.with_name(f".{SECRET}.restored")
+    draft.touch(mode=0o600)
+    draft.write_text((content / SECRET).read_text())
+    draft.replace(file)
+
+
+def _pack(content: Path, target: Path) -> None:
+    with tarfile.open(target, "w:gz", compresslevel=6) as archive:
+        for path in sorted(content.rglob("*")):
+            if path.is_file():
+                archive.add(path, arcname=str(path.relative_to(content)), filter=_plain)
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Without the names of this machine's users."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+@contextmanager
+def _unpacked(source: Path) -> Iterator[Path]:
+    """The backup's files in a folder of their own, beside the data: it may be large."""
+    with tempfile.TemporaryDirectory(dir=settings.DATA_DIR, prefix=".restore-") as folder:
+        try:
+            _unpack(source, Path(folder))
+        except FileNotFoundError:
+            raise BackupError(f"There is no file {source}.") from None
+        except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+            raise BackupError(f"{source} is no backup, or a damaged one: {error}") from error
+        yield Path(folder)
+
+
+def _unpack(source: Path, folder: Path) -> None:
+    """Take out the files that a backup has, and nothing else."""
+    (folder / "tables").mkdir()
+    with tarfile.open(source, "r:gz") as archive:
+        for member in archive:
+            stream = archive.extractfile(member) if MEMBER.fullmatch(member.name) else None
+            if stream is None:
+                raise BackupError(f"{source} is no backup of Assay: it holds {member.name[:80]!r}.")
+            with (folder / member.name).open("wb") as file:
+                shutil.copyfileobj(stream, file, PIECE)
+
+
+def _manifest(content: Path) -> dict[str, Any]:
+    """The manifest, once every file that it names is as it was written. Raises BackupError."""
+    try:
+        manifest = cast("dict[str, Any]", json.loads((content / "manifest.json").read_text()))
+        if manifest["format"] != FORMAT:
+            raise BackupError(
+                f"The backup has format {manifest['format']}; this Assay reads {FORMAT}."
+            )
+        for name, digest in manifest["sha256"].items():
+            if not MEMBER.fullmatch(name) or _digest(content / name) != digest:
+                raise BackupError(f"The backup is damaged: {name} is not what was written.")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BackupError(f"The file is no backup of Assay: {error}") from error
+    return manifest
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _is_postgresql() -> bool:
+    return connection.vendor == "postgresql"

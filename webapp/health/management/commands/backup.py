@@ -1,0 +1,25 @@
+"""`manage.py backup FILE`: the database and the site's secret, in one file."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from webapp.health.backup import BackupError, back_up
+
+
+class Command(BaseCommand):
+    help = "Write the database and the site's secret to one file, while the site goes on."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, help="a new file; it holds secrets: keep it so")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            size = back_up(options["file"])
+        except BackupError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{options['file']}: {size / 1e6:.1f} MB")

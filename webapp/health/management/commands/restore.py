@@ -1,0 +1,28 @@
+"""`manage.py restore FILE`: put back what `manage.py backup` wrote."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from webapp.health.backup import BackupError, restore
+
+
+class Command(BaseCommand):
+    help = "Replace the database and the site's secret by those of a backup. Stop the site first."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, help="what `manage.py backup` wrote")
+        parser.add_argument(
+            "--force", action="store_true", help="although a site was running moments ago"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            manifest = restore(options["file"], force=options["force"])
+        except BackupError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"Restored what was there on {manifest['made_at']}. Start the site.")
