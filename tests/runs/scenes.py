@@ -100,7 +100,7 @@ def begun(run: Run, hardware: str = ENVIRONMENT.hardware, worker: str = "one") -
         environment=environment(hardware),
         at=0.0,
     )
-    assert record.record(say(run, 0, body, worker))
+    assert record.store_event(say(run, 0, body, worker))
 
 
 def measured(
@@ -116,20 +116,22 @@ def measured(
     oracle = protocol.CheckResult(
         name="oracle", label="fp32", measured=3.1e-7, bound=1e-5, relation="<=", passed=True
     )
-    record.record(say(run, next(seq), oracle))
+    record.store_event(say(run, next(seq), oracle))
     finite = protocol.CheckResult(
         name="finite", label="scale 1e4", measured=True, bound=True, relation="==", passed=True
     )
-    record.record(say(run, next(seq), finite))
-    record.record(say(run, next(seq), protocol.Log(offset=0, text="warming up\nblock 1 of 5\n")))
-    record.record(say(run, next(seq), latency(factor)))
+    record.store_event(say(run, next(seq), finite))
+    record.store_event(
+        say(run, next(seq), protocol.Log(offset=0, text="warming up\nblock 1 of 5\n"))
+    )
+    record.store_event(say(run, next(seq), latency(factor)))
     made = protocol.Artefact(
         name="mask.svg", media_type="image/svg+xml", encoding="text", content="<svg><script/></svg>"
     )
-    record.record(say(run, next(seq), made))
+    record.store_event(say(run, next(seq), made))
     Run.objects.filter(pk=run.pk).update(started_at=timezone.now() - timedelta(seconds=41))
     done = protocol.Result(duration=41.0, checks=2, series=("forward",), artefacts=1)
-    record.record(say(run, next(seq), done))
+    record.store_event(say(run, next(seq), done))
     run.refresh_from_db()
     return run
 
@@ -139,9 +141,9 @@ def under_way(reader: User | None = None) -> Run:
     run = running(live_worker("one"), **fields(reader))
     begun(run)
     text = "checks passed\nwarming up <b>variants</b>\n"
-    record.record(say(run, 1, protocol.Log(offset=0, text=text)))
+    record.store_event(say(run, 1, protocol.Log(offset=0, text=text)))
     at = protocol.Progress(fraction=0.42, message="block 3 of 7, n = 1024", elapsed=18.2, left=25.0)
-    record.record(say(run, 2, at))
+    record.store_event(say(run, 2, at))
     run.refresh_from_db()
     return run
 
@@ -156,7 +158,7 @@ def failed(failure: Failure, reason: str, reader: User | None = None) -> Run:
         missed = protocol.CheckResult(
             name="oracle", label="bf16", measured=0.31, bound=0.01, relation="<=", passed=False
         )
-        record.record(say(run, 1, missed))
+        record.store_event(say(run, 1, missed))
         run.refresh_from_db()
     assert states.fail(run, failure, reason, Writer.RECORDER)
     return run

@@ -15,7 +15,7 @@ from tests.runs.saying import say
 from webapp.runs import broker, heartbeats, keys
 from webapp.runs.models import Event, Run, Series, State, Worker
 from webapp.runs.queries import log_of
-from webapp.runs.record import MAX_LOG_BYTES, record
+from webapp.runs.record import MAX_LOG_BYTES, store_event
 
 pytestmark = pytest.mark.django_db
 
@@ -56,7 +56,7 @@ def everything(run: Run) -> dict[str, object]:
 
 def test_a_good_run(run: Run) -> None:
     for message in saying.whole_run(run):
-        assert record(message)
+        assert store_event(message)
     seen = everything(run)
     assert seen["state"] == State.SUCCEEDED
     assert seen["log"] == "hello\nworld\n"
@@ -75,13 +75,13 @@ def test_order_and_doubles_change_nothing(worker: Worker, seed: int, doubles: in
     """Whatever order a run's messages come in, and however often, the run reads the same."""
     wanted, shuffled = saying.dispatched(), saying.dispatched()
     for message in saying.whole_run(wanted):
-        record(message)
+        store_event(message)
     chance = random.Random(seed)
     messages = saying.whole_run(shuffled)
     messages += chance.choices(messages, k=doubles)
     chance.shuffle(messages)
     for message in messages:
-        record(message)
+        store_event(message)
     assert everything(shuffled) == everything(wanted)
     assert Event.objects.filter(run=shuffled, kind="result").count() == 1
 
@@ -90,14 +90,14 @@ def test_a_lost_piece_of_log_shows(run: Run) -> None:
     messages = saying.whole_run(run)
     del messages[3]
     for message in messages:
-        record(message)
+        store_event(message)
     assert log_of(run) == "\n[6 bytes of the log were lost]\nworld\n"
 
 
 def test_what_an_old_attempt_says_is_dropped_and_answered(run: Run, orders: list[tuple]) -> None:
     old = saying.whole_run(run)
     Run.objects.filter(pk=run.pk).update(token="the-next-attempt")
-    with_commit(lambda: [record(message) for message in old])
+    with_commit(lambda: [store_event(message) for message in old])
     run.refresh_from_db()
     assert run.state == State.DISPATCHED
     assert not run.events.exists()
@@ -120,8 +120,8 @@ def test_a_second_worker_with_the_same_attempt_is_told_to_stop(
     run: Run, orders: list[tuple]
 ) -> None:
     saying.live_worker("two")
-    assert record(say(run, 0, saying.started()))
-    assert not with_commit(lambda: record(say(run, 1, saying.result(), worker="two")))
+    assert store_event(say(run, 0, saying.started()))
+    assert not with_commit(lambda: store_event(say(run, 1, saying.result(), worker="two")))
     run.refresh_from_db()
     assert (run.state, run.worker.name) == (State.RUNNING, "one")
     assert orders == [(str(run.pk), run.token, "two")]
@@ -140,11 +140,11 @@ def test_forged(run: Run, worker: Worker) -> None:
         {name: value for name, value in good.items() if name != "sig"},
     ]
     for message in forged:
-        assert not record(message)
+        assert not store_event(message)
     keys.issue("one", rotate=True)
-    assert not record(good)
+    assert not store_event(good)
     Worker.objects.filter(name="one").update(key_version=1, enabled=False)
-    assert not record(good)
+    assert not store_event(good)
     run.refresh_from_db()
     assert run.state == State.DISPATCHED
 
@@ -152,10 +152,10 @@ def test_forged(run: Run, worker: Worker) -> None:
 def test_replayed(run: Run) -> None:
     messages = saying.whole_run(run)
     for message in messages:
-        record(message)
+        store_event(message)
     before = everything(run)
     for message in messages:
-        record(message)
+        store_event(message)
     assert everything(run) == before
 
 
@@ -164,8 +164,8 @@ def test_replayed(run: Run) -> None:
     [None, 1, "text", [], {}, {"sig": 1}, {"sig": "x", "worker": ["one"]}, {"worker": "one" * 99}],
 )
 def test_malformed(run: Run, message: object) -> None:
-    assert not record(message)
-    assert not heartbeats.hear(message)
+    assert not store_event(message)
+    assert not heartbeats.record_heartbeat(message)
 
 
 def test_oversized(run: Run, worker: Worker) -> None:
@@ -175,25 +175,25 @@ def test_oversized(run: Run, worker: Worker) -> None:
     for body in ({"offset": 0, "text": "x" * 9_000}, {"offset": 0, "text": "x" * 5_000_000}):
         data["body"] = body
         signature = envelope._signature(protocol.Event, data, keys.key_of(worker))
-        assert not record({**data, "sig": signature})
+        assert not store_event({**data, "sig": signature})
     assert not run.events.exists()
 
 
 def test_numbers_that_are_none(run: Run, worker: Worker) -> None:
     good = say(run, 0, saying.result())
-    assert not record({**good, "body": {**good["body"], "duration": float("nan")}})
+    assert not store_event({**good, "body": {**good["body"], "duration": float("nan")}})
 
 
 def test_the_log_of_a_run_ends_at_one_mebibyte(run: Run) -> None:
     piece = "x" * 8192
     for number in range(130):
-        record(say(run, number, protocol.Log(offset=8192 * number, text=piece)))
+        store_event(say(run, number, protocol.Log(offset=8192 * number, text=piece)))
     run.refresh_from_db()
     assert run.log_bytes == MAX_LOG_BYTES == len(log_of(run))
 
 
 def test_too_many_series(run: Run) -> None:
-    taken = [record(say(run, n, saying.series(f"s{n}"))) for n in range(110)]
+    taken = [store_event(say(run, n, saying.series(f"s{n}"))) for n in range(110)]
     assert sum(taken) == 100
     assert Series.objects.filter(run=run).count() == 100
 
@@ -201,19 +201,19 @@ def test_too_many_series(run: Run) -> None:
 def test_a_result_beats_a_cancel_that_came_too_late(run: Run) -> None:
     from webapp.runs import submit
 
-    record(say(run, 0, saying.started()))
+    store_event(say(run, 0, saying.started()))
     run.refresh_from_db()
     submit.cancel(run)
     for seq, body in enumerate((saying.check(), saying.series(), saying.result()), 1):
-        record(say(run, seq, body))
-    record(say(run, 4, protocol.Cancelled()))
+        store_event(say(run, seq, body))
+    store_event(say(run, 4, protocol.Cancelled()))
     assert everything(run)["state"] == State.SUCCEEDED
 
 
 def test_a_failure_of_the_method_is_final_and_charged(run: Run) -> None:
-    record(say(run, 0, saying.started()))
+    store_event(say(run, 0, saying.started()))
     Run.objects.update(started_at=run.dispatched_at.replace(year=run.dispatched_at.year - 1))
-    record(say(run, 1, protocol.Failed(kind="error", message="no", detail="at line 3")))
+    store_event(say(run, 1, protocol.Failed(kind="error", message="no", detail="at line 3")))
     run.refresh_from_db()
     assert (run.state, run.failure, run.attempt) == (State.FAILED, "error", 1)
     assert run.charged_seconds == run.limit_seconds
@@ -222,7 +222,7 @@ def test_a_failure_of_the_method_is_final_and_charged(run: Run) -> None:
 
 @pytest.mark.parametrize(("kind", "state"), [("timeout", "timed_out"), ("memory", "failed")])
 def test_a_limit_is_final(run: Run, kind: str, state: str) -> None:
-    record(say(run, 0, protocol.Failed(kind=kind, message="too much")))
+    store_event(say(run, 0, protocol.Failed(kind=kind, message="too much")))
     run.refresh_from_db()
     assert (run.state, run.attempt) == (state, 1)
 
@@ -230,8 +230,8 @@ def test_a_limit_is_final(run: Run, kind: str, state: str) -> None:
 def test_a_failure_of_ours_is_tried_again_and_leaves_nothing_behind(run: Run) -> None:
     Worker.objects.update(last_seen=None)  # nobody takes it meanwhile
     for message in saying.whole_run(run)[:-1]:
-        record(message)
-    record(say(run, 7, protocol.Failed(kind="killed", message="from outside")))
+        store_event(message)
+    store_event(say(run, 7, protocol.Failed(kind="killed", message="from outside")))
     seen = everything(run)
     assert (seen["state"], seen["series"], seen["checks"], seen["log"]) == ("queued", [], [], "")
     assert seen["environment"] is seen["worker"] is None
@@ -242,11 +242,11 @@ def test_a_result_waits_for_all_that_it_names(run: Run, lost: int) -> None:
     """What a recorder that was killed had in its hands comes again; till then the run goes on."""
     messages = saying.whole_run(run)
     for message in messages[:lost] + messages[lost + 1 :]:
-        assert record(message)
+        assert store_event(message)
     run.refresh_from_db()
     assert (run.state, run.result) == (State.RUNNING, None)
     assert run.leased_until is not None
-    assert record(messages[lost])
+    assert store_event(messages[lost])
     seen = everything(run)
     assert (seen["state"], len(seen["series"]), len(seen["checks"])) == (State.SUCCEEDED, 1, 1)
     assert seen["environment"]
@@ -255,27 +255,31 @@ def test_a_result_waits_for_all_that_it_names(run: Run, lost: int) -> None:
 
 def test_a_result_waits_for_the_files_it_counts(run: Run) -> None:
     for message in saying.whole_run(run)[:-1]:
-        record(message)
-    record(say(run, 9, protocol.Result(duration=1, checks=1, series=("latency",), artefacts=1)))
+        store_event(message)
+    store_event(
+        say(run, 9, protocol.Result(duration=1, checks=1, series=("latency",), artefacts=1))
+    )
     assert everything(run)["state"] == State.RUNNING
-    record(say(run, 8, saying.artefact()))
+    store_event(say(run, 8, saying.artefact()))
     assert everything(run)["state"] == State.SUCCEEDED
 
 
 def test_nothing_that_was_measured_changes_after_success(run: Run) -> None:
     for message in saying.whole_run(run):
-        record(message)
+        store_event(message)
     before = everything(run)
-    assert not record(say(run, 8, saying.series(median=99.0)))
-    assert not record(say(run, 9, saying.check("another")))
+    assert not store_event(say(run, 8, saying.series(median=99.0)))
+    assert not store_event(say(run, 9, saying.check("another")))
     assert everything(run) == before
 
 
 def test_hostile_texts_are_stripped(run: Run) -> None:
-    record(say(run, 0, protocol.Log(offset=0, text="\x1b[31mred\x1b[0m \u202eevil\x00\x07 <b>")))
+    store_event(
+        say(run, 0, protocol.Log(offset=0, text="\x1b[31mred\x1b[0m \u202eevil\x00\x07 <b>"))
+    )
     assert log_of(run) == "red evil <b>"
 
 
 def test_unknown_run(run: Run) -> None:
-    assert not record(say(run, 0, saying.result(), run="5" * 32))
-    assert not record(say(run, 0, saying.result(), run="nonsense"))
+    assert not store_event(say(run, 0, saying.result(), run="5" * 32))
+    assert not store_event(say(run, 0, saying.result(), run="nonsense"))

@@ -11,8 +11,8 @@ from django.db import connection
 from django.utils import timezone
 
 from tests.runs import saying
-from webapp.runs import broker, heartbeats, sweep
-from webapp.runs.models import Pulse, Run, State, Worker
+from webapp.runs import broker, heartbeats, states, sweep
+from webapp.runs.models import PeriodicTask, Run, State, Worker
 from webapp.runs.times import CANCEL, HEARTBEAT, LEASE, PAUSE, RESEND
 
 pytestmark = pytest.mark.django_db
@@ -28,15 +28,15 @@ class Sent(list):
 @pytest.fixture(autouse=True)
 def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     sent = Sent()
-    for name in ("cancel", "send_job", "judge_silence"):
+    for name in ("cancel", "send_job", "request_lease_check"):
         monkeypatch.setattr(broker, name, lambda *args, name=name: sent.append((name, *args)))
     return sent
 
 
 @pytest.fixture
 def listening() -> None:
-    """We have judged a moment ago."""
-    Pulse.objects.create(name="judge", at=timezone.now())
+    """The last lease check was a moment ago."""
+    PeriodicTask.objects.create(name=sweep.LEASE_CHECK, done_at=timezone.now())
 
 
 def long_ago(run: Run, **fields: timedelta) -> None:
@@ -45,22 +45,22 @@ def long_ago(run: Run, **fields: timedelta) -> None:
     run.refresh_from_db()
 
 
-def judge(late: timedelta = timedelta()) -> None:
-    sweep.judge((timezone.now() - late).timestamp())
+def check_leases(late: timedelta = timedelta()) -> None:
+    sweep.expire_leases((timezone.now() - late).timestamp())
 
 
 def test_a_silent_worker_loses_its_run(listening: None) -> None:
     run = saying.running(saying.live_worker(last_seen=None))
-    judge()
+    check_leases()
     run.refresh_from_db()
     assert run.state == State.RUNNING
     long_ago(run, leased_until=timedelta(seconds=1))
-    judge()
+    check_leases()
     run.refresh_from_db()
     assert (run.state, run.token, run.worker) == (State.QUEUED, "", None)
 
 
-def test_a_worker_that_is_heard_while_it_is_judged_keeps_its_run(listening: None) -> None:
+def test_a_worker_that_is_heard_while_leases_are_checked_keeps_its_run(listening: None) -> None:
     """Another process takes its heartbeat right after the late runs were read."""
     run = saying.running(saying.live_worker())
     long_ago(run, leased_until=timedelta(seconds=1))
@@ -75,7 +75,7 @@ def test_a_worker_that_is_heard_while_it_is_judged_keeps_its_run(listening: None
         return result
 
     with connection.execute_wrapper(watch):
-        judge()
+        check_leases()
     run.refresh_from_db()
     assert heard
     assert (run.state, run.attempt) == (State.RUNNING, 1)
@@ -84,7 +84,7 @@ def test_a_worker_that_is_heard_while_it_is_judged_keeps_its_run(listening: None
 def test_a_worker_lost_twice_fails_the_run(listening: None) -> None:
     run = saying.running(saying.live_worker(), attempt=1)
     long_ago(run, leased_until=timedelta(seconds=1))
-    judge()
+    check_leases()
     run.refresh_from_db()
     assert (run.state, run.failure, run.charged_seconds) == (State.FAILED, "worker_lost", 0)
     assert "one" in run.reason
@@ -94,12 +94,12 @@ def test_a_worker_lost_twice_fails_the_run(listening: None) -> None:
 def test_our_own_silence_is_forgiven(why: str) -> None:
     if why != "first":
         pause = PAUSE * 2 if why == "paused" else timedelta()
-        Pulse.objects.create(name="judge", at=timezone.now() - pause)
+        PeriodicTask.objects.create(name=sweep.LEASE_CHECK, done_at=timezone.now() - pause)
     run, unstarted = saying.running(saying.live_worker()), saying.dispatched()
     ago = timedelta(hours=1)
     long_ago(run, leased_until=ago, finish_by=ago)
     long_ago(unstarted, start_by=ago)
-    judge(late=HEARTBEAT * 2 if why == "backlog" else timedelta())
+    check_leases(late=HEARTBEAT * 2 if why == "backlog" else timedelta())
     run.refresh_from_db()
     unstarted.refresh_from_db()
     assert (run.state, unstarted.state) == (State.RUNNING, State.DISPATCHED)
@@ -111,7 +111,7 @@ def test_a_heartbeat_renews_the_lease_of_the_run_it_names() -> None:
     run, other = saying.running(worker), saying.running(worker)
     for each in (run, other):
         long_ago(each, leased_until=timedelta(seconds=1))
-    assert heartbeats.hear(saying.beat("one", "boot", 0, run))
+    assert heartbeats.record_heartbeat(saying.beat("one", "boot", 0, run))
     run.refresh_from_db()
     other.refresh_from_db()
     assert run.leased_until > timezone.now() > other.leased_until
@@ -121,7 +121,7 @@ def test_a_heartbeat_for_an_attempt_given_up_is_answered(sent: Sent) -> None:
     run = saying.running(saying.live_worker())
     stale = saying.beat("one", "boot", 0, run)
     Run.objects.update(token="the-next")
-    heartbeats.hear(stale)
+    heartbeats.record_heartbeat(stale)
     assert sent == [("cancel", str(run.pk), stale["token"], "one")]
 
 
@@ -140,7 +140,7 @@ def test_a_run_that_begins_while_its_worker_is_heard_is_not_given_up(sent: Sent)
             return result
 
         with connection.execute_wrapper(watch):
-            assert heartbeats.hear(saying.beat("one", f"boot-{begins_after}", 0, run))
+            assert heartbeats.record_heartbeat(saying.beat("one", f"boot-{begins_after}", 0, run))
         return count
 
     for step in range(1, statements(0) + 1):
@@ -152,18 +152,18 @@ def test_replayed_heartbeats_keep_nobody_alive() -> None:
     saying.live_worker(last_seen=None)
     first = [saying.beat("one", "boot-1", number) for number in range(3)]
     for message in first:
-        assert heartbeats.hear(message)
-    assert heartbeats.hear(saying.beat("one", "boot-2", 0))
+        assert heartbeats.record_heartbeat(message)
+    assert heartbeats.record_heartbeat(saying.beat("one", "boot-2", 0))
     Worker.objects.update(last_seen=None)
-    assert not any(heartbeats.hear(message) for message in first)
-    assert not heartbeats.hear(saying.beat("one", "boot-2", 0))
+    assert not any(heartbeats.record_heartbeat(message) for message in first)
+    assert not heartbeats.record_heartbeat(saying.beat("one", "boot-2", 0))
     assert Worker.objects.get().last_seen is None
-    assert heartbeats.hear(saying.beat("one", "boot-2", 1))
+    assert heartbeats.record_heartbeat(saying.beat("one", "boot-2", 1))
 
 
 def test_a_worker_announces_itself() -> None:
     saying.live_worker(last_seen=None, device="")
-    heartbeats.hear(saying.beat("one", "boot", 0))
+    heartbeats.record_heartbeat(saying.beat("one", "boot", 0))
     worker = Worker.objects.get()
     assert (worker.device, worker.device_name, worker.memory_mib) == ("cpu", "a processor", 4096)
 
@@ -192,12 +192,12 @@ def test_committed_and_never_sent(sent: Sent) -> None:
 def test_never_started(listening: None) -> None:
     run = saying.dispatched()
     long_ago(run, start_by=timedelta(seconds=1))
-    judge()
+    check_leases()
     run.refresh_from_db()
     assert (run.state, run.attempt) == (State.QUEUED, 1)
     again = saying.dispatched(attempt=1)
     long_ago(again, start_by=timedelta(seconds=1))
-    judge()
+    check_leases()
     again.refresh_from_db()
     assert (again.state, again.failure, again.charged_seconds) == (State.FAILED, "worker_lost", 0)
 
@@ -206,12 +206,12 @@ def test_a_cancel_is_repeated_and_then_taken_as_done(listening: None, sent: Sent
     run = saying.running(saying.live_worker())
     Run.objects.update(state=State.CANCELLING, cancelling_at=timezone.now())
     sweep.sweep()
-    judge()
+    check_leases()
     run.refresh_from_db()
     assert run.state == State.CANCELLING
     assert "cancel" in sent.names()
     long_ago(run, cancelling_at=CANCEL * 2)
-    judge()
+    check_leases()
     run.refresh_from_db()
     assert run.state == State.CANCELLED
 
@@ -219,7 +219,7 @@ def test_a_cancel_is_repeated_and_then_taken_as_done(listening: None, sent: Sent
 def test_a_worker_that_ignores_the_time_limit(listening: None, sent: Sent) -> None:
     run = saying.running(saying.live_worker())
     long_ago(run, finish_by=timedelta(seconds=1))
-    judge()
+    check_leases()
     run.refresh_from_db()
     assert run.state == State.TIMED_OUT
     assert sent.names().count("cancel") == 1
@@ -228,11 +228,11 @@ def test_a_worker_that_ignores_the_time_limit(listening: None, sent: Sent) -> No
 def test_a_worker_that_says_farewell_is_given_nothing() -> None:
     saying.live_worker()
     run = saying.queued()
-    heartbeats.hear(saying.beat("one", "boot", 0, leaving=True))
+    heartbeats.record_heartbeat(saying.beat("one", "boot", 0, leaving=True))
     sweep.sweep()
     run.refresh_from_db()
     assert run.state == State.QUEUED
-    heartbeats.hear(saying.beat("one", "boot-2", 0))
+    heartbeats.record_heartbeat(saying.beat("one", "boot-2", 0))
     run.refresh_from_db()
     assert run.state == State.DISPATCHED
 
@@ -242,9 +242,76 @@ def test_a_broker_that_is_down_loses_nothing(monkeypatch: pytest.MonkeyPatch) ->
         raise broker.BrokerDownError("no")
 
     monkeypatch.setattr(broker, "send_job", down)
-    monkeypatch.setattr(broker, "judge_silence", down)
+    monkeypatch.setattr(broker, "request_lease_check", down)
     saying.live_worker()
     run = saying.queued()
     sweep.sweep()
     run.refresh_from_db()
     assert (run.state, run.sent_at) == (State.DISPATCHED, None)
+
+
+HOUR = timedelta(hours=1)
+
+
+def clock_moved(monkeypatch: pytest.MonkeyPatch, by: timedelta) -> None:
+    real = timezone.now
+    monkeypatch.setattr(timezone, "now", lambda: real() + by)
+
+
+@pytest.mark.parametrize("end", [State.TIMED_OUT, State.CANCELLED, State.FAILED])
+def test_a_run_can_end_after_the_clock_was_set_back(
+    end: State, listening: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = saying.running(saying.live_worker())
+    clock_moved(monkeypatch, -HOUR)
+    assert states.move(run, end, states.Writer.RECORDER, reason="the end")
+    run.refresh_from_db()
+    assert run.started_at
+    assert run.finished_at == run.started_at
+    assert run.charged_seconds == 0
+
+
+@pytest.mark.parametrize("by", [HOUR, -HOUR])
+def test_a_step_of_the_clock_costs_no_run_and_freezes_none(
+    by: timedelta, listening: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = saying.live_worker()
+    running, sent = saying.running(worker), saying.dispatched()
+    clock_moved(monkeypatch, by)
+    check_leases()
+    for run in (running, sent):
+        before = run.state
+        run.refresh_from_db()
+        assert run.state == before
+    # From here on silence counts as ever: both are given up when their new deadlines pass.
+    clock_moved(monkeypatch, PAUSE / 2)
+    for _ in range(9):
+        check_leases()
+        clock_moved(monkeypatch, PAUSE / 2)
+    check_leases()
+    for run in (running, sent):
+        run.refresh_from_db()
+        assert (run.state, run.attempt, run.token) == (State.QUEUED, 1, "")
+    worker.refresh_from_db()
+    assert worker.last_seen
+    assert worker.last_seen <= timezone.now() - LEASE
+
+
+def test_one_run_that_cannot_be_ended_keeps_no_other_from_it(
+    listening: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = (saying.running(saying.live_worker()) for _ in range(2))
+    for run in (one, two):
+        long_ago(run, leased_until=timedelta(seconds=1))
+    real = states.fail
+
+    def fail(run: Run, *rest: Any) -> bool:
+        if run.pk == min(one.pk, two.pk, key=str):
+            raise ValueError("a row that nobody foresaw")
+        return real(run, *rest)
+
+    monkeypatch.setattr(states, "fail", fail)
+    check_leases()
+    for run in (one, two):
+        run.refresh_from_db()
+    assert {one.state, two.state} == {State.RUNNING, State.QUEUED}

@@ -48,7 +48,7 @@ def kick() -> None:
         log.warning("Broker unreachable, dispatch waits for the next sweep: %s", error)
 
 
-def judge_silence() -> None:
+def request_lease_check() -> None:
     """Queue a lease check behind every event that has arrived. Raises BrokerDownError.
 
     The message carries when it was sent: one that waited long means a backlog, and longer leases.

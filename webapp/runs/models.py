@@ -315,11 +315,11 @@ class MethodAccess(models.Model):
         return self.method
 
 
-class Pulse(models.Model):
-    """When a periodic duty was last done, so that a pause of the web side can be noticed."""
+class PeriodicTask(models.Model):
+    """When a periodic task was last done, so that a pause of the site can be noticed."""
 
     name = models.CharField(max_length=32, unique=True)
-    at = models.DateTimeField()
+    done_at = models.DateTimeField()
 
     def __str__(self) -> str:
-        return f"{self.name} {self.at:%H:%M:%S}"
+        return f"{self.name} {self.done_at:%H:%M:%S}"

@@ -1,4 +1,4 @@
-"""What workers say, written down once: validated, fenced by token, in one transaction each.
+"""The recorder: each event of a worker is validated, fenced by its token and stored once.
 
 Messages may be lost, doubled, reordered, late or forged. The signature keeps out strangers, the
 token old attempts, the unique (run, token, seq) doubles. Nothing depends on order: any event of
@@ -45,33 +45,33 @@ MOST = {**protocol.MEASURED, "result": 1}  # events of a kind a run
 log = logging.getLogger(__name__)
 
 
-def record(message: object) -> bool:
-    """Write down one signed event; False if it was dropped, for a reason that is logged."""
+def store_event(message: object) -> bool:
+    """Store one signed event; False if it was dropped, for a reason that is logged."""
     try:
         event = protocol.open_event(message, key_named)
     except protocol.ProtocolError as error:
-        log.warning("An event was dropped: %s", error)
+        log.warning("Dropped an event: %s", error)
         return False
     with transaction.atomic():
-        run = _locked(event.run)
+        run = _lock(event.run)
         if run is None:
-            log.warning("An event of unknown run %s was dropped", event.run)
+            log.warning("Dropped an event of run %s: no such run", event.run)
             return False
-        if not _belongs(run, event):
+        if not _is_of_this_attempt(run, event):
             return False
         was_held = run.state in WITH_WORKER
-        recorded = _take(run, event)
+        recorded = _apply(run, event)
     if was_held and run.state not in WITH_WORKER:
         dispatch()  # its worker is idle now
     return recorded
 
 
-def keep(run: Run, body: protocol.Strict) -> None:
-    """Write down one thing that was measured elsewhere: an environment, check, series or file."""
+def store_measured(run: Run, body: protocol.Strict) -> None:
+    """Store one thing that was measured elsewhere: an environment, check, series or file."""
     _EFFECTS[protocol.KINDS[type(body)]](run, body)
 
 
-def _locked(name: str) -> Run | None:
+def _lock(name: str) -> Run | None:
     try:
         key = UUID(name)
     except ValueError:
@@ -79,40 +79,39 @@ def _locked(name: str) -> Run | None:
     return Run.objects.select_for_update().filter(pk=key).first()
 
 
-def _belongs(run: Run, event: protocol.Event) -> bool:
+def _is_of_this_attempt(run: Run, event: protocol.Event) -> bool:
     """Whether the event speaks for the attempt under way; if not, its sender is told to stop."""
-    stray = ""
+    reason = ""
     if event.token != run.token:
-        stray = "an attempt that was given up"
+        reason = "the attempt was given up"
     elif run.worker and run.worker.name != event.worker:
-        stray = f"another worker than {run.worker.name}"
+        reason = f"the run belongs to {run.worker.name}"
     elif run.ended and run.state != State.SUCCEEDED and event.kind == "progress":
-        stray = "a run that has ended"
-    if stray:
-        log.warning("Run %s: %s from %s, %s", run.pk, event.kind, event.worker, stray)
-        order = partial(broker.cancel, run.pk, event.token, event.worker)
-        transaction.on_commit(order)
-    return not stray
+        reason = "the run has ended"
+    if reason:
+        log.warning("Run %s: dropped %s from %s: %s", run.pk, event.kind, event.worker, reason)
+        transaction.on_commit(partial(broker.cancel, run.pk, event.token, event.worker))
+    return not reason
 
 
-def _take(run: Run, event: protocol.Event) -> bool:
+def _apply(run: Run, event: protocol.Event) -> bool:
     """Apply an event of the current attempt, unless it was recorded before."""
     if event.kind == "progress":
-        return _snapshot(run, event)
+        return _store_progress(run, event)
     if not run.ended:
-        _begin(run, event.worker)
+        _mark_running(run, event.worker)
     elif run.state == State.SUCCEEDED and event.kind != "log":
         return False
-    if not _note(run, event):
+    if not _insert(run, event):
         return False
     if event.kind != "result":
         _EFFECTS[event.kind](run, event.body)
     if event.kind in MOST:
-        _conclude(run)
+        _finish(run)
     return True
 
 
-def _begin(run: Run, worker: str) -> None:
+def _mark_running(run: Run, worker: str) -> None:
     """Any event shows that the attempt runs, on which worker, and that it lives."""
     now = timezone.now()
     fields: dict[str, object] = {"leased_until": now + LEASE}
@@ -132,7 +131,7 @@ def _begin(run: Run, worker: str) -> None:
         transaction.on_commit(partial(broker.cancel, run.pk, run.token, worker))
 
 
-def _note(run: Run, event: protocol.Event) -> bool:
+def _insert(run: Run, event: protocol.Event) -> bool:
     """Insert the event's row; False if it is there already, or one too many of its kind.
 
     The caller holds the run's row locked, so nobody inserts the same row meanwhile.
@@ -146,7 +145,7 @@ def _note(run: Run, event: protocol.Event) -> bool:
             return False
         run.log_bytes += size
     elif kind in MOST and run.events.filter(token=run.token, kind=kind).count() >= MOST[kind]:
-        log.warning("Run %s: too many events of kind %s", run.pk, kind)
+        log.warning("Run %s: dropped %s: more than %d of them", run.pk, kind, MOST[kind])
         return False
     elif kind in {"series", "artefact"}:
         body = {"name": body["name"]}  # its content has a table of its own
@@ -156,23 +155,23 @@ def _note(run: Run, event: protocol.Event) -> bool:
     return True
 
 
-def _conclude(run: Run) -> None:
+def _finish(run: Run) -> None:
     """Let a run succeed once all is there that its result names."""
-    said = run.events.filter(token=run.token)
-    last = said.filter(kind="result").first()
+    events = run.events.filter(token=run.token)
+    last = events.filter(kind="result").first()
     if run.ended or last is None:
         return
     named = protocol.Result.model_validate_json(protocol.canonical(last.body)).named()
-    arrived = Counter(said.filter(kind__in=named).values_list("kind", flat=True))
+    arrived = Counter(events.filter(kind__in=named).values_list("kind", flat=True))
     if named <= arrived and states.move(run, State.SUCCEEDED, Writer.RECORDER, result=last.body):
         update_standing(run)
 
 
-def _snapshot(run: Run, event: protocol.Event) -> bool:
+def _store_progress(run: Run, event: protocol.Event) -> bool:
     """Keep the newest progress; it has no row of its own."""
     if run.ended or event.seq <= run.progress_seq:
         return False
-    _begin(run, event.worker)
+    _mark_running(run, event.worker)
     run.progress, run.progress_seq = event.body.model_dump(mode="json"), event.seq
     run.save(update_fields=["progress", "progress_seq"])
     return True

@@ -145,10 +145,10 @@ def publish(found: Result) -> bool:
         },
     )
     if is_new:
-        record.keep(run, started)
+        record.store_measured(run, started)
         for seq, body in enumerate(found.bodies, 1):
             if isinstance(body, KEPT):
-                record.keep(run, body)
+                record.store_measured(run, body)
             elif isinstance(body, protocol.Log):
                 _log(run, seq, body)
         update_standing(run)

@@ -75,12 +75,12 @@ def fail(run: Run, failure: Failure, reason: str, by: Writer) -> bool:
     if run.state == State.CANCELLING:
         return move(run, State.CANCELLED, by)
     if failure.ours and run.attempt < ATTEMPTS:
-        return _again(run, by)
+        return _queue_again(run, by)
     return move(run, State.FAILED, by, failure=failure, reason=reason)
 
 
 # An attempt that is given up leaves nothing that could be mistaken for the next one's.
-CLEAN_SLATE: dict[str, object] = {
+NO_ATTEMPT: dict[str, object] = {
     "token": "",
     "worker": None,
     "dispatched_at": None,
@@ -97,8 +97,8 @@ CLEAN_SLATE: dict[str, object] = {
 
 
 @transaction.atomic
-def _again(run: Run, by: Writer) -> bool:
-    if not move(run, State.QUEUED, by, **CLEAN_SLATE):
+def _queue_again(run: Run, by: Writer) -> bool:
+    if not move(run, State.QUEUED, by, **NO_ATTEMPT):
         return False
     for measured in (run.series, run.checks, run.artefacts):
         measured.all().delete()
@@ -108,11 +108,13 @@ def _again(run: Run, by: Writer) -> bool:
 def _closing(run: Run, to: State, fields: dict[str, object]) -> dict[str, object]:
     """What every end writes: when, and the device time it cost its reader."""
     now = timezone.now()
+    # The clock may have been set back since: a run never ends before it started.
+    finished_at = max(now, run.started_at) if run.started_at else now
     failure = fields.get("failure")
     ours = isinstance(failure, Failure) and failure.ours
-    spent = now - run.started_at if run.started_at and not ours else timedelta()
+    spent = finished_at - run.started_at if run.started_at and not ours else timedelta()
     return {
-        "finished_at": now,
+        "finished_at": finished_at,
         "leased_until": None,
         "progress": run.progress if to == State.SUCCEEDED else {},
         "charged_seconds": min(run.limit_seconds, -(-spent // timedelta(seconds=1))),

@@ -1,102 +1,127 @@
-"""What time does to runs: lost sends repeated, silence judged, cancels and limits enforced.
+"""What time does to runs: lost messages are repeated, leases expire, limits are enforced.
 
-All times are the web side's own clock. Silence is held against a worker only when we have been
-listening: after a pause of ours, or with a backlog of messages, every respite starts anew.
+All times are the site's own clock. Silence is held against a worker only while the site was
+listening: after a pause, a backlog of messages or a step of the clock, all deadlines start anew.
 """
 
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from webapp.runs import broker, states
 from webapp.runs.dispatch import dispatch, send
-from webapp.runs.models import WITH_WORKER, Failure, Pulse, Run, State
+from webapp.runs.models import WITH_WORKER, Failure, PeriodicTask, Run, State, Worker
 from webapp.runs.states import Writer
-from webapp.runs.times import CANCEL, LEASE, PAUSE, PROMPT, RESEND
+from webapp.runs.times import CANCEL, LEASE, OVERTIME, PAUSE, PROMPT, RESEND, START
+
+LEASE_CHECK = "lease check"  # the row of PeriodicTask
 
 log = logging.getLogger(__name__)
 
 
 def sweep() -> None:
-    """Repeat what may have been lost; then have silence judged behind the events that wait."""
-    _repeat_lost_sends()
-    _repeat_cancels()
+    """Repeat lost messages, dispatch, and queue a lease check behind the events that wait."""
+    now = timezone.now()
+    unanswered = Q(sent_at__lt=now - RESEND) | Q(sent_at=None, dispatched_at__lt=now - RESEND)
+    # A crash between commit and send, or a broker that forgot: the same token is sent again.
+    lost = Run.objects.filter(unanswered, state=State.DISPATCHED, start_by__gt=now)
+    _for_each(lost, send)
+    _for_each(Run.objects.filter(state=State.CANCELLING), _repeat_cancel)
     dispatch()
     try:
-        broker.judge_silence()
+        broker.request_lease_check()
     except broker.BrokerDownError as error:
-        log.warning("Nobody is judged while the broker is down: %s", error)
+        log.warning("Lease check skipped, broker unreachable: %s", error)
 
 
-def judge(sent_at: float) -> None:
-    """Judge every silence; `sent_at` (seconds since 1970) is when the sweep asked for it."""
+def expire_leases(sent_at: float) -> None:
+    """Give up overdue attempts; `sent_at` (seconds since 1970) is when the sweep asked for it."""
     now = timezone.now()
-    if _was_away(now, datetime.fromtimestamp(sent_at, UTC)):
-        _spare(now)
+    if not _was_listening(now, datetime.fromtimestamp(sent_at, UTC)):
+        _extend_leases(now)
         return
     unstarted = Q(state=State.DISPATCHED, start_by__lt=now)
-    for run in Run.objects.filter(unstarted):
-        _give_up(run, "No worker started it in time.", unstarted)
-    unheard = Q(state=State.RUNNING, leased_until__lt=now)
-    for run in Run.objects.filter(unheard):
-        name = run.worker.name if run.worker else "its worker"
-        _give_up(run, f"Nothing was heard of {name} for {LEASE.seconds} s.", unheard)
-    for run in Run.objects.filter(state=State.CANCELLING, cancelling_at__lt=now - CANCEL):
-        states.move(run, State.CANCELLED, Writer.SWEEP)
-    for run in Run.objects.filter(state=State.RUNNING, finish_by__lt=now):
-        # A worker enforces the limit itself; this is for one that does not.
-        reason = f"It ran past its limit of {run.limit_seconds} s."
-        if states.move(run, State.TIMED_OUT, Writer.SWEEP, reason=reason):
-            broker.cancel(run.pk, run.token)
+    silent = Q(state=State.RUNNING, leased_until__lt=now)
+    for overdue in (unstarted, silent):
+        _for_each(Run.objects.filter(overdue), partial(_expire, overdue=overdue))
+    unanswered = Run.objects.filter(state=State.CANCELLING, cancelling_at__lt=now - CANCEL)
+    _for_each(unanswered, lambda run: states.move(run, State.CANCELLED, Writer.SWEEP))
+    _for_each(Run.objects.filter(state=State.RUNNING, finish_by__lt=now), _time_out)
 
 
-def _give_up(run: Run, reason: str, silent: Q) -> None:
-    """Give up an attempt, unless another process has heard of it since we looked."""
+def _for_each(runs: QuerySet[Run], action: Callable[[Run], object]) -> None:
+    """Do `action` to each run; one that cannot be handled keeps no other from its turn."""
+    for run in list(runs.select_related("worker")):
+        try:
+            action(run)
+        except Exception:
+            log.exception("Run %s skipped in this sweep", run.pk)
+
+
+def _repeat_cancel(run: Run) -> None:
+    broker.cancel(run.pk, run.token)
+
+
+def _expire(run: Run, overdue: Q) -> None:
+    """Give up an attempt, unless another process has heard of it since the overdue were read."""
     token = run.token
+    reason = "No worker started it in time."
+    if run.state == State.RUNNING:
+        name = run.worker.name if run.worker else "its worker"
+        reason = f"Nothing was heard of {name} for {LEASE.seconds} s."
     with transaction.atomic():
-        still = Run.objects.select_for_update().filter(silent, pk=run.pk, token=token).first()
+        still = Run.objects.select_for_update().filter(overdue, pk=run.pk, token=token).first()
         given_up = still and states.fail(still, Failure.WORKER_LOST, reason, Writer.SWEEP)
     if given_up:
-        broker.cancel(run.pk, token)  # should it live after all
+        log.warning("Run %s, attempt %d given up: %s", run.pk, run.attempt, reason)
+        broker.cancel(run.pk, token)  # should its worker live after all
 
 
-def _spare(now: datetime) -> None:
-    """Give everybody another respite: the fault was ours."""
-    soon = now + LEASE
-    held = Run.objects.filter(state__in=WITH_WORKER)
-    spared = held.filter(leased_until__lt=soon).update(leased_until=soon)
-    spared += held.filter(start_by__lt=soon).update(start_by=soon)
-    spared += held.filter(finish_by__lt=soon).update(finish_by=soon)
-    spared += held.filter(cancelling_at__lt=now).update(cancelling_at=now)
-    if spared:
-        log.warning("We were not listening: %d respites start anew", spared)
-
-
-def _was_away(now: datetime, sent_at: datetime) -> bool:
-    """Whether events may have waited unread: we paused, or this message stood in a backlog."""
-    with transaction.atomic():
-        pulse, made = Pulse.objects.select_for_update().get_or_create(
-            name="judge", defaults={"at": now}
-        )
-        paused = not made and now - pulse.at > PAUSE
-        pulse.at = now
-        pulse.save()
-    return made or paused or now - sent_at > PROMPT
-
-
-def _repeat_lost_sends() -> None:
-    """A crash between commit and send, or a broker that forgot: the same token is sent again."""
-    now = timezone.now()
-    for run in Run.objects.filter(state=State.DISPATCHED, start_by__gt=now):
-        if (run.sent_at or run.dispatched_at or now) < now - RESEND:
-            send(run)
-
-
-def _repeat_cancels() -> None:
-    for run in Run.objects.filter(state=State.CANCELLING):
+def _time_out(run: Run) -> None:
+    """End a run past its limit; a worker enforces the limit itself, this is for one that fails."""
+    reason = f"It ran past its limit of {run.limit_seconds} s."
+    if states.move(run, State.TIMED_OUT, Writer.SWEEP, reason=reason):
         broker.cancel(run.pk, run.token)
+
+
+def _was_listening(now: datetime, sent_at: datetime) -> bool:
+    """Whether every event that had arrived by now has been stored.
+
+    Not so on the first check, after a pause, behind a backlog of messages, or where the clock was
+    set back: then deadlines mean nothing.
+    """
+    with transaction.atomic():
+        last, is_first = PeriodicTask.objects.select_for_update().get_or_create(
+            name=LEASE_CHECK, defaults={"done_at": now}
+        )
+        since = now - last.done_at
+        last.done_at = now
+        last.save()
+    return not is_first and timedelta() <= since <= PAUSE and now - sent_at <= PROMPT
+
+
+def _extend_leases(now: datetime) -> None:
+    """Let every deadline start anew that has passed, or that an earlier clock set too far ahead."""
+    soon = now + LEASE
+    running = Run.objects.filter(state=State.RUNNING)
+    extended = running.exclude(leased_until=soon).update(leased_until=soon)
+    unstarted = Run.objects.filter(state=State.DISPATCHED)
+    far = Q(start_by__lt=soon) | Q(start_by__gt=now + START)
+    extended += unstarted.filter(far).update(start_by=soon)
+    Run.objects.filter(state=State.CANCELLING).update(cancelling_at=now)
+    for run in Run.objects.filter(state__in=WITH_WORKER, finish_by__isnull=False):
+        latest = now + timedelta(seconds=run.limit_seconds) + OVERTIME
+        if run.finish_by and not soon <= run.finish_by <= latest:
+            finish_by = soon if run.finish_by < soon else latest
+            Run.objects.filter(pk=run.pk, token=run.token).update(finish_by=finish_by)
+    # A heartbeat dated in the future would keep a dead worker alive until then.
+    Worker.objects.filter(last_seen__gt=now).update(last_seen=now)
+    if extended:
+        log.warning("Extended %d leases: the site was not listening, or its clock moved", extended)

@@ -94,13 +94,13 @@ def link_papers() -> None:
 @app.task(name="runs.record", acks_late=True, reject_on_worker_lost=True)
 def record_event(message: object) -> None:
     """Store an event of a run."""
-    record.record(message)
+    record.store_event(message)
 
 
 @app.task(name="runs.heartbeat", acks_late=True, reject_on_worker_lost=True)
 def record_heartbeat(message: object) -> None:
     """Store that a bench worker is alive."""
-    heartbeats.hear(message)
+    heartbeats.record_heartbeat(message)
 
 
 @app.task(name="runs.dispatch")
@@ -118,4 +118,4 @@ def sweep_runs() -> None:
 @app.task(name="runs.expire")
 def expire_leases(sent_at: float) -> None:
     """Expire leases, behind every event that had arrived at `sent_at` (seconds since 1970)."""
-    sweep.judge(sent_at)
+    sweep.expire_leases(sent_at)

@@ -117,7 +117,7 @@ class TestWatching:
         run = scenes.under_way()
         seen = self.seen(page(client, run))
         text = "step 3 <i>done</i>\n"
-        record.record(say(run, 3, protocol.Log(offset=38, text=text)))
+        record.store_event(say(run, 3, protocol.Log(offset=38, text=text)))
         html = self.look(client, run, seen).content.decode()
         assert "step 3 &lt;i&gt;done&lt;/i&gt;" in html
         assert "warming up" not in html  # the page has that already
@@ -126,8 +126,10 @@ class TestWatching:
     def test_the_end_brings_the_whole_page_and_stops_the_asking(self, client: Client) -> None:
         run = scenes.under_way()
         seen = self.seen(page(client, run))
-        record.record(say(run, 4, scenes.latency()))
-        record.record(say(run, 5, protocol.Result(duration=1.0, checks=0, series=("forward",))))
+        record.store_event(say(run, 4, scenes.latency()))
+        record.store_event(
+            say(run, 5, protocol.Result(duration=1.0, checks=0, series=("forward",)))
+        )
         response = self.look(client, run, seen)
         assert response.status_code == 286
         assert response["HX-Retarget"] == "#run"
