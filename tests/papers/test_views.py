@@ -115,7 +115,7 @@ def test_the_audit_is_paged_and_opens_at_a_day(client, monkeypatch):
     assert 'id="d2026-03-11"' in second
     assert 'id="d2026-03-12"' not in second
     assert 'id="d2026-03-11"' in text(client.get("/intake/?date=2026-03-11"))
-    assert "Nothing was asked" in text(client.get("/intake/?date=nonsense"))
+    assert "arXiv was not asked" in text(client.get("/intake/?date=nonsense"))
 
 
 def test_an_audit_without_rows_says_how_to_begin(client):
@@ -129,7 +129,7 @@ def test_search_finds_by_words_and_tells_when_nothing_fits(client):
     page = text(client.get("/search?q=dispatch"))
     assert page.count("<article") == 2
     assert text(client.get("/search?q=ti%3Adispatch")).count("<article") == 1
-    assert "No paper holds all of this" in text(client.get("/search?q=zebra"))
+    assert "No paper found" in text(client.get("/search?q=zebra"))
     assert "mixture of experts" in text(client.get("/search"))
 
 

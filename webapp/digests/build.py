@@ -112,7 +112,7 @@ def _readable(profiles: Iterable[Profile]) -> list[tuple[Profile, Rules]]:
         try:
             scored.append((profile, rules_of(profile)))
         except ProfileError as error:
-            log.error("Profile %s cannot be read and is left out: %s", profile.slug, error)
+            log.error("Profile %s is invalid and gets no digest: %s", profile.slug, error)
     return scored
 
 

@@ -8,7 +8,7 @@ from django.conf import settings
 
 from workers.up.supervisor import Child
 
-LOCAL_BENCH = "here"  # the name of the bench worker on this machine
+LOCAL_BENCH = "local"  # the name of the bench worker on this machine
 
 
 def children(listener: int, *, ml: bool) -> list[Child]:

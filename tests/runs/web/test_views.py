@@ -42,16 +42,16 @@ def page(client: Client, run: Run) -> str:
 
 TOLD = {
     "succeeded": ["Succeeded in 41 s", "2 correctness checks passed"],
-    "running": ["Running on one", "42 %", "about 25 s left", "&lt;b&gt;variants&lt;/b&gt;"],
+    "running": ["Running on worker one", "42 %", "about 25 s left", "&lt;b&gt;variants&lt;/b&gt;"],
     "queued": ["Queued, with", "before it"],
     "waiting": ["no live worker can serve this", "It needs a GPU worker"],
-    "again": ["Queued again", "our failure and costs you nothing"],
+    "again": ["Queued again", "That costs you nothing"],
     "dispatched": ["Sent to a worker"],
     "cancelling": ["Being cancelled"],
     "timed_out": ["Timed out", "limit of 5 min", "the limit of 300 s was reached"],
-    "cancelled": ["Cancelled before it began"],
-    "worker_lost": ["the worker was lost, twice", "no device time was charged"],
-    "killed": ["it was ended from outside"],
+    "cancelled": ["Cancelled before it started"],
+    "worker_lost": ["the worker was lost, twice", "No device time was charged"],
+    "killed": ["something else ended it"],
     "input": ["the worker refused the parameters", "61.0 GiB are needed"],
     "check": ["a correctness check missed its bound", "missed", "bf16", "&lt;="],
     "memory": ["it ran out of memory", "Choose a smaller preset"],
@@ -254,7 +254,7 @@ class TestList:
         assert "Nothing has been measured here yet" in html
         queued()
         html = client.get(reverse("runs:runs"), {"device": "gpu"}).content.decode()
-        assert "No run fits" in html
+        assert "No run matches" in html
 
     def test_it_turns_pages(self, client: Client) -> None:
         for _ in range(45):
@@ -345,7 +345,7 @@ class TestWorkers:
         for words in ("ready", "not heard of", "at night", "AMD EPYC", "worker_key NAME"):
             assert words in html
         Worker.objects.all().delete()
-        assert "No worker has ever been seen" in client.get("/workers/").content.decode()
+        assert "No worker has connected yet" in client.get("/workers/").content.decode()
 
     @pytest.mark.parametrize(
         ("told", "words"),

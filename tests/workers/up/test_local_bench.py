@@ -25,6 +25,6 @@ def test_a_worker_of_this_machine_is_heard_of(tmp_path: Path) -> None:
         pytest.skip("needs the methods' requirements: python3 manage.py methods list")
     with up(tmp_path, ml=True) as house:
         assert house.address  # the database is made by then
-        assert wait_for(lambda: heard(house), 90, "a heartbeat") == ("here", "cpu")
+        assert wait_for(lambda: heard(house), 90, "a heartbeat") == ("local", "cpu")
         assert house.stop() < 8
         assert not house.children("workers.bench")

@@ -56,8 +56,8 @@ def _queued(run: Run) -> Telling:
     where = place(run) or Place(0, 0)
     device = Device(run.device).label
     again = (
-        "The worker that had it was lost, which is our failure and costs you nothing; the run "
-        "keeps its place and is tried once more. "
+        "The first worker was lost. That costs you nothing: the run keeps its place and is tried "
+        "once more. "
         if run.attempt
         else ""
     )
@@ -66,10 +66,10 @@ def _queued(run: Run) -> Telling:
         seconds = int(ALIVE.total_seconds())
         return Telling(
             f"{title}: no live worker can serve this",
-            f"{again}It needs a {device} worker, and none has been heard of for {seconds} s. "
-            "It waits, and starts by itself as soon as one is there.",
+            f"{again}It needs a {device} worker, and none has sent a heartbeat for {seconds} s. "
+            "It starts by itself as soon as one connects.",
             "fair",
-            "The workers page tells what is there and how to add one.",
+            "The workers page shows which workers there are and how to add one.",
         )
     if where.ahead:
         runs = "one run" if where.ahead == 1 else f"{where.ahead} runs"
@@ -87,22 +87,24 @@ def _queued(run: Run) -> Telling:
 
 def _serving(where: Place, device: str) -> str:
     if where.workers == 1:
-        return f"One {device} worker is live and takes the runs in their order."
-    return f"{where.workers} {device} workers are live and take the runs in their order."
+        return f"One {device} worker is live and takes runs in order."
+    return f"{where.workers} {device} workers are live and take runs in order."
 
 
 def _dispatched(_run: Run) -> Telling:
     return Telling(
-        "Sent to a worker", "It has not answered yet; most start within a second.", "waiting"
+        "Sent to a worker",
+        "The worker has not answered yet; most runs start within a second.",
+        "waiting",
     )
 
 
 def _running(run: Run) -> Telling:
-    worker = f" on {run.worker}" if run.worker else ""
+    worker = f" on worker {run.worker}" if run.worker else ""
     second = " This is the second attempt: the first worker was lost." if run.attempt > 1 else ""
     return Telling(
         f"Running{worker}",
-        f"The numbers appear when every check has passed and the run has ended.{second}",
+        f"Results appear when the run has ended and every check has passed.{second}",
         "running",
     )
 
@@ -111,8 +113,8 @@ def _cancelling(_run: Run) -> Telling:
     seconds = int(CANCEL.total_seconds())
     return Telling(
         "Being cancelled",
-        f"The worker has been told, and usually stops within two seconds; after {seconds} s "
-        "without an answer the run is taken as cancelled.",
+        f"The worker was told to stop and usually does within two seconds; after {seconds} s "
+        "without an answer the run counts as cancelled.",
         "waiting",
     )
 
@@ -123,7 +125,7 @@ def _succeeded(run: Run) -> Telling:
     if run.imported:
         return Telling(
             "Published result",
-            f"{passed}. It was measured elsewhere, in {took(run)}, on the machine told below.",
+            f"{passed}. It was measured elsewhere, in {took(run)}, on the machine described below.",
             "good",
         )
     return Telling(f"Succeeded in {took(run)}", f"{passed}.", "good")
@@ -138,25 +140,24 @@ def _failed(run: Run) -> Telling:
 _FAILURES: dict[Failure, tuple[str, str, str]] = {
     Failure.WORKER_LOST: (
         "the worker was lost, twice",
-        "Nothing was heard of the worker that had it, and the second attempt was lost, too. "
-        "That is our failure: no device time was charged.",
+        "Both workers that had it stopped sending heartbeats. No device time was charged.",
         "Run it again; if it is lost again, look at the workers page or tell whoever runs this "
         "site.",
     ),
     Failure.KILLED: (
-        "it was ended from outside",
-        "Something on the worker ended the benchmark, twice: often the machine ran out of memory "
-        "for other reasons. That is our failure: no device time was charged.",
+        "something else ended it",
+        "Something on the worker's machine ended the benchmark, twice; often the machine ran out "
+        "of memory. No device time was charged.",
         "Run it again, or choose smaller parameters.",
     ),
     Failure.INPUT: (
         "the worker refused the parameters",
-        "The worker validates the parameters again, and on its machine they cannot be measured.",
+        "The worker checked the parameters and cannot measure them on its machine.",
         "Read the reason, change the parameters and run again.",
     ),
     Failure.CHECK: (
         "a correctness check missed its bound",
-        "What is not correct is not measured: no number of this run is shown.",
+        "Assay measures only what is correct, so this run shows no results.",
         "The checks below say which bound was missed and by how much. This is a finding about the "
         "method on this machine.",
     ),
@@ -168,7 +169,7 @@ _FAILURES: dict[Failure, tuple[str, str, str]] = {
     Failure.ERROR: (
         "the benchmark failed",
         "The method's own code raised an error.",
-        "The log and the reason tell where. Running it again will most likely fail the same way.",
+        "The reason and the log say where. Running it again will most likely fail the same way.",
     ),
 }
 
@@ -176,18 +177,18 @@ _FAILURES: dict[Failure, tuple[str, str, str]] = {
 def _timed_out(run: Run) -> Telling:
     return Telling(
         "Timed out",
-        f"It did not end within its limit of {span(run.limit_seconds)}, and was stopped.",
+        f"It was stopped at its limit of {span(run.limit_seconds)}.",
         "bad",
-        "Choose a smaller preset or smaller parameters: the limit goes with the preset.",
+        "Choose a smaller preset or smaller parameters; each preset has its own limit.",
     )
 
 
 def _cancelled(run: Run) -> Telling:
     if run.started_at is None:
-        return Telling("Cancelled before it began", "Nothing was measured or charged.", "none")
+        return Telling("Cancelled before it started", "Nothing was measured or charged.", "none")
     return Telling(
         f"Cancelled after {took(run)}",
-        "What it had measured by then is not shown as a result.",
+        "Partial measurements are not shown as results.",
         "none",
     )
 

@@ -12,13 +12,13 @@ from webapp.digests.printing import FORMATS
 
 
 class Command(BaseCommand):
-    help = "Print a day's digest."
+    help = "Print the digest of a day."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--date", metavar="D", help="for instance 2026-03-02; the latest if left out"
+            "--date", metavar="D", help="for instance 2026-03-02 (default: the latest)"
         )
-        parser.add_argument("--profile", metavar="P", help="slug or name; the site's if left out")
+        parser.add_argument("--profile", metavar="P", help="slug or name (default: the site's)")
         parser.add_argument("--format", choices=FORMATS, default="text")
 
     def handle(self, *args: Any, **options: Any) -> None:

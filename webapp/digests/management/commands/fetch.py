@@ -18,7 +18,7 @@ _BAR = 24  # characters
 
 
 class Command(BaseCommand):
-    help = "Fetch today's papers and the days that were missed, and rebuild their digests."
+    help = "Fetch today's papers and missed days from arXiv, and build their digests."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -26,13 +26,13 @@ class Command(BaseCommand):
             nargs="+",
             action="extend",
             metavar="C",
-            help="arXiv categories, for instance cs.CL; every wanted one if left out",
+            help="arXiv categories, for instance cs.CL (default: those of all profiles)",
         )
         parser.add_argument(
             "--since",
             type=_day,
             metavar="DATE",
-            help="fetch every day from here that is not complete, for instance 2026-03-02",
+            help="fetch every incomplete day from this one on, for instance 2026-03-02",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

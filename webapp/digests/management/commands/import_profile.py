@@ -17,16 +17,16 @@ _DAYS = 5  # past days built at once, so that the profile's page is not empty
 
 
 class Command(BaseCommand):
-    help = "Make a profile of the seed bot's config.json; again, and it is brought up to date."
+    help = "Import the seed bot's config.json as a profile; importing it again updates the profile."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("config", help="the configuration, for instance config.json")
-        parser.add_argument("--name", help="the profile's name; the file's if left out")
+        parser.add_argument("config", help="the seed bot's configuration, for instance config.json")
+        parser.add_argument("--name", help="the profile's name (default: the file's name)")
         parser.add_argument(
             "--matching",
             choices=Profile.Matching.values,
             default=Profile.Matching.TOKEN.value,
-            help="whole words (the default), or substrings, which gives the seed bot's scores",
+            help="whole words (default), or substrings with exactly the seed bot's scores",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -42,13 +42,13 @@ class Command(BaseCommand):
         except ProfileError as error:
             said = [f"  {name}: {one}" for name, all_ in error.errors.items() for one in all_]
             raise CommandError(
-                "\n".join([f"{path} cannot be a profile; nothing was changed:", *said]),
+                "\n".join([f"{path} cannot be imported; nothing was changed:", *said]),
                 returncode=2,
             ) from None
         profile, made = import_profile(new)
         built = build(dates(_DAYS), [profile])
         self.stdout.write(
-            f"{'Made' if made else 'Brought up to date'} the profile “{profile.name}” "
+            f"{'Imported' if made else 'Updated'} the profile “{profile.name}” "
             f"({len(profile.keywords)} keywords, {len(profile.categories)} categories, "
             f"{profile.matching} matching); digests of {len(built)} past days.\n"
             f"  Page   /p/{profile.slug}/\n"

@@ -19,15 +19,13 @@ _REASONS = 60  # characters of the reasons in the table
 
 class Command(BaseCommand):
     help = (
-        "Score papers, one JSON object a line with id, title, abstract, categories and "
-        "announce_type (new if left out). `kept` says whether the profile's rules keep a paper; "
-        "its number of papers a day does not bear on it."
+        "Score papers with a profile's rules. Input: one JSON object a line with id, title, "
+        "abstract, categories and announce_type (default: new). `kept` says whether the rules "
+        "keep a paper, whatever the profile's number of papers a day."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--profile", metavar="NAME", help="slug or name; the site's if left out"
-        )
+        parser.add_argument("--profile", metavar="NAME", help="slug or name (default: the site's)")
         parser.add_argument("--input", required=True, help="JSON lines, - for standard input")
         parser.add_argument("--json", action="store_true", help="JSON lines instead of a table")
 
