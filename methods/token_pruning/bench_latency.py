@@ -16,10 +16,11 @@ from methods.token_pruning import accounting, checks
 from methods.token_pruning.accounting import LLAVA_7B, Shape
 from methods.token_pruning.config import PruningConfig, PruningError
 from methods.token_pruning.llava import encode, load_llava, tiny_config, visual_tokens
-from methods.token_pruning.loop import Cache, Prompt, Stage, read, step
+from methods.token_pruning.loop import Cache, Stage, read, step
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.selectors import get
 from methods.token_pruning.spec import LatencyParams
+from methods.token_pruning.stream import Prompt
 
 SIZES: dict[str, dict[str, int]] = {
     "tiny": {"image": 32, "patch": 8, "vocab": 256},

@@ -20,10 +20,11 @@ from methods.token_pruning.accounting import Shape
 from methods.token_pruning.config import MergerType, PruningConfig
 from methods.token_pruning.heads import LayerHead
 from methods.token_pruning.llava import encode, load_llava, tiny_config, visual_tokens
-from methods.token_pruning.loop import BEFORE, IGNORE, Prompt, Stage, embed, read, step
+from methods.token_pruning.loop import BEFORE, Stage, embed, read, step
 from methods.token_pruning.merger import Merger, QuestionMerger, SimpleMerger
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.relax import straight_through
+from methods.token_pruning.stream import IGNORE, Prompt
 from methods.token_pruning.training import Schedule, Trainer
 
 IMAGE, WORDS = 2, 6
@@ -325,7 +326,8 @@ def caching(device: str) -> Iterator[Case]:
         apart = []
         for row in range(8):
             real = prompt.real()[row]
-            alone = Prompt(prompt.ids[row : row + 1, real], prompt.pixels[row : row + 1])
+            alone = rows_of(prompt, row + 1, row)
+            alone = Prompt(alone.ids[:, real], alone.pixels)
             apart.append(read(llava, alone, stages).logits)
         yield Case(worst(together, torch.cat(apart)), 1e-5, label=f"batch 8 == its rows{label}")
     tome = [Stage(BEFORE, 6, selectors.get("tome"))]
@@ -371,9 +373,9 @@ def temperature(device: str) -> Iterator[Case]:
         yield Case(abs(config.tau(t, 1000) - 0.1), 1e-12, label=f"t = {t / 1000} T")
 
 
-def rows_of(prompt: Prompt, count: int) -> Prompt:
-    """The first rows of a prompt."""
+def rows_of(prompt: Prompt, end: int, begin: int = 0) -> Prompt:
+    """Rows of a prompt from `begin` to before `end`."""
     cut: dict[str, Any] = {
-        name: None if value is None else value[:count] for name, value in vars(prompt).items()
+        name: None if value is None else value[begin:end] for name, value in vars(prompt).items()
     }
     return replace(prompt, **cut)

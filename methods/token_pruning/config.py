@@ -10,7 +10,7 @@ import yaml
 
 from methods.errors import InputError
 
-LOSSES = ("adversarial", "mse", "none")
+LOSSES = ("adversarial", "mse", "none", "attention")
 MergerType = Literal["simple", "question_aware", "none"]
 MERGERS: tuple[MergerType, ...] = get_args(MergerType)
 
@@ -43,7 +43,7 @@ class PruningConfig:
     temperature: float = 1.0
     temperature_min: float = 0.1
     temperature_anneal_rate: float = 0.5  # share of training over which it falls
-    loss: Literal["adversarial", "mse", "none"] = "adversarial"
+    loss: Literal["adversarial", "mse", "none", "attention"] = "adversarial"
     adv_loss_weight: float = 1.0
     task_loss_weight: float = 25.0
     merge_sparsity_weight: float = 1e-4

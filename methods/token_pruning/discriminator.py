@@ -33,7 +33,7 @@ class Discriminator(nn.Module):
         """
         seen = []
         for h, enter, residual in zip(states, self.enter, self.residual, strict=True):
-            x = F.gelu(enter(torch.tanh(h / SQUASH)))
+            x = F.gelu(enter(torch.tanh(h.float() / SQUASH)))  # the model may be of half precision
             seen.append(x + residual(x))
         logits: Tensor = self.judge(torch.cat(seen, dim=-1))
         return logits[..., 0]

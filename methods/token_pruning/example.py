@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 
 from methods.token_pruning.checks import answered, example, prompt_of, pruner_of
-from methods.token_pruning.loop import generate, read
+from methods.token_pruning.generate import generate
+from methods.token_pruning.loop import read
 from methods.token_pruning.training import Schedule, Trainer
 
 

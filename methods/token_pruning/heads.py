@@ -39,14 +39,15 @@ class LayerHead(nn.Module):
         x_i = W_v \hat h_i + b_v, \quad \hat h = \mathrm{RMSNorm}(h)$
 
         Args:
-            visual: hidden states (B, n, d_model).
+            visual: hidden states (B, n, d_model), of any floating type.
             text: hidden states of the question (B, t, d_model).
             valid: (B, t) bool, False for padding.
 
         Returns:
             l, (B, n); above 0 a token is rather kept.
         """
-        visual, text = (F.rms_norm(h, h.shape[-1:]) for h in (visual, text))
+        dtype = self.vision.weight.dtype  # the model may be of half precision
+        visual, text = (F.rms_norm(h.to(dtype), h.shape[-1:]) for h in (visual, text))
         inner = self.vision(visual)
         logits: Tensor = self.scorer(inner + attend(self.attention, inner, self.text(text), valid))
         return logits[..., 0]

@@ -11,18 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import (
-    AutoConfig,
     CLIPVisionConfig,
     LlamaConfig,
     LlavaConfig,
     LlavaForConditionalGeneration,
 )
 
+from methods.kit.frozen import load_frozen, read_config
 from methods.token_pruning.config import PruningError
 
-# Untyped: what from_pretrained gives depends on its arguments.
-_LLAVA: Any = LlavaForConditionalGeneration
-
+DECODERS = ("llama", "mistral", "qwen2")  # whose layers take the same arguments
 MIN_MASK = torch.finfo(torch.float32).min
 
 
@@ -43,12 +41,14 @@ def tiny_config(
     max_positions: int = 512,
     spread: float = 0.1,
     theta: float = 1e4,
+    decoder: Any = LlamaConfig,
 ) -> LlavaConfig:
     """A small LLaVA-1.5: a CLIP tower, a Llama decoder, features from the last layer but one.
 
     `spread` is the standard deviation of the decoder's weights at the start: at widths of tens the
     usual .02 leaves attention flat, and it takes long to learn where to look. `theta` is the base
-    of the rotary angles: the higher, the more of a narrow head sees content alone.
+    of the rotary angles: the higher, the more of a narrow head sees content alone. `decoder` is a
+    configuration class of DECODERS.
     """
     vision = CLIPVisionConfig(
         hidden_size=d_vision,
@@ -58,7 +58,7 @@ def tiny_config(
         image_size=image,
         patch_size=patch,
     )
-    text = LlamaConfig(
+    text = decoder(
         vocab_size=vocab,
         hidden_size=d,
         intermediate_size=d_ff,
@@ -90,57 +90,26 @@ def load_llava(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) 
         PruningError: when there is no such model here, it is of another kind, weights are missing
             or of other shapes, or one of them is no number.
     """
-    if isinstance(source, str | Path):
-        config = _read_config(source)
-        _check_kind(config)
-        try:
-            model, report = _LLAVA.from_pretrained(
-                str(source), dtype=dtype or "auto", output_loading_info=True
-            )
-        except (OSError, ValueError, RuntimeError) as error:
-            raise PruningError(f"the weights of {source} cannot be read: {error}") from error
-        if report["missing_keys"]:
-            missing = ", ".join(sorted(report["missing_keys"])[:3])
-            raise PruningError(f"{source} lacks weights of a LLaVA: {missing}")
-    else:
-        _check_kind(source)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = _LLAVA(source).to(dtype or torch.float32)
-    check_numbers(model, str(source) if isinstance(source, str | Path) else "the model")
-    model.requires_grad_(False)
-    return model.eval()
-
-
-def check_numbers(module: torch.nn.Module, what: str) -> None:
-    """Check that every weight is finite.
-
-    Raises:
-        PruningError: naming the first weight that is not.
-    """
-    for name, p in module.named_parameters():
-        if not torch.isfinite(p).all():
-            raise PruningError(f"{what}: {name} holds NaN or infinity; the weights are damaged")
-
-
-def _read_config(source: str | Path) -> Any:
-    try:
-        return AutoConfig.from_pretrained(str(source))
-    except (OSError, ValueError) as error:
-        raise PruningError(
-            f"no LLaVA at {str(source)!r}: give a folder with config.json and weights (made by "
-            "save_pretrained), or a hub id such as llava-hf/llava-1.5-7b-hf on a machine that can "
-            f"reach the hub; without model= a small model is trained here "
-            f"({str(error).splitlines()[0]})"
-        ) from error
+    named = isinstance(source, str | Path)
+    _check_kind(read_config(source, PruningError, "LLaVA") if named else source)
+    return load_frozen(
+        LlavaForConditionalGeneration, source, error=PruningError, dtype=dtype, seed=seed
+    )
 
 
 def _check_kind(config: Any) -> None:
     if config.model_type != "llava":
         raise PruningError(f"the model is a {config.model_type!r}; this method prunes llava models")
-    text, vision = config.text_config.model_type, config.vision_config.model_type
-    if (text, vision) != ("llama", "clip_vision_model"):
-        raise PruningError(f"a llava of {vision} and {text}; clip_vision_model and llama are read")
+    vision, text = config.vision_config, config.text_config
+    if vision is None or vision.model_type != "clip_vision_model":
+        found = "no vision tower" if vision is None else vision.model_type
+        raise PruningError(f"a llava with {found}; the tower must be a clip_vision_model")
+    if text.model_type not in DECODERS:
+        raise PruningError(f"a llava on {text.model_type}; {', '.join(DECODERS)} are read")
+    if config.vision_feature_select_strategy != "default":
+        raise PruningError("a llava that reads CLS beside the patches; `default` features are read")
+    if getattr(text, "sliding_window", None) is not None:
+        raise PruningError("a decoder with a sliding window: its cache drops what pruning keeps")
     if not isinstance(config.vision_feature_layer, int):
         raise PruningError("visual features of several layers at once are not supported")
 
@@ -149,13 +118,15 @@ def _check_kind(config: Any) -> None:
 class Vision:
     """What the vision tower saw.
 
-    `features` (B, N, d_vision) before the projector; `layer` made them from `states`
-    (B, 1 + N, d_vision), CLS first. Keys and saliency are computed for those who ask.
+    `features` (B, N, d_vision) before the projector and `cls` (B, d_vision) beside them; `layer`
+    made both from `states` (B, 1 + N, d_vision), CLS first. Keys and saliency are computed for
+    those who ask.
     """
 
     features: Tensor
     layer: Any
     states: Tensor
+    cls: Tensor
 
     @cached_property
     def _inside(self) -> Tensor:
@@ -164,12 +135,14 @@ class Vision:
 
     @cached_property
     def keys(self) -> Tensor:
-        r"""Keys of the layer that made the features: (B, N, d_vision).
+        r"""Keys of the layer that made the features, mean over H heads: (B, N, d_head).
 
-        Equation: $k_i = W_k\, \mathrm{LN}_1(s_{i + 1}) + b_k$, s the `states`, CLS being s_0
+        Equation: $k_i = \frac{1}{H} \sum_h (W_k\, \mathrm{LN}_1(s_{i + 1}) + b_k)_h$, s the
+        `states`, CLS being s_0
         """
-        keys: Tensor = self.layer.self_attn.k_proj(self._inside)[:, 1:]
-        return keys
+        keys: Tensor = self.layer.self_attn.k_proj(self._inside)[:, 1:].float()
+        heads = self.layer.self_attn.num_heads
+        return torch.unflatten(keys, 2, (heads, -1)).mean(2)
 
     @cached_property
     def saliency(self) -> Tensor:
@@ -182,7 +155,9 @@ class Vision:
         heads = attention.num_heads
         q = attention.q_proj(self._inside[:, :1]).unflatten(2, (heads, -1)).transpose(1, 2)
         k = attention.k_proj(self._inside).unflatten(2, (heads, -1)).transpose(1, 2)
-        weights: Tensor = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)  # (B, heads, 1, 1 + N)
+        weights: Tensor = (q.float() @ k.float().mT / q.shape[-1] ** 0.5).softmax(
+            -1
+        )  # (B, heads, 1, 1 + N)
         return weights.mean(1)[:, 0, 1:]
 
     def rows(self, index: Tensor) -> "Vision":
@@ -190,7 +165,7 @@ class Vision:
 
         Equation: $y_r = x_{i_r}$ for features and states
         """
-        return Vision(self.features[index], self.layer, self.states[index])
+        return Vision(self.features[index], self.layer, self.states[index], self.cls[index])
 
 
 def visual_tokens(llava: Any) -> int:
@@ -199,7 +174,7 @@ def visual_tokens(llava: Any) -> int:
     return int((vision.image_size // vision.patch_size) ** 2)
 
 
-def encode(llava: Any, pixels: Tensor) -> Vision:
+def encode(llava: Any, pixels: Tensor | None) -> Vision:
     r"""Run the vision tower up to the layer that the projector reads.
 
     Equation: $V_i = h^a_{i + 1}, \quad h^l = \mathrm{Layer}_l(h^{l - 1})$
@@ -215,8 +190,10 @@ def encode(llava: Any, pixels: Tensor) -> Vision:
         V (B, N, d_vision), and what its layer read.
 
     Raises:
-        PruningError: for images of another size or number of channels.
+        PruningError: for no images, or of another size or number of channels.
     """
+    if pixels is None:
+        raise PruningError("there are no images to look at; pixels are None")
     side = llava.config.vision_config.image_size
     if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (3, side, side):
         raise PruningError(
@@ -228,20 +205,22 @@ def encode(llava: Any, pixels: Tensor) -> Vision:
     states = tower(pixels.to(dtype), output_hidden_states=True).hidden_states
     at = llava.config.vision_feature_layer % len(states)
     before = max(at - 1, 0)
-    return Vision(states[at][:, 1:], tower.encoder.layers[before], states[before])
+    made = states[at]
+    return Vision(made[:, 1:], tower.encoder.layers[before], states[before], made[:, 0])
 
 
-def check_prompt(llava: Any, ids: Tensor, mask: Tensor) -> None:
-    """Check token ids and their mask against the model.
+def images_in(llava: Any, ids: Tensor, mask: Tensor, pixels: Tensor | None) -> Tensor:
+    """How many images each row holds, once ids, mask and images are checked: (B,).
 
     Args:
         llava: the model.
-        ids: (B, T) token ids with N image placeholders in each row.
+        ids: (B, T) token ids with N placeholders for each image of a row.
         mask: (B, T) bool, False for padding.
+        pixels: (images, 3, side, side), in the order of rows; None for words alone.
 
     Raises:
-        PruningError: for an empty batch, ids outside the vocabulary, or another number of
-            placeholders than the image has patches.
+        PruningError: for an empty batch, ids outside the vocabulary, another number of
+            placeholders than the images have patches.
     """
     if ids.ndim != 2 or ids.numel() == 0 or mask.shape != ids.shape:
         raise PruningError(
@@ -252,13 +231,18 @@ def check_prompt(llava: Any, ids: Tensor, mask: Tensor) -> None:
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= vocab:
         raise PruningError(f"token ids lie in {low}..{high}, the vocabulary in 0..{vocab - 1}")
-    found = ((ids == llava.config.image_token_id) & mask).sum(1)
+    found = ((ids == llava.config.image_token_id) & mask).sum(1)  # (B,)
     wanted = visual_tokens(llava)
-    if not bool((found == wanted).all()):
+    if bool((found % wanted).any()):
         raise PruningError(
-            f"rows hold {sorted(set(found.tolist()))} image placeholders; the image has {wanted} "
+            f"rows hold {sorted(set(found.tolist()))} image placeholders; an image has {wanted} "
             "patches and needs as many"
         )
+    counts: Tensor = found // wanted
+    given = 0 if pixels is None else len(pixels)
+    if given != int(counts.sum()):
+        raise PruningError(f"{given} images are given and the rows ask for {int(counts.sum())}")
+    return counts
 
 
 def attention_scores(
@@ -275,7 +259,7 @@ def attention_scores(
         queries: which tokens look.
 
     Returns:
-        S (B, heads, n_queries, n).
+        S (B, heads, n_queries, n) float32.
     """
     attention = layer.self_attn
     inside = layer.input_layernorm(hidden)
@@ -285,7 +269,7 @@ def attention_scores(
     q = q * cos[:, :, queries] + _half_turn(q) * sin[:, :, queries]
     k = k * cos + _half_turn(k) * sin
     k = k.repeat_interleave(attention.num_key_value_groups, dim=1)
-    scores: Tensor = q @ k.mT * attention.scaling
+    scores: Tensor = (q @ k.mT).float() * attention.scaling
     return scores
 
 

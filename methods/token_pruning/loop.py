@@ -7,7 +7,8 @@ it saw. The next token's position is the prompt's original length.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,104 +19,18 @@ from methods.token_pruning.config import PruningError
 from methods.token_pruning.llava import (
     MIN_MASK,
     Vision,
-    check_prompt,
     encode,
+    images_in,
     last_attention,
     visual_tokens,
 )
 from methods.token_pruning.selectors import Context, Entered, Selector, take
-
-IGNORE = -100
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """What is read.
-
-    `ids` (B, T) with N image placeholders a row; `pixels` (B, 3, side, side); `mask` (B, T) bool,
-    False for padding (on the left where an answer is to follow); `asked` (B, T) bool, the words
-    that choices may look at, all but image and answers; `targets` (B, T), what is to be predicted
-    at each place, or IGNORE; `needed` (B, 2) for the oracle.
-    """
-
-    ids: Tensor
-    pixels: Tensor
-    mask: Tensor | None = None
-    asked: Tensor | None = None
-    targets: Tensor | None = None
-    needed: Tensor | None = None
-
-    def real(self) -> Tensor:
-        r"""What is no padding (B, T). Equation: $r_{bt} = m_{bt}$, all True without a mask m."""
-        return torch.ones_like(self.ids, dtype=torch.bool) if self.mask is None else self.mask
-
-
-@dataclass
-class Stream:
-    """Tokens on their way: all (B, n, ...). `patch` is -1 for words; `gate` is a bias on keys."""
-
-    hidden: Tensor
-    positions: Tensor
-    visual: Tensor
-    valid: Tensor
-    asked: Tensor
-    targets: Tensor
-    patch: Tensor
-    gate: Tensor | None = None
-
-    def gather(self, index: Tensor) -> "Stream":
-        r"""The tokens at i (B, k), in every field x. Equation: $y_{bj} = x_{b, i_{bj}}$"""
-        moved: dict[str, Any] = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name == "hidden":
-                moved[one.name] = take(value, index)
-            else:
-                moved[one.name] = None if value is None else value.gather(1, index)
-        return Stream(**moved)
-
-    def places(self) -> Tensor:
-        r"""Visual places (B, n_v). Equation: $\{ p_{b0} < p_{b1} < \ldots \} = \{ t : v_{bt} \}$"""
-        return self.visual.nonzero()[:, 1].view(len(self.visual), -1)
-
-    def words(self) -> tuple[Tensor, Tensor]:
-        r"""Hidden states of all words (B, t, d) and which belong to the question (B, t).
-
-        Equation: $y_{bj} = h_{b, w_{bj}}, \quad \{ w_{b0} < w_{b1} < \ldots \} =
-        \{ t : \neg v_{bt} \}$
-        """
-        places = (~self.visual).nonzero()[:, 1].view(len(self.visual), -1)
-        return take(self.hidden, places), self.asked.gather(1, places)
-
-    def keep_visual(self, index: Tensor) -> "Stream":
-        r"""Drop visual tokens but those at i (B, k) among them.
-
-        Equation: $y_{bj} = x_{b, t_{bj}}, \quad \{ t_{b0} < t_{b1} < \ldots \} =
-        \{ t : \neg v_{bt} \} \cup \{ p_{b, i_{bj}} \}_j$
-        """
-        kept = ~self.visual
-        kept = kept.scatter(1, self.places().gather(1, index), True)
-        return self.gather(kept.nonzero()[:, 1].view(len(kept), -1))
-
-    def bias(self) -> Tensor | None:
-        r"""The mask of causal attention with padding and gates: (B, 1, n, n); None if plain.
-
-        Equation: $B_{bij} = g_{bj} + \mu\, [\, \neg ((j \le i \wedge r_{bj}) \vee j = i) \,]$
-        with r = `valid` and mu the least float32
-        """
-        if self.gate is None and bool(self.valid.all()):
-            return None
-        n = self.valid.shape[1]
-        causal = torch.ones(n, n, dtype=torch.bool, device=self.valid.device).tril()
-        self_only = torch.eye(n, dtype=torch.bool, device=self.valid.device)
-        allowed = causal & self.valid[:, None] | self_only  # padding sees itself: no empty row
-        mask = torch.where(allowed, 0.0, MIN_MASK).to(self.hidden.dtype)[:, None]
-        return mask if self.gate is None else mask + self.gate[:, None, None].to(mask)
+from methods.token_pruning.stream import IGNORE, Prompt, Stream, fitting
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Keep `keep` visual tokens before decoder layer `layer`; BEFORE stands for the whole model."""
+    """Keep `keep` tokens of each image before decoder layer `layer`; BEFORE is the whole model."""
 
     layer: int
     keep: int
@@ -160,42 +75,49 @@ class Reading:
     cache: Cache | None
 
 
-def embed(llava: Any, prompt: Prompt, vision: Vision, first: Entered | None) -> Stream:
+def embed(llava: Any, prompt: Prompt, vision: Vision | None, first: Entered | None) -> Stream:
     """Words and visual tokens in their order; those that did not enter leave their positions."""
     ids, mask = prompt.ids, prompt.real()
     visual, asked = marks(llava, prompt)
     targets = torch.full_like(ids, IGNORE) if prompt.targets is None else prompt.targets
-    B, N = len(ids), visual_tokens(llava)
     hidden = llava.model.language_model.embed_tokens(ids)
-    features = vision.features if first is None else first.features
-    index = torch.arange(N, device=ids.device).expand(B, N) if first is None else first.index
-    projected = llava.model.multi_modal_projector(features).to(hidden.dtype)  # (B, k, d)
-    places = visual.nonzero()[:, 1].view(B, N).gather(1, index)  # (B, k)
-    patch = torch.full_like(ids, -1).scatter(1, places, index)
-    hidden = hidden.scatter(1, places[..., None].expand_as(projected), projected)
+    patch = torch.full_like(ids, -1)
     gate = None
-    if first is not None and first.bias is not None:
-        gate = torch.zeros(ids.shape, dtype=hidden.dtype, device=ids.device)
-        gate = gate.scatter(1, places, first.bias.to(gate))
+    if vision is not None:
+        B, N, images = len(ids), visual_tokens(llava), images_of(llava, prompt)
+        features = vision.features if first is None else first.features  # (B * images, k, d_v)
+        projector = llava.model.multi_modal_projector
+        projected = projector(features.to(projector.linear_1.weight.dtype)).to(hidden.dtype)
+        index = torch.arange(N, device=ids.device).expand(B * images, N)
+        index = index if first is None else first.index
+        ahead = N * torch.arange(images, device=ids.device)[:, None]  # patches of images before
+        index = (index.view(B, images, -1) + ahead).flatten(1)  # (B, images * k)
+        places = visual.nonzero()[:, 1].view(B, images * N).gather(1, index)
+        patch = patch.scatter(1, places, index)
+        wide = places[..., None].expand(-1, -1, hidden.shape[-1])
+        hidden = hidden.scatter(1, wide, projected.reshape(B, -1, hidden.shape[-1]))
+        if first is not None and first.bias is not None:
+            gate = torch.zeros(ids.shape, device=ids.device)
+            gate = gate.scatter(1, places, first.bias.float().view(B, -1))
     positions = (mask.cumsum(1) - 1).clamp_min(0)
     stream = Stream(hidden, positions, visual, mask, asked, targets, patch, gate)
     entered = ~visual | (patch >= 0)
-    return stream.gather(entered.nonzero()[:, 1].view(B, -1))
+    return stream.gather(entered.nonzero()[:, 1].view(len(ids), -1))
 
 
 def first_context(
     llava: Any, prompt: Prompt, vision: Vision, generator: torch.Generator | None
 ) -> Context:
-    """What a choice before the language model may look at."""
+    """What a choice before the language model may look at, image by image."""
     visual, asked = marks(llava, prompt)
-    B, n = len(visual), visual_tokens(llava)
+    B, n, images = len(visual), visual_tokens(llava), images_of(llava, prompt)
     places = (~visual).nonzero()[:, 1].view(B, -1)
     words = llava.model.language_model.embed_tokens(prompt.ids.gather(1, places))
     return Context(
         lambda: llava.model.multi_modal_projector(vision.features),
-        torch.arange(n, device=visual.device).expand(B, n),
-        words,
-        asked.gather(1, places),
+        torch.arange(n, device=visual.device).expand(B * images, n),
+        words.repeat_interleave(images, 0),
+        asked.gather(1, places).repeat_interleave(images, 0),
         vision,
         generator=generator,
         needed=prompt.needed,
@@ -203,18 +125,33 @@ def first_context(
 
 
 def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor]:
-    r"""Where the image stands and where the question, (B, T) bool each, once both are checked.
+    r"""Where images stand and where the question, (B, T) bool each, once both are checked.
 
     Equation: $v_{bt} = (x_{bt} = \mathrm{image}) \wedge r_{bt}, \quad
     q_{bt} = a_{bt} \wedge r_{bt} \wedge \neg v_{bt}$, a being `asked`, all True where not given
     """
     mask = prompt.real()
-    check_prompt(llava, prompt.ids, mask)
+    images_of(llava, prompt)
     visual = (prompt.ids == llava.config.image_token_id) & mask
     asked = (mask if prompt.asked is None else prompt.asked & mask) & ~visual
     if not bool(asked.any(1).all()):
         raise PruningError("a row has no words beside the image; choices need a question to read")
     return visual, asked
+
+
+def images_of(llava: Any, prompt: Prompt) -> int:
+    """How many images every row of a prompt holds.
+
+    Raises:
+        PruningError: for what `images_in` refuses, and rows with different numbers of images.
+    """
+    counts = images_in(llava, prompt.ids, prompt.real(), prompt.pixels)
+    if bool((counts != counts[0]).any()):
+        raise PruningError(
+            f"rows hold {sorted(set(counts.tolist()))} images; rows that are read together need as "
+            "many each, `generate` takes them apart"
+        )
+    return int(counts[0])
 
 
 @torch.no_grad()
@@ -232,8 +169,9 @@ def read(
 
     Args:
         llava: the model.
-        prompt: rows of equal length.
-        stages: where tokens leave, by whose choice; without any this is the plain model.
+        prompt: rows of equal length, padded on the left.
+        stages: where tokens leave, by whose choice; without any, or without an image, this is the
+            plain model.
         cached: keep keys and values, for `step`.
         all_logits: predictions at every place that reached the end, not only the last.
         generator: of random choices.
@@ -243,12 +181,20 @@ def read(
         PruningError: for stages out of order, layers that do not exist, budgets above what is
             there, and prompts or images that do not fit the model.
     """
-    by_layer = check_stages(llava, stages)
-    vision = encode(llava, prompt.pixels) if vision is None else vision
+    by_layer, images = check_stages(llava, stages), images_of(llava, prompt)
+    if not bool(prompt.real()[:, -1].all()):
+        raise PruningError(
+            "a row ends with padding, so there is no last word to go on from; pad on the left "
+            '(tokenizer.padding_side = "left")'
+        )
+    if not images or prompt.pixels is None:
+        by_layer, vision = {}, None
+    elif vision is None:
+        vision = encode(llava, prompt.pixels)
     first = by_layer.pop(BEFORE, None)
     kept: dict[int, Tensor] = {}
     entered = None
-    if first is not None:
+    if first is not None and vision is not None:
         context = first_context(llava, prompt, vision, generator)
         entered = first.selector.enter(context, first.keep)
         kept[BEFORE] = entered.index
@@ -261,9 +207,10 @@ def read(
     previous: Before | None = None
     for at, layer in enumerate(decoder.layers):
         stage, index = by_layer.get(at), None
-        if stage is not None:
-            context = _inside(stream, vision, prompt, generator, previous)
-            index = stage.selector.select(context, stage.keep)
+        if stage is not None and vision is not None:
+            ahead = (layer, stream, rotary)
+            context = _inside(vision, prompt, generator, previous, ahead)
+            index = stage.selector.select(context, stage.keep * images)
             kept[at] = context.patches.gather(1, index)
             if not stage.late:
                 stream = stream.keep_visual(index)
@@ -303,33 +250,13 @@ def step(llava: Any, token: Tensor, cache: Cache) -> Tensor:
             gate = torch.cat((gate, gate.new_zeros(token.shape)), 1)
         mask = None
         if gate is not None or not bool(valid.all()):
-            mask = torch.where(valid, 0.0, MIN_MASK).to(hidden.dtype)
-            mask = (mask if gate is None else mask + gate)[:, None, None]  # (B, 1, 1, n)
+            mask = torch.where(valid, 0.0, MIN_MASK)
+            mask = fitting(mask if gate is None else mask + gate, hidden)[:, None, None]
         hidden = _layer(layer, hidden, mask, rotary, positions=cache.position, cache=cache)
         cache.valid[at], cache.gates[at] = valid, gate
     cache.position = cache.position + 1
     logits: Tensor = llava.lm_head(decoder.norm(hidden))[:, 0]
     return logits
-
-
-@torch.no_grad()
-def generate(llava: Any, prompt: Prompt, stages: Sequence[Stage], new: int) -> Tensor:
-    r"""Greedy continuation: (B, new) token ids.
-
-    Equation: $y_t = \arg\max_v \mathrm{logits}_v(x, y_0, \ldots, y_{t - 1})$, x pruned by stages
-
-    Raises:
-        PruningError: for no token to make, or more positions than the model has.
-    """
-    room = llava.config.text_config.max_position_embeddings - prompt.ids.shape[1]
-    if not 1 <= new <= room:
-        raise PruningError(f"{new} new tokens; the model has room for 1 to {room}")
-    found = read(llava, prompt, stages, cached=True)
-    assert found.cache is not None
-    out = [found.logits[:, -1].argmax(-1)]
-    while len(out) < new:
-        out.append(step(llava, out[-1][:, None], found.cache).argmax(-1))
-    return torch.stack(out, 1)
 
 
 def check_stages(llava: Any, stages: Sequence[Stage]) -> dict[int, Stage]:
@@ -360,18 +287,19 @@ def check_stages(llava: Any, stages: Sequence[Stage]) -> dict[int, Stage]:
 
 
 def _inside(
-    stream: Stream,
     vision: Vision,
     prompt: Prompt,
     generator: torch.Generator | None,
     previous: Before | None,
+    ahead: Before,
 ) -> Context:
+    """What a choice before a layer may look at; `previous` and `ahead` are layers and inputs."""
+    stream = ahead[1]
     text, asked = stream.words()
     places = stream.places()
 
-    def attention() -> Tensor:
-        assert previous is not None
-        layer, before, rotary = previous
+    def attention(of: Before) -> Tensor:
+        layer, before, rotary = of
         weights = last_attention(layer, before.hidden, rotary, before.valid)
         return weights.gather(1, before.places())
 
@@ -381,7 +309,8 @@ def _inside(
         text,
         asked,
         vision,
-        attention=None if previous is None else attention,
+        attention=None if previous is None else partial(attention, previous),
+        ahead=partial(attention, ahead),
         generator=generator,
         needed=prompt.needed,
     )

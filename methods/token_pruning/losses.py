@@ -68,8 +68,8 @@ def matching(real: list[Tensor], fake: list[Tensor]) -> Tensor:
         \frac{\operatorname{mean} (f_l - r_l)^2}{\operatorname{mean} r_l^2}$
     """
     terms = [
-        F.mse_loss(f, r.detach()) / r.detach().pow(2).mean().clamp_min(1e-9)
-        for r, f in zip(real, fake, strict=True)
+        F.mse_loss(f, r) / r.pow(2).mean().clamp_min(1e-9)
+        for r, f in ((r.detach().float(), f.float()) for r, f in zip(real, fake, strict=True))
     ]
     return torch.stack(terms).mean()
 

@@ -13,8 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from methods.kit.noise import gumbel
 from methods.token_pruning.config import PruningConfig, PruningError
-from methods.token_pruning.relax import gumbel, log_membership, straight_through
+from methods.token_pruning.relax import log_membership, straight_through
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Merger(nn.Module):
         source has u as it is, no s_j and no division.
 
         Args:
-            V: visual features (B, n, d_vision).
+            V: visual features (B, n, d_vision), of any floating type; so are those that leave.
             text: embeddings of the question (B, t, d_text); `simple` does not look at them.
             valid: (B, t) bool, False for padding.
             keep: M, how many tokens leave; all n leave as they came.
@@ -89,6 +90,8 @@ class Merger(nn.Module):
         Raises:
             PruningError: for M outside 1 to n, or scores that are no numbers.
         """
+        given, dtype = V, self.query.weight.dtype  # the model may be of half precision
+        V, text = V.to(dtype), text.to(dtype)
         s, inner = self.score(V, text, valid)
         n = V.shape[1]
         if not 1 <= keep <= n:
@@ -96,7 +99,7 @@ class Merger(nn.Module):
         if keep == n and self.scored:
             index = torch.arange(n, device=V.device).expand(len(V), n)
             same = torch.eye(n, dtype=V.dtype, device=V.device).expand(len(V), n, n)
-            return Merged(V, index, same, torch.zeros_like(s), s)
+            return Merged(given, index, same, torch.zeros_like(s), s)
         noisy = s + gumbel(s) if noise else s
         index, mask = straight_through(noisy, keep, tau)
         if self.scored:  # else all sources go to the longest centre
@@ -110,12 +113,12 @@ class Merger(nn.Module):
         if self.scored:
             A = A / A.sum(dim=1, keepdim=True).clamp_min(1e-9)
             gate = mask.gather(1, index).log()
-        tokens = self.read_out(A, V, inner)
+        tokens = self.read_out(A, V, inner).to(given.dtype)
         if not (noise and self.scored):
             return Merged(tokens, index, A, gate, s)
         whole = torch.arange(n, device=V.device).expand(len(V), n)
         gates = log_membership(noisy, keep, tau).scatter(1, index, gate)  # (B, n)
-        return Merged(V.scatter(1, wide(index, V), tokens), whole, A, gates, s)
+        return Merged(given.scatter(1, wide(index, V), tokens), whole, A, gates, s)
 
 
 class SimpleMerger(Merger):

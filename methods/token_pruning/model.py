@@ -7,23 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from methods.token_pruning.config import PruningConfig, PruningError, check_counts
+from methods.kit.checkpoint import load_weights, read_state, save_state
+from methods.kit.seeds import seeded
+from methods.token_pruning.config import PruningConfig, PruningError, check_counts, from_keys
 from methods.token_pruning.heads import LayerHead
-from methods.token_pruning.llava import Vision, check_numbers, visual_tokens
-from methods.token_pruning.loop import (
-    BEFORE,
-    IGNORE,
-    Prompt,
-    Stage,
-    Stream,
-    embed,
-    first_context,
-)
+from methods.token_pruning.llava import Vision, visual_tokens
+from methods.token_pruning.loop import BEFORE, Stage, embed, first_context
 from methods.token_pruning.merger import Merged, Merger, make_merger
 from methods.token_pruning.relax import soft_gate, top
 from methods.token_pruning.selectors import Context, Entered, Selector
-
-FORMAT = 1
+from methods.token_pruning.stream import IGNORE, Prompt, Stream
 
 
 @dataclass(frozen=True)
@@ -44,6 +37,8 @@ class Soft:
 class Pruner(nn.Module):
     """Merger and layer heads for a LLaVA, which they hold but do not own: it stays frozen.
 
+    Their weights are float32 whatever the model's type: they cast what they read and give.
+
     Args:
         llava: the model, from `load_llava`.
         config: checked against it.
@@ -59,8 +54,7 @@ class Pruner(nn.Module):
         self.config = config
         self._llava = (llava,)  # in a tuple: not a submodule, so not in its state or optimisers
         self.tau = config.temperature_min
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             self.merger: Merger | None = make_merger(config, vision.hidden_size, text.hidden_size)
             self.heads = nn.ModuleDict(
                 {str(layer): LayerHead(text.hidden_size, config) for layer in config.pruning_layers}
@@ -140,11 +134,12 @@ class Pruner(nn.Module):
             visual = stream.hidden.gather(1, places[..., None].expand(-1, -1, text.shape[-1]))
             gates[layer] = soft_gate(self.heads[str(layer)](visual, text, asked), tau, noise)
             if self.config.gate == "scale":
-                whole = torch.ones_like(stream.hidden[..., 0])
+                whole = torch.ones_like(stream.hidden[..., 0], dtype=torch.float32)
                 whole = whole.scatter(1, places, gates[layer].exp())
-                stream.hidden = stream.hidden * whole[..., None]
+                stream.hidden = stream.hidden * whole[..., None].to(stream.hidden)
                 return stream
-            bias = torch.zeros_like(stream.hidden[..., 0]).scatter(1, places, gates[layer])
+            bias = torch.zeros_like(stream.hidden[..., 0], dtype=torch.float32)
+            bias = bias.scatter(1, places, gates[layer])
             stream.gate = bias if stream.gate is None else stream.gate + bias
             return stream
 
@@ -164,58 +159,27 @@ class Pruner(nn.Module):
 
     def save(self, path: Path) -> None:
         """Write weights and configuration; the frozen model is not copied."""
-        state = {"format": FORMAT, "config": self.config.as_dict(), "weights": self.state_dict()}
-        partial = path.with_suffix(path.suffix + ".partial")
-        torch.save(state, partial)
-        partial.replace(path)
+        save_state(path, {"config": self.config.as_dict(), "weights": self.state_dict()})
 
     def restore(self, path: Path) -> None:
         """Read weights that `save` wrote for a model of the same sizes.
 
         Raises:
-            PruningError: for a file that is none, another format, other shapes, or NaN in it.
+            CheckpointError: for a file that is none, another format, other shapes, or NaN in it.
         """
-        state = read_file(path, FORMAT)
-        load_weights(self, state["weights"], path.name)
+        load_weights(self, read_state(path).get("weights", {}), path.name)
 
 
-def read_file(path: Path, wanted: int) -> dict[str, Any]:
-    """A file of ours.
-
-    Raises:
-        PruningError: when it is none, or of another format.
-    """
-    try:
-        state = torch.load(path, weights_only=True)
-    except Exception as error:  # torch.load raises whatever its unpickler meets
-        raise PruningError(f"{path.name} is not a checkpoint: {error}") from error
-    found = state.get("format") if isinstance(state, dict) else None
-    if found != wanted:
-        raise PruningError(
-            f"{path.name} is a checkpoint of format {found}, this code reads {wanted}; train again "
-            "or use the version that wrote it"
-        )
-    return dict(state)
-
-
-def load_weights(module: nn.Module, weights: dict[str, Tensor], name: str) -> None:
-    """Load weights of the same names and shapes.
+def load_pruner(llava: Any, path: Path) -> Pruner:
+    """The pruner that `Pruner.save` wrote, on the model's device.
 
     Raises:
-        PruningError: naming the first tensor that differs or holds NaN.
+        CheckpointError: for a file that is none, or another format.
+        PruningError: for a configuration that does not fit the model.
     """
-    own = module.state_dict()
-    for key in sorted(own.keys() | weights.keys()):
-        if key not in own or key not in weights:
-            where = "not in it" if key in own else "too much in it"
-            raise PruningError(f"{name} is of another model: {key} is {where}")
-        if own[key].shape != weights[key].shape:
-            raise PruningError(
-                f"{name} is of another shape: {key} is {tuple(weights[key].shape)} there and "
-                f"{tuple(own[key].shape)} here; use the model it was trained for"
-            )
-    module.load_state_dict(weights)
-    check_numbers(module, name)
+    pruner = Pruner(llava, from_keys(read_state(path).get("config", {})))
+    pruner.restore(path)
+    return pruner.to(llava.device).eval()
 
 
 def run(

@@ -7,16 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from methods.kit import noise
+from methods.kit.noise import gumbel
 from methods.token_pruning.config import PruningError
-
-
-def gumbel(like: Tensor) -> Tensor:
-    r"""Standard Gumbel noise of the shape and type of `like`, from torch's generator.
-
-    Equation: $g = -\log(-\log u), \quad u \sim U(0, 1)$
-    """
-    uniform = torch.rand_like(like, dtype=torch.float32).clamp_min(1e-20)
-    return -(-uniform.log()).clamp_min(1e-20).log().to(like.dtype)
 
 
 def top(scores: Tensor, k: int, valid: Tensor | None = None) -> Tensor:
@@ -56,7 +49,7 @@ def straight_through(scores: Tensor, k: int, tau: float) -> tuple[Tensor, Tensor
     index = top(scores, k)
     hard = torch.zeros_like(scores).scatter(1, index, 1.0)
     soft = log_membership(scores, k, tau).exp()
-    return index, hard + (soft - soft.detach())
+    return index, noise.straight_through(hard, soft)
 
 
 def log_membership(scores: Tensor, k: int, tau: float) -> Tensor:
@@ -69,7 +62,7 @@ def log_membership(scores: Tensor, k: int, tau: float) -> Tensor:
     return F.logsigmoid((scores - theta[:, None]) / tau)
 
 
-def soft_gate(logits: Tensor, tau: float, noise: bool) -> Tensor:
+def soft_gate(logits: Tensor, tau: float, noisy: bool) -> Tensor:
     r"""The logarithm of the source's relaxed mask.
 
     Equation: $m = \mathrm{softmax} \left( \frac{[0, l] + g}{\tau} \right)_1$
@@ -77,12 +70,12 @@ def soft_gate(logits: Tensor, tau: float, noise: bool) -> Tensor:
     Args:
         logits: l, (B, n).
         tau: temperature.
-        noise: add Gumbel noise, as in training.
+        noisy: add Gumbel noise, as in training.
 
     Returns:
         log m, (B, n): a bias on the keys; at m -> 0 the token is as good as dropped.
     """
     pair = torch.stack((torch.zeros_like(logits), logits), -1)  # (B, n, 2)
-    if noise:
+    if noisy:
         pair = pair + gumbel(pair)
     return F.log_softmax(pair / tau, dim=-1)[..., 1]

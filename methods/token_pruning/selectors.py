@@ -25,8 +25,8 @@ class Context:
     `look` gives `visual` (B, n, d), projected features or hidden states; `patches` (B, n) says
     which patch each comes from; `text` (B, t, d) and `asked` (B, t) bool are the question; `vision`
     is the tower's view of all N patches; `attention` gives (B, n), the last token's attention in
-    the layer before, and is None before the first; `needed` (B, 2) are the patch asked about and
-    the one with the answer, on scenes that know them.
+    the layer before, and is None before the first, `ahead` that in the layer that comes; `needed`
+    (B, 2) are the patch asked about and the one with the answer, on scenes that know them.
     """
 
     look: Callable[[], Tensor]
@@ -35,6 +35,7 @@ class Context:
     asked: Tensor
     vision: Vision
     attention: Callable[[], Tensor] | None = None
+    ahead: Callable[[], Tensor] | None = None
     generator: torch.Generator | None = None
     needed: Tensor | None = None
 

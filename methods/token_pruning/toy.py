@@ -25,8 +25,9 @@ from methods.token_pruning.llava import (
     load_llava,
     tiny_config,
 )
-from methods.token_pruning.loop import IGNORE, Prompt, Stage, embed, read
+from methods.token_pruning.loop import Stage, embed, read
 from methods.token_pruning.scenes import KINDS, PATCHES, Questions, Scenes
+from methods.token_pruning.stream import IGNORE, Prompt
 
 LAYERS = 4
 HOPS = (1, 3)  # layers taught to attend to the patch asked about, and to the one that answers

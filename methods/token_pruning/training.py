@@ -1,8 +1,4 @@
-"""Training: pruner and discriminator in turn, with progress, exact resume and one loop for all.
-
-The batch and the noise of a step depend on the seed and the step alone, so a run that was
-interrupted goes on as if it had not been, and all losses compared see the same data.
-"""
+"""Training: pruner and discriminator in turn, or heads taught by the model's own attention."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -13,30 +9,36 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from methods.kit import training as kit
+from methods.kit.checkpoint import Checkpoint
+from methods.kit.seeds import seeded
 from methods.token_pruning.config import PruningError
 from methods.token_pruning.discriminator import Discriminator
-from methods.token_pruning.llava import encode
-from methods.token_pruning.loop import Prompt
+from methods.token_pruning.llava import Vision, encode
 from methods.token_pruning.losses import closeness, count_term, discriminator_loss, sparsity
-from methods.token_pruning.model import Pruner, load_weights, read_file
+from methods.token_pruning.model import Pruner
+from methods.token_pruning.stream import Prompt
+from methods.token_pruning.teach import lessons
 
-FORMAT = 1
 CLIP = 1.0
+HALF_SCALE = 1024.0  # of the loss, whose gradients would vanish in float16
 
 Draw = Callable[[int], Prompt]  # the batch of a step
 
 
 @dataclass
-class History:
-    """What each step measured: losses, D's loss, accuracy, mean m, norm of the gradients."""
+class History(kit.History):
+    """What each step measured beside loss and norm of the gradients.
 
-    loss: list[float] = field(default_factory=list)
+    Task loss, the term of closeness, D's loss, accuracy and mean m; of teaching by attention the
+    divergence stands as `task` and as `accuracy` how often heads rank first what is looked at most.
+    """
+
     task: list[float] = field(default_factory=list)
     close: list[float] = field(default_factory=list)
     judge: list[float] = field(default_factory=list)
     accuracy: list[float] = field(default_factory=list)
     kept: list[float] = field(default_factory=list)
-    grad_norm: list[float] = field(default_factory=list)
 
 
 OnStep = Callable[[int, History], None]
@@ -78,8 +80,7 @@ class Trainer:
         self.judge_optimiser: torch.optim.Optimizer | None = None
         if config.loss == "adversarial":
             d_model = pruner.llava.config.text_config.hidden_size
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(schedule.seed)
+            with seeded(schedule.seed):
                 self.judge = Discriminator(d_model, config)
             self.judge.to(next(pruner.parameters()).device)
             self.judge_optimiser = torch.optim.AdamW(
@@ -105,6 +106,8 @@ class Trainer:
         config = self.pruner.config
         with torch.no_grad():
             vision = encode(self.pruner.llava, prompt.pixels)
+        if config.loss == "attention":
+            return self._taught(prompt, vision)
         soft = self.pruner.soft(prompt, vision, tau, noise=self.pruner.training)
         task = F.cross_entropy(soft.logits.float(), soft.targets)
         real: list[Tensor] = []
@@ -134,6 +137,17 @@ class Trainer:
         }
         return loss, parts
 
+    def _taught(self, prompt: Prompt, vision: Vision) -> tuple[Tensor, dict[str, Any]]:
+        r"""Divergence of heads and merger from the model's own attention (), and its parts.
+
+        Equation: $L = \frac{1}{n} \sum_l L_l$, one term for each of the n scorers
+        """
+        taught = lessons(self.pruner, prompt, vision)
+        loss = torch.stack([lesson.divergence() for lesson in taught]).mean()
+        agreed = sum(lesson.agreement() for lesson in taught) / len(taught)
+        found = {"task": float(loss.detach()), "close": 0.0, "accuracy": agreed, "kept": 1.0}
+        return loss, found
+
     def generator_gradients(self, prompt: Prompt, tau: float) -> tuple[Tensor, dict[str, Any]]:
         r"""Gradients of G's loss, in the pruner alone: loss () and parts.
 
@@ -144,7 +158,12 @@ class Trainer:
         if self.judge is not None:
             self.judge.requires_grad_(False)
         loss, parts = self.generator_loss(prompt, tau)
-        torch.autograd.backward(loss)
+        half = self.pruner.llava.dtype == torch.float16 and self.pruner.config.loss != "attention"
+        scale = HALF_SCALE if half else 1.0
+        torch.autograd.backward(scale * loss)
+        for p in self.pruner.parameters():
+            if p.grad is not None:
+                p.grad /= scale
         if self.judge is not None:
             self.judge.requires_grad_(True)
         return loss.detach(), parts
@@ -177,6 +196,11 @@ class Trainer:
         if not torch.isfinite(loss):
             raise PruningError(f"the loss is {float(loss)} at step {number}; lower the rates")
         norm = nn.utils.clip_grad_norm_(self.pruner.parameters(), CLIP)
+        if not torch.isfinite(norm):
+            raise PruningError(
+                f"a gradient is infinite at step {number}; load the model in bfloat16, or teach by "
+                'attention (loss="attention"), which needs no gradient through it'
+            )
         self.optimiser.step()
         judged = 0.0
         if self.judge is not None and self.judge_optimiser is not None:
@@ -189,36 +213,16 @@ class Trainer:
         for name in ("task", "close", "accuracy", "kept"):
             getattr(history, name).append(parts[name])
 
-    def state(self) -> dict[str, Any]:
-        """Everything that a resumed run needs."""
-        return {
-            "format": FORMAT,
-            "about": {"config": self.pruner.config.as_dict(), "schedule": asdict(self.schedule)},
-            "pruner": self.pruner.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-            "judge": self.judge.state_dict() if self.judge else {},
-            "judge_optimiser": self.judge_optimiser.state_dict() if self.judge_optimiser else {},
-            "history": asdict(self.history),
+    def checkpoint(self, path: Path, every: int) -> Checkpoint:
+        """The file that holds everything a resumed run needs."""
+        about = {"config": self.pruner.config.as_dict(), "schedule": asdict(self.schedule)}
+        parts: dict[str, nn.Module | torch.optim.Optimizer] = {
+            "pruner": self.pruner,
+            "optimiser": self.optimiser,
         }
-
-    def resume(self, path: Path) -> int:
-        """Go on from a checkpoint; the step to begin with.
-
-        Raises:
-            PruningError: for a checkpoint of another format, configuration, schedule or shape.
-        """
-        state = read_file(path, FORMAT)
-        about = self.state()["about"]
-        changed = sorted(key for key in about if state["about"].get(key) != about[key])
-        if changed:
-            raise PruningError(f"{path.name} was made with another {', '.join(changed)}")
-        load_weights(self.pruner, state["pruner"], path.name)
-        self.optimiser.load_state_dict(state["optimiser"])
         if self.judge is not None and self.judge_optimiser is not None:
-            load_weights(self.judge, state["judge"], path.name)
-            self.judge_optimiser.load_state_dict(state["judge_optimiser"])
-        self.history = History(**state["history"])
-        return len(self.history.loss)
+            parts |= {"judge": self.judge, "judge_optimiser": self.judge_optimiser}
+        return Checkpoint(path, about, parts, every)
 
 
 def train(
@@ -241,21 +245,16 @@ def train(
         every: steps between checkpoints.
 
     Raises:
-        PruningError: for a checkpoint of another run, or a loss that is no number.
+        CheckpointError: for a checkpoint of another run.
+        PruningError: for a loss or gradient that is no number.
     """
     trainer = Trainer(pruner, schedule)
-    begin = trainer.resume(checkpoint) if checkpoint is not None and checkpoint.exists() else 0
-    device = next(pruner.parameters()).device
-    pruner.train()
-    for number in range(begin, schedule.steps):
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(schedule.seed * 1_000_003 + number)
-            trainer.step(number, draw(number))
-        if on_step is not None:
-            on_step(number + 1, trainer.history)
-        if checkpoint is not None and ((number + 1) % every == 0 or number + 1 == schedule.steps):
-            partial = checkpoint.with_suffix(checkpoint.suffix + ".partial")
-            torch.save(trainer.state(), partial)
-            partial.replace(checkpoint)  # a checkpoint is whole or absent
-    pruner.eval()
-    return trainer.history
+    return kit.run_steps(
+        lambda number: trainer.step(number, draw(number)),
+        schedule.steps,
+        trainer.history,
+        module=pruner,
+        seed=schedule.seed,
+        on_step=on_step,
+        checkpoint=None if checkpoint is None else trainer.checkpoint(checkpoint, every),
+    )

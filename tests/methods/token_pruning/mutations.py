@@ -6,8 +6,9 @@ import torch
 
 from methods.token_pruning import accounting, checks, relax
 from methods.token_pruning.config import PruningConfig
-from methods.token_pruning.loop import Cache, Stream
+from methods.token_pruning.loop import Cache
 from methods.token_pruning.merger import Merger, QuestionMerger
+from methods.token_pruning.stream import Stream
 from tests.methods.mutation import Mutation
 
 

@@ -1,0 +1,106 @@
+"""What is read, and its tokens on their way through the layers."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from methods.token_pruning.llava import MIN_MASK
+from methods.token_pruning.selectors import take
+
+IGNORE = -100
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What is read.
+
+    `ids` (B, T) with N placeholders an image; `pixels` (images, 3, side, side) in the order of the
+    rows, None for words alone; `mask` (B, T) bool, False for padding, which stands on the left
+    wherever an answer is to follow; `asked` (B, T) bool, the words
+    that choices may look at, all but image and answers; `targets` (B, T), what is to be predicted
+    at each place, or IGNORE; `needed` (B, 2) for the oracle.
+    """
+
+    ids: Tensor
+    pixels: Tensor | None = None
+    mask: Tensor | None = None
+    asked: Tensor | None = None
+    targets: Tensor | None = None
+    needed: Tensor | None = None
+
+    def real(self) -> Tensor:
+        r"""What is no padding (B, T). Equation: $r_{bt} = m_{bt}$, all True without a mask m."""
+        return torch.ones_like(self.ids, dtype=torch.bool) if self.mask is None else self.mask
+
+
+@dataclass
+class Stream:
+    """Tokens on their way: all (B, n, ...). `patch` is -1 for words; `gate` is a bias on keys."""
+
+    hidden: Tensor
+    positions: Tensor
+    visual: Tensor
+    valid: Tensor
+    asked: Tensor
+    targets: Tensor
+    patch: Tensor
+    gate: Tensor | None = None
+
+    def gather(self, index: Tensor) -> "Stream":
+        r"""The tokens at i (B, k), in every field x. Equation: $y_{bj} = x_{b, i_{bj}}$"""
+        moved: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name == "hidden":
+                moved[one.name] = take(value, index)
+            else:
+                moved[one.name] = None if value is None else value.gather(1, index)
+        return Stream(**moved)
+
+    def places(self) -> Tensor:
+        r"""Visual places (B, n_v). Equation: $\{ p_{b0} < p_{b1} < \ldots \} = \{ t : v_{bt} \}$"""
+        return self.visual.nonzero()[:, 1].view(len(self.visual), -1)
+
+    def words(self) -> tuple[Tensor, Tensor]:
+        r"""Hidden states of all words (B, t, d) and which belong to the question (B, t).
+
+        Equation: $y_{bj} = h_{b, w_{bj}}, \quad \{ w_{b0} < w_{b1} < \ldots \} =
+        \{ t : \neg v_{bt} \}$
+        """
+        places = (~self.visual).nonzero()[:, 1].view(len(self.visual), -1)
+        return take(self.hidden, places), self.asked.gather(1, places)
+
+    def keep_visual(self, index: Tensor) -> "Stream":
+        r"""Drop visual tokens but those at i (B, k) among them.
+
+        Equation: $y_{bj} = x_{b, t_{bj}}, \quad \{ t_{b0} < t_{b1} < \ldots \} =
+        \{ t : \neg v_{bt} \} \cup \{ p_{b, i_{bj}} \}_j$
+        """
+        kept = ~self.visual
+        kept = kept.scatter(1, self.places().gather(1, index), True)
+        return self.gather(kept.nonzero()[:, 1].view(len(kept), -1))
+
+    def bias(self) -> Tensor | None:
+        r"""The mask of causal attention with padding and gates: (B, 1, n, n); None if plain.
+
+        Equation: $B_{bij} = g_{bj} + \mu\, [\, \neg ((j \le i \wedge r_{bj}) \vee j = i) \,]$
+        with r = `valid` and mu the least float32
+        """
+        if self.gate is None and bool(self.valid.all()):
+            return None
+        n = self.valid.shape[1]
+        causal = torch.ones(n, n, dtype=torch.bool, device=self.valid.device).tril()
+        self_only = torch.eye(n, dtype=torch.bool, device=self.valid.device)
+        allowed = causal & self.valid[:, None] | self_only  # padding sees itself: no empty row
+        mask = torch.where(allowed, 0.0, MIN_MASK)[:, None]
+        return fitting(mask if self.gate is None else mask + self.gate[:, None, None], self.hidden)
+
+
+def fitting(mask: Tensor, hidden: Tensor) -> Tensor:
+    r"""A mask in the type of `hidden`, in which the least float32 would be infinite.
+
+    Equation: $y = \max(x, \mu)$, mu the least number of that type
+    """
+    return mask.clamp_min(torch.finfo(hidden.dtype).min).to(hidden.dtype)

@@ -1,0 +1,105 @@
+"""Our own training: heads learn to say beforehand what the frozen model is going to look at.
+
+The frozen model itself is the teacher: how much attention the words that predict the answer pay to
+each visual token, in the layer a head stands before and in all that follow. No label is needed, and
+no gradient goes through the language model.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from methods.token_pruning.llava import MIN_MASK, Vision, attention_scores
+from methods.token_pruning.loop import BEFORE, embed, first_context
+from methods.token_pruning.model import Pruner
+from methods.token_pruning.stream import IGNORE, Prompt, Stream
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What one head said and what it should have: logits and shares, (B, n) each."""
+
+    logits: Tensor
+    wanted: Tensor
+
+    def divergence(self) -> Tensor:
+        r"""How far the head's shares are from those wanted, mean over B: ().
+
+        Equation: $L = \operatorname{mean}_b \sum_i t_{bi}
+            (\log t_{bi} - \log \mathrm{softmax}_i\, l_{bi})$
+        """
+        said = self.logits.float().log_softmax(-1)
+        return F.kl_div(said, self.wanted, reduction="batchmean")
+
+    def agreement(self) -> float:
+        """How often the token that is wanted most is the one the head ranks first."""
+        return float((self.logits.argmax(-1) == self.wanted.argmax(-1)).float().mean())
+
+
+def attention_paid(layer: object, stream: Stream, rotary: tuple[Tensor, Tensor]) -> Tensor:
+    r"""Attention that the answering places pay to each visual token in a layer: (B, n).
+
+    A is the layer's attention, mean over H heads; P the places with a target, or the last one.
+
+    Equation: $a_i = \frac{1}{|P|} \sum_{p \in P} A_{pi}$
+    """
+    places = stream.targets != IGNORE  # (B, n)
+    if not bool(places.any()):
+        places = places.index_fill(1, torch.tensor([-1], device=places.device) % places.shape[1], 1)
+    first = int(places.any(0).nonzero()[0])
+    scores = attention_scores(layer, stream.hidden, rotary, slice(first, None))  # (B, H, q, n)
+    n = stream.hidden.shape[1]
+    causal = torch.ones(n, n, dtype=torch.bool, device=places.device).tril()[first:]
+    allowed = (causal & stream.valid[:, None])[:, None]  # (B, 1, q, n)
+    weights = scores.masked_fill(~allowed, MIN_MASK).softmax(-1).mean(1)  # (B, q, n)
+    asking = places[:, first:].float()  # (B, q)
+    paid = torch.einsum("bq,bqn->bn", asking, weights) / asking.sum(1, keepdim=True).clamp_min(1)
+    return paid.gather(1, stream.places())
+
+
+def lessons(pruner: Pruner, prompt: Prompt, vision: Vision) -> list[Lesson]:
+    r"""One lesson for the merger's scorer, if there is one, and for each head.
+
+    Equation: $t^l_i = \frac{\sum_{l' \ge l} a^{l'}_i}{\sum_j \sum_{l' \ge l} a^{l'}_j}$
+
+    a is `attention_paid` by the unpruned model; the merger is taught as if it stood at layer 0.
+    """
+    llava = pruner.llava
+    decoder = llava.model.language_model
+    seen: dict[int, Tensor] = {}  # visual states before each head's layer
+    paid: list[Tensor] = []
+    with torch.no_grad():
+        stream = embed(llava, prompt, vision, None)
+        rotary, mask = decoder.rotary_emb(stream.hidden, stream.positions), stream.bias()
+        words: dict[int, tuple[Tensor, Tensor]] = {}
+        for number, layer in enumerate(decoder.layers):
+            if str(number) in pruner.heads:
+                wide = stream.places()[..., None].expand(-1, -1, stream.hidden.shape[-1])
+                seen[number] = stream.hidden.gather(1, wide)
+                words[number] = stream.words()
+            paid.append(attention_paid(layer, stream, rotary))
+            stream.hidden = layer(
+                stream.hidden,
+                attention_mask=mask,
+                position_ids=stream.positions,
+                position_embeddings=rotary,
+            )
+    found = []
+    if pruner.merger is not None:
+        context = first_context(llava, prompt, vision, None)
+        dtype = pruner.merger.query.weight.dtype
+        logits, _ = pruner.merger.score(
+            vision.features.to(dtype), context.text.to(dtype), context.asked
+        )
+        found.append(Lesson(logits, _shares(paid, BEFORE)))
+    for number, visual in seen.items():
+        logits = pruner.heads[str(number)](visual, *words[number])
+        found.append(Lesson(logits, _shares(paid, number)))
+    return found
+
+
+def _shares(paid: list[Tensor], layer: int) -> Tensor:
+    total = torch.stack(paid[max(layer, 0) :]).sum(0)  # (B, n)
+    return total / total.sum(1, keepdim=True).clamp_min(1e-12)
