@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
 
@@ -9,8 +11,8 @@ from tests.papers.rows import rows
 from tests.servers import hostile
 from tests.servers.arxiv import ArxivServer
 from webapp.papers import fetch as http
-from webapp.papers import limiter
-from webapp.papers.days import DAY
+from webapp.papers import limiter, polling
+from webapp.papers.days import DAY, batch_days
 from webapp.papers.models import Announcement, Listing, Paper
 from webapp.papers.queries import announced_on
 from webapp.papers.sample import load_sample
@@ -254,6 +256,88 @@ def test_missed_days_come_from_the_api(arxiv: ArxivServer) -> None:
     asked = len(arxiv.log)
     fetch(["cs.CL"], at=noon(WEDNESDAY))
     assert len(arxiv.log) == asked + 1  # nothing is missed any more
+
+
+def test_an_empty_feed_on_a_working_day_loses_no_paper(arxiv: ArxivServer) -> None:
+    arxiv.behave("empty", only="rss")
+    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    assert listing(WEDNESDAY).state == State.EMPTY
+    arxiv.be(THURSDAY)
+    arxiv.behave("normal")
+    fetch(["cs.CL"], at=noon(THURSDAY))
+    new = {key for key in keys(arxiv, WEDNESDAY) if key[1] == "new"}
+    assert new
+    assert new <= stored(WEDNESDAY)
+    assert listing(WEDNESDAY).state == State.COMPLETE
+
+
+def test_a_stale_day_that_the_api_does_not_know_yet_is_asked_for_again(
+    arxiv: ArxivServer,
+) -> None:
+    arxiv.be(TUESDAY)
+    fetch(["cs.CL"], at=noon(TUESDAY))
+    arxiv.be(WEDNESDAY)
+    arxiv.behave("stale", only="rss")
+    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    arxiv.be(THURSDAY)
+    arxiv.behave("empty", only="api")
+    fetch(["cs.CL"], at=noon(THURSDAY))
+    assert (listing(WEDNESDAY).state, stored(WEDNESDAY)) == (State.STALE, set())
+    arxiv.be(FRIDAY)
+    arxiv.behave("normal")
+    fetch(["cs.CL"], at=noon(FRIDAY))
+    assert listing(WEDNESDAY).state == State.COMPLETE
+    assert {key for key in keys(arxiv, WEDNESDAY) if key[1] == "new"} <= stored(WEDNESDAY)
+
+
+def test_every_working_day_of_an_absence_has_a_row_and_its_papers(arxiv: ArxivServer) -> None:
+    first = WEDNESDAY - 26 * DAY
+    arxiv.be(first)
+    fetch(["cs.CL"], at=noon(first))
+    arxiv.be(WEDNESDAY)
+    arxiv.corpus.days = 30
+    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    away = batch_days(first, WEDNESDAY)
+    states = dict(Listing.objects.values_list("date", "state"))
+    assert {day: states.get(day) for day in away} == dict.fromkeys(away, State.COMPLETE)
+
+
+def test_a_day_that_was_not_asked_for_says_so(arxiv: ArxivServer) -> None:
+    arxiv.be(WEDNESDAY - 7 * DAY)
+    fetch(["cs.CL"], at=noon(WEDNESDAY - 7 * DAY))
+    arxiv.be(WEDNESDAY)
+    arxiv.behave("hang-up", only="api")
+    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    between = Listing.objects.filter(date__gt=WEDNESDAY - 7 * DAY, date__lt=WEDNESDAY)
+    assert {(row.state, bool(row.failures)) for row in between} == {(State.FAILED, True)}
+    assert between.count() == 4
+
+
+def test_an_entry_refused_by_its_form_is_fetched_by_its_id(
+    arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = keys(arxiv, WEDNESDAY)
+    lost = next(p for k, p in arxiv.corpus.feed("cs.CL", WEDNESDAY) if k == "new")
+    real = polling.parse_feed
+
+    def parse_feed(body: bytes, *rest: Any) -> Any:
+        head, item, tail = _item(body.decode(), lost.arxiv_id)
+        return real((head + item.replace("<title>", "<title>&", 1) + tail).encode(), *rest)
+
+    monkeypatch.setattr(polling, "parse_feed", parse_feed)
+    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    assert stored(WEDNESDAY) == whole
+    (problem,) = listing(WEDNESDAY).problems
+    assert problem["reason"].endswith("taken from the API instead")
+
+
+def _item(feed: str, arxiv_id: str) -> tuple[str, str, str]:
+    """The feed before, in and after the entry of a paper."""
+    for start in (match.start() for match in re.finditer("<item>", feed)):
+        end = feed.index("</item>", start)
+        if arxiv_id in feed[start:end]:
+            return feed[:start], feed[start:end], feed[end:]
+    raise AssertionError(f"no entry of {arxiv_id}")
 
 
 def test_since_asks_for_the_days_from_there(arxiv: ArxivServer) -> None:

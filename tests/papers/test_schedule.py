@@ -6,7 +6,7 @@ import pytest
 
 from tests.papers.conftest import WEDNESDAY, noon
 from webapp.papers import listings, schedule
-from webapp.papers.days import DAY
+from webapp.papers.days import DAY, batch_days
 from webapp.papers.models import Listing
 
 pytestmark = pytest.mark.django_db
@@ -61,15 +61,16 @@ def test_an_empty_weekend_is_left_in_peace() -> None:
     assert schedule.due(["cs.CL"], noon(saturday) + timedelta(hours=5)) == []
 
 
-def test_missed_days_reach_back_to_the_first_poll_and_two_weeks_at_most() -> None:
+def test_missed_days_reach_back_to_the_first_poll() -> None:
     assert schedule.missed("cs.CL", WEDNESDAY) == []
     assert schedule.missed("cs.CL", date(2026, 3, 8)) == [date(2026, 3, 6)]
     asked(State.FAILED, 1, noon(WEDNESDAY), date(2026, 2, 27))
-    asked(State.EMPTY, 1, noon(WEDNESDAY), date(2026, 3, 2))
+    asked(State.COMPLETE, 1, noon(WEDNESDAY), date(2026, 3, 2))
     assert schedule.missed("cs.CL", WEDNESDAY) == [date(2026, 2, 27), date(2026, 3, 3)]
-    asked(State.COMPLETE, 1, noon(WEDNESDAY), date(2025, 1, 3))
-    days = schedule.missed("cs.CL", WEDNESDAY)
-    assert days[0] == WEDNESDAY - schedule.LOOK_BACK * DAY
+    asked(State.COMPLETE, 1, noon(WEDNESDAY), date(2026, 1, 30))
+    assert schedule.missed("cs.CL", WEDNESDAY) == [
+        day for day in batch_days(date(2026, 2, 2), WEDNESDAY - DAY) if day != date(2026, 3, 2)
+    ]
     assert schedule.missed("cs.CL", WEDNESDAY, since=date(2026, 3, 2)) == [date(2026, 3, 3)]
     assert schedule.missed("cs.CL", WEDNESDAY, since=WEDNESDAY) == []
 
@@ -80,3 +81,47 @@ def test_a_failure_overwrites_nothing_that_was_found() -> None:
     listings.record_outcome("cs.CL", WEDNESDAY, stale, noon(WEDNESDAY))
     row = listings.record_outcome("cs.CL", WEDNESDAY, failed, noon(WEDNESDAY))
     assert (row.state, row.reason, row.etag, row.polls) == (State.STALE, "old", '"1"', 2)
+    assert [failure["reason"] for failure in row.failures] == ["old", "away"]
+
+
+def test_the_audit_keeps_the_latest_failures() -> None:
+    for number in range(listings.KEPT_FAILURES + 5):
+        outcome = listings.Outcome(State.FAILED, Source.RSS, f"poll {number}")
+        row = listings.record_outcome("cs.CL", WEDNESDAY, outcome, noon(WEDNESDAY))
+    assert len(row.failures) == listings.KEPT_FAILURES
+    assert row.failures[-1]["reason"] == f"poll {listings.KEPT_FAILURES + 4}"
+
+
+def settled_after(feed: State | None, api_days: int) -> bool:
+    if feed is not None:
+        outcome = listings.Outcome(feed, Source.RSS, "the feed")
+        listings.record_outcome("cs.CL", WEDNESDAY, outcome, noon(WEDNESDAY))
+    for after in range(1, api_days + 1):
+        day = WEDNESDAY + after * DAY
+        for _ in range(3):  # asked often in a day, it is one day all the same
+            outcome = listings.Outcome(State.EMPTY, Source.API, "the API")
+            listings.record_outcome("cs.CL", WEDNESDAY, outcome, noon(day))
+    return WEDNESDAY not in schedule.missed("cs.CL", WEDNESDAY + (api_days + 1) * DAY, WEDNESDAY)
+
+
+@pytest.mark.parametrize(
+    ("feed", "api_days", "settled"),
+    [
+        (State.EMPTY, 0, False),
+        (State.EMPTY, 2, False),
+        (State.EMPTY, 3, True),
+        (State.STALE, 3, False),
+        (State.FAILED, 3, False),
+        (None, 3, False),
+        (State.STALE, 14, True),  # nobody is asked for ever
+    ],
+)
+def test_a_working_day_is_empty_only_when_feed_and_api_agree_over_days(
+    feed: State | None, api_days: int, *, settled: bool
+) -> None:
+    assert settled_after(feed, api_days) == settled
+
+
+def test_a_stale_day_is_not_made_empty_by_the_apis_silence() -> None:
+    settled_after(State.STALE, 3)
+    assert Listing.objects.get(date=WEDNESDAY).state == State.STALE

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
+from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import AnnounceType
 
 MAX_TITLE = 2_000  # characters
@@ -78,6 +79,14 @@ class Problem:
 
     item: str
     reason: str
+
+    @property
+    def paper(self) -> tuple[str, int | None] | None:
+        """The identifier and version of the paper that the entry names; None where none."""
+        try:
+            return parse_identifier(self.item)
+        except ValueError:
+            return None
 
     def as_json(self) -> dict[str, str]:
         """The problem as `Listing.problems` keeps it."""

@@ -5,14 +5,17 @@ Whether a batch is fresh is judged here too, by comparing it with the listings b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
 
 from django.db.models import Max
 
+from webapp.papers.days import eastern_date
 from webapp.papers.entries import Batch
 from webapp.papers.models import AnnounceType, Listing
 
+KEPT_FAILURES = 50  # of a listing, the latest
 STALE_SHARE = 0.5  # of a batch's papers, known from the previous batch
 
 
@@ -105,14 +108,53 @@ def record_outcome(category: str, day: date, outcome: Outcome, at: datetime) -> 
             "changed_at": at,
         },
     )
-    failed = outcome.state == Listing.State.FAILED
-    if listing.state == outcome.state or not (failed or listing.state == Listing.State.COMPLETE):
+    _remember(listing, outcome, at)
+    if listing.state == outcome.state or outcome.state not in _weaker_than(listing):
         if (listing.state, listing.reason) != (outcome.state, outcome.reason):
             listing.changed_at = at
         for name, value in asdict(outcome).items():
             setattr(listing, name, value)
     record_poll(listing, at)
     return listing
+
+
+def _weaker_than(listing: Listing) -> set[Listing.State]:
+    """The outcomes that say less than the listing knows already."""
+    if listing.state == Listing.State.COMPLETE:
+        return set(Listing.State)
+    # A feed that sent an old batch is no sign that there was none: the API's silence alone
+    # does not make the day an empty one.
+    if listing.state == Listing.State.STALE:
+        return {Listing.State.FAILED, Listing.State.EMPTY}
+    return {Listing.State.FAILED}
+
+
+def _remember(listing: Listing, outcome: Outcome, at: datetime) -> None:
+    """Keep what speaks for and against an empty day: failures, and who sent nothing."""
+    if outcome.state in {Listing.State.FAILED, Listing.State.STALE}:
+        failure = {"at": at.isoformat(), "source": outcome.source, "reason": outcome.reason}
+        listing.failures = [*listing.failures, failure][-KEPT_FAILURES:]
+    elif outcome.source == Listing.Source.API:
+        listing.api_empty_on = sorted({*listing.api_empty_on, eastern_date(at).isoformat()})
+    else:
+        listing.feed_was_empty = True
+
+
+def open_rows(category: str, days: Sequence[date], at: datetime) -> None:
+    """Give every day a row before it is asked for, so that none is missing without a word."""
+    rows = [
+        Listing(
+            category=category,
+            date=day,
+            state=Listing.State.FAILED,
+            source=Listing.Source.API,
+            reason="not asked for yet: nothing was fetched on that day",
+            polled_at=at,
+            changed_at=at,
+        )
+        for day in days
+    ]
+    Listing.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def record_poll(listing: Listing, at: datetime) -> None:

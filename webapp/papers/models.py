@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from django.db import models
 
+from webapp.papers.days import has_batch
+
+CONFIRMATIONS = 3  # days on which the API knows no papers, before an empty day is settled
+
 
 class AnnounceType(models.TextChoices):
     """How arXiv announces a paper in a category."""
@@ -90,6 +94,9 @@ class Listing(models.Model):
     reason = models.TextField(blank=True)  # why it is stale, empty or failed, in words
     counts = models.JSONField(default=dict)  # {"new": 120, "cross": 40, …}
     problems = models.JSONField(default=list)  # [{"item": str, "reason": str}], entries refused
+    failures = models.JSONField(default=list)  # [{"at": iso, "source": str, "reason": str}]
+    feed_was_empty = models.BooleanField(default=False)  # a valid feed of the day held no papers
+    api_empty_on = models.JSONField(default=list)  # [iso date]: when the API knew none for the day
     etag = models.CharField(max_length=255, blank=True)
     last_modified = models.CharField(max_length=64, blank=True)
     polls = models.PositiveIntegerField(default=0)
@@ -104,6 +111,14 @@ class Listing(models.Model):
 
     def __str__(self) -> str:
         return f"{self.category} {self.date} {self.state}"
+
+    @property
+    def settled(self) -> bool:
+        """Whether the day need not be fetched any more: silence is believed only when confirmed."""
+        if self.state != self.State.EMPTY:
+            return self.state == self.State.COMPLETE
+        confirmed = self.feed_was_empty and len(self.api_empty_on) >= CONFIRMATIONS
+        return confirmed or not has_batch(self.date)
 
     @property
     def said(self) -> str:

@@ -15,10 +15,10 @@ from django.conf import settings
 from webapp.papers import api, listings
 from webapp.papers import fetch as http
 from webapp.papers.days import DAY, eastern_date, has_batch
-from webapp.papers.entries import Batch
+from webapp.papers.entries import Batch, Entry
 from webapp.papers.formats import BrokenFeedError, parse_feed
 from webapp.papers.listings import Outcome
-from webapp.papers.models import Listing
+from webapp.papers.models import CONFIRMATIONS, AnnounceType, Listing
 from webapp.papers.store import prepare, store_batch
 
 log = logging.getLogger(__name__)
@@ -103,12 +103,39 @@ class Poller:
             self._record_late(category, known.date, source)
             return
         batch = replace(
-            parse_feed(answer.body, category, self.today),
+            self._with_refused(parse_feed(answer.body, category, self.today)),
             etag=answer.headers.get("etag", ""),
             last_modified=answer.headers.get("last-modified", ""),
         )
         self._take(batch, source)
         self._record_late(category, batch.date, source)
+
+    def _with_refused(self, batch: Batch) -> Batch:
+        """The batch with the entries that were refused by their form, as the API gives them."""
+        known = {entry.arxiv_id for entry in batch.entries}
+        versions = dict(filter(None, (problem.paper for problem in batch.problems)))
+        wanted = [name for name in versions if name not in known][: api.IDS]
+        if not wanted:
+            return batch
+        try:
+            found = api.lookup(wanted)
+        except http.FetchError as error:
+            log.warning(
+                "%d entries of %s were refused and the API failed: %s",
+                len(wanted),
+                batch.category,
+                error,
+            )
+            return batch
+        got = [_announced(e, batch.category, versions[e.arxiv_id]) for e in found.entries]
+        taken = {entry.arxiv_id for entry in got}
+        problems = [
+            replace(problem, reason=f"{problem.reason}; taken from the API instead")
+            if problem.paper and problem.paper[0] in taken
+            else problem
+            for problem in batch.problems
+        ]
+        return replace(batch, entries=(*batch.entries, *got), problems=tuple(problems))
 
     def _take(self, batch: Batch, source: Listing.Source) -> None:
         """Settle a batch: refuse the future, know the stale, keep the rest."""
@@ -117,6 +144,8 @@ class Poller:
         reason = listings.stale_reason(batch)
         if reason:
             state = Listing.State.STALE
+        elif not batch.entries and batch.problems:
+            raise BrokenFeedError(f"none of its entries can be read: {batch.problems[0].reason}")
         elif not batch.entries:
             state = Listing.State.EMPTY
             reason = _empty_reason(batch.date)
@@ -146,7 +175,7 @@ class Poller:
                 batch = Batch(category, day, answer.entries, answer.problems, api.NOTE)
                 self.store(batch, Listing.Source.API)
             else:
-                reason = "nothing was submitted for this day, says the API"
+                reason = "the API knows no papers submitted for this day"
                 outcome = Outcome(Listing.State.EMPTY, Listing.Source.API, reason)
                 self._record(category, day, outcome)
 
@@ -189,6 +218,19 @@ class Poller:
         )
 
 
+def _announced(entry: Entry, category: str, version: int | None) -> Entry:
+    """What the API says of a paper, as an announcement in `category` of that version."""
+    number = version or entry.version
+    is_new, is_own = number == 1, entry.categories[:1] == (category,)
+    kinds = {
+        (True, True): AnnounceType.NEW,
+        (True, False): AnnounceType.CROSS,
+        (False, True): AnnounceType.REPLACE,
+        (False, False): AnnounceType.REPLACE_CROSS,
+    }
+    return replace(entry, type=kinds[is_new, is_own], announced_version=number)
+
+
 def _late_reason(served: date, today: date) -> str:
     """Why a feed dated `served` is not enough on `today`; nothing where it is."""
     if served >= today or not has_batch(today):
@@ -200,4 +242,7 @@ def _empty_reason(day: date) -> str:
     """Why a valid feed may hold no papers."""
     if not has_batch(day):
         return f"arXiv announces nothing on a {day:%A}"
-    return "a valid feed without papers: a holiday, or nothing was announced"
+    return (
+        "a valid feed without papers: a holiday, or a fault of the feed; "
+        f"believed once the API knows none on {CONFIRMATIONS} days"
+    )

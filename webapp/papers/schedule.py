@@ -20,12 +20,13 @@ from webapp.papers.days import (
     now,
 )
 from webapp.papers.entries import is_category
+from webapp.papers.listings import open_rows
 from webapp.papers.models import Listing
 from webapp.papers.polling import FetchReport, Poller
 from webapp.papers.sample import sample_days
 
-SETTLED = (Listing.State.COMPLETE, Listing.State.EMPTY)
-LOOK_BACK = 14  # days in which a missed batch is fetched unasked
+ASKED_DAYS = 14  # days on which the API is asked for a batch that it knows nothing of
+MOST_MISSED = 60  # batches of a category fetched in one go; more wait for the next
 AGAIN = timedelta(hours=6)  # a settled day is asked for again, at the price of a 304
 BACKFILL_DAYS = 5  # batches of one query: 2,000 papers of a large category, one page
 _FIRST_WAIT = timedelta(minutes=5)
@@ -64,11 +65,11 @@ def fetch(
     for done, category in enumerate(names):
         report_progress(Progress(done, len(names), f"{category} today"))
         poller.poll(category)
-    gaps = [
-        (category, days)
-        for category in names
-        for days in _consecutive(missed(category, poller.today, since))
-    ]
+    gaps: list[tuple[str, list[date]]] = []
+    for category in names:
+        days = missed(category, poller.today, since)
+        open_rows(category, days, poller.at)
+        gaps += [(category, run) for run in _consecutive(days[-MOST_MISSED:])]
     total = len(names) + len(gaps)
     for done, (category, days) in enumerate(gaps, start=len(names)):
         report_progress(Progress(done, total, f"{category} {days[0]} to {days[-1]}"))
@@ -99,21 +100,25 @@ def _next_poll(listing: Listing) -> datetime:
 
 
 def missed(category: str, today: date, since: date | None = None) -> list[date]:
-    """The days before `today` whose batch never came, oldest first.
+    """The days before `today` to be fetched from the API now, oldest first.
 
-    With `since`, every day from there. Else the days of the last two weeks since the category was
-    first asked for; a category never asked for misses the last batch before `today` only when
-    today has none of its own, so that a first look on a Sunday shows Friday's papers.
+    Those are the working days, from `since` or else from the first that was ever asked for, whose
+    batch is not settled; a day of which the API knew nothing today is left until tomorrow, and
+    after ASKED_DAYS of that for good. A category never asked for misses the last batch before
+    `today` when today has none of its own, so that a first look on a Sunday shows Friday's papers.
     """
     listings = Listing.objects.filter(category=category).exclude(source=Listing.Source.SAMPLE)
     if since is None:
         oldest = listings.filter(date__lt=today).order_by("date").first()
-        first = oldest.date if oldest else last_batch_day(today)
-        since = max(first, today - timedelta(days=LOOK_BACK))
-    settled = set(
-        listings.filter(state__in=SETTLED, date__gte=since).values_list("date", flat=True)
-    )
-    return [day for day in batch_days(since, today - DAY) if day not in settled]
+        since = oldest.date if oldest else last_batch_day(today)
+    rest = {
+        row.date
+        for row in listings.filter(date__gte=since)
+        if row.settled
+        or today.isoformat() in row.api_empty_on
+        or len(row.api_empty_on) >= ASKED_DAYS
+    }
+    return [day for day in batch_days(since, today - DAY) if day not in rest]
 
 
 def _consecutive(days: Sequence[date]) -> Iterator[list[date]]:
