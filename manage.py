@@ -23,7 +23,15 @@ GROUPS = {
 }
 FAST = ("web", "redis", "dev")  # `test --fast`
 # These work on the database's shape themselves, or not on the database at all.
-LEAVE_DATABASE = {"check", "collectstatic", "diffsettings", "help", "makemigrations", "migrate"}
+LEAVE_DATABASE = {
+    "check",
+    "collectstatic",
+    "diffsettings",
+    "doctor",
+    "help",
+    "makemigrations",
+    "migrate",
+}
 LEAVE_DATABASE |= {"showmigrations", "sqlmigrate", "squashmigrations", "version", "--version"}
 
 

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 from django.conf import settings
 from django.core.management import call_command
-from django.db import OperationalError, connection
+from django.db import DatabaseError as DriverError
+from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 ADVISORY_LOCK = 0x41535359  # "ASSY"
@@ -30,7 +31,7 @@ def bring_up_to_date() -> int:
             missing = _missing()  # another process may have been quicker
             if missing:
                 call_command("migrate", interactive=False, verbosity=0)
-    except OperationalError as error:
+    except DriverError as error:  # it is away, or the file is no database
         name = connection.settings_dict["NAME"]
         raise DatabaseError(f"The database {name} cannot be used: {error}") from error
     return missing

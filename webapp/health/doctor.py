@@ -1,0 +1,188 @@
+"""What is wrong with an installation, in words, and what to do about it.
+
+Each examination looks at one thing and gives findings; one that cannot look says so instead of
+ending the others. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.models import Max
+from django.utils import timezone
+
+from webapp.health.checks import readiness
+from webapp.papers.days import eastern_date
+from webapp.papers.models import Listing
+from webapp.runs.models import Worker
+from webapp.runs.times import ALIVE
+from webapp.summaries.models import Summary
+
+Level = Literal["good", "note", "problem"]
+
+GIB = 2**30
+LITTLE_SPACE, NO_SPACE = 5 * GIB, GIB // 2
+OLD_DAY = timedelta(days=5)  # a long weekend is no fault
+CLOCKS_APART = timedelta(seconds=5)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found, and what to do where it is not good."""
+
+    level: Level
+    what: str
+    todo: str = ""
+
+
+def examine() -> list[Finding]:
+    """All findings, in the order in which one would mend them."""
+    findings: list[Finding] = []
+    for look in EXAMINATIONS:
+        try:
+            findings += look()
+        except DatabaseError as error:
+            findings.append(
+                Finding("problem", f"The database does not answer: {error}", DATABASE_HELP)
+            )
+            break  # what follows asks the database too
+        except OSError as error:
+            findings.append(Finding("problem", f"{look.__name__[1:]}: {error}"))
+    return findings
+
+
+DATABASE_HELP = "Is its server running, and is DATABASE_URL right? docs/settings.md"
+
+
+def _data_directory() -> Iterator[Finding]:
+    folder = settings.DATA_DIR
+    usage = shutil.disk_usage(folder)
+    free = f"{usage.free / GIB:.1f} GiB are free in {folder}"
+    if usage.free < NO_SPACE:
+        yield Finding("problem", free, "Free some space: nothing new can be written soon.")
+    elif usage.free < LITTLE_SPACE:
+        yield Finding("note", free, "A year of arXiv takes about 5 GiB.")
+    else:
+        yield Finding("good", free)
+    for path in (folder, folder / "secret_key"):
+        if path.exists() and path.stat().st_mode & 0o077:
+            yield Finding(
+                "problem", f"Other users of this machine may read {path}", f"chmod go= {path}"
+            )
+
+
+def _settings() -> Iterator[Finding]:
+    if settings.DEBUG:
+        yield Finding("note", "ASSAY_DEBUG is on", "Never on a public machine: it shows settings.")
+    host = urlsplit(settings.BASE_URL).hostname if settings.BASE_URL else None
+    if host and not {host, "*"} & set(settings.ALLOWED_HOSTS):
+        yield Finding(
+            "problem",
+            f"ASSAY_BASE_URL names {host}, which the site does not answer to",
+            f"Add {host} to ASSAY_HOSTS.",
+        )
+
+
+def _database() -> Iterator[Finding]:
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("PRAGMA quick_check(1)")
+            (answer,) = cursor.fetchone()
+            if answer != "ok":
+                yield Finding(
+                    "problem",
+                    f"The database is damaged: {answer}",
+                    "Stop the site and restore a backup: python3 manage.py restore FILE",
+                )
+        else:
+            cursor.execute("SELECT now()")
+            apart = abs(cursor.fetchone()[0] - timezone.now())
+            if apart > CLOCKS_APART:
+                yield Finding(
+                    "problem",
+                    f"This machine's clock and the database's are {apart.seconds} s apart",
+                    "Set both by NTP.",
+                )
+
+
+def _processes() -> Iterator[Finding]:
+    checks = readiness()
+    if not any(check.ok for check in checks if check.name in {"beat", "workers"}):
+        yield Finding("note", "Assay is not running", "python3 manage.py up")
+        return
+    for check in checks:
+        level: Level = "good" if check.ok else "problem"
+        todo = "" if check.ok else "Its log tells more: docs/operate.md, Logs."
+        yield Finding(level, f"{check.name}: {check.detail}", todo)
+
+
+def _intake() -> Iterator[Finding]:
+    listings = Listing.objects.exclude(source=Listing.Source.SAMPLE)
+    latest = listings.filter(state=Listing.State.COMPLETE).aggregate(day=Max("date"))["day"]
+    failed = listings.filter(state=Listing.State.FAILED).order_by("-polled_at").first()
+    why = f"The last failure: {failed.reason}" if failed else "Is the worker of the site running?"
+    today = eastern_date(timezone.now())
+    if latest is None:
+        yield Finding("problem", "No day has come from arXiv yet", why)
+    elif today - latest > OLD_DAY:
+        yield Finding("problem", f"The latest day from arXiv is {latest}", f"{why} See /intake/.")
+    else:
+        yield Finding("good", f"The latest day from arXiv is {latest}")
+
+
+def _summaries() -> Iterator[Finding]:
+    if not settings.SUMMARY_MODEL:
+        yield Finding(
+            "note",
+            "No model summarises: pages show what rules find in the abstract",
+            "Set ASSAY_SUMMARY_MODEL and OPENAI_BASE_URL: docs/models.md",
+        )
+        return
+    failed = Summary.objects.filter(state=Summary.State.FAILED).order_by("-pk").first()
+    done = Summary.objects.filter(state=Summary.State.DONE).order_by("-pk").first()
+    if failed and (done is None or failed.pk > done.pk):
+        yield Finding(
+            "problem",
+            f"The last summary by {settings.SUMMARY_MODEL} failed: {failed.reason}",
+            "Retry it on /summaries/ once that is mended.",
+        )
+    else:
+        yield Finding("good", f"{settings.SUMMARY_MODEL} summarises")
+
+
+def _benchmarks() -> Iterator[Finding]:
+    try:
+        installing = json.loads((settings.DATA_DIR / "ml-install.json").read_text())
+    except (OSError, ValueError):
+        installing = {}
+    if installing.get("state") == "failed":
+        yield Finding(
+            "problem",
+            f"What methods need could not be installed: {installing.get('reason', '')}",
+            "Mend that and start `up` again, or use --no-ml.",
+        )
+    live = Worker.objects.filter(enabled=True, last_seen__gte=timezone.now() - ALIVE)
+    names = [f"{worker.name} ({worker.device_name})" for worker in live.order_by("name")]
+    if names:
+        yield Finding("good", f"Runs are measured by {', '.join(names)}")
+    else:
+        yield Finding("note", "No worker measures runs now", "They wait. See /workers/.")
+
+
+EXAMINATIONS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    _data_directory,
+    _settings,
+    _database,
+    _processes,
+    _intake,
+    _summaries,
+    _benchmarks,
+)
