@@ -80,7 +80,11 @@ def test_many_first_commands_at_once_migrate_once(tmp_path: Path) -> None:
     [
         ({"DATABASE_URL": "mysql://here/db"}, "DATABASE_URL='mysql://here/db'"),
         ({"DATABASE_URL": "postgresql://u@127.0.0.1:9/db"}, "The database db cannot be used"),
+        ({"DATABASE_URL": "mysql://u:secret@here/db"}, "DATABASE_URL='mysql://u:***@here/db'"),
         ({"ASSAY_DEBUG": "perhaps"}, "ASSAY_DEBUG='perhaps': write 1 or 0"),
+        ({"ASSAY_LEASE": "2"}, "ASSAY_LEASE='2': write a whole number from 3 to 3600"),
+        ({"ASSAY_ARXIV_RSS_URL": "ftp://x"}, "'ftp://x': write an http:// or https:// address"),
+        ({"ASSAY_LOG_LEVEL": "loud"}, "ASSAY_LOG_LEVEL='loud': write one of 'DEBUG', 'INFO'"),
         ({"ASSAY_DATA": "/proc/nowhere"}, "ASSAY_DATA='/proc/nowhere'"),
     ],
 )
@@ -90,7 +94,19 @@ def test_a_setting_that_cannot_be_used_is_named(
     done = command(tmp_path, "sign_in_link", **given)
     assert done.returncode == 1
     assert words in done.stderr
+    assert "secret" not in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_the_data_directory_is_closed_to_others(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    (data / "older").touch(mode=0o644)
+    assert command(data, "sign_in_link").returncode == 0
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (data, *data.iterdir())}
+    assert modes.pop("data") == "0o700"
+    assert "assay.sqlite3" in modes
+    assert set(modes.values()) == {"0o600", "0o700"}  # files, folders
 
 
 def test_it_migrates_postgresql(tmp_path: Path, postgresql_url: str) -> None:

@@ -1,75 +1,265 @@
 """Settings from the environment, read once, loudly.
 
-Every variable Assay reads is declared here, with its default and what it does:
-`docs/settings.md` is tested against this list.
+Every variable Assay reads is declared here, with its default and what it does: `docs/settings.md`
+is tested against this list. Neither Django nor Celery is loaded: bench workers read it too.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
-TRUE = {"1", "true", "yes", "on"}
-FALSE = {"0", "false", "no", "off", ""}
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+MOST = 2**31
 
 
 class SettingError(Exception):
     """A setting cannot be used; the message names it, its value and what would do."""
 
 
+def _split(text: object) -> object:
+    return tuple(text.replace(",", " ").split()) if isinstance(text, str) else text
+
+
+def _address(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        raise ValueError("write an http:// or https:// address")
+    return text.rstrip("/")
+
+
+def _upper(text: object) -> object:
+    return text.strip().upper() if isinstance(text, str) else text
+
+
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]  # split at commas and blanks
+OptionalPath = Annotated[Path | None, BeforeValidator(lambda text: text or None)]
+Address = Annotated[str, AfterValidator(_address)]  # without a slash at the end
+LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
+
+
+def variable(name: str, default: str, help: str, **bounds: Any) -> Any:  # noqa: A002
+    """Declare a variable: its name, its default as written in a shell, and what it does."""
+    return Field(default, validation_alias=name, description=help, **bounds)
+
+
+class Settings(BaseSettings):
+    """What a machine may choose. A variable that is empty counts as unset."""
+
+    model_config = SettingsConfigDict(
+        env_ignore_empty=True,
+        case_sensitive=True,
+        extra="ignore",
+        frozen=True,
+        validate_default=True,
+        hide_input_in_errors=True,
+    )
+
+    data: Path = variable(
+        "ASSAY_DATA",
+        "var",
+        "Directory of the database, broker files and logs; a relative one lies in the checkout.",
+    )
+    static: OptionalPath = variable(
+        "ASSAY_STATIC",
+        "",
+        "Directory static files are served from; in the data directory if unset.",
+    )
+    secret_key: SecretStr = variable(
+        "ASSAY_SECRET_KEY",
+        "",
+        "Key that signs sessions; made and kept in the data directory if unset.",
+    )
+    debug: bool = variable("ASSAY_DEBUG", "0", "Django's debug pages; never on a public machine.")
+    hosts: Words = variable(
+        "ASSAY_HOSTS", "localhost 127.0.0.1 [::1]", "Host names the site answers to."
+    )
+    base_url: str = variable(
+        "ASSAY_BASE_URL", "", "Public address used in feeds and links; else the request's own."
+    )
+    https: bool = variable(
+        "ASSAY_HTTPS", "0", "Behind TLS: secure cookies, HSTS, X-Forwarded-Proto trusted."
+    )
+    database_url: SecretStr = variable(
+        "DATABASE_URL", "", "Database; SQLite in the data directory if unset."
+    )
+    broker_url: SecretStr = variable(
+        "CELERY_BROKER_URL", "", "Celery's broker; files in the data directory if unset."
+    )
+    rss_url: Address = variable(
+        "ASSAY_ARXIV_RSS_URL", "https://rss.arxiv.org", "arXiv's feeds, or a mirror."
+    )
+    api_url: Address = variable(
+        "ASSAY_ARXIV_API_URL", "https://export.arxiv.org/api/query", "arXiv's API, or a mirror."
+    )
+    site_url: Address = variable(
+        "ASSAY_ARXIV_SITE_URL", "https://arxiv.org", "arXiv's HTML and PDF pages, or a mirror."
+    )
+    arxiv_seconds: int = variable(
+        "ASSAY_ARXIV_SECONDS",
+        "3",
+        "Seconds between requests to arXiv, over all processes.",
+        ge=0,
+        le=3600,
+    )
+    categories: Words = variable(
+        "ASSAY_CATEGORIES",
+        "cs.AI cs.CL cs.DC cs.LG",
+        "Categories polled whatever the profiles say.",
+    )
+    contact: str = variable(
+        "ASSAY_CONTACT", "", "Address put in the User-Agent of requests to arXiv."
+    )
+    run_minutes: int = variable(
+        "ASSAY_RUN_MINUTES",
+        "120",
+        "Minutes of device time a reader may ask of the workers in a day.",
+        ge=0,
+        le=1440,
+    )
+    lease: int = variable(
+        "ASSAY_LEASE",
+        "30",
+        "Seconds of silence after which a bench worker is lost; it beats at a sixth.",
+        ge=3,
+        le=3600,
+    )
+    models: Words = variable(
+        "ASSAY_MODELS",
+        "",
+        "Models that a run may name, on the site and on its workers; else the command line alone.",
+    )
+    worker_name: str = variable(
+        "ASSAY_WORKER_NAME", "", "A bench worker's name: small letters, digits, -."
+    )
+    worker_key: SecretStr = variable(
+        "ASSAY_WORKER_KEY", "", "A bench worker's key, as `manage.py worker_key NAME` prints it."
+    )
+    worker_key_file: OptionalPath = variable(
+        "ASSAY_WORKER_KEY_FILE", "", "A file that holds the key; used instead of ASSAY_WORKER_KEY."
+    )
+    worker_memory: int = variable(
+        "ASSAY_WORKER_MEMORY",
+        "0",
+        "Mebibytes one run may use; 0 for three quarters of the machine.",
+        ge=0,
+        le=MOST,
+    )
+    openai_base_url: Address = variable(
+        "OPENAI_BASE_URL", "https://api.openai.com/v1", "An OpenAI-compatible server for summaries."
+    )
+    openai_api_key: SecretStr = variable(
+        "OPENAI_API_KEY", "", "Its key; many local servers need none."
+    )
+    summary_model: str = variable(
+        "ASSAY_SUMMARY_MODEL", "", "The model that summarises; without one, no model is asked."
+    )
+    summary_concurrency: int = variable(
+        "ASSAY_SUMMARY_CONCURRENCY", "3", "Summaries made at one time.", ge=1, le=64
+    )
+    summary_papers: int = variable(
+        "ASSAY_SUMMARY_PAPERS",
+        "15",
+        "Papers of each day's digest that are summarised unasked.",
+        ge=0,
+        le=MOST,
+    )
+    summary_characters: int = variable(
+        "ASSAY_SUMMARY_CHARACTERS",
+        "80000",
+        "Characters of a paper given to the model, from its start.",
+        ge=2000,
+        le=MOST,
+    )
+    summary_daily_calls: int = variable(
+        "ASSAY_SUMMARY_DAILY_CALLS", "200", "Requests to the model in a day (UTC).", ge=0, le=MOST
+    )
+    summary_daily_tokens: int = variable(
+        "ASSAY_SUMMARY_DAILY_TOKENS",
+        "5000000",
+        "Tokens in a day (UTC), both ways together.",
+        ge=0,
+        le=MOST,
+    )
+    log_level: LogLevel = variable("ASSAY_LOG_LEVEL", "INFO", "DEBUG, INFO, WARNING or ERROR.")
+    methods_path: str = variable(
+        "ASSAY_METHODS_PATH", "", "Folders of methods beside Assay's own, as PATH lists them."
+    )
+    checkpoints: str = variable(
+        "ASSAY_CHECKPOINTS", "", "Folder in which long trainings are kept, to go on from."
+    )
+    web_concurrency: int = variable(
+        "WEB_CONCURRENCY", "0", "Processes of the web server; 0: one a core, 2 to 4.", ge=0, le=256
+    )
+    venv: str = variable(
+        "ASSAY_VENV",
+        ".venv",
+        "Virtual environment of `manage.py`; a relative one lies in the checkout.",
+    )
+
+
+def without_password(url: str) -> str:
+    """An address as it may be printed: its password, if any, as ***."""
+    before, at, rest = url.rpartition("@")
+    scheme, slashes, user = before.rpartition("://")
+    return f"{scheme}{slashes}{user.split(':')[0]}:***@{rest}" if at and ":" in user else url
+
+
+@cache
+def read() -> Settings:
+    """The settings of this process. Raises SettingError."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise SettingError(_in_words(error)) from None
+
+
+def _in_words(error: ValidationError) -> str:
+    """`ASSAY_DEBUG='perhaps': write 1 or 0`, of the first that cannot be used."""
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0])
+    field = next(f for f in Settings.model_fields.values() if f.validation_alias == name)
+    value = "…" if field.annotation is SecretStr else os.environ.get(name, "")
+    return f"{name}={without_password(value)!r}: {_advice(field, first['msg'])}"
+
+
+def _advice(field: FieldInfo, message: str) -> str:
+    if field.annotation is bool:
+        return "write 1 or 0"
+    if field.annotation is int:
+        bounds = {
+            name: getattr(one, name)
+            for one in field.metadata
+            for name in ("ge", "le")
+            if hasattr(one, name)
+        }
+        return f"write a whole number from {bounds['ge']} to {bounds['le']}"
+    if message.startswith("Input should be "):
+        return f"write one of {message.removeprefix('Input should be ')}"
+    return message.removeprefix("Value error, ")
+
+
 @dataclass(frozen=True)
 class Variable:
-    """One environment variable: its name, default (as written in a shell) and meaning."""
+    """A variable as the documents list it."""
 
     name: str
     default: str
     help: str
 
-    def text(self, env: Mapping[str, str] | None = None) -> str:
-        """The value as given, or the default where the variable is unset or empty."""
-        return (os.environ if env is None else env).get(self.name, "") or self.default
 
-    def flag(self) -> bool:
-        """The value as yes or no."""
-        value = self.text().strip().lower()
-        if value in TRUE:
-            return True
-        if value in FALSE:
-            return False
-        raise SettingError(f"{self.name}={value!r}: write 1 or 0")
-
-    def number(self, least: int = 0, most: int = 2**31) -> int:
-        """The value as a whole number within [least, most]."""
-        value = self.text()
-        try:
-            number = int(value)
-        except ValueError:
-            raise SettingError(f"{self.name}={value!r}: write a whole number") from None
-        if not least <= number <= most:
-            raise SettingError(f"{self.name}={value!r}: write a number from {least} to {most}")
-        return number
-
-    def choice(self, *choices: str) -> str:
-        """The value as one of `choices`, in any case of letters."""
-        value = self.text().strip().upper()
-        if value not in choices:
-            raise SettingError(f"{self.name}={value!r}: write one of {', '.join(choices)}")
-        return value
-
-    def words(self) -> list[str]:
-        """The value as a list, split at commas and blanks."""
-        return self.text().replace(",", " ").split()
-
-    def url(self) -> str:
-        """The value as an http(s) address without a trailing slash."""
-        value = self.text()
-        parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
-            raise SettingError(f"{self.name}={value!r}: write an http:// or https:// address")
-        return value.rstrip("/")
+VARIABLES: Sequence[Variable] = tuple(
+    Variable(str(field.validation_alias), str(field.default), field.description or "")
+    for field in Settings.model_fields.values()
+)
 
 
 def database_from(url: str) -> dict[str, object]:
@@ -105,101 +295,34 @@ def database_from(url: str) -> dict[str, object]:
             "CONN_HEALTH_CHECKS": True,
         }
     raise SettingError(
-        f"DATABASE_URL={url!r}: write sqlite:////absolute/path or postgresql://user@host/name"
+        f"DATABASE_URL={without_password(url)!r}: "
+        "write sqlite:////absolute/path or postgresql://user@host/name"
     )
 
 
-DATA = Variable(
-    "ASSAY_DATA",
-    "var",
-    "Directory of the database, broker files and logs; a relative one lies in the checkout.",
-)
-STATIC = Variable(
-    "ASSAY_STATIC", "", "Directory static files are served from; in the data directory if unset."
-)
-SECRET_KEY = Variable(
-    "ASSAY_SECRET_KEY", "", "Key that signs sessions; made and kept in the data directory if unset."
-)
-DEBUG = Variable("ASSAY_DEBUG", "0", "Django's debug pages; never on a public machine.")
-HOSTS = Variable("ASSAY_HOSTS", "localhost 127.0.0.1 [::1]", "Host names the site answers to.")
-BASE_URL = Variable(
-    "ASSAY_BASE_URL", "", "Public address used in feeds and links; else the request's own."
-)
-HTTPS = Variable("ASSAY_HTTPS", "0", "Behind TLS: secure cookies, HSTS, X-Forwarded-Proto trusted.")
-DATABASE_URL = Variable("DATABASE_URL", "", "Database; SQLite in the data directory if unset.")
-BROKER_URL = Variable(
-    "CELERY_BROKER_URL", "", "Celery's broker; files in the data directory if unset."
-)
-RSS_URL = Variable("ASSAY_ARXIV_RSS_URL", "https://rss.arxiv.org", "arXiv's feeds, or a mirror.")
-API_URL = Variable(
-    "ASSAY_ARXIV_API_URL", "https://export.arxiv.org/api/query", "arXiv's API, or a mirror."
-)
-SITE_URL = Variable(
-    "ASSAY_ARXIV_SITE_URL", "https://arxiv.org", "arXiv's HTML and PDF pages, or a mirror."
-)
-ARXIV_SECONDS = Variable(
-    "ASSAY_ARXIV_SECONDS", "3", "Seconds between requests to arXiv, over all processes."
-)
-CATEGORIES = Variable(
-    "ASSAY_CATEGORIES", "cs.AI cs.CL cs.DC cs.LG", "Categories polled whatever the profiles say."
-)
-CONTACT = Variable("ASSAY_CONTACT", "", "Address put in the User-Agent of requests to arXiv.")
-RUN_MINUTES = Variable(
-    "ASSAY_RUN_MINUTES", "120", "Minutes of device time a reader may ask of the workers in a day."
-)
-LEASE = Variable(
-    "ASSAY_LEASE",
-    "30",
-    "Seconds of silence after which a bench worker is lost; it beats at a sixth.",
-)
-MODELS = Variable(
-    "ASSAY_MODELS",
-    "",
-    "Models that a run may name, on the site and on its workers; else the command line alone.",
-)
-WORKER_NAME = Variable("ASSAY_WORKER_NAME", "", "A bench worker's name: small letters, digits, -.")
-WORKER_KEY = Variable(
-    "ASSAY_WORKER_KEY", "", "A bench worker's key, as `manage.py worker_key NAME` prints it."
-)
-WORKER_KEY_FILE = Variable(
-    "ASSAY_WORKER_KEY_FILE", "", "A file that holds the key; used instead of ASSAY_WORKER_KEY."
-)
-WORKER_MEMORY = Variable(
-    "ASSAY_WORKER_MEMORY", "0", "Mebibytes one run may use; 0 for three quarters of the machine."
-)
-OPENAI_BASE_URL = Variable(
-    "OPENAI_BASE_URL", "https://api.openai.com/v1", "An OpenAI-compatible server for summaries."
-)
-OPENAI_API_KEY = Variable("OPENAI_API_KEY", "", "Its key; many local servers need none.")
-SUMMARY_MODEL = Variable(
-    "ASSAY_SUMMARY_MODEL", "", "The model that summarises; without one, no model is asked."
-)
-SUMMARY_CONCURRENCY = Variable("ASSAY_SUMMARY_CONCURRENCY", "3", "Summaries made at one time.")
-SUMMARY_PAPERS = Variable(
-    "ASSAY_SUMMARY_PAPERS", "15", "Papers of each day's digest that are summarised unasked."
-)
-SUMMARY_CHARACTERS = Variable(
-    "ASSAY_SUMMARY_CHARACTERS", "80000", "Characters of a paper given to the model, from its start."
-)
-SUMMARY_DAILY_CALLS = Variable(
-    "ASSAY_SUMMARY_DAILY_CALLS", "200", "Requests to the model in a day (UTC)."
-)
-SUMMARY_DAILY_TOKENS = Variable(
-    "ASSAY_SUMMARY_DAILY_TOKENS", "5000000", "Tokens in a day (UTC), both ways together."
-)
-LOG_LEVEL = Variable("ASSAY_LOG_LEVEL", "INFO", "DEBUG, INFO, WARNING or ERROR.")
-
-
 def data_directory(root: Path) -> Path:
-    """The data directory, made if it is not there; SettingError where it cannot be written."""
-    path = root / Path(DATA.text()).expanduser()
+    """The data directory, made if it is not there, closed to all but this user.
+
+    Raises SettingError where it cannot be written.
+    """
+    path = root / read().data.expanduser()
+    os.umask(0o077)  # what this process writes from here on is its user's alone
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SettingError(f"{DATA.name}={str(path)!r}: {error.strerror}") from error
+        raise SettingError(f"ASSAY_DATA={str(path)!r}: {error.strerror}") from error
     if not os.access(path, os.W_OK | os.X_OK):
-        raise SettingError(f"{DATA.name}={str(path)!r}: this user may not write there")
+        raise SettingError(f"ASSAY_DATA={str(path)!r}: this user may not write there")
+    for one in (path, *path.iterdir()):
+        _close(one)
     return path
 
 
-VARIABLES: tuple[Variable, ...] = tuple(v for v in globals().values() if isinstance(v, Variable))
+def _close(path: Path) -> None:
+    """Take the rights of others away, where an older version left them and the file is ours."""
+    try:
+        mode = path.lstat().st_mode
+        if mode & 0o077 and not path.is_symlink():
+            path.chmod(mode & 0o700)
+    except OSError:
+        return  # gone meanwhile, or another user's

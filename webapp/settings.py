@@ -12,6 +12,7 @@ from csp.constants import NONE, SELF
 from webapp import env, transport
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+ENV = env.read()
 DATA_DIR = env.data_directory(BASE_DIR)
 
 
@@ -28,10 +29,10 @@ def _kept_secret(path: Path) -> str:
     return path.read_text()
 
 
-SECRET_KEY = env.SECRET_KEY.text() or _kept_secret(DATA_DIR / "secret_key")
-DEBUG = env.DEBUG.flag()
-ALLOWED_HOSTS = env.HOSTS.words()
-BASE_URL = env.BASE_URL.text().rstrip("/")
+SECRET_KEY = ENV.secret_key.get_secret_value() or _kept_secret(DATA_DIR / "secret_key")
+DEBUG = ENV.debug
+ALLOWED_HOSTS = list(ENV.hosts)
+BASE_URL = ENV.base_url.rstrip("/")
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -86,7 +87,7 @@ TEMPLATES = [
 
 DATABASES = {
     "default": env.database_from(
-        env.DATABASE_URL.text() or f"sqlite:///{DATA_DIR / 'assay.sqlite3'}"
+        ENV.database_url.get_secret_value() or f"sqlite:///{DATA_DIR / 'assay.sqlite3'}"
     )
 }
 
@@ -96,7 +97,7 @@ USE_TZ = True
 USE_I18N = False
 
 STATIC_URL = "/static/"
-STATIC_ROOT = Path(env.STATIC.text() or DATA_DIR / "static")
+STATIC_ROOT = ENV.static or DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -123,34 +124,34 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 90
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/"
-if env.HTTPS.flag():
+if ENV.https:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
     SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 
-ARXIV_RSS_URL = env.RSS_URL.url()
-ARXIV_API_URL = env.API_URL.url()
-ARXIV_SITE_URL = env.SITE_URL.url()
-ARXIV_SECONDS = env.ARXIV_SECONDS.number(most=3600)
-ARXIV_CATEGORIES = env.CATEGORIES.words()
-ARXIV_CONTACT = env.CONTACT.text()
+ARXIV_RSS_URL = ENV.rss_url
+ARXIV_API_URL = ENV.api_url
+ARXIV_SITE_URL = ENV.site_url
+ARXIV_SECONDS = ENV.arxiv_seconds
+ARXIV_CATEGORIES = list(ENV.categories)
+ARXIV_CONTACT = ENV.contact
 
-RUN_LEASE = env.LEASE.number(least=3, most=3600)
-RUN_MODELS = env.MODELS.words()
-RUN_MINUTES_A_DAY = env.RUN_MINUTES.number(most=24 * 60)
-OPENAI_BASE_URL = env.OPENAI_BASE_URL.url()
-OPENAI_API_KEY = env.OPENAI_API_KEY.text()
-SUMMARY_MODEL = env.SUMMARY_MODEL.text()
-SUMMARY_CONCURRENCY = env.SUMMARY_CONCURRENCY.number(least=1, most=64)
-SUMMARY_PAPERS = env.SUMMARY_PAPERS.number()
-SUMMARY_CHARACTERS = env.SUMMARY_CHARACTERS.number(least=2_000)
-SUMMARY_DAILY_CALLS = env.SUMMARY_DAILY_CALLS.number()
-SUMMARY_DAILY_TOKENS = env.SUMMARY_DAILY_TOKENS.number()
+RUN_LEASE = ENV.lease
+RUN_MODELS = list(ENV.models)
+RUN_MINUTES_A_DAY = ENV.run_minutes
+OPENAI_BASE_URL = ENV.openai_base_url
+OPENAI_API_KEY = ENV.openai_api_key.get_secret_value()
+SUMMARY_MODEL = ENV.summary_model
+SUMMARY_CONCURRENCY = ENV.summary_concurrency
+SUMMARY_PAPERS = ENV.summary_papers
+SUMMARY_CHARACTERS = ENV.summary_characters
+SUMMARY_DAILY_CALLS = ENV.summary_daily_calls
+SUMMARY_DAILY_TOKENS = ENV.summary_daily_tokens
 
 # Celery: the site's worker and beat. Queue names hold no dot: the filesystem transport splits
 # file names there.
-CELERY_BROKER_URL = env.BROKER_URL.text() or "filesystem://localhost"
+CELERY_BROKER_URL = ENV.broker_url.get_secret_value() or "filesystem://localhost"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = transport.options(CELERY_BROKER_URL, DATA_DIR)
 CELERY_TASK_DEFAULT_QUEUE = "site"
@@ -165,7 +166,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5  # seconds between two signs of life
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 
-LOG_LEVEL = env.LOG_LEVEL.choice("DEBUG", "INFO", "WARNING", "ERROR")
+LOG_LEVEL = ENV.log_level
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -13,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import logging
 from itertools import count
-from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
@@ -48,8 +47,9 @@ QUEUES: dict[str, hardware.Device] = {"bench-cpu": "cpu", "bench-gpu": "gpu"}
 CLOSE_WITHIN = 3.0
 
 log = logging.getLogger(__name__)
+SETTINGS = env.read()
 DATA_DIR = env.data_directory(sandbox.ROOT)
-broker = env.BROKER_URL.text() or "filesystem://localhost"
+broker = SETTINGS.broker_url.get_secret_value() or "filesystem://localhost"
 
 app = Celery("assay-bench")
 app.conf.update(
@@ -173,7 +173,7 @@ def cancel_run(_state: object, run: str, token: str, worker: str = "") -> None:
 @celeryd_init.connect
 def _set_node_name(instance: Any, **_: object) -> None:
     # Two nodes of one name would share a mailbox, and each miss half of the commands.
-    instance.hostname = f"bench@{_required(env.WORKER_NAME)}"
+    instance.hostname = f"bench@{_required('ASSAY_WORKER_NAME', SETTINGS.worker_name)}"
 
 
 @worker_init.connect
@@ -184,12 +184,12 @@ def _start_worker(sender: Any, **_: object) -> None:
     if len(served) != 1:
         raise SystemExit("A bench worker serves one device: add -Q bench-cpu or -Q bench-gpu.")
     try:
-        machine = hardware.describe(served[0], env.WORKER_MEMORY.number())
+        machine = hardware.describe(served[0], SETTINGS.worker_memory)
     except hardware.NoDeviceError as error:
         raise SystemExit(str(error)) from error
     # Readable by root alone: the key is in the environment this process was started with.
     prctl(PR_SET_DUMPABLE, 0)
-    this_worker = Worker(_required(env.WORKER_NAME), _key(), machine)
+    this_worker = Worker(_required("ASSAY_WORKER_NAME", SETTINGS.worker_name), _key(), machine)
     this_worker.lock()
 
 
@@ -218,7 +218,7 @@ def _refusal(job: protocol.Job) -> str:
     """Why this worker does not run a job; empty if it does. Validated as if nobody had before."""
     try:
         _, benchmark = registry.find(f"{job.method}.{job.benchmark}")
-        benchmark.resolve("standard", job.params, models=env.MODELS.words())
+        benchmark.resolve("standard", job.params, models=SETTINGS.models)
     except InputError as error:
         return str(error)
     if benchmark.version != job.version:
@@ -238,16 +238,17 @@ def _send(message: Message) -> None:
 
 
 def _key() -> bytes:
-    path = env.WORKER_KEY_FILE.text()
-    text = Path(path).read_text().strip() if path else _required(env.WORKER_KEY)
+    path = SETTINGS.worker_key_file
+    given = SETTINGS.worker_key.get_secret_value()
+    text = path.read_text().strip() if path else _required("ASSAY_WORKER_KEY", given)
     try:
         return bytes.fromhex(text)
     except ValueError:
         raise SystemExit("The worker's key is not what `manage.py worker_key` printed.") from None
 
 
-def _required(variable: env.Variable) -> str:
-    value = variable.text()
+def _required(name: str, value: str) -> str:
     if not value:
-        raise SystemExit(f"Set {variable.name}: {variable.help}")
+        about = next(variable.help for variable in env.VARIABLES if variable.name == name)
+        raise SystemExit(f"Set {name}: {about}")
     return value

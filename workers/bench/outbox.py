@@ -18,7 +18,7 @@ from webapp import env
 
 Message = tuple[str, Mapping[str, object]]  # a task's name and its argument
 
-HEARTBEAT = env.LEASE.number(least=3, most=3600) / 6  # seconds
+HEARTBEAT = env.read().lease / 6  # seconds
 REPEATS = (HEARTBEAT / 5, HEARTBEAT)  # after which the end of a run is sent again: it may be lost
 BEHIND = 50  # messages that wait
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0

@@ -15,8 +15,8 @@ SECONDS = 5
 
 def main(port: int) -> int:
     """0 when the site answers on this machine's `port`; else 1, with the reason."""
-    host = next((name.lstrip(".") for name in env.HOSTS.words() if name != "*"), "localhost")
-    headers = {"Host": host, "X-Forwarded-Proto": "https" if env.HTTPS.flag() else "http"}
+    host = next((name.lstrip(".") for name in env.read().hosts if name != "*"), "localhost")
+    headers = {"Host": host, "X-Forwarded-Proto": "https" if env.read().https else "http"}
     connection = HTTPConnection("127.0.0.1", port, timeout=SECONDS)
     try:
         connection.request("GET", "/healthz", headers=headers)
