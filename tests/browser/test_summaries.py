@@ -47,11 +47,11 @@ def test_from_the_digest_to_the_claims_and_the_feed(
             page.get_by_role("main").get_by_role("button", name="Sign in").click()
             page.goto(f"/papers/{PAPER}/")
             expect(page.get_by_text("Nobody has asked for a summary")).to_be_visible()
-            expect(page.get_by_role("heading", name="From the abstract, by rule")).to_be_visible()
+            expect(page.get_by_role("heading", name="Numbers in the abstract")).to_be_visible()
             model.scenario = "wrong_types"
             page.get_by_role("button", name="Summarise").click()
             # Nothing is reloaded from here on: the page looks again by itself.
-            expect(page.get_by_text("The last try failed")).to_be_visible(timeout=60_000)
+            expect(page.get_by_text("The summary failed")).to_be_visible(timeout=60_000)
             page.reload()
             model.scenario = "good"
             page.get_by_role("button", name="Try again").click()

@@ -1,110 +1,217 @@
-"""Does a claim stand in the paper? The quote must be in the text, and the value in the quote.
+"""Does a claim stand in the paper? The quote must be in the text, the number and unit in the quote.
 
-A model may invent a number, or a quote, or cut a true quote so that 23.52 reads 3.5. So the
-quote is looked up in the folded text, widened to whole words *of the text*, and the value is
-compared with the numbers that stand there, never with what the model says stands there.
+A model may invent a number, a unit or a quote, or cut a true quote so that 23.52 reads 3.5. So the
+quote is looked up in the folded text, and the value is compared with the numbers that the text
+holds at that place, never with what the model says stands there.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
 
-from .folding import fold
-from .numbers import Number, numbers, unit_name
+from .numbers import Number, fold, fold_with_places, numbers, numbers_in, unit_at, unit_named
 
-_SMALL = (
-    *("zero", "one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
 MIN_QUOTE_WORDS = 3
 MAX_QUOTE = 1000  # characters: a quote is a sentence or two, not the paper
+MAX_PLACES = 20  # a quote that stands more often than this says nothing about a place
+_FILLERS = frozenset(
+    {"of", "the", "per", "in", "on", "for", "an", "at", "to", "by", "than", "with"}
+)
+PAIR_REACH = 120  # characters between the two numbers of "from 74.97 (dense) to 79.66"
+NOUN_REACH = 32  # characters between a number and the words it counts
+
+
+class State(StrEnum):
+    """How much of a claim stands in the text. Only the first may get a verdict."""
+
+    UNIT = "number and unit"
+    NUMBER = "number only"
+    MISSING = "not found"
 
 
 @dataclass(frozen=True)
 class Grounding:
-    """The finding: whether the claim stands, and otherwise why not, in words."""
+    """The finding, why it is not the best one, and the words around the number."""
 
-    verified: bool
+    state: State
     reason: str = ""
+    context: str = ""  # of the folded text, where the number was found
+
+
+@dataclass(frozen=True)
+class _Claimed:
+    """The numbers of a claim, and what it calls them: a unit we know, and further words."""
+
+    numbers: tuple[Number, ...]
+    unit: str
+    words: tuple[str, ...]
 
 
 class GroundTruth:
-    """A paper's text, folded once, against which claims and numbers are held."""
+    """A paper's text, folded and read once, against which claims and numbers are held."""
 
     def __init__(self, text: str) -> None:
-        self._text = fold(text)
+        self._folded = fold_with_places(text)
+        self._text = self._folded.text
+
+    @cached_property
+    def _numbers(self) -> list[Number]:
+        return numbers_in(self._folded)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [number.start for number in self._numbers]
 
     @cached_property
     def _values(self) -> frozenset[Decimal]:
-        words = set(re.findall(r"[a-z]+", self._text))
-        return frozenset(abs(n.value) for n in numbers(self._text)) | {
-            Decimal(n) for n, word in enumerate(_SMALL) if word in words
-        }
+        return frozenset(abs(n.value) for n in self._numbers) | frozenset(
+            value for n in self._numbers for value, _ in n.same
+        )
 
     def holds_number(self, written: str) -> bool:
         """Whether every number in `written` stands somewhere in the text, as figures or a word."""
-        return all(abs(n.value) in self._values for n in numbers(fold(written)))
+        return all(abs(n.value) in self._values for n in numbers(written))
 
     def ground(self, value: str, unit: str, quote: str) -> Grounding:
         """Hold one claim against the text.
 
         `value` is as the model wrote it ("3.5", "74.97 -> 79.66", "2-3"), `unit` may be empty.
         """
-        claimed = list(numbers(fold(value)))
-        if not claimed:
-            return Grounding(False, "the value is not a number")
+        claimed = _claimed(value, unit)
+        if claimed is None:
+            return Grounding(State.MISSING, "the value is not a number")
         folded = fold(quote)
         if len(folded) > MAX_QUOTE:
-            return Grounding(False, f"the quote is longer than {MAX_QUOTE} characters")
-        if len(re.findall(r"\w+", folded)) < MIN_QUOTE_WORDS:
-            return Grounding(False, "the quote is too short to be found again")
-        places = self._places(folded)
-        if not places:
-            return Grounding(False, "the quote does not stand in the text")
-        for place in places:
-            if self._agrees(claimed, unit_name(unit), list(numbers(place))):
-                return Grounding(True)
-        return Grounding(False, "the value does not stand in the quote")
+            return Grounding(State.MISSING, f"the quote is longer than {MAX_QUOTE} characters")
+        if len(re.findall(r"[^\W\u3400-\u9fff]+|[\u3400-\u9fff]", folded)) < MIN_QUOTE_WORDS:
+            return Grounding(State.MISSING, "the quote is too short to be found again")
+        best = Grounding(State.MISSING, "the quote does not stand in the text")
+        for start, end in self._places(folded):
+            found = self._at(claimed, start, end)
+            if found.state == State.UNIT:
+                return found
+            if best.state == State.MISSING:
+                best = found
+        return best
 
-    def _places(self, quote: str) -> list[str]:
-        """Where the quote stands, each widened to whole words and the unit that follows."""
-        places: list[str] = []
+    def _places(self, quote: str) -> Iterator[tuple[int, int]]:
+        """Where the quote stands in the folded text."""
         start = self._text.find(quote)
-        while start >= 0 and len(places) < 20:
-            end = start + len(quote)
-            left = self._text.rfind(" ", 0, start) + 1
-            right = self._text.find(" ", end)
-            right = len(self._text) if right < 0 else right
-            # Only a number at the edge can have been cut; else the quote's own edges are right.
-            cut_left = start > 0 and not self._text[start - 1].isspace()
-            cut_right = end < len(self._text) and not self._text[end].isspace()
-            widened = self._text[left if cut_left else start : right if cut_right else end]
-            unit = re.match(r" (?:%|x\b|[a-zμ/%]{1,12}(?: points)?)", self._text[right:])
-            places.append(widened + (unit[0] if unit and widened[-1:].isdigit() else ""))
+        for _ in range(MAX_PLACES):
+            if start < 0:
+                return
+            yield start, start + len(quote)
             start = self._text.find(quote, start + 1)
-        return places
 
-    @staticmethod
-    def _agrees(claimed: list[Number], unit: str, standing: list[Number]) -> bool:
-        """Every claimed number stands there, in the claimed order, under no other unit."""
-        at = 0
-        for number in claimed:
-            want = number.unit or (unit if number is claimed[-1] else "")
-            for at_now in range(at, len(standing)):
-                found = standing[at_now]
-                if found.value == number.value and _compatible(want, found.unit):
-                    at = at_now + 1
-                    break
-            else:
-                return False
-        return True
+    def _at(self, claimed: _Claimed, start: int, end: int) -> Grounding:
+        """What stands of the claim at one place; a number cut by the quote's edge counts whole."""
+        first, last = bisect_left(self._starts, start), bisect_right(self._starts, end - 1)
+        while first and self._numbers[first - 1].digits_end > start:
+            first -= 1
+        here = self._numbers[first:last]
+        best = Grounding(State.MISSING, "the value does not stand in the quote")
+        for standing in self._matches(claimed, here):
+            context = self._text[max(0, start - 20) : end + 20]
+            if self._has_unit(claimed, standing, context):
+                return Grounding(State.UNIT, context=context)
+            best = Grounding(State.NUMBER, "its unit is not written there", context)
+        return best
+
+    def _matches(self, claimed: _Claimed, here: list[Number]) -> Iterator[Number]:
+        """The number behind which the claim's unit must stand, for each way to find the claim."""
+        if len(claimed.numbers) == 1:
+            yield from (n for n in here if _same_value(claimed.numbers[0], n))
+            return
+        wanted = claimed.numbers
+        plain = [n for n in here if not n.is_spread]
+        for i in range(len(plain) - len(wanted) + 1):
+            run = plain[i : i + len(wanted)]
+            if all(map(_same_value, wanted, run)) and self._linked(run):
+                yield run[-1]
+        if len(wanted) == 2:  # "61.3 %, up from 47.9 %" is 47.9 -> 61.3
+            for i, later in enumerate(plain):
+                for earlier in plain[i + 1 : i + 3]:
+                    between = self._text[later.end : earlier.start]
+                    if (
+                        _same_value(wanted[1], later)
+                        and _same_value(wanted[0], earlier)
+                        and len(between) <= PAIR_REACH
+                        and between.endswith(" from ")
+                    ):
+                        yield later
+
+    def _linked(self, run: list[Number]) -> bool:
+        """Whether the numbers belong together: a range, or a change from one to the next."""
+        joints = (self._text[a.end : b.start] for a, b in pairwise(run))
+        return all(
+            len(joint) <= PAIR_REACH
+            and re.search(
+                r"(?:^|\W)(?:-|to|->|and|or|vs|versus|against|than|compared|over|from|x|/|,|±|by)"
+                r"(?:\W|$)|[至到和]",
+                joint,
+            )
+            for joint in joints
+        )
+
+    def _has_unit(self, claimed: _Claimed, standing: Number, context: str) -> bool:
+        number = claimed.numbers[-1]
+        units = {standing.unit, *(unit for value, unit in standing.same if value == number.value)}
+        if (
+            standing.is_spread
+            or (standing.is_size and claimed.unit == "x")
+            or (claimed.unit and not _means(claimed.unit, units))
+        ):
+            return False
+        # What follows a unit ("% accuracy") may stand anywhere near; what is counted stands beside.
+        if claimed.unit or not claimed.words:
+            return all(word in context for word in claimed.words)
+        after = self._text[standing.digits_end : standing.digits_end + NOUN_REACH]
+        before = self._text[max(0, standing.start - NOUN_REACH) : standing.start]
+        beside = re.split(r"\d|[.;] ", after)[0] + " " + re.split(r"\d|[.;] ", before)[-1]
+        return all(re.search(rf"(?<!\w){re.escape(word)}", beside) for word in claimed.words)
 
 
-def _compatible(claimed: str, standing: str) -> bool:
-    """Whether a claimed unit can be meant where `standing` is written (tables write none)."""
-    if not standing or not claimed:
-        return True
-    return claimed == standing or {claimed, standing} == {"%", "points"}
+def _same_value(claimed: Number, standing: Number) -> bool:
+    return claimed.value == standing.value or any(
+        claimed.value == value and (not claimed.unit or claimed.unit == unit)
+        for value, unit in standing.same
+    )
+
+
+def _means(claimed: str, standing: set[str]) -> bool:
+    """Whether a claimed unit is one of those written: points may be percentage points."""
+    return claimed in standing or (claimed == "points" and "pp" in standing)
+
+
+def _claimed(value: str, unit: str) -> _Claimed | None:
+    """The numbers of a claim with its unit, whichever of the two fields holds it."""
+    alone = [n for n in numbers(value) if not n.is_spread]
+    if not alone:
+        return None
+    rest = fold(value)[alone[-1].end :]
+    joint = "" if unit in {"k", "K", "M", "B"} else " "
+    together = [n for n in numbers(f"{value}{joint}{unit}") if not n.is_spread] if unit else alone
+    if unit and not alone[-1].unit and len(together) == len(alone):
+        power = together[-1].value / alone[-1].value if alone[-1].value else Decimal(1)
+        # "47.4 -> 43.3" with the unit "K" are thousands both.
+        alone = [*(replace(n, value=n.value * power) for n in together[:-1]), together[-1]]
+        rest = fold(f"{value} {unit}")[together[-1].end :]
+        named = together[-1].unit
+    else:
+        named = alone[-1].unit
+        further = unit_at(fold(unit), 0) if unit else ("", 0)
+        if unit_named(fold(unit)) and further[0] != named:
+            named = f"{named} and {further[0]}"  # two units: no number has both
+        elif unit:
+            rest += " " + fold(unit)[further[1] if further[0] == named else 0 :]
+    words = tuple(
+        word.removesuffix("s") for word in re.findall(r"[^\W\d_]{2,}", rest) if word not in _FILLERS
+    )
+    return _Claimed(tuple(alone), named, words)

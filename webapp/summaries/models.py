@@ -94,6 +94,13 @@ class Claim(models.Model):
         LOWER = "lower", "lower is better"
         UNKNOWN = "unknown", "not said"
 
+    class State(models.TextChoices):
+        """How much of it stands in the text; the values are `webapp.summaries.grounding.State`."""
+
+        UNIT = "number and unit", "number and unit found in the text"
+        NUMBER = "number only", "number found, its unit is not written there"
+        MISSING = "not found", "not found in the text"
+
     summary = models.ForeignKey(Summary, on_delete=models.CASCADE, related_name="claims")
     position = models.PositiveSmallIntegerField()
     metric = models.CharField(max_length=200)
@@ -105,8 +112,11 @@ class Claim(models.Model):
     hardware = models.CharField(max_length=200, blank=True)
     quote = models.TextField()
     section = models.CharField(max_length=200, blank=True)
-    verified = models.BooleanField()
-    reason = models.CharField(max_length=200, blank=True)  # why it is unverified
+    state = models.CharField(max_length=15, choices=State.choices)
+    reason = models.CharField(max_length=200, blank=True)  # why no more of it was found
+    # Whether the words near the number say so too; else they are the model's reading.
+    metric_near = models.BooleanField(default=False)
+    direction_near = models.BooleanField(default=False)
 
     class Meta:
         ordering = ("position",)
@@ -116,6 +126,11 @@ class Claim(models.Model):
 
     def __str__(self) -> str:
         return f"{self.metric} {self.value}{self.unit}"
+
+    @property
+    def verified(self) -> bool:
+        """Whether number and unit were found: only such a claim may get a verdict."""
+        return self.state == self.State.UNIT
 
 
 class ServerCapability(models.Model):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django.template.loader import render_to_string
 from django.utils import timezone
@@ -13,23 +14,10 @@ from webapp.papers.models import Paper
 from webapp.ui.markup import sanitise_blocks
 
 from .client import Server
-from .extract import Reported, key_sentences, reported_numbers
+from .extraction import RuleClaim, claims_of
 from .models import Claim, FullText, Summary
 
 State = Summary.State
-
-
-@dataclass(frozen=True)
-class Outline:
-    """What rules alone take from the abstract, shown where no model's summary stands."""
-
-    sentences: list[str]
-    numbers: list[Reported]
-
-    @staticmethod
-    def of(paper: Paper) -> Outline:
-        """The key sentences and the reported numbers of a paper's abstract."""
-        return Outline(key_sentences(paper.abstract), reported_numbers(paper.abstract))
 
 
 @dataclass(frozen=True)
@@ -41,7 +29,7 @@ class PaperSummaryView:
     languages: list[str]  # those that the paper has summaries in
     summary: Summary | None  # the best there is: done, else the latest state
     claims: list[Claim]
-    outline: Outline | None  # instead of a summary, where none is done
+    rule_claims: list[RuleClaim]  # from the abstract, where no summary is done
 
     @property
     def under_way(self) -> bool:
@@ -49,9 +37,14 @@ class PaperSummaryView:
         return self.summary is not None and self.summary.state in {State.WAITING, State.RUNNING}
 
     @property
-    def unverified_claims(self) -> int:
-        """How many claims were not found in the text."""
+    def claims_in_doubt(self) -> int:
+        """Of how many claims the number or its unit was not found in the text."""
         return sum(not claim.verified for claim in self.claims)
+
+    @property
+    def waits_for(self) -> str:
+        """What a waiting summary waits for, in a sentence."""
+        return "" if self.summary is None else waits_for(self.summary)
 
     @property
     def read(self) -> str:
@@ -81,8 +74,22 @@ def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
         languages=languages,
         summary=summary,
         claims=list(summary.claims.all()) if summary else [],
-        outline=None if done else Outline.of(paper),
+        rule_claims=[] if done else claims_of(paper.abstract),
     )
+
+
+def waits_for(summary: Summary) -> str:
+    """What a waiting summary waits for: a time, its turn, or the worker that makes summaries."""
+    if summary.reason:
+        return f"Waiting: {summary.reason}."
+    running = Summary.objects.filter(state=State.RUNNING).count()
+    earlier = Summary.objects.filter(
+        state=State.WAITING, requested_at__lt=summary.requested_at, not_before=None
+    ).count()
+    if not running and not earlier:
+        return "Waiting for the worker that makes summaries to take it."
+    place = f"{earlier} asked for before it" if earlier else "it is next"
+    return f"Waiting for its turn: {place}, {running} of {settings.SUMMARY_CONCURRENCY} under way."
 
 
 def done_lately() -> QuerySet[Summary]:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+)
+
+from .numbers import visible
 
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1200)]
 Short = Annotated[str, StringConstraints(strip_whitespace=True, max_length=300)]
@@ -20,6 +29,16 @@ def _written(value: object) -> object:
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _without_invisible_characters(cls, value: object) -> object:
+        """A right-to-left override would show another number than the one that was checked."""
+        if isinstance(value, str):
+            return visible(value)
+        if isinstance(value, list):
+            return [visible(item) if isinstance(item, str) else item for item in value]
+        return value
 
 
 class Table(_Strict):

@@ -19,6 +19,7 @@ from .grounding import GroundTruth
 from .models import Claim, FullText, Summary
 from .render import render_summary
 from .schema import ClaimedNumber, PaperSummary
+from .wording import direction_is_near, metric_is_near
 
 log = logging.getLogger(__name__)
 State = Summary.State
@@ -115,19 +116,21 @@ def _keep(summary: Summary, answer: PaperSummary, material: Material, truth: Gro
             html=rendered.sections,
             text_source=material.source,
             text_share=material.share,
-            unverified=rendered.missing + sum(not c.verified for c in claims),
+            unverified=rendered.missing + sum(c.state == Claim.State.MISSING for c in claims),
         )
         if held:
             Claim.objects.bulk_create(claims)
 
 
 def _claim(summary: Summary, position: int, claimed: ClaimedNumber, truth: GroundTruth) -> Claim:
-    finding = truth.ground(claimed.value, claimed.unit, claimed.quote)
+    found = truth.ground(claimed.value, claimed.unit, claimed.quote)
     return Claim(
         summary=summary,
         position=position,
-        verified=finding.verified,
-        reason=finding.reason,
+        state=found.state.value,
+        reason=found.reason,
+        metric_near=metric_is_near(claimed.metric, found.context),
+        direction_near=direction_is_near(claimed.direction, claimed.metric, found.context),
         **claimed.model_dump(),
     )
 

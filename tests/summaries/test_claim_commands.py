@@ -1,0 +1,76 @@
+"""`extract_claims` and `ground` as a person runs them; neither opens a database."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+TEXT = "We present a cache. It is 3.5\u00d7 faster on 8 GPUs and needs 16 ms instead of 38 ms."
+
+
+def run(command: str, *arguments: object) -> str:
+    out = StringIO()
+    call_command(command, *map(str, arguments), stdout=out)
+    return out.getvalue()
+
+
+def lines(path: Path, *objects: Any) -> Path:
+    path.write_text("".join(json.dumps(one) + "\n" for one in objects))
+    return path
+
+
+def test_claims_are_printed_with_their_offsets(tmp_path: Path) -> None:
+    papers = lines(tmp_path / "in.jsonl", {"id": "2512.00001", "title": "A", "abstract": TEXT})
+    said = json.loads(run("extract_claims", "--input", papers, "--json"))
+    assert said["id"] == "2512.00001"
+    assert [TEXT[c["start"] : c["end"]] for c in said["claims"]] == ["3.5\u00d7", "16 ms", "38 ms"]
+    assert {"value", "unit", "metric", "quote", "baseline", "setting"} <= set(said["claims"][0])
+    assert said["claims"][0]["value"] == "3.5"
+    assert "3.5\u00d7" in run("extract_claims", "--input", papers)
+
+
+def test_states_are_printed_in_the_order_of_the_claims(tmp_path: Path) -> None:
+    claims = [
+        {"metric": "speed", "value": "3.5", "unit": "\u00d7", "quote": "It is 3.5\u00d7 faster"},
+        {"metric": "speed", "value": "8", "unit": "\u00d7", "quote": "faster on 8 GPUs"},
+        {"metric": "speed", "value": "9.5", "unit": "\u00d7", "quote": "It is 3.5\u00d7 faster"},
+        {"metric": "time", "value": "\u202e61", "unit": "ms", "quote": "needs 16 ms instead"},
+    ]
+    papers = lines(tmp_path / "in.jsonl", {"id": 1, "text": TEXT, "claims": claims})
+    said = json.loads(run("ground", "--input", papers, "--json"))
+    states = [claim["state"] for claim in said["claims"]]
+    assert states == ["number and unit", "number only", "not found", "not found"]
+    assert said["claims"][0] == {**claims[0], "state": "number and unit"}
+    assert said["claims"][3]["value"] == "61"  # what is shown is what was compared
+    assert run("ground", "--input", papers).count("not found") == 2
+
+
+def test_the_report_counts_against_what_a_person_marked(tmp_path: Path) -> None:
+    start = TEXT.index("3.5")
+    texts = lines(tmp_path / "in.jsonl", {"id": "2512.00001", "abstract": TEXT})
+    marked = {"id": "2512.00001", "claims": [[start, start + 4], [0, 2]], "optional": [[57, 70]]}
+    other = {"id": "2512.00002", "claims": []}
+    annotations = lines(tmp_path / "marked.jsonl", marked, other)
+    said = run("extract_claims", "--input", texts, "--report", annotations)
+    assert "development (ids ending in 0 to 2): 1 abstracts" in said
+    assert "recall 0.500" in said
+    assert "1 annotated papers are not in" in said
+
+
+@pytest.mark.parametrize("command", ["extract_claims", "ground"])
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [("{", "line 1 is not JSON"), ("[]", "line 1 is not an object"), ("{}", "line 1 has no ")],
+)
+def test_a_bad_line_is_named(tmp_path: Path, command: str, content: str, why: str) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text(content)
+    with pytest.raises(CommandError, match=why):
+        run(command, "--input", path)
+    with pytest.raises(CommandError, match="cannot be read"):
+        run(command, "--input", tmp_path / "missing.jsonl")

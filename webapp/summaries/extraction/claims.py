@@ -1,0 +1,82 @@
+"""What an abstract claims, taken by rule: each number of its own outcomes, and what it is of.
+
+Small rules, not understanding: labelled as such on the page, and used where no model is
+configured. `outcomes` decides which numbers count, `details` reads what they are of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from webapp.summaries.numbers import Folded, fold_with_places
+
+from .details import UNKNOWN, Details, details_of
+from .expressions import Expression, expressions
+from .outcomes import is_outcome
+from .place import Context
+
+MAX_ABSTRACT = 10_000  # characters looked at
+_SHOWN_UNIT = {"x": "×", "pp": "percentage points", "token/s": "tokens/s"} | {
+    unit: unit.upper() for unit in ("gb", "mb", "kb", "tb", "fps")
+}
+_SHOWN_UNIT |= {"db": "dB", "hz": "Hz", "khz": "kHz", "mhz": "MHz", "ghz": "GHz", "us": "μs"}
+_SHOWN_UNIT |= {"wh": "Wh", "kwh": "kWh", "w": "W", "kw": "kW", "mw": "mW", "j": "J", "mj": "mJ"}
+
+
+@dataclass(frozen=True)
+class RuleClaim:
+    """An outcome that the abstract reports: the number, what it is of, and where it stands."""
+
+    value: str
+    unit: str
+    metric: str
+    baseline: str
+    setting: str
+    quote: str  # the sentence, as it stands in the abstract
+    start: int  # of the number with its unit, in the abstract
+    end: int
+
+    @property
+    def shown(self) -> str:
+        """Value and unit as a reader writes them: "3.5×", "24.3 → 23.1 %", "16 ms"."""
+        value = self.value.replace(" -> ", " → ")
+        return f"{value}{self.unit}" if self.unit in {"×", "%"} else f"{value} {self.unit}".strip()
+
+    def as_json(self) -> dict[str, object]:
+        """The fields by name."""
+        return dict(vars(self))
+
+
+def claims_of(abstract: str) -> list[RuleClaim]:
+    """The outcomes that an abstract reports, in reading order."""
+    folded = fold_with_places(abstract[:MAX_ABSTRACT])
+    found: list[RuleClaim] = []
+    context = Context(folded)
+    last: Expression | None = None  # the outcome before: what is compared with one is one
+    for expression in expressions(folded):
+        place = context.around(expression.start, expression.end)
+        if not is_outcome(expression, place, last):
+            continue
+        claim = _claim(abstract, folded, expression, details_of(expression, place, abstract))
+        if claim.metric == UNKNOWN and found and found[-1].quote == claim.quote:
+            claim = replace(claim, metric=found[-1].metric)  # "reductions of 20% and 9.4%"
+        found.append(claim)
+        last = expression
+    return found
+
+
+def _claim(abstract: str, folded: Folded, expression: Expression, details: Details) -> RuleClaim:
+    start, end = folded.place(expression.start, expression.end)
+    first, last = folded.place(*details.sentence)
+    return RuleClaim(
+        value=(" -> " if expression.is_change else "-").join(
+            f"{number.value:f}" for number in expression.numbers
+        ),
+        unit=_SHOWN_UNIT.get(expression.unit, expression.unit),
+        metric=details.metric,
+        baseline=details.baseline,
+        setting=details.setting,
+        quote=abstract[first:last],
+        start=start,
+        end=end,
+    )

@@ -1,0 +1,168 @@
+"""What a number in a sentence is of: its metric, the baseline it is compared with, the setting.
+
+Taken from the words beside the number; what is not written stays empty.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .expressions import Expression
+from .place import Place
+from .vocabulary import METRIC_WORD, one_of
+
+UNKNOWN = "reported number"  # nothing beside it says of what
+
+_CHANGE = one_of("""
+    improvements? increases? gains? boosts? reductions? decreases? drops? savings? speed_?ups?
+    accelerations? degradations? losses declines? advantage lift gap difference""")
+_ADJECTIVE = one_of("""
+    absolute relative average mean overall significant substantial additional further maximum""")
+# A phrase that names a metric ends at one of these.
+_END_OF_NAME = (
+    one_of(r"""
+    the an? its their our of in on for to by with while and or from at over than compared when which
+    that using across under respectively achiev\w* improv(?:e|es|ed|ing) reduc(?:e|es|ed|ing) we it
+    as is are was were this these up only about around nearly approximately demonstrat\w* show\w*
+    method model approach""")
+    + r"\b"
+)
+_NAME_WORD = rf"(?!{_END_OF_NAME})[a-z][\w/@'^*-]*"
+_NAME = rf"{_NAME_WORD}(?: {_NAME_WORD}){{0,4}}"
+_ARTICLES = r"(?:the |its |their |average |overall |mean )*"
+_ROUGHLY = (
+    "(?: "
+    + one_of("""
+        up_to over more_than about around approximately nearly an_average_of at_least as_much_as
+        only just below above""")
+    + ")* ?$"
+)
+# Behind the number: "24% reduction in latency", "24% latency reduction", "24% lower latency".
+_GAIN_IN = re.compile(
+    rf" ?(?:{_ADJECTIVE} )*(?P<change>{_CHANGE}) (?:in|of|on|for) {_ARTICLES}(?P<of>{_NAME})"
+)
+_NAMED_GAIN = re.compile(rf" ?(?:{_ADJECTIVE} )*(?P<of>{_NAME}) (?P<change>{_CHANGE})\b")
+_COMPARATIVE = re.compile(
+    r" ?(?P<of>(?:\w+ )?(?:faster|slower|smaller|cheaper|larger|better|worse"
+    r"|(?:fewer|less|lower|higher|more|greater|better|shorter|longer)"
+    rf" {_NAME_WORD}(?: {_NAME_WORD})?)"
+    r"(?: (?:inference|training|decoding|prefill\w*|search|convergence))?)"
+)
+_BEHIND = re.compile(rf" ?(?:{_ADJECTIVE} )*(?:of (?:the |its )?)?(?P<of>{_NAME})")
+_IN_BEHIND = re.compile(
+    rf" ?(?:{_ADJECTIVE} |{_CHANGE} )*(?:in|on|of) (?:the |average )?(?P<of>{_NAME})"
+)
+# Before it: "outperforms the dense model by", "reduces latency by", "an FID of", "FID =".
+_BEATS = re.compile(
+    r"\b(?:outperform|surpass|exceed|beat)\w*(?: the)? (?P<of>[^,;()]{3,70}?) by" + _ROUGHLY
+)
+_CHANGES = re.compile(
+    r"\b"
+    + one_of(r"""
+        improv\w* increas\w* reduc\w* decreas\w* lower\w* boost\w* rais\w* cut\w* accelerat\w*
+        speed\w*_up sav\w* enhanc\w* drop\w*""")
+    + rf" {_ARTICLES}(?P<of>{_NAME})(?: (?:[^.;,]|\.\d){{0,50}}?)? ?(?:by|from|to)?{_ROUGHLY}"
+)
+_IS = re.compile(
+    rf"(?<![\w-])(?P<of>{_NAME})(?: ?\([^)]*\))? "
+    + one_of(r"of is was are were reach\w* at to by from score_of rate_of = :")
+    + _ROUGHLY
+)
+_EQUALS = re.compile(r"(?<![\w-])(?P<of>[a-z][\w^-]*(?: [a-z][\w^-]*)?) ?[=:≈(] ?$")
+_CLAUSE_END = r"(?=,|;|\(|\)|\. |\.$|$| while\b| when\b"
+_BASELINE = re.compile(
+    r"\b(?:over|than|(?:in comparison|compared|relative) (?:to|with)|against|versus|vs\.?) "
+    rf"(?P<of>[^,.;()\d][^,.;()]{{2,70}}?){_CLAUSE_END}| and (?:achiev|improv|reduc)\w*"
+    r"| (?:on|across|by|in|under|with)\b)"
+)
+_SETTING = re.compile(
+    rf"\b(?:on|across|under|at|for) (?P<of>[^,.;()]{{2,70}}?){_CLAUSE_END}"
+    r"| (?:compared|over|than)\b| and (?:\d|by\b|achiev|improv|reduc))"
+)
+_SETTING_REACH = 160  # characters behind the number
+
+
+@dataclass(frozen=True)
+class Details:
+    """What is written of a number: "" where nothing is."""
+
+    metric: str
+    baseline: str
+    setting: str
+    sentence: tuple[int, int]  # of the folded text
+
+
+def details_of(expression: Expression, place: Place, abstract: str) -> Details:
+    """The metric, baseline and setting of a number, from the words of its sentence."""
+    reader = _Reader(expression, place, abstract)
+    return Details(reader.metric(), reader.baseline(), reader.setting(), place.sentence)
+
+
+class _Reader:
+    """Looks for words beside one number, and gives them back as the abstract writes them."""
+
+    def __init__(self, expression: Expression, place: Place, abstract: str) -> None:
+        self._unit = expression.unit
+        self._place = place
+        self._abstract = abstract
+
+    def metric(self) -> str:
+        """What the number is of: "24% lower latency", else "an FID of 2.1", else the nearest."""
+        found = self._metric_behind()
+        if found or _BEATS.search(self._place.before):
+            return found or "improvement"
+        for pattern in (_CHANGES, _IS, _EQUALS):
+            if match := pattern.search(self._place.before):
+                return self._before(match)
+        if named := list(METRIC_WORD.finditer(self._place.before)):
+            return self._before(named[-1], 0)
+        match = _BEHIND.match(self._place.after)
+        return self._after(match) if match else UNKNOWN
+
+    def _metric_behind(self) -> str:
+        after = self._place.after
+        for pattern in (_GAIN_IN, _NAMED_GAIN):
+            if found := pattern.match(after):
+                return f"{self._after(found)} {found['change'].removesuffix('s')}"
+        if found := _COMPARATIVE.match(after):
+            return self._after(found)
+        if _BEATS.search(self._place.before):
+            found = _IN_BEHIND.match(after)
+            return self._after(found) if found else ""
+        found = _BEHIND.match(after) if self._unit not in {"x", "pp", "points", ""} else None
+        return self._after(found) if found and METRIC_WORD.search(found["of"]) else ""
+
+    def baseline(self) -> str:
+        """What the number is compared with."""
+        if found := _BEATS.search(self._place.before):
+            return self._before(found)
+        if found := _BASELINE.search(self._place.after):
+            return self._after(found)
+        found = _last(_BASELINE, self._place.before)
+        return self._before(found) if found else ""
+
+    def setting(self) -> str:
+        """Where it was measured: the data, the device, the length."""
+        if found := _SETTING.search(self._place.after[:_SETTING_REACH]):
+            return self._after(found)
+        found = _last(_SETTING, self._place.before)
+        return self._before(found) if found else ""
+
+    def _before(self, found: re.Match[str], group: str | int = "of") -> str:
+        offset = self._place.before_start
+        return self._written(offset + found.start(group), offset + found.end(group))
+
+    def _after(self, found: re.Match[str]) -> str:
+        offset = self._place.after_start
+        return self._written(offset + found.start("of"), offset + found.end("of"))
+
+    def _written(self, start: int, end: int) -> str:
+        """The words at a place of the folded text, as the abstract writes them, without TeX."""
+        first, last = self._place.folded.place(start, end)
+        plain = re.sub(r"\\[a-zA-Z]+|[\\{}*$]", "", self._abstract[first:last])
+        return " ".join(plain.split()).strip(" -,:(")[:200]
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    return next(reversed(list(pattern.finditer(text))), None)

@@ -1,0 +1,54 @@
+"""The numbers of a text as a reader takes them: single, a range, or a change from A to B."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from webapp.summaries.numbers import Folded, Number, numbers_in
+
+_RANGE = re.compile(r" ?(?:-|to|->|/) ?")
+_CHANGE_REACH = 70  # characters between the two ends of "from 0.535 (scattering only) to 0.685"
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A number, a range or a change in a folded text; `start:end` holds its units and "from"."""
+
+    numbers: tuple[Number, ...]
+    is_change: bool
+    start: int
+    end: int
+
+    @property
+    def unit(self) -> str:
+        """The canonical unit, "" for none."""
+        return self.numbers[-1].unit
+
+
+def expressions(folded: Folded) -> Iterator[Expression]:
+    """The numbers of a folded text, ranges and changes joined."""
+    text = folded.text
+    left = [n for n in numbers_in(folded) if not n.is_spread and not n.is_size]
+    while left:
+        first = left.pop(0)
+        start = first.start
+        after_from = text.endswith("from ", 0, start)
+        if left and (joint := text[first.end : left[0].start]) and not left[0].is_word:
+            in_reach = len(joint) <= _CHANGE_REACH and joint.endswith(" to ")
+            if after_from and in_reach and not re.search(r"[.;] ", joint):
+                yield Expression((first, left[0]), True, start - len("from "), left.pop(0).end)
+                continue
+            is_range = _RANGE.fullmatch(joint) or (
+                joint == " and " and text.endswith("between ", 0, start)
+            )
+            if is_range and _alike(first, left[0]):
+                change = "->" in joint
+                yield Expression((first, left[0]), change, start, left.pop(0).end)
+                continue
+        yield Expression((first,), False, start, first.end)
+
+
+def _alike(first: Number, second: Number) -> bool:
+    return first.unit == second.unit or not first.own_unit

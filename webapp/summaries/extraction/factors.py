@@ -1,0 +1,65 @@
+"""Factors: "3.5× faster", "eightfold", "halves", "twice", "two orders of magnitude"."""
+
+from __future__ import annotations
+
+import re
+
+from .expressions import Expression
+from .place import Place
+from .vocabulary import one_of
+
+_MORE_OR_LESS = one_of("""
+    speed reduc increas improv faster higher lower more less fewer better smaller gain sav
+    accelerat cheaper larger longer slower shorter greater""")
+# A factor that sizes or repeats something: folds of a validation, upscaling, larger models.
+_SETTING_AFTER = re.compile(
+    r" ?(?:\w+ ){0,2}(?:cross\w*|validation|splits?)\b| ?"
+    + one_of("""
+        compression downsampl upsampl upscal super magnif a(?:_|$) per_ daily repeat cross zoom
+        larger_(?:model|than_the_student) the_(?:size|parameters)_""")
+    + r"| (?:larger|bigger|more (?:training )?(?:data|samples|images|parameters))\b"
+)
+_FOR_COMPRESSION = re.compile(r"\b(?:for|at) (?:\S+ and )?$")
+_COMPRESSION_AFTER = re.compile(r"(?: and \S+)? compression")
+_COMPARES_AFTER = re.compile(rf"(?: \w+){{0,3}}? \w*{_MORE_OR_LESS}")
+_IS_FOLD = re.compile(r"(?:is|are|contributions?|was|were) (?:\w+ )?$")
+_POSSESSED = re.compile(r" (?:the|of the|its|that of|as|our)\b")
+_AMOUNT_BEFORE = re.compile(
+    one_of(r"""
+        with at using by to in than nearly almost about over (?:more|less)_than requir\w+ need\w*
+        us\w+""")
+    + r"\s$"
+)
+_TWICE_AFTER = re.compile(r" (?:as|the|that|more|faster|higher)")
+_TIMES_AFTER = re.compile(
+    r" (?:the|its|their|our|as|(?:\w+ )?(?:faster|more|less|fewer|higher|lower|better|smaller"
+    r"|larger|slower|cheaper|longer))\b"
+)
+_VERBS = {"doubled", "doubling", "tripled", "tripling", "halved", "halving", "halves"}
+
+
+def is_factor(expression: Expression, place: Place) -> bool:
+    """Whether a factor says how much more or less something is."""
+    if _SETTING_AFTER.match(place.after):
+        return False
+    if _FOR_COMPRESSION.search(place.before[-60:]) and _COMPRESSION_AFTER.match(place.after):
+        return False
+    if not expression.numbers[-1].is_word or place.before.endswith("factor of "):
+        return True
+    return _word_compares(place.folded.text[expression.start : expression.end], place)
+
+
+def _word_compares(word: str, place: Place) -> bool:
+    """Whether a word such as "double" or "threefold" compares: most of them do not."""
+    before, after = place.before, place.after
+    if word.endswith("fold"):
+        if _COMPARES_AFTER.match(after):
+            return True
+        return bool(re.search(_MORE_OR_LESS, before)) and not _IS_FOLD.search(before)
+    if word.endswith("magnitude") or word in _VERBS:
+        return bool(re.search(_MORE_OR_LESS, place.words)) or word in _VERBS
+    if word in {"twice", "thrice"} or word.endswith("times"):
+        return bool((_TIMES_AFTER if word.endswith("times") else _TWICE_AFTER).match(after))
+    if word == "half" and before.endswith("by "):
+        return True
+    return bool(_POSSESSED.match(after) and _AMOUNT_BEFORE.search(before))

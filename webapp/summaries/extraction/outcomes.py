@@ -1,0 +1,252 @@
+"""Which numbers of an abstract are outcomes of its own work.
+
+An outcome is a level, a gain, a speed-up, a saving, a time, a rate, a memory, an error or a
+correlation that the paper reports, or what it compares that with. Settings, sizes of models, data
+and hardware, thresholds, p-values, intervals, names and background facts are not.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .expressions import Expression
+from .factors import is_factor
+from .place import Place
+from .scores import is_score
+from .vocabulary import CHANGES, DATA_DESCRIBED, RESULT, STRONG_RESULT, one_of
+
+_GAINS = {"%", "pp", "points"}
+_TIMES = {"ms", "us", "ns", "s", "min", "h"}
+_MEMORY = {"kb", "mb", "gb", "tb", "byte", "kb/s", "mb/s", "gb/s", "tb/s"}
+_LENGTHS = {"mm", "cm", "m", "km", "px"}
+_LEVELS = {"db", "fps", "hz", "w", "mw", "kw", "wh", "kwh", "j", "mj", "kj", "bpp", "usd", "ml"}
+_LEVELS |= {"°", "bpm", "flops", "mflops", "gflops", "tflops", "pflops", "gmacs"}
+
+# What no unit makes an outcome, by the words before it ...
+_P_VALUE = re.compile(
+    r"(?<![a-z])(?:[pq] ?(?:values?)?|padj)(?:_\w{1,4})? ?"
+    r"(?:=|<=|>=|<|>|of|≪|below|were|was|is)+ ?$"
+)
+_VARIABLE = re.compile(
+    r"(?:(?<![a-z])(?:[a-ce-qs-z]|\\[a-z]+|[α-ω]|"
+    + one_of("""
+        lr top max min alpha beta gamma lambda tau sigma epsilon eta delta theta rank temperature
+        seed""")
+    + r")(?:_\w+)? ?(?:=|<=|>=|<|>|:) ?)$"
+)
+_SETTING_BEFORE = re.compile(
+    r"\b"
+    + one_of(r"""
+        thresholds?(?:_of|_at|_is)? learning_rates?(?:_of)? dropout temperature batch_size
+        (?:confidence|significance)_level (?:greater|larger)_than range_of ranging_from
+        (?:pruning|compression|sampling|mask\w*|keep|retention|sparsity|noise)_(?:ratio|rate|level)_of
+        (?:resilient|robust)_(?:to|against)(?:_up_to)? airspace_below top first last every
+        (?:resolution|budget|window|length|duration)_of minimum maximum version section table figure
+        stage phase task track level subtask day week step layer epoch page grade type""")
+    + r"\s?$"
+)
+_AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?$")
+_RATE_OF_INPUT = re.compile(
+    r"(?:sampl\w+|frame|camera|bit|refresh) rate(?: of)? \(?$|(?:sampled|recorded) at $"
+    r"|(?:corpus|data|dataset) of $"
+)
+# ... and behind it.
+_INTERVAL_AFTER = re.compile(
+    r" ?(?:cis?\b|confidence|credible|(?:prediction|uncertainty) interval)"
+)
+_OPERATING_POINT = re.compile(
+    " ?"
+    + one_of("""
+        specificity sensitivity recall precision fpr tpr far coverage confidence sparsity iou
+        probability""")
+    + r"\b"
+)
+_SIZE_AFTER = re.compile(
+    r" ?(?:trainable |model )?(?:parameters|params|tokens|years?|images|samples)\b"
+)
+_INPUT_AFTER = re.compile(
+    r" ?-?(?:(?!(?:on|in|at|for|with|per|and|over|than|by|to|from)\b)\w+ ){0,3}?"
+    + one_of(r"""
+        video audio speech clip recording music data footage window conversation interval segment
+        horizon forecast ahead sequence session film movie gpus?\b(?!_memory) card ram\b chip
+        memory_card old follow camera sampling bandwidth band\b interviews? lidar radar""")
+)
+# A share of the data is a setting, a share of the answers is an outcome.
+_USED = re.compile(
+    r"\b"
+    + one_of(r"""
+        using used? uses with only just on given at under training trained sampl\w+ merely from
+        as_(?:little|few)_as""")
+    + "(?: "
+    + one_of("""
+        only just merely (?:less|fewer)_than as_little_as an? the about approximately around roughly
+        up_to over extreme high""")
+    + r")* ?\(?$"
+)
+_PART_OF_DATA = re.compile(
+    r" ?(?:\w+ ){0,2}?(?:of (?:(?:the|all|our|its|their) )?(?:\w+ ){0,2}?"
+    + one_of("""
+        data datasets? labels? annotations? samples images corpus examples instances training_set
+        supervision papers population users nodes clients patients""")
+    + r"|labell?ed|labels?|annotations?|training data|supervision|data|subset|split)\b"
+)
+_SETTING_AFTER = re.compile(
+    " ?"
+    + one_of(r"""
+        sparsity pruning compression mask noise outlier missing dropout threshold percentile
+        quantile confidence label token_budget budget retention keep train overlap resolution
+        upscal upsampl downsampl super magnif interpolation zoom scale sr\b contamina corrupt poison
+        participation iou\b power\b""")
+)
+_LEVEL_OF = re.compile(
+    r"\b(?:at|under|with)(?: \w+){0,2} (?:sparsity|noise|rate|ratio|level)s? (?:of|at|up to) ?$"
+)
+_DESCRIBES_RESULT = re.compile(r"\b(?:achiev|improv|accura|reduc|outperform|increas)")
+# The words that make a time, a memory or a length something that was measured.
+_GAIN_AFTER = re.compile(
+    r"\W{0,3}(?:\w+ ){0,3}?"
+    + one_of("""
+        speed accelerat faster improve increas gain boost higher better more reduc decreas drop
+        lower less fewer sav latency inference delay overhead lift advantage smaller runtime
+        response smoother""")
+)
+_TIME_MEASURED = re.compile(
+    one_of(r"""
+        latenc run_?time faster inference runs?\b takes?\b took wait within requir per_ second speed
+        train complet generat process real_?time solv reduc respon delay overhead time under_ achiev
+        cost lag onset comput""")
+    + "|in (?:only |just |about |approximately |under |less than )?$"
+)
+_LENGTH_OF_INPUT = re.compile(r"\b(?:every|each|last|first|past|next|for up to|long) $")
+_HOURS_OF = re.compile(r"\b(?:hours|minutes) (?:of|for|long)\b")
+_MEMORY_MEASURED = re.compile(
+    one_of("""
+        memory vram footprint requir need storage size consum reduc usage peak bandwidth throughput
+        checkpoint compress only cache transfer""")
+)
+_LENGTH_MEASURED = re.compile(
+    one_of("""
+        error accura deviation rmse mae precision offset drift rate rms hausdorff ate distance mean
+        median localiz position displacement discrepan travel within resolution_of""")
+)
+_LENGTH_AFTER = re.compile(
+    r" (?:\w+ ){0,2}?"
+    + one_of("error rmse mae deviation precision offset drift rms distance improvement")
+    + r"s?\b(?! of)"
+)
+# What may stand between two outcomes of a list or a comparison.
+_LISTED = re.compile(
+    r"[}%x)\s]*(?:\([^)]*\))?\s?"
+    + one_of(r"""
+        , and ,_and / to or -> ; \( against compared_(?:to|with)(?:_the)? than
+        ,_against ,_versus ,_compared_(?:to|with) instead_of (?:vs\.?|versus)(?:_\w+){0,3}
+        \((?:vs|versus)\.? for_\w+(?:,|_and|,_and)
+        on_[\w_]{1,30}(?:,|_and|,_and) and_(?:an?_)?(?:\w+_){0,3}?(?:of|by|to)""")
+    + r"\s?\(?(?:only |up to |about |approximately )?$"
+)
+_LISTED_REACH = 60  # characters
+
+
+def is_outcome(expression: Expression, place: Place, last: Expression | None = None) -> bool:
+    """Whether a number, range or change is an outcome of the abstract's own work.
+
+    `last` is the outcome before it: what is listed or compared with an outcome is one.
+    """
+    if _is_excluded(place) or (place.is_background and not STRONG_RESULT.search(place.words)):
+        return False
+    if last is not None and _is_listed(expression, place, last):
+        return True
+    unit = expression.unit
+    if unit == "x":
+        return is_factor(expression, place) and bool(RESULT.search(place.words))
+    if unit in _GAINS:
+        return _is_share(expression, place)
+    return _is_change(expression, place) or _is_level(expression, place)
+
+
+def _is_excluded(place: Place) -> bool:
+    """What is no outcome whatever its unit: p-values, intervals, spreads, variables, settings."""
+    before, after = place.before[-60:], place.after
+    return bool(
+        _P_VALUE.search(before)
+        or _INTERVAL_AFTER.match(after)
+        or _is_spread(before)
+        or _is_interval(before, after)
+        or _VARIABLE.search(before)
+        or _SETTING_BEFORE.search(before)
+        or (_AT.search(before) and _OPERATING_POINT.match(after))
+    )
+
+
+def _is_spread(before: str) -> bool:
+    return before.rstrip().endswith("±") or (before[-1:] == "(" and before[-2:-1].isdigit())
+
+
+def _is_interval(before: str, after: str) -> bool:
+    """Whether the number is one of two between square brackets."""
+    inside = before.rpartition("[")[2] if "[" in before else "]"
+    closes = "]" not in inside and re.match(r"[^\[\]]{0,30}\]", after)
+    return bool(closes) and ("," in inside or bool(re.match(r",|%?,| ?-", after)))
+
+
+def _is_share(expression: Expression, place: Place) -> bool:
+    before, after = place.before[-60:], place.after
+    if expression.unit == "%":
+        if DATA_DESCRIBED.search(place.words) and not _DESCRIBES_RESULT.search(place.words):
+            return False
+        if _USED.search(before) and (_PART_OF_DATA.match(after) or _SETTING_AFTER.match(after)):
+            return False
+        if _LEVEL_OF.search(before):
+            return False
+    return bool(RESULT.search(place.words)) or not place.is_background
+
+
+def _is_change(expression: Expression, place: Place) -> bool:
+    """Whether it is "from A to B" of something that was measured."""
+    is_size = expression.unit in _LENGTHS or _SIZE_AFTER.match(place.after)
+    return expression.is_change and not is_size and bool(CHANGES.search(place.words))
+
+
+def _is_level(expression: Expression, place: Place) -> bool:
+    unit = expression.unit
+    is_input = bool(_INPUT_AFTER.match(place.after) or _RATE_OF_INPUT.search(place.before))
+    if unit in _TIMES:
+        return not is_input and _is_time(expression, place)
+    if unit in _MEMORY:
+        return not is_input and bool(_MEMORY_MEASURED.search(place.words))
+    if unit in _LENGTHS:
+        near = _LENGTH_MEASURED.search(place.before[-60:])
+        return bool(near or _LENGTH_AFTER.match(place.after))
+    if unit in _LEVELS or "/" in unit:
+        return not is_input and bool(RESULT.search(place.words))
+    return is_score(expression, place)
+
+
+def _is_time(expression: Expression, place: Place) -> bool:
+    """Whether a time was taken; a "3-hour" recording is as long as it is."""
+    is_attribute = place.folded.text[expression.numbers[-1].digits_end] == "-"
+    if is_attribute and not _GAIN_AFTER.match(place.after):
+        return False
+    if _LENGTH_OF_INPUT.search(place.before):
+        return False
+    if expression.unit in {"h", "min"} and _HOURS_OF.search(place.words):
+        return False
+    return bool(_TIME_MEASURED.search(place.words) or _TIME_MEASURED.search(place.before))
+
+
+def _is_listed(expression: Expression, place: Place, last: Expression) -> bool:
+    """Whether a number follows an outcome of the same kind in a list or a comparison."""
+    if last.start < place.sentence[0]:
+        return False
+    shorter = not expression.unit and last.unit in _GAINS  # "17.9 points and 10.4"
+    if expression.unit != last.unit and not shorter:
+        return False
+    if not expression.unit:
+        text, number = place.folded.text, expression.numbers[-1]
+        written = text[number.start : number.end]
+        if "." not in written or number.end > number.digits_end:
+            return False
+        if not shorter and "." not in text[last.start : last.end]:
+            return False
+    joint = place.folded.text[last.end : expression.start]
+    return len(joint) < _LISTED_REACH and bool(_LISTED.fullmatch(joint))

@@ -1,0 +1,68 @@
+"""Numbers without a unit: a level or a difference of a metric that is named beside them."""
+
+from __future__ import annotations
+
+import re
+
+from .expressions import Expression
+from .place import Place
+from .vocabulary import METRIC, METRIC_WORD, RESULT, one_of
+
+_SIGN_OF_METRIC = re.compile(
+    r"(?<![a-z])(?:ρ|r\^2|r2|κ|d|auc|f1|error|mae|rmse|icc\(\S+\)|φ|rsquared) ?[=~≈:]=? ?$"
+)
+_CORRELATION = re.compile(r"(?<![a-z])r ?= ?$")
+_METRIC_BEFORE = re.compile(
+    rf"(?<![a-z]){METRIC}(?:\s?\([^)]{{1,24}}\))?(?:@\w+)?(?: \w+){{0,5}}?[ (:=,~<>≈/|]*$"
+)
+_METRIC_AFTER = re.compile(
+    r" ?\(?(?:(?:absolute|relative|average|mean|macro|micro|overall) )?(?:\w+ )?"
+    rf"(?:{METRIC}|improvement|gain|absolute)(?![a-z])"
+)
+_WHOLE_SCORE = re.compile(rf"(?<![a-z]){METRIC}(?: scores?)? (?:of|=|to|is) $")
+_COUNTED = re.compile(
+    one_of("rank index pass average mean median bound gap ratio alpha rate") + " of $"
+)
+_REACHES = re.compile(
+    r"(?:reach|achiev|attain|exceed|surpass|obtain|scor|yield)\w*"
+    r"(?: (?:only|up to|an?|about|over))* ?$"
+)
+_VERSUS = re.compile(r" (?:vs\.?|versus|compared (?:to|with)|against|->)(?: [a-z]+){0,4} ?\d")
+# The 2.5 of "Gemini 2.5" is a name's; that of "BLEU 2.5" is a score.
+_NAME_BEFORE = re.compile(r"\b[A-Z][\w.+-]*[ ~-]\(?$")
+_METRIC_NAME = re.compile(
+    rf"(?:{METRIC}|of|to|by|at|is|from|scores?|r2|ap|ar)s?[ ~-]\(?$", re.IGNORECASE
+)
+_ON = re.compile(r" (?:on|in|for|across)\b")
+
+
+def is_score(expression: Expression, place: Place) -> bool:
+    """Whether a number without a unit is a score of some metric."""
+    text, number = place.folded.text, expression.numbers[-1]
+    written = text[number.start : number.digits_end]
+    counts = number.is_word or number.end > number.digits_end  # "two", 7B, 12K
+    if counts or re.match(r"[-\w]", text[expression.end : expression.end + 1]):
+        return False
+    if text[number.start] not in "+-" and _is_name(place):
+        return False
+    if _SIGN_OF_METRIC.search(place.before):
+        return True
+    if "." not in written:
+        is_score = _WHOLE_SCORE.search(place.before) and len(written) < 4
+        return bool(is_score) and not _COUNTED.search(place.before)
+    return _is_decimal_score(place)
+
+
+def _is_decimal_score(place: Place) -> bool:
+    before, after = place.before, place.after
+    if _CORRELATION.search(before) or (before.endswith(("(", "=")) and _VERSUS.match(after)):
+        return True
+    if _REACHES.search(before):
+        return bool(METRIC_WORD.search(place.words) or _ON.match(after))
+    named = _METRIC_BEFORE.search(before[-90:]) or _METRIC_AFTER.match(after)
+    return bool(named and RESULT.search(place.words))
+
+
+def _is_name(place: Place) -> bool:
+    cased = place.folded.cased[place.before_start : place.start]
+    return bool(_NAME_BEFORE.search(cased)) and not _METRIC_NAME.search(place.before)

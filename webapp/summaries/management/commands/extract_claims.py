@@ -1,0 +1,61 @@
+"""`manage.py extract_claims`: the claims of abstracts, taken by rule, without a database."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from webapp.summaries.extraction import claims_of
+from webapp.summaries.extraction.report import Score
+from webapp.summaries.management.jsonl import objects
+
+
+class Command(BaseCommand):
+    help = (
+        'Print the claims of abstracts. Lines of --input: {"id", "title", "abstract"}. '
+        "With --report, how many of those that a person marked are found."
+    )
+    requires_system_checks = ()
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--input", type=Path, required=True, metavar="FILE.jsonl")
+        parser.add_argument("--json", action="store_true", help="print lines of JSON")
+        parser.add_argument(
+            "--report",
+            type=Path,
+            metavar="ANNOTATIONS.jsonl",
+            help='lines {"id", "claims": [[start, end], ...]}: print precision and recall',
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["report"]:
+            self._report(options["report"], options["input"])
+            return
+        for paper in objects(options["input"], "abstract"):
+            claims = claims_of(str(paper["abstract"]))
+            if options["json"]:
+                found = {"id": paper.get("id"), "claims": [claim.as_json() for claim in claims]}
+                self.stdout.write(json.dumps(found, ensure_ascii=False))
+                continue
+            for claim in claims:
+                self.stdout.write(f"{paper.get('id')}  {claim.shown:>16}  {claim.metric}")
+
+    def _report(self, annotations: Path, texts: Path) -> None:
+        marked = {str(row["id"]): row for row in objects(annotations, "id", "claims")}
+        development, test = Score(), Score()
+        for paper in objects(texts, "id", "abstract"):
+            if (row := marked.pop(str(paper["id"]), None)) is None:
+                continue
+            score = development if str(paper["id"])[-1] in "012" else test
+            score.add(str(paper["abstract"]), row["claims"], row.get("optional", []))
+        if not development.papers + test.papers:
+            raise CommandError(f"{texts} holds none of the annotated papers", returncode=2)
+        self.stdout.write(f"development (ids ending in 0 to 2): {development}")
+        self.stdout.write(f"test (ids ending in 3 and 4):       {test}")
+        if marked:
+            self.stdout.write(f"{len(marked)} annotated papers are not in {texts}")

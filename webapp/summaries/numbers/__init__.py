@@ -1,0 +1,21 @@
+"""One grammar of numbers: what the extractor finds and what grounding compares.
+
+`folding` spells a text in one way, `units` names units, `words` reads numbers in words, `reader`
+puts them together.
+"""
+
+from .folding import Folded, fold, fold_with_places, visible
+from .reader import Number, numbers, numbers_in
+from .units import unit_at, unit_named
+
+__all__ = [
+    "Folded",
+    "Number",
+    "fold",
+    "fold_with_places",
+    "numbers",
+    "numbers_in",
+    "unit_at",
+    "unit_named",
+    "visible",
+]

@@ -1,0 +1,191 @@
+"""One spelling for text that means the same: what numbers are read from and quotes compared in.
+
+PDF, HTML, TeX and a model's answer write one sentence in many ways: ligatures, hyphenation at
+line ends, thin spaces, dashes, percent and times signs, invisible characters. `fold` maps them to
+one form and never makes a number out of what was none (10² becomes 10^2, not 102). Every folded
+character knows its place in the text it came from.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+_SUPERSCRIPTS = {c: f"^{d}" for c, d in zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True)}
+_SUBSCRIPTS = {c: f"_{d}" for c, d in zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)}
+_FRACTIONS = {"½": " 1/2", "⅓": " 1/3", "⅔": " 2/3", "¼": " 1/4", "¾": " 3/4"}
+_SIGNS = {
+    **_SUPERSCRIPTS,
+    **_SUBSCRIPTS,
+    **_FRACTIONS,
+    "⁻": "^-",
+    **dict.fromkeys("‐‑‒–−﹣", "-"),
+    **dict.fromkeys("—―", " - "),
+    **dict.fromkeys("‘’‚‛′`´", "'"),
+    **dict.fromkeys("“”„‟″«»", '"'),
+    **dict.fromkeys("×✕✖⨯", "x"),
+    **dict.fromkeys("→⟶➝➔⇒", "->"),
+    **dict.fromkeys("≈∼～", "~"),
+    "≤": "<=",
+    "≥": ">=",
+    "\u00b5": "μ",
+}
+# (pattern, replacement), applied in this order to text in lower case.
+_REWRITES = tuple(
+    (re.compile(pattern), plain)
+    for pattern, plain in (
+        (r"(?<=\d)[\u2009\u202f\u00a0](?=\d{3}(?!\d))", ""),  # thin spaces between thousands
+        (r"\\(?:times|cdot)(?![a-z])", "x"),
+        (r"\\(?:approx|sim|simeq)(?![a-z])", "~"),
+        (r"\\(?:leq?|leqslant)(?![a-z])", "<="),
+        (r"\\(?:geq?|geqslant)(?![a-z])", ">="),
+        (r"\\(?:lt|gt)(?![a-z])", " "),
+        (r"\\(?:to|rightarrow|longrightarrow)(?![a-z])", "->"),
+        (r"\\pm(?![a-z])|\+/-|\+-(?=\s*\d)", "±"),
+        (r"\\(?:%|percent(?![a-z]))", "%"),
+        (r"\\(?:[,;:! ]|quad(?![a-z])|qquad(?![a-z]))", " "),
+        (r"\^\s*\{?\s*(?:\\circ|°)\s*\}?", "°"),
+        (r"(?<!\\)\$|\\[()\[\]]", ""),
+        *[(r"\\(?:math|text|emph|underline|boldsymbol)[a-z]* ?\{([^{}]*)\}", r"\1")] * 2,
+        (r"\{([=<>~])\}", r"\1"),
+        (r"\{\s*([-+]?[\d.,]+\s*[%x]?)\s*\}", r"\1"),
+        (r"(?<=\d)~(?=\d)", "-"),
+        (r"~", " "),
+        (
+            r"(?<=[^\W\d_])(?<!\d[a-z])-(?:[ \t]*\r?\n[ \t]*)?(?=[^\W\d_])",
+            "",
+        ),  # "effi-cient", "end-to-end"
+        (r"\s+", " "),
+        (r"(?<=\d) ?(?:- ?)?per ?cent(?:age)?(?!\w)", "%"),
+        (r"(?<=[\d%x]) ?-{2,3} ?(?=\d)", "-"),  # TeX's dash of a range
+        (r"(?<=\d) (?=%|x(?![a-z]))", ""),
+        (r"(?<=\d) ?x ?(?=10 ?\^)", "x"),
+    )
+)
+_COMMA_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A text in its one form. `origins[i]:ends[i]` is where `text[i]` stood before.
+
+    `cased` is `text` before it was put in lower case: 5M are millions, 5m are metres.
+    """
+
+    text: str
+    cased: str
+    origins: list[int]
+    ends: list[int]
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Where the folded characters `start:end` stood in the original text."""
+        return self.origins[start], self.ends[end - 1]
+
+
+def fold(text: str) -> str:
+    """`text` in the one form that grounding compares: lower case, single spaces, plain signs."""
+    return fold_with_places(text).text
+
+
+def visible(text: str) -> str:
+    """`text` without control and format characters: what is shown is what was compared."""
+    return "".join(c for c in text if not _is_invisible(c))
+
+
+def fold_with_places(text: str) -> Folded:
+    """`text` in its one form, with the way back to the places of the original."""
+    cased, origins, ends = _plain_characters(text)
+    for pattern, plain in _REWRITES:
+        cased, origins, ends = _rewritten(pattern, plain, cased, origins, ends)
+    commas = {
+        m.start() + i
+        for m in _COMMA_THOUSANDS.finditer(cased)
+        for i, c in enumerate(m[0])
+        if c == ","
+    }
+    cased, origins, ends = _without(commas, cased, origins, ends)
+    left = len(cased) - len(cased.lstrip())
+    right = len(cased.rstrip())
+    cased = cased[left:right]
+    return Folded(_lower(cased), cased, origins[left:right], ends[left:right])
+
+
+def _plain_characters(text: str) -> tuple[str, list[int], list[int]]:
+    """Signs and compatibility forms spelt plainly; invisible characters left out."""
+    written: list[str] = []
+    origins: list[int] = []
+    ends: list[int] = []
+    for cluster in re.finditer(r"[\x00-\x7f]+|.[\u0300-\u036f]*", text, re.DOTALL):
+        start, end = cluster.span()
+        if cluster[0].isascii():
+            plain = cluster[0]
+            if not plain.isprintable():
+                plain = "".join(c if c.isprintable() or c in "\n\t\r\f\v" else "\0" for c in plain)
+            written.append(plain)
+            origins.extend(range(start, end))
+            ends.extend(range(start + 1, end + 1))
+            continue
+        if cluster[0][0] in "\u2009\u202f\u00a0":
+            plain = cluster[0][0]  # a thin space between thousands is told from others later
+        else:
+            plain = "".join(_SIGNS.get(c, c) for c in cluster[0])
+            plain = unicodedata.normalize("NFKC", plain)
+            plain = "".join(_SIGNS.get(c, c) for c in plain if not _is_invisible(c))
+        written.append(plain)
+        origins.extend([start] * len(plain))
+        ends.extend([end] * len(plain))
+    joined = "".join(written)
+    return _without({i for i, c in enumerate(joined) if c == "\0"}, joined, origins, ends)
+
+
+def _without(
+    dropped: set[int], text: str, origins: list[int], ends: list[int]
+) -> tuple[str, list[int], list[int]]:
+    if not dropped:
+        return text, origins, ends
+    kept = [i for i in range(len(text)) if i not in dropped]
+    return "".join(text[i] for i in kept), [origins[i] for i in kept], [ends[i] for i in kept]
+
+
+def _is_invisible(char: str) -> bool:
+    """Controls, and format characters: zero-width, soft hyphen, bidirectional overrides."""
+    return unicodedata.category(char) in {"Cc", "Cf", "Cs"} and char not in "\n\t\r\f\v\x85"
+
+
+def _lower(text: str) -> str:
+    """Lower case, character by character, so that places stay."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+
+
+def _rewritten(
+    pattern: re.Pattern[str], plain: str, text: str, origins: list[int], ends: list[int]
+) -> tuple[str, list[int], list[int]]:
+    """`pattern.sub(plain, text)`, each new character at the place of what it replaces."""
+    pieces: list[str] = []
+    new_origins: list[int] = []
+    new_ends: list[int] = []
+    at = 0
+    lowered = _lower(text)
+    for match in pattern.finditer(lowered):
+        start, end = match.span()
+        new_origins += origins[at:start]
+        new_ends += ends[at:start]
+        pieces.append(text[at:start])
+        if "\\1" in plain:  # the braces around a number go, the number stays where it is
+            start, end = match.span(1)
+            pieces.append(text[start:end])
+            new_origins += origins[start:end]
+            new_ends += ends[start:end]
+        else:
+            pieces.append(plain)
+            new_origins += [origins[start]] * len(plain)
+            new_ends += [ends[end - 1]] * len(plain)
+        at = match.end()
+    if not at:
+        return text, origins, ends
+    pieces.append(text[at:])
+    return "".join(pieces), new_origins + origins[at:], new_ends + ends[at:]

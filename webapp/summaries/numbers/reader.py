@@ -1,0 +1,181 @@
+"""The numbers of a folded text, each with its sign, magnitude, unit and spread."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from .folding import Folded, fold_with_places
+from .units import unit_at
+from .words import WordNumber, word_numbers
+
+# A number begins neither inside a word (v2, resnet50), nor after a word and a hyphen (gpt-4),
+# nor inside another number; it ends where no digit goes on. Words are Latin here: in Chinese a
+# number stands beside its neighbours without a blank.
+_NUMBER = re.compile(
+    r"(?<![a-z0-9_.^@])(?<![a-wyz]-)(?<![^\d]x-)(?<![a-z]\.)(?<!\d[,:])"
+    r"(?P<factor>(?<![\d%)])x ?)?"
+    r"(?P<sign>(?<![\d%x])(?<![\d%x] )(?:[-+] ?(?=[\d.])))?"
+    r"(?P<digits>\d+(?:\.\d+)?|\.\d+)"
+    r"(?:e(?P<exponent>[-+]?\d{1,3})(?![\d.])|x10 ?\^ ?(?P<power>[-+]?\d{1,3})"
+    r"|(?<=[^\d.]10)\^ ?(?P<ten>[-+]?\d{1,3}))?"
+    r"(?!\d|\.\d|,\d)"
+)
+_SPREAD = re.compile(r" ?± ?(\d+(?:\.\d+)?|\.\d+)(?P<percent>%?)")
+_MAGNITUDES = {"k": 3, "thousand": 3, "million": 6, "billion": 9, "trillion": 12, "bn": 9}
+_MAGNITUDES |= {"mn": 6, "万": 4, "亿": 8, "千": 3, "百万": 6, "十亿": 9}
+_MAGNITUDE_WORD = re.compile(
+    r" ?-?(thousand|million|billion|trillion|bn|mn)(?!\w)|(百万|十亿|[万亿千])"
+)
+_MAGNITUDE_SIGN = re.compile(r"(?: ?[MBT]|[kK])(?![A-Za-z0-9/])|(?: ?[MB]|[kK])(?=-[A-Za-z])")
+_SIGN_POWERS = {"k": 3, "m": 6, "b": 9, "t": 12}
+_SIZE_AFTER = re.compile(r"%?x ?\d|x ?(?:[a-z]\b|\d)| by \d+(?: |-)?(?:px|pixel)")
+_SIZE_BEFORE = re.compile(r"\d ?x ?$")
+_LETTER = re.compile(r"[a-z]")
+_NAME_BEFORE = re.compile(r"(?<![\w.-])[a-z][\w.-]*-$")  # the 7 of qwen2.5-7b
+_PLURAL_OF_A_NAME = re.compile(r"s(?!\w)")  # "4090s" and "1990s" are plurals, "20 s" is a time
+_JOINED_BY = re.compile(r" ?(?:-|to|->|至|到|or|and|/|, and|, or) ?")
+_RANGE = re.compile(r" ?(?:-|to|->|至|到|or|/) ?")
+_LISTED_BY = re.compile(r", ?")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number at `start:end` of a folded text, its unit ("" where none is known) included.
+
+    `unit` may be taken from the next number: both ends of "2 to 3 ms" are milliseconds.
+    """
+
+    value: Decimal
+    unit: str
+    start: int
+    end: int
+    digits_end: int  # where the figures end, before magnitude, spread and unit
+    is_size: bool = False  # a side of 256x256
+    is_word: bool = False
+    is_spread: bool = False  # what stands behind ±
+    own_unit: bool = False  # the unit is written at this very number
+    same: tuple[tuple[Decimal, str], ...] = ()  # other values and units that say this
+
+
+def numbers(text: str) -> list[Number]:
+    """Every number of a text that may be folded or not, in order."""
+    return numbers_in(fold_with_places(text))
+
+
+def numbers_in(folded: Folded) -> list[Number]:
+    """Every number of a folded text, in order, words like "eightfold" among them."""
+    found = sorted(
+        [*_figures(folded), *_words(folded.text)], key=lambda n: (n.start, n.start - n.end)
+    )
+    kept: list[Number] = []
+    for number in found:
+        if not kept or number.start >= kept[-1].end or number.is_spread:
+            kept.append(number)
+    return _with_shared_units(folded.text, kept)
+
+
+def _figures(folded: Folded) -> Iterator[Number]:
+    text = folded.text
+    for match in _NUMBER.finditer(text):
+        before = text[max(0, match.start() - 40) : match.start("digits")]
+        if not _NAME_BEFORE.search(before):
+            yield from _figure(folded, match)
+
+
+def _figure(folded: Folded, match: re.Match[str]) -> Iterator[Number]:
+    text = folded.text
+    written = (match["sign"] or "").strip() + match["digits"]
+    value = Decimal(written)
+    if match["exponent"] or match["power"]:
+        value = value.scaleb(int(match["exponent"] or match["power"]))
+    elif match["ten"]:
+        value = Decimal(1).scaleb(int(match["ten"]))
+    end = digits_end = match.end()
+    is_size = bool(_SIZE_AFTER.match(text, end) or _SIZE_BEFORE.search(text, 0, match.start()))
+    power, end = _magnitude(folded, end)
+    value = value.scaleb(power)
+    spread = _SPREAD.match(text, end)
+    after = spread.end() if spread else end
+    unit, unit_end = ("%", after) if spread and spread["percent"] else _unit(text, after, match)
+    if not is_size and (
+        match["factor"] or (not unit and text.endswith("factor of ", 0, match.start()))
+    ):
+        unit, unit_end = "x", after
+    if unit:
+        end = unit_end
+    if is_size and unit == "x":
+        unit, end = "", digits_end
+    if not (unit or is_size or power) and _LETTER.match(text, digits_end):
+        return  # the 3 of "3dgs", the 1080 of "1080p"
+    start = match.start() if not (is_size and match["factor"]) else match.start("digits")
+    yield Number(value, unit, start, end, digits_end, is_size, own_unit=bool(unit))
+    if spread:
+        at = spread.span(1)
+        yield Number(Decimal(spread[1]), unit, *at, at[1], is_spread=True)
+
+
+def _magnitude(folded: Folded, at: int) -> tuple[int, int]:
+    """The power of ten that K, M, B or a word behind a number stands for, and where it ends."""
+    if word := _MAGNITUDE_WORD.match(folded.text, at):
+        return _MAGNITUDES[word[1] or word[2]], word.end()
+    if sign := _MAGNITUDE_SIGN.match(folded.cased, at):
+        return _SIGN_POWERS[sign[0].strip().lower()], sign.end()
+    return 0, at
+
+
+def _unit(text: str, at: int, match: re.Match[str]) -> tuple[str, int]:
+    if len(match["digits"]) == 4 and _PLURAL_OF_A_NAME.match(text, at):
+        return "", at
+    for start in (at, at + 1):
+        if start > at and text[at : at + 1] not in {" ", "-"}:
+            break
+        unit, end = unit_at(text, start)
+        if unit and not (unit == "x" and start > at and text[at] == "-" and text[start] == "x"):
+            return unit, end
+    return "", at
+
+
+def _words(text: str) -> Iterator[Number]:
+    for word in word_numbers(text):
+        yield _word(text, word)
+
+
+def _word(text: str, word: WordNumber) -> Number:
+    unit, end = word.unit, word.end
+    if unit is None:
+        unit, end = unit_at(text, word.end)
+        if not unit and text[word.end : word.end + 1] == " ":
+            unit, end = unit_at(text, word.end + 1)
+        end = end if unit else word.end
+        if not unit and text.endswith("factor of ", 0, word.start):
+            unit = "x"
+    return Number(
+        word.value,
+        unit,
+        word.start,
+        end,
+        word.end,
+        is_word=True,
+        own_unit=bool(unit),
+        same=word.same,
+    )
+
+
+def _with_shared_units(text: str, found: list[Number]) -> list[Number]:
+    """The first ends of "2 to 3 ms" and "12, 15 and 18%" take the unit of the last."""
+    shared = list(found)
+    in_list = False  # further right an "and" or "to" joins two numbers: commas list more of them
+    for i in range(len(found) - 2, -1, -1):
+        number, following = found[i], shared[i + 1]
+        joint = text[number.end : following.start]
+        in_list = bool(_JOINED_BY.fullmatch(joint) or (in_list and _LISTED_BY.fullmatch(joint)))
+        if not in_list or number.unit or number.is_size or number.is_spread or number.is_word:
+            continue
+        if following.unit == "x" and not _RANGE.fullmatch(joint):
+            continue  # "for batch 1 and 0.9x as fast"
+        if following.unit and not (following.is_word or following.is_spread):
+            shared[i] = replace(number, unit=following.unit)
+    return shared

@@ -1,0 +1,102 @@
+"""Units, however they are written: the canonical name of each, and where one stands in a text."""
+
+from __future__ import annotations
+
+import re
+
+# Canonical name -> what is written for it, in folded text (lower case, single spaces).
+_SPELLINGS: dict[str, str] = {
+    "pp": r"%-? ?points?|% ?pts?|%p|pp|ppts?|个百分点|百分点",
+    "%": r"%|pct|percent|per cent",
+    "points": r"(?:(?<=[ -])(?!floating)[a-z]\w{0,11} )?points?|(?<=[ -])pts?",
+    "x": r"-?fold|x(?![a-z0-9])|-?times|倍",
+    "ms": r"ms|msec|milliseconds?|毫秒",
+    "us": r"us|μs|microseconds?|微秒",
+    "ns": r"ns|nanoseconds?",
+    "s": r"s|secs?|seconds?|秒钟?",
+    "min": r"mins?|minutes?|分钟",
+    "h": r"h|hrs?|hours?|小时",
+    "day": r"days?|天",
+    "kb": r"kb|kib|kilobytes?",
+    "mb": r"mb|mib|megabytes?",
+    "gb": r"gb|gib|gigabytes?",
+    "tb": r"tb|tib|terabytes?",
+    "byte": r"bytes?|字节",
+    "bpp": r"bpp|bits? (?:per|/) pixel",
+    "fps": r"fps|frames? ?(?:per |/ ?)(?:seconds?|sec|s)|帧/秒|帧每秒",
+    "hz": r"hz",
+    "khz": r"khz",
+    "mhz": r"mhz",
+    "ghz": r"ghz",
+    "db": r"dbs?|decibels?",
+    "mw": r"mw|milliwatts?",
+    "w": r"w|watts?",
+    "kw": r"kw|kilowatts?",
+    "wh": r"wh",
+    "kwh": r"kwh",
+    "j": r"j|joules?",
+    "mj": r"mj|millijoules?",
+    "kj": r"kj",
+    "mm": r"mm|millimet(?:er|re)s?",
+    "cm": r"cm|centimet(?:er|re)s?",
+    "m": r"m|met(?:er|re)s?",
+    "km": r"km|kilomet(?:er|re)s?",
+    "°": r"°|degrees?|deg",
+    "bpm": r"bpm",
+    "px": r"px|pixels?",
+    "flops": r"flops?",
+    "mflops": r"mflops?",
+    "gflops": r"gflops?",
+    "tflops": r"tflops?",
+    "pflops": r"pflops?",
+    "gmacs": r"gmacs?",
+    "usd": r"usd|dollars?",
+    "mAh": r"mah",
+    "ml": r"ml|millilit(?:er|re)s?",
+}
+_SECOND = r"(?:seconds?|sec|s|秒)"
+_RATE = re.compile(
+    r"(tokens?|tok|images?|imgs?|samples?|steps?|queries|qs?|requests?|videos?|its?|iterations?"
+    r"|words?|chars|characters|clips?|令牌|个?词元)"
+    rf" ?(?:/|per |每) ?({_SECOND}|minutes?|min|hours?|h|days?)(?!\w)"
+)
+_RATE_NAMES = {"tok": "token", "img": "image", "it": "iteration", "querie": "query", "q": "query"}
+_RATE_NAMES |= {"令牌": "token", "词元": "token", "个词元": "token"}
+_COMPOUND = re.compile(rf"(gb|mb|tb|kb) ?(?:/|per ) ?{_SECOND}(?!\w)")
+_UNITS = tuple(
+    (name, re.compile(rf"(?:{spelling})(?!\w)|(?:{spelling})(?=[^\x00-\x7f])"))
+    for name, spelling in _SPELLINGS.items()
+)
+_BY_FIRST: dict[str, str] = {}
+
+
+def unit_at(text: str, start: int) -> tuple[str, int]:
+    """The unit that begins at `start` of a folded text and where it ends; ("", start) for none.
+
+    The longest spelling wins: "% points" is not "%", "mb/s" is not "mb".
+    """
+    if rate := _RATE.match(text, start):
+        noun = rate[1].removesuffix("s") if rate[1] != "s" else rate[1]
+        per = _canonical_time(rate[2])
+        return f"{_RATE_NAMES.get(noun, noun)}/{per}", rate.end()
+    if compound := _COMPOUND.match(text, start):
+        return f"{compound[1]}/s", compound.end()
+    best, end = "", start
+    for name, pattern in _UNITS:
+        found = pattern.match(text, start)
+        if found and found.end() > end:
+            best, end = name, found.end()
+    return best, end
+
+
+def _canonical_time(written: str) -> str:
+    for name in ("s", "min", "h", "day"):
+        if re.fullmatch(_SPELLINGS[name], written):
+            return name
+    return written
+
+
+def unit_named(written: str) -> str:
+    """The canonical name of a unit as a person writes it, "" where it is none that we know."""
+    name, end = unit_at(written, 0)
+    return name if end == len(written) else ""
