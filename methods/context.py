@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from methods.errors import CheckFailedError
+from methods.measure.statistics import hold_together
 from methods.protocol import (
     MAX_LOG_BYTES,
     Artefact,
@@ -56,6 +57,10 @@ class OpenSeries:
         self._points = [*kept, *points]
         self.snapshot(partial=True)  # refuses a wrong point here, where its author sees it
 
+    def at(self, x: float | str) -> str:
+        """Where on the series we are, in words: "Forward, 4096 tokens"."""
+        return f"{self._series.title}, {self._series.x.at(x)}"
+
     def snapshot(self, *, partial: bool) -> Series:
         """The series with the points so far."""
         data = {name: getattr(self._series, name) for name in Series.model_fields}
@@ -65,9 +70,12 @@ class OpenSeries:
 class Context:
     """The one argument, beside its parameters, of a benchmark's entry function."""
 
-    def __init__(self, device: Device, seed: int, emit: Emit) -> None:
+    def __init__(self, device: Device, seed: int, emit: Emit, *, repeated: bool = False) -> None:
+        """``repeated``: another process has run these checks already."""
         self.device: Device = device
         self.seed = seed
+        self._repeated = repeated
+        self._joined: list[Series] | None = None
         self.checks = self.artefacts = 0
         self._emit = emit
         self._begun = time.monotonic()
@@ -108,6 +116,9 @@ class Context:
 
     def check_all(self, name: str, cases: Iterable[Case]) -> None:
         """Hold the run to every case of one of the method's check functions."""
+        if self._repeated:
+            self.checks += 1
+            return
         for case in cases:
             self._emit(check_result(name, case))
             if not case.passed:
@@ -158,13 +169,28 @@ class Context:
         else:
             encoded = base64.b64encode(content).decode()
             body = Artefact(name=name, media_type=media_type, encoding="base64", content=encoded)
-        self._emit(body)
-        self.artefacts += 1
+        self.relay_artefact(body)
 
     def release(self, *, partial: bool) -> list[Series]:
         """The series that hold points, for the runner to show once the checks have passed."""
+        if self._joined is not None:
+            return [one.model_copy(update={"partial": partial}) for one in self._joined]
         series = [opened.snapshot(partial=partial) for opened in self._series.values()]
-        return [one for one in series if one.points]
+        return [hold_together(one) for one in series if one.points]
+
+    def adopt(self, series: list[Series]) -> None:
+        """Show these, which several processes measured, in the place of series of our own."""
+        self._joined = series
+
+    def relay_check(self, body: CheckResult) -> None:
+        """Tell a check of another process."""
+        self._emit(body)
+        self.checks += body.passed
+
+    def relay_artefact(self, body: Artefact) -> None:
+        """Tell an artefact, of ours or of another process."""
+        self._emit(body)
+        self.artefacts += 1
 
 
 MEDIA_TYPES: dict[

@@ -10,6 +10,8 @@ from __future__ import annotations
 import random
 import time
 import traceback
+from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -24,14 +26,15 @@ from methods.errors import (
     NotEnoughMemoryError,
 )
 from methods.interrupts import Interruptible
-from methods.measure import environment, memory
+from methods.measure import environment, memory, processes
+from methods.measure.processes import Measured, ProcessFailedError
 from methods.protocol import Cancelled, Failed, Result, Started, Strict, clean, one_line
-from methods.spec import Benchmark, Method, Params
+from methods.spec import Benchmark, Method, Params, TimedParams
 
 EXIT_OK, EXIT_CHECK, EXIT_INPUT, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 FailedKind = Literal["input", "check", "memory", "error"]
-EXIT_OF: dict[FailedKind, int] = {
+EXIT_OF: dict[str, int] = {
     "check": EXIT_CHECK,
     "input": EXIT_INPUT,
     "memory": EXIT_INPUT,
@@ -86,9 +89,60 @@ def run(
 ) -> int:
     """Run the benchmark, telling ``emit`` every event in order; the exit code.
 
-    The last event is always one of result, failed and cancelled. Runs in the main thread, where
-    it takes Ctrl-C and TERM for itself.
+    A benchmark of time runs in fresh processes, any other here. The last event is always one of
+    result, failed and cancelled. Runs in the main thread, where it takes Ctrl-C and TERM for
+    itself.
     """
+
+    def whole(context: Context) -> Measured | None:
+        if isinstance(params, TimedParams):
+            return processes.measure(context, method, benchmark, params)
+        _here(method, benchmark, params, context)
+        return None
+
+    def started() -> Started:
+        return _started(method, benchmark, params, preset=preset, device=device, seed=seed)
+
+    return _run(Context, whole, params, started, device=device, seed=seed, emit=emit)
+
+
+def run_here(
+    method: Method,
+    benchmark: Benchmark,
+    params: Params,
+    *,
+    device: Device,
+    seed: int,
+    emit: Emit,
+    number: int,
+) -> int:
+    """The same in this process, the one of this number: checks are run by the first."""
+
+    def here(context: Context) -> None:
+        _here(method, benchmark, params, context)
+
+    def started() -> Started:
+        return _started(method, benchmark, params, preset=None, device=device, seed=seed)
+
+    make = partial(Context, repeated=number > 0)
+    return _run(make, here, params, started, device=device, seed=seed, emit=emit)
+
+
+def _here(method: Method, benchmark: Benchmark, params: Params, context: Context) -> None:
+    seed_everything(context.seed)
+    registry.load(method.slug, benchmark.entry)(context, params)
+
+
+def _run(
+    make: Callable[..., Context],
+    body: Callable[[Context], Measured | None],
+    params: Params,
+    started: Callable[[], Started],
+    *,
+    device: Device,
+    seed: int,
+    emit: Emit,
+) -> int:
     begun = time.monotonic()
     interrupts = Interruptible()
 
@@ -98,12 +152,12 @@ def run(
 
     if threads := getattr(params, "threads", 0):
         torch.set_num_threads(threads)  # before the environment tells how many there are
-    context = Context(device, seed, emit_whole)
+    context = make(device, seed, emit_whole)
     with interrupts:
         try:
-            emit_whole(_started(method, benchmark, params, preset=preset, device=device, seed=seed))
-            seed_everything(seed)
-            registry.load(method.slug, benchmark.entry)(context, params)
+            emit_whole(started())
+            since = environment.CpuTimes.now()
+            measured = body(context)
             series = context.release(partial=False)
             if not series:
                 raise RuntimeError("the benchmark ended without having measured anything")
@@ -119,7 +173,9 @@ def run(
                 checks=context.checks,
                 series=tuple(one.name for one in series),
                 artefacts=context.artefacts,
-                after=environment.machine_state(device),
+                after=environment.machine_state(device, since),
+                processes=measured.processes if measured else 0,
+                stopped=measured.stopped if measured else "",
             )
         )
     return EXIT_OK
@@ -152,6 +208,10 @@ def _end_early(error: BaseException, context: Context, emit: Emit) -> int:
     if isinstance(error, KeyboardInterrupt):
         emit(Cancelled(reason="interrupted", partial=_tell_partial(context, emit)))
         return EXIT_INTERRUPTED
+    if isinstance(error, ProcessFailedError):
+        partial = error.body.kind != "check" and _tell_partial(context, emit)
+        emit(error.body.model_copy(update={"partial": partial}))
+        return EXIT_OF.get(error.body.kind, EXIT_ERROR)
     kind = _kind(error)
     partial = kind != "check" and _tell_partial(context, emit)
     message, detail = clean(str(error)) or type(error).__name__, ""

@@ -39,6 +39,7 @@ __all__ = [
     "ParameterProblem",
     "Params",
     "Relation",
+    "TimedParams",
     "UnknownNameError",
     "parameter",
 ]
@@ -98,6 +99,20 @@ def parameter(
         description=help,
         json_schema_extra={"unit": unit, "local": local, "model": model},
         **bounds,
+    )
+
+
+class TimedParams(Params):
+    """Base of the parameters of a benchmark of time: it runs whole in several fresh processes."""
+
+    processes: int = parameter(
+        5, "Fresh processes that measure, at least; fewer than 5 are flagged.", ge=2, le=100
+    )
+    seconds: int = parameter(
+        600, "Time after which no process beyond those begins.", unit="s", ge=0, le=86_400
+    )
+    precision: float = parameter(
+        0.03, "Half width of every ratio's interval at which measuring ends.", gt=0, le=1
     )
 
 

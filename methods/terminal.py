@@ -63,7 +63,7 @@ def series_table(series: Series) -> str:
     """A series as a table: x by variant, median, 95 % interval, ratio to the baseline, doubts."""
     labels = {variant.name: variant.label for variant in series.variants}
     unit = f" ({series.y.unit})" if series.y.unit else ""
-    header = [series.x.label, "variant", f"median{unit}", "95 % interval"]
+    header = [series.x.label, "variant", f"estimate{unit}", "95 % interval"]
     compared = series.baseline is not None and any(point.ratio for point in series.points)
     if compared:
         header += [f"against {labels[series.baseline or '']}", ""]
@@ -71,12 +71,14 @@ def series_table(series: Series) -> str:
     rows = []
     for point in series.points:
         where = point.x if isinstance(point.x, str) else number(point.x)
-        row = [where, labels[point.variant], number(point.median), interval(point)]
+        row = [where, labels[point.variant], number(point.estimate), interval(point)]
         if compared:
             row += _ratio(point)
         rows.append([*row, ", ".join(point.flags)])
     title = series.title + (" — PARTIAL: the run did not end" if series.partial else "")
     parts = [title, table(header, rows, right=(0, 2, 3, 4) if compared else (0, 2, 3))]
+    if series.estimator:
+        parts.append(series.estimator)
     if series.caption:
         parts.append(series.caption)
     return "\n".join(parts)

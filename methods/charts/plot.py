@@ -110,8 +110,8 @@ def reduce(series: Series, quantity: Quantity) -> Plot:
 def _dot(point: Point, quantity: Quantity) -> Dot | None:
     doubt = bool(point.flags)
     if quantity == "value":
-        low, high = min(point.low, point.median), max(point.high, point.median)
-        return Dot(point.variant, point.x, point.median, low, high, doubt)
+        low, high = min(point.low, point.estimate), max(point.high, point.estimate)
+        return Dot(point.variant, point.x, point.estimate, low, high, doubt)
     if point.ratio is None:
         return None
     ratio = point.ratio
@@ -122,7 +122,7 @@ def _limits(
     series: Series, quantity: Quantity
 ) -> Iterable[tuple[str, tuple[tuple[float | str, float], ...]]]:
     """Limits in the quantity drawn; one given as a ratio becomes values by way of the baseline."""
-    base = {point.x: point.median for point in series.points if point.variant == series.baseline}
+    base = {point.x: point.estimate for point in series.points if point.variant == series.baseline}
     for limit in series.limits:
         if limit.of == quantity:
             points = limit.points

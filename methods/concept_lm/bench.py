@@ -1,6 +1,6 @@
 """Decoding measured: v2 against the base it is made of, in interleaved blocks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,10 +18,10 @@ from methods.concept_lm.flops import Shape, speedup_bound
 from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.reference import sequential_logits
 from methods.concept_lm.spec import DecodeParams
-from methods.context import Context
+from methods.context import Context, OpenSeries
 from methods.kit.compare import difference
 from methods.measure.statistics import exact_point
-from methods.measure.timing import compare
+from methods.measure.timing import Comparison, time_all
 from methods.protocol import Axis, Limit, Variant
 
 BURST = 16  # tokens a call; a whole number of segments for every 1 / rho up to 16
@@ -149,48 +149,53 @@ def decode(ctx: Context, params: DecodeParams) -> None:
         variants=[v for v in variants if v.name != "transformers"],
         baseline="plain",
     )
-    prompts = [T for T in params.contexts if params.longest_prompt >= T]
-    total = (len(params.contexts) + len(prompts)) * params.blocks
-    done = 0
-
-    def tick(_block: int, _of: int) -> None:
-        nonlocal done
-        done += 1
-        ctx.progress(done, total, "timing")
-
-    vocab = model.base_config.vocab_size
-    for T in params.contexts:
-        prompt = torch.randint(vocab, (params.batch, T)).to(ctx.device)
-        calls, sizes = _decoders(model, rules, prompt)
-        timings = compare(
-            calls, device=ctx.device, seed=ctx.seed, blocks=params.blocks, samples=1, on_block=tick
-        )
-        speed.add(*timings.points(T, baseline="plain", work=BURST * params.batch))
-        for name, size in sizes.items():
-            kept.add(exact_point(name, T, size, direction="lower", baseline=sizes["plain"]))
-    if prompts:
-        series = ctx.series(
-            "prefill",
-            "Reading the prompt",
-            x=Axis(label="prompt", unit="tokens", scale="log"),
-            y=Axis(label="time", unit="ms"),
-            direction="lower",
-            variants=[v for v in variants if v.name != "transformers"],
-            baseline="plain",
-        )
-    for T in prompts:
-        prompt = torch.randint(vocab, (params.batch, T)).to(ctx.device)
-        readers: dict[str, Callable[[], object]] = {
-            "plain": partial(Plain(model, params.batch).prefill, prompt)
-        }
-        for n, rule in rules.items():
-            readers[f"tokens_{n}"] = partial(_prefill, model, rule, prompt)
-        timings = compare(
-            readers, device=ctx.device, blocks=params.blocks, samples=1, on_block=tick
-        )
-        series.add(*timings.points(T, baseline="plain"))
+    series = ctx.series(
+        "prefill",
+        "Reading the prompt",
+        x=Axis(label="prompt", unit="tokens", scale="log"),
+        y=Axis(label="time", unit="ms"),
+        direction="lower",
+        variants=[v for v in variants if v.name != "transformers"],
+        baseline="plain",
+    )
+    time_all(
+        ctx,
+        _comparisons(ctx, params, model, rules, speed=speed, kept=kept, reading=series),
+        baseline="plain",
+        blocks=params.blocks,
+    )
     if params.oracle:
         _packed_against_loop(ctx, params)
+
+
+def _comparisons(
+    ctx: Context,
+    params: DecodeParams,
+    model: ConceptLM,
+    rules: dict[int, Fixed],
+    *,
+    speed: OpenSeries,
+    kept: OpenSeries,
+    reading: OpenSeries,
+) -> Iterator[Comparison]:
+    for T in params.contexts:
+        size = (params.batch, T)
+        prompt = torch.randint(model.base_config.vocab_size, size).to(ctx.device)
+
+        def bursts(T: int = T, prompt: Tensor = prompt) -> dict[str, Callable[[], object]]:
+            calls, sizes = _decoders(model, rules, prompt)
+            for name, size in sizes.items():
+                kept.add(exact_point(name, T, size, direction="lower", baseline=sizes["plain"]))
+            return calls
+
+        def prefills(prompt: Tensor = prompt) -> dict[str, Callable[[], object]]:
+            plain = partial(Plain(model, params.batch).prefill, prompt)
+            ours = {f"tokens_{n}": partial(_prefill, model, r, prompt) for n, r in rules.items()}
+            return {"plain": plain, **ours}
+
+        yield Comparison(speed, T, bursts, work=BURST * params.batch)
+        if params.longest_prompt >= T:
+            yield Comparison(reading, T, prefills)
 
 
 def _prefill(model: ConceptLM, rule: Fixed, prompt: Tensor) -> DecodeState:
@@ -270,7 +275,6 @@ def _packed_against_loop(ctx: Context, params: DecodeParams) -> None:
         ],
         baseline="loop",
     )
-    timings = compare(
-        {"loop": loop, "packed": packed}, device=ctx.device, blocks=params.blocks, samples=1
-    )
-    series.add(*timings.points(params.oracle, baseline="loop"))
+    calls: dict[str, Callable[[], object]] = {"loop": loop, "packed": packed}
+    once = Comparison(series, params.oracle, lambda: calls)
+    time_all(ctx, [once], baseline="loop", blocks=params.blocks)

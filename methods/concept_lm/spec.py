@@ -14,6 +14,7 @@ from methods.spec import (
     Method,
     Paper,
     Params,
+    TimedParams,
     parameter,
 )
 
@@ -31,7 +32,7 @@ class _Split(Params):
     deep: int = parameter(2, "Layers that see concepts and the tail.", ge=1, le=64)
 
 
-class DecodeParams(_Split):
+class DecodeParams(_Split, TimedParams):
     """Parameters of `decode`."""
 
     d: int = parameter(512, "Width of the model.", ge=64, le=8192, multiple_of=64)
@@ -45,7 +46,7 @@ class DecodeParams(_Split):
     vocab: int = parameter(256, "Tokens in the vocabulary.", ge=2, le=262_144)
     n_concepts: int = parameter(256, "Concepts in the vocabulary.", ge=1, le=65_536)
     dtype: Literal["float32", "bfloat16"] = parameter("float32", "Type of the weights.")
-    blocks: int = parameter(7, "Interleaved blocks.", ge=5, le=100)
+    blocks: int = parameter(5, "Interleaved blocks a process.", ge=5, le=100)
     threads: int = parameter(1, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
     oracle: int = parameter(256, "Length at which the loop is timed; 0 skips it.", ge=0, le=2048)
     longest_prompt: int = parameter(
@@ -212,7 +213,12 @@ METHOD = Method(
             params=DecodeParams,
             presets={
                 "smoke": DecodeParams(
-                    d=64, contexts=(64,), tokens_per_concept=(4,), blocks=5, oracle=32
+                    d=64,
+                    contexts=(64,),
+                    tokens_per_concept=(4,),
+                    oracle=32,
+                    processes=3,
+                    seconds=0,
                 ),
                 "standard": DecodeParams(),
                 "full": DecodeParams(

@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import subprocess
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -46,12 +47,70 @@ def collect(device: str = "cpu") -> Environment:
     )
 
 
-def machine_state(device: str = "cpu") -> MachineState:
-    """Clocks, temperatures, power and load as they are now; None what cannot be read."""
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """Seconds since boot on the processors that we may use, and our own."""
+
+    busy: float
+    stolen: float
+    total: float
+    ours: float
+    throttled: float
+
+    @classmethod
+    def now(cls) -> CpuTimes | None:
+        """As they are now; None where the system does not tell."""
+        try:
+            allowed = {f"cpu{number}" for number in os.sched_getaffinity(0)}
+            lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
+            ticks = os.sysconf("SC_CLK_TCK")
+        except (OSError, AttributeError, ValueError):
+            return None
+        rows = [line.split() for line in lines if line.split(" ", 1)[0] in allowed]
+        # user, nice, system, idle, iowait, irq, softirq, steal; guests are counted in user
+        sums = [sum(int(row[column]) for row in rows) / ticks for column in range(1, 9)]
+        if not sum(sums):
+            return None
+        own = os.times()
+        return cls(
+            busy=sum(sums) - sums[3] - sums[4] - sums[7],
+            stolen=sums[7],
+            total=sum(sums),
+            ours=own.user + own.system + own.children_user + own.children_system,
+            throttled=_throttled_by_quota(),
+        )
+
+
+def _throttled_by_quota() -> float:
+    """Seconds that the control group's processor quota has held us back."""
+    try:
+        text = Path("/sys/fs/cgroup/cpu.stat").read_text(encoding="ascii")
+    except OSError:
+        return 0.0
+    found = dict(line.split()[:2] for line in text.splitlines() if len(line.split()) == 2)
+    return int(found.get("throttled_usec", 0)) / 1e6
+
+
+def machine_state(device: str = "cpu", since: CpuTimes | None = None) -> MachineState:
+    """Clocks, temperatures, power and load as they are now; None what cannot be read.
+
+    With ``since``, also what others took of the processors from then to now.
+    """
+    now = CpuTimes.now() if since else None
+    spent: dict[str, float] = {}
+    if now and since and now.total > since.total:
+        passed = now.total - since.total
+        elsewhere = (now.busy - since.busy) - (now.ours - since.ours)
+        spent = {
+            "cpu_elsewhere": min(1.0, max(0.0, elsewhere / passed)),
+            "cpu_stolen": (now.stolen - since.stolen) / passed,
+            "cpu_throttled_s": now.throttled - since.throttled,
+        }
     frequency = psutil.cpu_freq()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     gpu = _smi_state() if device == "cuda" else {}
     return MachineState(
+        **spent,
         cpu_mhz=float(frequency.current) if frequency else None,
         load=load,
         gpu_mhz=_number(gpu.get("clocks.sm")),

@@ -15,12 +15,13 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
+from methods.context import Context, OpenSeries
 from methods.measure import environment
 from methods.measure.statistics import MIN_BLOCKS, block_medians, point
 from methods.protocol import Flag, MachineState, Point
@@ -29,6 +30,7 @@ Variants = Mapping[str, Callable[[], object]]
 SamplesByVariant = Mapping[str, tuple[tuple[float, ...], ...]]
 
 WARM_UP_TOLERANCE = 0.05
+BUSY, STOLEN = 0.10, 0.01  # shares of our processors' time
 MAX_SAMPLES_KEPT = 5_000
 _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6}
 _CPU_CLOCKS = {"wall": time.perf_counter, "process": time.process_time}
@@ -53,21 +55,6 @@ class Timings:
         """The median block of a variant, in seconds."""
         medians = sorted(block_medians(self.blocks[variant]))
         return medians[len(medians) // 2]
-
-    def joined(self, later: Timings) -> Timings:
-        """These blocks and those of a later visit to the same variants.
-
-        Raises ValueError where the two were not measured alike.
-        """
-        alike = (self.device, self.clock, self.l2, self.order, set(self.blocks))
-        if alike != (later.device, later.clock, later.l2, later.order, set(later.blocks)):
-            raise ValueError("only visits to the same variants, measured alike, can be joined")
-        return replace(
-            self,
-            blocks={name: blocks + later.blocks[name] for name, blocks in self.blocks.items()},
-            flags=tuple(flag for flag in Flag if flag in self.flags or flag in later.flags),
-            after=later.after,
-        )
 
     def points(
         self,
@@ -131,11 +118,12 @@ def compare(
     if device == "cpu" and cpu_clock == "process" and torch.get_num_threads() > 1:
         raise ValueError("process time adds threads up: call torch.set_num_threads(1) first")
     clock = _cuda_clock(l2) if device == "cuda" else _cpu_clock(_CPU_CLOCKS[cpu_clock])
-    calls: dict[str, int] = {}
+    calls, all_steady = {}, True
     for name, call in variants.items():
-        steady = warm_up(lambda call=call: clock(call, 1), max_warm_up_s)  # type: ignore[misc]
-        calls[name] = 1 if l2 == "cold" else max(1, math.ceil(min_sample_s / max(steady, 1e-9)))
-    before = environment.machine_state(device)
+        least, steady = warm_up(lambda call=call: clock(call, 1), max_warm_up_s)  # type: ignore[misc]
+        all_steady &= steady
+        calls[name] = 1 if l2 == "cold" else max(1, math.ceil(min_sample_s / max(least, 1e-9)))
+    before, since = environment.machine_state(device), environment.CpuTimes.now()
     measured: dict[str, list[tuple[float, ...]]] = {name: [] for name in variants}
     rng = random.Random(seed)
     names = list(variants)
@@ -145,23 +133,74 @@ def compare(
             measured[name].append(tuple(clock(variants[name], calls[name]) for _ in range(samples)))
         if on_block:
             on_block(block + 1, blocks)
-    after = environment.machine_state(device)
+    after = environment.machine_state(device, since)
     return Timings(
         blocks={name: tuple(found) for name, found in measured.items()},
         device=device,
         clock="events" if device == "cuda" else cpu_clock,
         l2=l2,
         order=order,
-        flags=machine_flags(before, after),
+        flags=(*machine_flags(before, after), *(() if all_steady else (Flag.UNSTEADY,))),
         before=before,
         after=after,
     )
 
 
-def warm_up(sample: Callable[[], float], limit_s: float = 10.0, window: int = 5) -> float:
-    """Call ``sample`` until the last ``window`` times lie within 5 % of their least; the least.
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Variants to be timed against each other, as one x of a series.
 
-    Stops at ``limit_s`` on machines too noisy to be steady: the flags will say so.
+    ``build`` makes the calls when their turn comes, after checking that they are right; with
+    ``work``, items a call, the series shows items a second.
+    """
+
+    series: OpenSeries
+    x: float | str
+    build: Callable[[], Variants]
+    work: float | None = None
+
+
+def time_all(
+    ctx: Context,
+    comparisons: Iterable[Comparison],
+    *,
+    baseline: str,
+    blocks: int,
+    samples: int = 1,
+    max_warm_up_s: float = 10.0,
+) -> None:
+    """Time every comparison and add its points, with progress.
+
+    One thread on the CPU is timed by its processor time, which others on the machine disturb less.
+    """
+    todo = list(comparisons)
+    alone = ctx.device == "cpu" and torch.get_num_threads() == 1
+    for number, one in enumerate(todo):
+        where = one.series.at(one.x)
+
+        def on_block(done: int, of: int, number: int = number, where: str = where) -> None:
+            ctx.progress(number + done / of, len(todo), where)
+
+        on_block(0, blocks)
+        timings = compare(
+            one.build(),
+            device=ctx.device,
+            seed=ctx.seed + number,
+            blocks=blocks,
+            samples=samples,
+            max_warm_up_s=max_warm_up_s,
+            cpu_clock="process" if alone else "wall",
+            on_block=on_block,
+        )
+        one.series.add(*timings.points(one.x, baseline=baseline, work=one.work))
+
+
+def warm_up(
+    sample: Callable[[], float], limit_s: float = 10.0, window: int = 5
+) -> tuple[float, bool]:
+    """Call ``sample`` until its last times lie within 5 % of their least: that, and whether so.
+
+    Stops at ``limit_s`` where they never do.
     """
     begun = time.perf_counter()
     recent: list[float] = []
@@ -169,18 +208,24 @@ def warm_up(sample: Callable[[], float], limit_s: float = 10.0, window: int = 5)
         recent = [*recent, sample()][-window:]
         steady = len(recent) == window and max(recent) <= min(recent) * (1 + WARM_UP_TOLERANCE)
         if steady or time.perf_counter() - begun > limit_s:
-            return min(recent)
+            return min(recent), steady
 
 
 def machine_flags(before: MachineState, after: MachineState) -> tuple[Flag, ...]:
-    """Doubts that the machine's readings raise: throttling, others on the device."""
+    """Doubts about the machine: throttling, others on its processors or on the device."""
     flags = []
+    if (after.cpu_elsewhere or 0) > BUSY:
+        flags.append(Flag.BUSY)
+    if (after.cpu_stolen or 0) > STOLEN:
+        flags.append(Flag.STOLEN)
     fell = (
         before.gpu_mhz is not None
         and after.gpu_mhz is not None
         and after.gpu_mhz < 0.9 * before.gpu_mhz
     )
-    if fell or before.gpu_throttled or after.gpu_throttled:
+    slower = (after.cpu_mhz or 0) < 0.9 * (before.cpu_mhz or 0)
+    quota = (after.cpu_throttled_s or 0) > 0
+    if fell or slower or quota or before.gpu_throttled or after.gpu_throttled:
         flags.append(Flag.THROTTLED)
     if (before.gpu_other_processes or 0) + (after.gpu_other_processes or 0) > 0:
         flags.append(Flag.SHARED)

@@ -118,6 +118,8 @@ class Result(Strict):
     series: tuple[Name, ...]
     artefacts: Count = 0
     after: MachineState = MachineState()
+    processes: Count = 0  # fresh processes that measured; 0 where the run itself did
+    stopped: Literal["", "narrow", "time", "most"] = ""  # why no further process was begun
 
     def named(self) -> Counter[str]:
         """How many events of each kind tell what was measured."""

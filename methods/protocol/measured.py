@@ -17,7 +17,11 @@ class Flag(StrEnum):
     DRIFT = "drift"  # the second half differs from the first
     THROTTLED = "throttled"  # the clock fell, or the device says it was held back
     SHARED = "shared"  # other processes kept the device busy
-    FEW = "insufficient data"  # fewer blocks than an interval needs
+    BUSY = "busy machine"  # others used more than a tenth of its processors meanwhile
+    STOLEN = "stolen time"  # the hypervisor gave more than a hundredth of the time to others
+    UNSTEADY = "unsteady warm-up"  # a variant never ran five times alike before it was measured
+    ONE_PROCESS = "one process"  # what another process would measure is not known
+    FEW = "insufficient data"  # fewer processes or seeds than an interval needs
 
 
 Verdict = Literal["faster", "slower", "better", "worse", "no difference shown", "insufficient data"]
@@ -30,6 +34,7 @@ class Ratio(Strict):
     low: Annotated[float, Field(gt=0)]
     high: Annotated[float, Field(gt=0)]
     verdict: Verdict
+    runs: tuple[Annotated[float, Field(gt=0)], ...] = ()  # of each process or seed
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -39,9 +44,11 @@ class Ratio(Strict):
 
 
 class Point(Strict):
-    """One variant at one x: all samples, their median and quartiles, the 95 % interval.
+    """One variant at one x: the estimate with its interval, all samples and their quartiles.
 
-    ``low`` and ``high`` bound the typical block (see ``measure.statistics``).
+    ``value`` is the estimate that ``low`` and ``high`` bound: the geometric mean over processes or
+    the mean over seeds, whose own values are ``runs``. Results of earlier versions have none: their
+    estimate is the samples' median.
     """
 
     variant: Name
@@ -54,6 +61,14 @@ class Point(Strict):
     high: float
     ratio: Ratio | None = None
     flags: tuple[Flag, ...] = ()
+    value: float | None = None
+    runs: Annotated[tuple[float, ...], Field(max_length=200)] = ()
+    of: Literal["", "processes", "seeds"] = ""  # what the runs are; "" where it is counted
+
+    @property
+    def estimate(self) -> float:
+        """The one number that stands for the point, wherever one is shown."""
+        return self.median if self.value is None else self.value
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -68,6 +83,8 @@ class Axis(Strict):
     label: Label
     unit: Label = ""
     scale: Literal["linear", "log", "category"] = "linear"
+    least: float | None = None  # what the quantity can be: 0 of a share, 100 of a percentage
+    most: float | None = None
 
     @property
     def title(self) -> str:
@@ -111,6 +128,7 @@ class Series(Strict):
     limits: Annotated[tuple[Limit, ...], Field(max_length=10)] = ()
     caption: Sentence = ""
     partial: bool = False
+    estimator: Label = ""  # how values and intervals were found, for people
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -139,6 +157,9 @@ class MachineState(Strict):
 
     cpu_mhz: float | None = None
     load: float | None = None
+    cpu_elsewhere: float | None = None  # share of our processors' time that others used meanwhile
+    cpu_stolen: float | None = None  # share that the hypervisor gave to other machines
+    cpu_throttled_s: float | None = None  # seconds that a quota held us back
     gpu_mhz: float | None = None
     gpu_memory_mhz: float | None = None
     gpu_celsius: float | None = None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from methods.context import Context
-from methods.measure.statistics import point
+from methods.measure.statistics import over_seeds
 from methods.protocol import Axis, Variant
 from methods.seps import baselines, checks, scenes
 from methods.seps.config import SepsConfig, SepsError
@@ -101,7 +100,7 @@ def _report(ctx: Context, found: dict[str, list[Recall]]) -> None:
         "rsum",
         "Sum of the six recalls",
         x=Axis(label="scenes", scale="category"),
-        y=Axis(label="rSum"),
+        y=Axis(label="rSum", least=0.0, most=600.0),
         direction="higher",
         variants=VARIANTS,
         baseline="whole",
@@ -111,13 +110,13 @@ def _report(ctx: Context, found: dict[str, list[Recall]]) -> None:
         "recall",
         "Recall both ways",
         x=Axis(label="direction and depth", scale="category"),
-        y=Axis(label="recall", unit="%"),
+        y=Axis(label="recall", unit="%", least=0.0, most=100.0),
         direction="higher",
         variants=VARIANTS,
         baseline="whole",
         caption=caption,
     )
-    totals = {name: [[one.total] for one in many] for name, many in found.items()}
+    totals = {name: [one.total for one in many] for name, many in found.items()}
     parts = {
         name: list(zip(*(one.to_text + one.to_image for one in many), strict=True))
         for name, many in found.items()
@@ -125,28 +124,19 @@ def _report(ctx: Context, found: dict[str, list[Recall]]) -> None:
     for variant in VARIANTS:
         baseline = variant.name != "whole"
         rsum.add(
-            point(
+            over_seeds(
                 variant.name,
                 "held out",
                 totals[variant.name],
-                direction="higher",
                 baseline=totals["whole"] if baseline else None,
-                within=(0.0, 600.0),
-                **_SEEDS,
             )
         )
         for index, place in enumerate(PLACES):
             recalls.add(
-                point(
+                over_seeds(
                     variant.name,
                     place,
-                    [[value] for value in parts[variant.name][index]],
-                    direction="higher",
-                    baseline=[[v] for v in parts["whole"][index]] if baseline else None,
-                    within=(0.0, 100.0),
-                    **_SEEDS,
+                    parts[variant.name][index],
+                    baseline=parts["whole"][index] if baseline else None,
                 )
             )
-
-
-_SEEDS: dict[str, Any] = {"min_blocks": 3, "words": "better/worse", "noise": False}

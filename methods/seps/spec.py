@@ -15,6 +15,7 @@ from methods.spec import (
     Method,
     Paper,
     Params,
+    TimedParams,
     parameter,
 )
 
@@ -45,7 +46,7 @@ class RetrievalParams(Params):
     threads: int = parameter(0, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
 
 
-class CostParams(Params):
+class CostParams(TimedParams):
     """Parameters of `cost`."""
 
     dim: int = parameter(512, "Width of patches and words.", ge=16, le=2048, multiple_of=4)
@@ -212,6 +213,8 @@ METHOD = Method(
                     words=(8,),
                     keeps=(0.5,),
                     max_warm_up_s=0.1,
+                    processes=3,
+                    seconds=0,
                 ),
                 "standard": CostParams(),
                 "full": CostParams(

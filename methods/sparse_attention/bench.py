@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +13,7 @@ from methods.context import Context, OpenSeries
 from methods.errors import InputError
 from methods.measure import memory as measured_memory
 from methods.measure.statistics import exact_point
-from methods.measure.timing import Timings, compare
+from methods.measure.timing import Comparison, time_all
 from methods.protocol import Axis, Limit, Variant
 from methods.sparse_attention import checks, peers
 from methods.sparse_attention.api import sparse_attention
@@ -59,32 +59,26 @@ def _configs(params: LatencyParams | MemoryParams) -> dict[str, SparseAttentionC
 def latency(ctx: Context, params: LatencyParams) -> None:
     """Forward, and forward with backward, over lengths: dense, naive, published peers and ours."""
     ctx.check_all("gate", checks.gate(ctx.device))
+    time_all(
+        ctx,
+        _comparisons(ctx, params),
+        baseline="dense",
+        blocks=params.blocks,
+        samples=params.samples,
+        max_warm_up_s=params.max_warm_up_s,
+    )
+
+
+def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
     configs = _configs(params)
     forward = _latency_series(ctx, params, "forward", "Forward", configs["adaptive"])
     both = _latency_series(
         ctx, params, "forward_backward", "Forward and backward", configs["adaptive"]
     )
-    steps = [(forward, n, False) for n in params.lengths]
-    steps += [(both, n, True) for n in params.lengths if n <= params.backward_up_to]
-    # A shared machine has moods that last longer than the blocks of one length: every length is
-    # visited again, rather than once for longer.
-    visits = steps * params.visits
-    work = [n * n * (3 if backward else 1) for _, n, backward in visits]  # roughly, for time left
-    measured: dict[tuple[OpenSeries, int], Timings] = {}
-    for step, (series, n, backward) in enumerate(visits):
-        visit = step // len(steps)
-        where = f"n = {n}{', backward too' if backward else ''}, visit {visit + 1}"
-
-        def on_block(done: int, blocks: int, step: int = step, where: str = where) -> None:
-            ctx.progress(sum(work[:step]) + work[step] * done / blocks, sum(work), where)
-
-        on_block(0, params.blocks)
-        timings = _time_length(
-            ctx, params, configs, n, backward=backward, visit=visit, on_block=on_block
-        )
-        before = measured.get((series, n))
-        measured[series, n] = before.joined(timings) if before else timings
-        series.add(*measured[series, n].points(float(n), baseline="dense"))
+    for n in params.lengths:
+        yield Comparison(forward, float(n), partial(_calls, ctx, params, configs, n, False))
+        if n <= params.backward_up_to:
+            yield Comparison(both, float(n), partial(_calls, ctx, params, configs, n, True))
 
 
 def _latency_series(
@@ -100,28 +94,31 @@ def _latency_series(
         variants=VARIANTS.values(),
         baseline="dense",
         limits=[Limit(label="FLOP limit, adaptive", points=limits, of="ratio")],
-        caption="Interleaved blocks in one process. The libraries compute their own patterns: "
+        caption="The libraries compute their own patterns: "
         "local-attention and Longformer windows in every head, BigBird blocks; the latter two "
         "are not causal.",
     )
 
 
-def _time_length(
+def _calls(
     ctx: Context,
     params: LatencyParams,
     configs: dict[str, SparseAttentionConfig],
     n: int,
-    *,
     backward: bool,
-    visit: int,
-    on_block: Callable[[int, int], None],
-) -> Timings:
+) -> dict[str, Callable[[], object]]:
+    """Every variant at this length, once ours is known to be right at this very shape."""
     heads, dtype = configs["adaptive"].heads, DTYPES[params.dtype]
+    peers.head_masks.cache_clear()
     q, k, v, grad = _random((params.batch, heads, n, params.d_head), 4, ctx, dtype)
+    for name, config in configs.items():
+        cases = checks.at_shape(q, k, v, grad if backward else None, config)
+        ctx.check_all("at_shape", (replace(case, label=f"{name}, {case.label}") for case in cases))
     attentions = _attentions(ctx, params, configs, n, backward=backward)
-    if "sdpa_mask" in attentions:
-        apart = peers.difference(attentions["adaptive"], attentions["sdpa_mask"], q, k, v)
-        ctx.check("same_as_sdpa_mask", apart, checks.BOUNDS[dtype], label=f"n = {n}")
+    for peer in ("sdpa_mask", "flex"):
+        if peer in attentions:
+            apart = peers.difference(attentions["adaptive"], attentions[peer], q, k, v)
+            ctx.check(f"same_as_{peer}", apart, checks.BOUNDS[dtype], label=f"n = {n}")
     inputs = [x.requires_grad_(backward) for x in (q, k, v)]
 
     def call(attend: peers.Attention) -> Callable[[], object]:
@@ -135,18 +132,7 @@ def _time_length(
 
         return run
 
-    timings = compare(
-        {name: call(attend) for name, attend in attentions.items()},
-        device=ctx.device,
-        seed=ctx.seed + visit,
-        blocks=params.blocks,
-        samples=params.samples,
-        max_warm_up_s=params.max_warm_up_s,
-        cpu_clock="process" if torch.get_num_threads() == 1 else "wall",
-        on_block=on_block,
-    )
-    peers.head_masks.cache_clear()
-    return timings
+    return {name: call(attend) for name, attend in attentions.items()}
 
 
 def _attentions(
@@ -160,11 +146,12 @@ def _attentions(
     """The variants that exist at this length, direction and device."""
     found: dict[str, peers.Attention] = {"dense": peers.dense}
     found |= {name: _ours(config) for name, config in configs.items()}
-    if n > params.peers_up_to:
-        return found
     adaptive = configs["adaptive"]
-    found["naive"] = peers.naive(adaptive)
-    found["sdpa_mask"] = peers.sdpa_mask(adaptive)
+    if n <= params.peers_up_to:
+        found["naive"] = peers.naive(adaptive)
+        found["sdpa_mask"] = peers.sdpa_mask(adaptive)
+    if n > params.linear_peers_up_to:
+        return found
     window = resolve_window(configs["fixed"], n)
     found["local_attention"] = peers.local_attention(window)
     if params.dtype == "float32" and n % 2 == 0:
@@ -279,37 +266,38 @@ def model(ctx: Context, params: ModelParams) -> None:
         )
         for name, title in (("forward", "Forward"), ("training", "Forward and backward"))
     }
-    steps = [(name, n) for n in params.lengths for name in opened]
-    for step, (name, n) in enumerate(steps):
-        ctx.progress(step, len(steps), f"{name}, n = {n}")
-        torch.manual_seed(ctx.seed)
-        tokens = torch.randint(0, params.vocab_size, (params.batch, n), device=ctx.device)
-        config = GPT2Config(
-            vocab_size=params.vocab_size,
-            n_positions=n,
-            n_layer=params.n_layer,
-            n_head=params.n_head,
-            n_embd=params.n_embd,
-            sparse_config=_scaled(params.n_head),
-        )
-        calls = {
-            "dense": _step(config, tokens, ctx, training=name == "training"),
-            "adaptive": _step(
-                replace(config, use_sparse_attention=True), tokens, ctx, training=name == "training"
-            ),
-        }
-        timings = compare(
-            calls,
-            device=ctx.device,
-            seed=ctx.seed,
-            blocks=params.blocks,
-            samples=1,
-            max_warm_up_s=params.max_warm_up_s,
-            on_block=lambda done, blocks, step=step: ctx.progress(  # type: ignore[misc]
-                step + done / blocks, len(steps)
-            ),
-        )
-        opened[name].add(*timings.points(float(n), baseline="dense"))
+    time_all(
+        ctx,
+        (
+            Comparison(opened[name], float(n), partial(_steps, ctx, params, n, name == "training"))
+            for n in params.lengths
+            for name in opened
+        ),
+        baseline="dense",
+        blocks=params.blocks,
+        max_warm_up_s=params.max_warm_up_s,
+    )
+
+
+def _steps(
+    ctx: Context, params: ModelParams, n: int, training: bool
+) -> dict[str, Callable[[], object]]:
+    """A step of the model with either attention, on the same tokens."""
+    torch.manual_seed(ctx.seed)
+    tokens = torch.randint(0, params.vocab_size, (params.batch, n), device=ctx.device)
+    config = GPT2Config(
+        vocab_size=params.vocab_size,
+        n_positions=n,
+        n_layer=params.n_layer,
+        n_head=params.n_head,
+        n_embd=params.n_embd,
+        sparse_config=_scaled(params.n_head),
+    )
+    sparse = replace(config, use_sparse_attention=True)
+    return {
+        "dense": _step(config, tokens, ctx, training=training),
+        "adaptive": _step(sparse, tokens, ctx, training=training),
+    }
 
 
 def _scaled(heads: int) -> SparseAttentionConfig:

@@ -261,7 +261,7 @@ def recall(ctx: Context, params: RecallParams) -> None:
         "recall",
         f"Recall of needles, {params.context} tokens, window {params.window}, stride {STRIDE}",
         x=Axis(label="The needle stands", scale="category"),
-        y=Axis(label="Answered right", unit="share"),
+        y=Axis(label="Answered right", unit="share", least=0.0, most=1.0),
         direction="higher",
         variants=variants,
         baseline="dense",
@@ -271,7 +271,7 @@ def recall(ctx: Context, params: RecallParams) -> None:
         "recall_by_distance",
         "Recall off the anchors, by distance",
         x=Axis(label="Distance to the question", unit="tokens"),
-        y=Axis(label="Answered right", unit="share"),
+        y=Axis(label="Answered right", unit="share", least=0.0, most=1.0),
         direction="higher",
         variants=variants,
         baseline="dense",
@@ -279,7 +279,7 @@ def recall(ctx: Context, params: RecallParams) -> None:
     for series, results in ((where, on_off), (far, by_distance)):
         for (name, x), shares in results.items():
             baseline = None if name == "dense" else results["dense", x]  # type: ignore[index]
-            series.add(over_seeds(name, x, shares, baseline=baseline, within=(0.0, 1.0)))
+            series.add(over_seeds(name, x, shares, baseline=baseline))
 
 
 @torch.no_grad()

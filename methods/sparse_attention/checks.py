@@ -304,3 +304,38 @@ def gate(device: str) -> Iterator[Case]:
     errors = [relative_error(*pair) for pair in zip(found, wanted, strict=True)]
     yield Case(largest(errors), FINE, label="output and gradients against the oracle")
     yield from causality(device)
+
+
+def at_shape(
+    q: Tensor, k: Tensor, v: Tensor, grad: Tensor | None, config: SparseAttentionConfig
+) -> Iterator[Case]:
+    """What is timed is right at the very shape and batch that it is timed at, on sampled rows.
+
+    The gradient of the output is 0 but for those rows: then they alone make up dK and dV, and the
+    definition gives every key's in time. `grad` None checks the output alone.
+    """
+    n, bound = q.shape[2], BOUNDS[q.dtype]
+    even = torch.linspace(0, n - 1, min(n, 48)).long().tolist()
+    drawn = torch.randint(n, (16,), generator=generator(n)).tolist()
+    rows = torch.tensor(sorted({*even, *drawn}))
+    inputs = Inputs(q, k, v).leaves(trained=grad is not None)
+    exact = Inputs(q, k, v).each(torch.Tensor.double).leaves(trained=grad is not None)
+    at = rows.to(q.device)
+    with torch.set_grad_enabled(grad is not None):
+        out = sparse_attention(*inputs, config)
+        wanted = oracle_attention(*exact, config, rows=rows)
+    yield Case(_distance(out[:, :, at], wanted), bound, label=f"n = {n}, output")
+    if grad is None:
+        return
+    upstream = torch.zeros_like(grad)
+    upstream[:, :, at] = grad[:, :, at]
+    found = torch.autograd.grad(out, inputs, upstream)
+    wanted_gradients = torch.autograd.grad(wanted, exact, grad[:, :, at].double())
+    for name, a, b in zip(("dQ", "dK", "dV"), found, wanted_gradients, strict=True):
+        yield Case(_distance(a, b), bound, label=f"n = {n}, {name}")
+
+
+def _distance(found: Tensor, wanted: Tensor) -> float:
+    """|found - wanted| / |wanted| in Euclidean norm, without a floor to speak of."""
+    wanted = wanted.detach()
+    return float((found.detach().double() - wanted).norm() / max(float(wanted.norm()), 1e-3))

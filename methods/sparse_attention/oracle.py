@@ -21,28 +21,38 @@ from methods.sparse_attention.config import (
 )
 
 
-def local_mask(n: int, window: int, block: int | None = None) -> Tensor:
+def local_mask(
+    n: int, window: int, block: int | None = None, *, rows: Tensor | None = None
+) -> Tensor:
     r"""Sliding window: `j <= i and i - j < w`; in whole blocks if `block` is given. (n, n) bool.
+
+    With `rows` (r,), those rows of it alone: (r, n).
 
     Equation: $M_{ij} = [\, j \le i \wedge i - j < w \,]$
     """
-    i, j = torch.arange(n)[:, None], torch.arange(n)[None, :]
+    i, j = _rows(n, rows)[:, None], torch.arange(n)[None, :]
     if block is None:
         return (j <= i) & (i - j < window)
     return (j <= i) & (i // block - j // block < math.ceil(window / block))
 
 
-def global_mask(n: int, stride: int, *, include_self: bool = False) -> Tensor:
+def global_mask(
+    n: int, stride: int, *, include_self: bool = False, rows: Tensor | None = None
+) -> Tensor:
     r"""Anchors: `j <= i and j % s == 0`, and the token itself if asked for. (n, n) bool.
 
     Equation: $M_{ij} = [\, j \le i \wedge j \bmod s = 0 \,]$
     """
-    i, j = torch.arange(n)[:, None], torch.arange(n)[None, :]
+    i, j = _rows(n, rows)[:, None], torch.arange(n)[None, :]
     mask = (j <= i) & (j % stride == 0)
     return mask | (i == j) if include_self else mask
 
 
-def group_mask(group: Group, n: int) -> Tensor:
+def _rows(n: int, rows: Tensor | None) -> Tensor:
+    return torch.arange(n) if rows is None else rows
+
+
+def group_mask(group: Group, n: int, rows: Tensor | None = None) -> Tensor:
     r"""The mask that one head of a group attends through, over token positions. (n, n) bool.
 
     Equation: $M_{ij} = [\, j \le i \wedge \lfloor i / b \rfloor - \lfloor j / b \rfloor <
@@ -53,8 +63,8 @@ def group_mask(group: Group, n: int) -> Tensor:
     b is the block, 1 where the window is not counted in blocks; self is `include_self`.
     """
     if isinstance(group, LocalGroup):
-        return local_mask(n, group.window, group.block)
-    return global_mask(n, group.stride, include_self=group.include_self)
+        return local_mask(n, group.window, group.block, rows=rows)
+    return global_mask(n, group.stride, include_self=group.include_self, rows=rows)
 
 
 def pooling_matrix(n: int, stride: int) -> Tensor:
@@ -91,6 +101,7 @@ def oracle_attention(
     *,
     key_lengths: Tensor | None = None,
     context: int | None = None,
+    rows: Tensor | None = None,
 ) -> Tensor:
     r"""Grouped-head sparse attention by its definition, in float64.
 
@@ -108,9 +119,10 @@ def oracle_attention(
         config: the heads and what they see.
         key_lengths: (batch,) real tokens of each right-padded sample; rows past them are 0.
         context: the length that the window is resolved for; n if not given.
+        rows: (r,) the queries to answer, for lengths at which n x n is too much; all if not given.
 
     Returns:
-        (batch, heads, n, d_head) float64.
+        (batch, heads, n or r, d_head) float64.
     """
     heads, n = q.shape[1], q.shape[2]
     groups = head_groups(config, heads, context or n, k.shape[1])
@@ -121,21 +133,25 @@ def oracle_attention(
     if key_lengths is not None:
         real = torch.arange(n)[None, :] < key_lengths.cpu()[:, None]
 
-    out = torch.zeros_like(q)
+    i = _rows(n, rows)
+    q, real = q[:, :, i.to(q.device)], real[:, i]
+    outs = []
     for group in groups:
         h = slice(group.start, group.stop)
-        keys, values, mask = k[:, h], v[:, h], group_mask(group, n)
+        keys, values, mask = k[:, h], v[:, h], group_mask(group, n, i)
         if isinstance(group, GlobalGroup) and group.anchor == "pool":
-            keys, values, mask = _with_pooled_anchors(keys, values, group)
-        out[:, h] = masked_attention(q[:, h], keys, values, mask.to(q.device))
-    return out * real[:, None, :, None].to(q.device)
+            keys, values, mask = _with_pooled_anchors(keys, values, group, i)
+        outs.append(masked_attention(q[:, h], keys, values, mask.to(q.device)))
+    return torch.cat(outs, dim=1) * real[:, None, :, None].to(q.device)
 
 
-def _with_pooled_anchors(k: Tensor, v: Tensor, group: GlobalGroup) -> tuple[Tensor, Tensor, Tensor]:
-    """Keys and values [pooled anchors, own tokens] and the (n, m + n) mask over both."""
+def _with_pooled_anchors(
+    k: Tensor, v: Tensor, group: GlobalGroup, rows: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys and values [pooled anchors, own tokens] and the (r, m + n) mask over both."""
     n, m = k.shape[-2], group.anchors(k.shape[-2])
-    anchors = torch.arange(n)[:, None] >= torch.arange(m)[None, :] * group.stride
-    own = torch.eye(n, dtype=torch.bool) & group.include_self
+    anchors = rows[:, None] >= torch.arange(m)[None, :] * group.stride
+    own = (rows[:, None] == torch.arange(n)[None, :]) & group.include_self
     pooling = pooling_matrix(n, group.stride).to(k.device)
     keys, values = torch.cat([pooling @ k, k], dim=-2), torch.cat([pooling @ v, v], dim=-2)
     return keys, values, torch.cat([anchors, own], dim=-1)

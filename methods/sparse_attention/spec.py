@@ -15,6 +15,7 @@ from methods.spec import (
     Method,
     Paper,
     Params,
+    TimedParams,
     parameter,
 )
 
@@ -28,7 +29,7 @@ class _Heads(Params):
     d_head: int = parameter(64, "Size of a head.", ge=16, le=128, multiple_of=16)
 
 
-class LatencyParams(_Heads):
+class LatencyParams(_Heads, TimedParams):
     """Parameters of `latency`."""
 
     lengths: Lengths = parameter((1024, 2048, 4096, 8192, 16384), "Lengths.", unit="tokens")
@@ -41,10 +42,10 @@ class LatencyParams(_Heads):
         4096, "The longest length for peers with n x n masks.", unit="tokens", ge=0, le=32_768
     )
     flex: bool = parameter(True, "Compile and measure FlexAttention, too.")
-    visits: int = parameter(
-        1, "Visits to each length, apart in time, each with tensors of its own.", ge=1, le=10
+    linear_peers_up_to: int = parameter(
+        16_384, "The longest length for the other peers.", unit="tokens", ge=0, le=262_144
     )
-    blocks: int = parameter(7, "Interleaved blocks a visit.", ge=5, le=100)
+    blocks: int = parameter(5, "Interleaved blocks a process.", ge=5, le=100)
     samples: int = parameter(1, "Samples a block.", ge=1, le=20)
     threads: int = parameter(
         1, "Threads on the CPU, 0 for all cores; one is timed by processor time.", ge=0, le=256
@@ -61,7 +62,7 @@ class MemoryParams(_Heads):
     )
 
 
-class ModelParams(Params):
+class ModelParams(TimedParams):
     """Parameters of `model`."""
 
     lengths: Lengths = parameter((1024, 4096), "Lengths.", unit="tokens")
@@ -70,7 +71,7 @@ class ModelParams(Params):
     n_embd: int = parameter(768, "Width.", ge=48, le=4096, multiple_of=48)
     vocab_size: int = parameter(50304, "Tokens in the vocabulary.", ge=64, le=131_072)
     batch: int = parameter(1, "Samples a step.", ge=1, le=64)
-    blocks: int = parameter(7, "Interleaved blocks.", ge=5, le=100)
+    blocks: int = parameter(5, "Interleaved blocks a process.", ge=5, le=100)
     max_warm_up_s: float = parameter(5.0, "Longest warm-up of a variant.", unit="s", ge=0, le=60)
 
     @model_validator(mode="after")
@@ -294,11 +295,14 @@ METHOD = Method(
             params=LatencyParams,
             presets={
                 "smoke": LatencyParams(
-                    lengths=_SMOKE_LENGTHS,
+                    lengths=(256, 512),
                     backward_up_to=256,
+                    peers_up_to=256,
+                    linear_peers_up_to=0,
                     flex=False,
-                    blocks=5,
-                    max_warm_up_s=0.3,
+                    processes=3,
+                    seconds=0,
+                    max_warm_up_s=0.2,
                 ),
                 "standard": LatencyParams(),
                 "full": LatencyParams(
@@ -332,7 +336,12 @@ METHOD = Method(
             params=ModelParams,
             presets={
                 "smoke": ModelParams(
-                    lengths=(256,), n_embd=192, vocab_size=512, blocks=5, max_warm_up_s=0.3
+                    lengths=(256,),
+                    n_embd=192,
+                    vocab_size=512,
+                    processes=3,
+                    seconds=0,
+                    max_warm_up_s=0.3,
                 ),
                 "standard": ModelParams(),
                 "full": ModelParams(lengths=(1024, 4096, 16384), n_layer=12),

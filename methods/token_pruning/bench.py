@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from methods.context import Context
 from methods.measure import flops
-from methods.measure.statistics import point
+from methods.measure.statistics import over_seeds
 from methods.measure.timing import compare
 from methods.protocol import Axis, Limit, Variant
 from methods.token_pruning import checks, toy
@@ -202,7 +202,7 @@ def _accuracy(
             name,
             title,
             x=Axis(label="visual tokens a layer", unit="tokens"),
-            y=Axis(label="right answers", unit="%"),
+            y=Axis(label="right answers", unit="%", least=0.0, most=100.0),
             direction="higher",
             variants=variants(names),
             baseline="random",
@@ -218,17 +218,13 @@ def _accuracy(
             "been read: chance at the same layer is the control for any saliency.",
         )
         for (way, k), values in table.items():
-            chance = [[100 * max(v, 1e-4)] for v in table["random", k]]
+            chance = [100 * max(v, 1e-4) for v in table["random", k]]
             series.add(
-                point(
+                over_seeds(
                     way,
                     k,
-                    [[100 * max(v, 1e-4)] for v in values],
-                    direction="higher",
+                    [100 * max(v, 1e-4) for v in values],
                     baseline=None if way == "random" else chance,
-                    min_blocks=3,
-                    words="better/worse",
-                    noise=False,
                 )
             )
 
@@ -270,15 +266,15 @@ def _pareto(
         f"pareto_{name}",
         f"Accuracy against {axis.label}",
         x=axis,
-        y=Axis(label="right answers", unit="%"),
+        y=Axis(label="right answers", unit="%", least=0.0, most=100.0),
         direction="higher",
         variants=variants(names),
         caption="Vision tower, projector, choice and reading counted together; the tower's share "
         "is large in a small model.",
     )
     for (way, k), cost in costs.items():
-        values = [[100 * max(v, 1e-4)] for v in found[way, k]]
-        series.add(point(way, cost, values, direction="higher", min_blocks=3, noise=False))
+        values = [100 * max(v, 1e-4) for v in found[way, k]]
+        series.add(over_seeds(way, cost, values))
 
 
 LOSSES = {"adversarial": "adversarial", "mse": "feature matching", "none": "task and count only"}
@@ -349,9 +345,9 @@ def _curves(ctx: Context, curves: dict[str, list[History]], watch: int) -> None:
             values = [getattr(history, attribute) for history in curves[loss]]
             for begin in range(0, len(values[0]), watch):
                 piece = [v[begin : begin + watch] for v in values]
-                means = [[scale * sum(p) / len(p)] for p in piece]
+                means = [scale * sum(p) / len(p) for p in piece]
                 end = float(begin + len(piece[0]))
-                series.add(point(loss, end, means, direction="higher", min_blocks=3, noise=False))
+                series.add(over_seeds(loss, end, means))
 
 
 def _final(ctx: Context, final: dict[str, list[float]]) -> None:
@@ -361,23 +357,19 @@ def _final(ctx: Context, final: dict[str, list[float]]) -> None:
         "final",
         f"Right answers after training, {FINAL_BUDGET} visual tokens a layer",
         x=Axis(label="questions", scale="category"),
-        y=Axis(label="right answers", unit="%"),
+        y=Axis(label="right answers", unit="%", least=0.0, most=100.0),
         direction="higher",
         variants=[Variant(name=n, label=labels[n], ours=n in LOSSES) for n in final],
         baseline="none",
         caption="Dropped behind the layer costs more tokens: 32, 6, 6, 2 in place of 6, 6, 2, 2.",
     )
-    reference = [[100 * max(v, 1e-4)] for v in final["none"]]
+    reference = [100 * max(v, 1e-4) for v in final["none"]]
     for name, values in final.items():
         series.add(
-            point(
+            over_seeds(
                 name,
                 "held out",
-                [[100 * max(v, 1e-4)] for v in values],
-                direction="higher",
+                [100 * max(v, 1e-4) for v in values],
                 baseline=None if name == "none" else reference,
-                min_blocks=3,
-                words="better/worse",
-                noise=False,
             )
         )

@@ -15,6 +15,7 @@ from methods.spec import (
     Method,
     Paper,
     Params,
+    TimedParams,
     parameter,
 )
 
@@ -52,7 +53,7 @@ class TrainingParams(_Learning):
     watch: int = parameter(20, "Steps averaged to a point of a curve.", ge=1, le=10_000)
 
 
-class LatencyParams(Params):
+class LatencyParams(TimedParams):
     """Parameters of `latency`."""
 
     size: Literal["tiny", "scaled", "7b"] = parameter("scaled", "Sizes of the model.")
@@ -248,7 +249,15 @@ METHOD = Method(
             "schedule against the same model unpruned, with the bound that operations set.",
             params=LatencyParams,
             presets={
-                "smoke": LatencyParams(size="tiny", text=8, batches=(1,), decoded=2, warm_up_s=0),
+                "smoke": LatencyParams(
+                    processes=3,
+                    seconds=0,
+                    size="tiny",
+                    text=8,
+                    batches=(1,),
+                    decoded=2,
+                    warm_up_s=0,
+                ),
                 "standard": LatencyParams(),
                 "full": LatencyParams(size="7b", dtype="bfloat16", blocks=10),
             },

@@ -23,7 +23,7 @@ from methods.charts.layout import (
     text_width,
     wrap,
 )
-from methods.measure.statistics import exact_point, point
+from methods.measure.statistics import exact_point, over_seeds, point_of_runs
 from methods.protocol import Axis, Limit, Series, Variant
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -47,20 +47,13 @@ def latency(**more: object) -> Series:
     """Eight variants, most of them so alike that their labels would cover each other."""
     points = []
     for n in (1024, 2048, 4096, 8192):
-        dense = [[n * n * 1e-5 * (1 + 0.02 * (b % 3))] * 3 for b in range(6)]
+        dense = [n * n * 1e-5 * (1 + 0.02 * (b % 3)) for b in range(6)]
         for name, (_, times) in NAMES.items():
             if name == "naive" and n > 2048:
                 continue
-            blocks = [[seconds / times for seconds in block] for block in dense]
-            points.append(
-                point(
-                    name,
-                    n,
-                    blocks,
-                    direction="lower",
-                    baseline=None if name == "dense" else dense,
-                )
-            )
+            runs = [seconds / times for seconds in dense]
+            ratios = [] if name == "dense" else [times] * 6
+            points.append(point_of_runs(name, n, runs, runs, ratios, of="processes"))
     values = {
         "name": "forward",
         "title": "Forward pass, 12 heads",
@@ -91,14 +84,7 @@ def recall(**more: object) -> Series:
         direction="higher",
         variants=chosen,
         points=tuple(
-            point(
-                name,
-                place,
-                [[value], [value * 1.02], [value * 0.97]],
-                direction="higher",
-                baseline=[[0.98]] * 3,
-                min_blocks=3,
-            )
+            over_seeds(name, place, [value, value * 1.02, value * 0.97], baseline=[0.98] * 3)
             for place in ("on an anchor", "off the anchors")
             for name, value in values.items()
         ),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from methods.measure.statistics import exact_point, point
+from methods.measure.statistics import exact_point, over_seeds
 from methods.terminal import check_value, duration, interval, number, table
 
 
@@ -34,9 +34,9 @@ def test_durations_are_said_in_two_units(seconds: float, said: str) -> None:
 def test_one_sample_is_not_exact() -> None:
     """Only what was counted is; a sample alone says that it has no interval."""
     counted = exact_point("ours", 1.0, 4096.0, direction="lower")
-    alone = point("ours", 1.0, [[3.4]], direction="lower", min_blocks=3, noise=False)
-    equal = point("ours", 1.0, [[2.0]] * 3, direction="lower", min_blocks=3, noise=False)
-    some = point("ours", 1.0, [[1.0], [2.0], [3.0]], direction="lower", min_blocks=3, noise=False)
+    alone = over_seeds("ours", 1.0, [3.4])
+    equal = over_seeds("ours", 1.0, [2.0] * 3)
+    some = over_seeds("ours", 1.0, [1.0, 2.0, 3.0])
     said = [interval(one) for one in (counted, alone, equal)]
     assert said == ["exact", "no interval", "2"]
     assert interval(some) == f"{number(some.low)} – {number(some.high)}"

@@ -11,9 +11,9 @@ from methods.sparse_attention.config import SparseAttentionConfig
 from methods.sparse_attention.spec import METHOD
 
 SMALLEST = {
-    "latency": {"lengths": "128,192", "backward_up_to": 128, "visits": 2, "max_warm_up_s": 0},
+    "latency": {"lengths": "128,192", "backward_up_to": 128, "processes": 2, "max_warm_up_s": 0},
     "memory": {"lengths": "128,256"},
-    "model": {"lengths": "64", "n_layer": 1, "max_warm_up_s": 0},
+    "model": {"lengths": "64", "n_layer": 1, "processes": 2, "max_warm_up_s": 0},
     "language_model": {"steps": 10, "context": 64, "batch": 2},
     "recall": {"steps": 10},
 }

@@ -12,7 +12,7 @@ from methods.token_pruning.spec import METHOD
 SMALLEST = {
     "tradeoff": {"base_steps": 1, "steps": 1},
     "training": {"base_steps": 1, "steps": 1},
-    "latency": {"model": "a folder"},
+    "latency": {"model": "a folder", "processes": 2},
 }
 
 

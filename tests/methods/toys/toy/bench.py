@@ -1,5 +1,7 @@
 """The toy's benchmarks."""
 
+import os
+import signal
 import time
 
 import torch
@@ -89,3 +91,28 @@ def hungry(ctx, params):
 
 def gpu_only(ctx, params):
     ctx.log("never reached")
+
+
+def timed(ctx, params):
+    """The variant's ratio is 2 in every process; the times differ from process to process."""
+    print("a library that talks on standard output")
+    series = begin(ctx)
+    speed = 1.0 + ctx.seed / 10
+    slow, fast = [[2.0 * speed]] * 6, [[1.0 * speed]] * 6
+    if params.how == "noisily":
+        fast = [[speed * (1 + 0.5 * (ctx.seed % 2))]] * 6
+    if params.how == "killed" and ctx.seed == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if params.how == "raising" and ctx.seed == 1:
+        raise ArithmeticError("the method's own error")
+    if params.how == "wrong":
+        ctx.check("late", float("nan"), 1.0)
+    if params.how == "endless":
+        ctx.log(f"process {os.getpid()}")
+        time.sleep(120)
+    ctx.progress(1, 2, "half")
+    ctx.log(f"process {os.getpid()}")
+    series.add(
+        point("slow", 1, slow, direction="lower"),
+        point("fast", 1, fast, direction="lower", baseline=slow),
+    )

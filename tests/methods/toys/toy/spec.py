@@ -1,10 +1,26 @@
 """What the toy says of itself."""
 
-from methods.spec import Benchmark, Check, Method, Params, parameter
+from methods.spec import Benchmark, Check, Method, Params, TimedParams, parameter
 
 
 class ToyParams(Params):
     n: int = parameter(4, help="how many", unit="things", ge=1, le=64)
+
+
+class TimedToyParams(TimedParams):
+    how: str = parameter("well", help="how its processes end", max_length=20)
+
+
+def timed() -> Benchmark:
+    least = TimedToyParams(processes=3, seconds=0)
+    return Benchmark(
+        slug="timed",
+        title="timed",
+        description="A run in several processes.",
+        params=TimedToyParams,
+        presets={"smoke": least, "standard": TimedToyParams(), "full": least},
+        entry="bench:timed",
+    )
 
 
 def benchmark(slug: str, **more: object) -> Benchmark:
@@ -38,6 +54,7 @@ METHOD = Method(
         benchmark("endless"),
         benchmark("exhausted"),
         benchmark("hungry", memory="bench:petabyte"),
+        timed(),
         benchmark("gpu_only", devices=("cuda",)),
     ),
 )

@@ -1,0 +1,130 @@
+"""How often intervals cover and verdicts are false, simulated: ``python -m benchmarks.coverage``.
+
+Two variants with a known ratio are "measured" by simulated processes through the very functions
+that real measurements go through (`methods.measure.statistics`): five interleaved blocks a process,
+then further processes until the interval is narrow or there are four times as many. It is a
+simulation: its result does not depend on the machine and is the same each time.
+
+Coverage is the share of charts whose intervals all hold the true ratio; "different" is the share of
+charts of equal variants in which any is called faster or slower. Both are shown for one comparison
+of five processes, for one and for a chart of 40 (8 variants at 5 lengths) with optional stopping.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from methods.measure.statistics import block_ratio, geometric_interval
+
+BLOCKS, PROCESSES, MOST, PRECISION = 5, 5, 20, 0.03
+Rng = np.random.Generator
+Logs = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a machine does to times: added to the logarithms of one process's (2, blocks) times."""
+
+    name: str
+    noise: Callable[[Rng], Logs]
+    process: float = 0.0  # standard deviation of a variant's effect of the process
+
+
+def _normal(rng: Rng) -> Logs:
+    return rng.normal(0, 0.02, (2, BLOCKS))
+
+
+def _drift(rng: Rng) -> Logs:
+    """The machine's speed wanders by 3 % a block; blocks are interleaved, so both meet it."""
+    return _normal(rng) + np.cumsum(rng.normal(0, 0.03, BLOCKS))
+
+
+def _spikes(rng: Rng) -> Logs:
+    """One sample in ten takes much longer."""
+    return _normal(rng) + (rng.random((2, BLOCKS)) < 0.1) * rng.exponential(0.7, (2, BLOCKS))
+
+
+def _throttle(rng: Rng) -> Logs:
+    """In half of the processes the clock falls by a quarter somewhere between two samples."""
+    logs = _normal(rng)
+    if rng.random() < 0.5:
+        at = int(rng.integers(0, 2 * BLOCKS))
+        late = at <= np.arange(2 * BLOCKS).reshape(BLOCKS, 2).T  # the order in which samples came
+        logs = logs + 0.25 * late
+    return logs
+
+
+MACHINES = (
+    Machine("lognormal noise of 2 %", _normal),
+    Machine("and drift", _drift),
+    Machine("and spikes", _spikes),
+    Machine("and throttle steps", _throttle),
+    Machine("and process effects of 1 %", _normal, 0.01),
+    Machine("and process effects of 3 %", _normal, 0.03),
+    Machine("and process effects of 5 %", _normal, 0.05),
+)
+
+
+def one_process(machine: Machine, rng: Rng, ratio: float) -> float:
+    """The ratio that one process measures, by the code that real processes run."""
+    logs = machine.noise(rng) + rng.normal(0, machine.process, (2, 1))
+    ours, baseline = np.exp(logs)
+    found = block_ratio([[x / ratio] for x in ours], [[x] for x in baseline], "lower")
+    assert found is not None
+    return found
+
+
+def simulate(
+    machine: Machine, *, charts: int, comparisons: int, stopping: bool, ratio: float, seed: int
+) -> float:
+    """Share of charts whose intervals all hold the true ratio."""
+    rng, good = np.random.default_rng(seed), 0
+    for _ in range(charts):
+        runs = [
+            [one_process(machine, rng, ratio) for _ in range(PROCESSES)] for _ in range(comparisons)
+        ]
+        while True:
+            found = [geometric_interval(one, comparisons) for one in runs]
+            widest = max(math.log(one.high / one.low) / 2 for one in found)
+            if not stopping or widest <= PRECISION or len(runs[0]) >= MOST:
+                break
+            for one in runs:
+                one.append(one_process(machine, rng, ratio))
+        good += all(one.low <= ratio <= one.high for one in found)
+    return good / charts
+
+
+def main() -> None:
+    """Print the table as it stands in docs/measuring.md."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--charts", type=int, default=1_600)
+    charts = parser.parse_args().charts
+    cases = [(1, False), (1, True), (40, True)]
+    heads = ["one, 5 processes", "one, stopped", "40, stopped"]
+    print("| simulated machine | " + " | ".join(heads) + " |")
+    print("|---|" + "---|" * len(heads))
+    for seed, machine in enumerate(MACHINES):
+        cells = []
+        for comparisons, stopping in cases:
+            shares = [
+                simulate(
+                    machine,
+                    charts=max(1, charts // (8 if comparisons > 1 else 1)),
+                    comparisons=comparisons,
+                    stopping=stopping,
+                    ratio=ratio,
+                    seed=seed,
+                )
+                for ratio in (1.3, 1.0)
+            ]
+            cells.append(f"{100 * shares[0]:.1f} / {100 * (1 - shares[1]):.1f}")
+        print(f"| {machine.name} | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

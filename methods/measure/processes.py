@@ -1,0 +1,191 @@
+"""A benchmark of time runs whole in fresh processes, one after another; their runs are joined.
+
+Two processes that run the same code differ: memory lies elsewhere, another clock is chosen. What
+one process measures says nothing of that, so each process is one observation (see `statistics`).
+Within each, variants are interleaved (see `timing`).
+
+Processes are added until the interval of every ratio is narrow enough or the time is up.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Literal
+
+from methods.context import Context
+from methods.errors import MethodsError
+from methods.measure.statistics import hold_together, point_of_runs
+from methods.protocol import (
+    TERMINAL,
+    Artefact,
+    CheckResult,
+    Failed,
+    Flag,
+    Line,
+    Log,
+    Point,
+    Progress,
+    Series,
+    Strict,
+)
+from methods.spec import Benchmark, Method, TimedParams
+
+MOST = 4  # times the least number of processes
+# Doubts about one process; they stand where more than a quarter of the processes raise them.
+_LOCAL = (Flag.ONE_PROCESS, Flag.FEW)
+
+
+class ProcessFailedError(MethodsError):
+    """A measuring process ended without a result; ``body`` says how."""
+
+    def __init__(self, body: Failed) -> None:
+        self.body = body
+        super().__init__(body.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How many processes measured, and why there were no more."""
+
+    processes: int
+    stopped: Literal["narrow", "time", "most"]
+
+
+def measure(ctx: Context, method: Method, benchmark: Benchmark, params: TimedParams) -> Measured:
+    """Run the benchmark in as many processes as it needs; its series go to the context.
+
+    Checks, logs and artefacts are those of the first process.
+
+    Raises:
+        ProcessFailedError: where a process did not end with a result.
+    """
+    begun = time.monotonic()
+    runs: list[list[Series]] = []
+    while True:
+        number = len(runs)
+        series = []
+        for body in _events(method, benchmark, params, ctx, number):
+            if isinstance(body, Series):
+                series.append(body)
+            else:
+                _relay(ctx, body, number, max(params.processes, number + 1))
+        runs.append(series)
+        joined = join(runs)
+        ctx.adopt(joined)
+        if len(runs) < params.processes:
+            continue
+        spent = time.monotonic() - begun
+        if widest(joined) <= params.precision:
+            return Measured(len(runs), "narrow")
+        if spent * (1 + 1 / len(runs)) > params.seconds:
+            return Measured(len(runs), "time")
+        if len(runs) >= MOST * params.processes:
+            return Measured(len(runs), "most")
+
+
+def _relay(ctx: Context, body: Strict, number: int, planned: int) -> None:
+    """Tell what a process tells; what all of them tell alike only once."""
+    if isinstance(body, Progress):
+        message = f"process {number + 1}: {body.message}"
+        ctx.progress(number + body.fraction, planned, message)
+    elif isinstance(body, Failed):
+        raise ProcessFailedError(body)
+    elif isinstance(body, CheckResult) and not (number and body.passed):
+        ctx.relay_check(body)
+    elif number == 0 and isinstance(body, Log):
+        ctx.log(body.text)
+    elif number == 0 and isinstance(body, Artefact):
+        ctx.relay_artefact(body)
+
+
+def _events(
+    method: Method, benchmark: Benchmark, params: TimedParams, ctx: Context, number: int
+) -> Iterator[Strict]:
+    """What a fresh process tells, to its end; it does not outlive the loop that reads it."""
+    job = {
+        "name": f"{method.slug}.{benchmark.slug}",
+        "params": params.model_dump(mode="json"),
+        "device": ctx.device,
+        "seed": ctx.seed,
+        "number": number,
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "methods.measure.process"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with process.stdin as stream:
+                json.dump(job, stream)
+            yield from _lines(process.stdout)
+        finally:
+            process.kill()  # it has ended, unless we have been interrupted
+
+
+def _lines(stream: IO[str]) -> Iterator[Strict]:
+    ended = False
+    for text in stream:
+        line = Line.parse(text)
+        ended = ended or line.kind in TERMINAL
+        yield line.body
+    if not ended:
+        raise ProcessFailedError(
+            Failed(
+                kind="killed", message="a measuring process ended without a word; out of memory?"
+            )
+        )
+
+
+def join(runs: Sequence[Sequence[Series]]) -> list[Series]:
+    """One series of each name from what every process measured."""
+    joined = []
+    for series in runs[0]:
+        same = [one for process in runs for one in process if one.name == series.name]
+        by_place = [{(point.variant, point.x): point for point in one.points} for one in same]
+        points = [
+            _join_points([found[place] for found in by_place])
+            for place in by_place[0]
+            if all(place in found for found in by_place)
+        ]
+        joined.append(hold_together(series.model_copy(update={"points": tuple(points)})))
+    return joined
+
+
+def _join_points(points: Sequence[Point]) -> Point:
+    first = points[0]
+    if not first.of and len({point.median for point in points}) == 1:
+        return first  # counted, and the same in every process
+    counts = Counter(flag for point in points for flag in point.flags if flag not in _LOCAL)
+    flags = [flag for flag, count in counts.items() if count > len(points) / 4]
+    if len(points) == 1:
+        flags.append(Flag.ONE_PROCESS)
+    return point_of_runs(
+        first.variant,
+        first.x,
+        [sample for point in points for sample in point.samples],
+        [point.estimate for point in points],
+        [point.ratio.value for point in points if point.ratio is not None],
+        of="processes",
+        flags=flags,
+    )
+
+
+def widest(series: Sequence[Series]) -> float:
+    """Half the width of the widest interval of a ratio, as a share of the ratio."""
+    widths = [
+        math.log(point.ratio.high / point.ratio.low) / 2
+        for one in series
+        for point in one.points
+        if point.ratio is not None and point.ratio.runs
+    ]
+    return max(widths, default=0.0)

@@ -1,0 +1,91 @@
+"""Fresh processes that measure: joined, counted, stopped for a reason, and never left behind."""
+
+import signal
+import subprocess
+import time
+
+import psutil
+import pytest
+
+from methods.protocol import CheckResult, Failed, Flag, Log, Progress, Result, Series
+from tests.methods.conftest import command, environment, lines
+
+
+def run(cli, *settings: str):
+    arguments = [part for one in settings for part in ("--set", one)]
+    done = cli("run", "toy.timed", "--preset", "smoke", "--json", "-", *arguments)
+    return done.returncode, [line.body for line in lines(done.stdout)]
+
+
+def of(kind, bodies):
+    return [body for body in bodies if isinstance(body, kind)]
+
+
+def test_processes_are_joined_into_one_series(cli) -> None:
+    code, bodies = run(cli, "processes=5")
+    assert code == 0
+    (shown,) = of(Series, bodies)
+    slow, fast = shown.points
+    assert slow.runs == pytest.approx((2.0, 2.2, 2.4, 2.6, 2.8))  # each of its own seed
+    assert fast.ratio.runs == pytest.approx((2.0,) * 5)
+    assert (fast.ratio.verdict, fast.flags) == ("faster", ())
+    assert slow.low < slow.estimate < slow.high
+    assert shown.estimator.startswith("geometric mean of 5 processes; 95 %")
+    result = bodies[-1]
+    assert isinstance(result, Result)
+    assert (result.processes, result.stopped) == (5, "narrow")
+    assert len(of(CheckResult, bodies)) == result.checks == 1  # once, not once a process
+    assert len(of(Log, bodies)) == 1
+    told = [body.message for body in of(Progress, bodies)]
+    assert told[0].startswith("process 1: ")
+    fractions = [body.fraction for body in of(Progress, bodies)]
+    assert fractions == sorted(fractions)
+
+
+def test_three_processes_are_too_few_for_a_verdict(cli) -> None:
+    _, bodies = run(cli)
+    (shown,) = of(Series, bodies)
+    assert shown.points[1].ratio.verdict == "insufficient data"
+    assert Flag.FEW in shown.points[1].flags
+    assert Flag.ONE_PROCESS not in shown.points[1].flags
+
+
+@pytest.mark.parametrize(("seconds", "processes", "why"), [(0, 2, "time"), (600, 8, "most")])
+def test_it_is_said_why_measuring_stopped(cli, seconds, processes, why) -> None:
+    code, bodies = run(cli, "how=noisily", f"seconds={seconds}", "processes=2")
+    assert (code, bodies[-1].processes, bodies[-1].stopped) == (0, processes, why)
+
+
+@pytest.mark.parametrize(
+    ("how", "ended", "said"),
+    [
+        ("killed", (3, "killed", True), "without a word"),
+        ("raising", (3, "error", True), "the method's own error"),
+        ("wrong", (1, "check", False), "late: measured nan"),
+    ],
+)
+def test_a_process_that_fails_ends_the_run_as_it_ended(cli, how, ended, said) -> None:
+    code, bodies = run(cli, f"how={how}")
+    failed = bodies[-1]
+    assert isinstance(failed, Failed)
+    assert (code, failed.kind, failed.partial) == ended
+    assert said in failed.message
+    assert bool(of(Series, bodies)) is ended[2]
+
+
+def test_an_interrupted_run_leaves_no_process_behind(tmp_path) -> None:
+    arguments = ("run", "toy.timed", "--preset", "smoke", "--json", "-", "--set", "how=endless")
+    with subprocess.Popen(
+        command(*arguments), cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        seen = next(line for line in process.stdout if "process" in line and '"log"' in line)
+        child = int(lines(seen)[0].body.text.split()[1])
+        assert psutil.pid_exists(child)
+        process.send_signal(signal.SIGTERM)
+        process.stdout.read()
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not psutil.pid_exists(child)
+    assert process.returncode == 130
