@@ -59,7 +59,7 @@ def figure(claim: Claim, point: Point) -> Figure | None:
     if claim.answer.quantity == "ratio":
         ratio = point.ratio
         return Figure(ratio.value, ratio.low, ratio.high) if ratio else None
-    return Figure(point.median, point.low, point.high)
+    return Figure(point.estimate, point.low, point.high)
 
 
 def judge(claim: Claim, point: Point | None) -> Verdict:

@@ -191,7 +191,7 @@ def _cells(
         else:
             against = _against(point, reference, series.direction) if index and reference else ""
             yield Cell(
-                value=number(point.median),
+                value=number(point.estimate),
                 interval=interval(point),
                 against=against,
                 flags=tuple(point.flags),
@@ -211,10 +211,10 @@ def _against(point: protocol.Point, reference: protocol.Point, direction: str) -
 
     The two were not measured side by side, so their blocks cannot be paired.
     """
-    if min(point.low, point.median, reference.low, reference.median) <= 0:
+    if min(point.low, point.estimate, reference.low, reference.estimate) <= 0:
         return ""
     ours, theirs = (reference, point) if direction == "lower" else (point, reference)
-    value = ours.median / theirs.median
+    value = ours.estimate / theirs.estimate
     low, high = ours.low / theirs.high, ours.high / theirs.low
     if low == high:
         return f"{value:.2f}×"

@@ -77,7 +77,7 @@ def _row(point: protocol.Point, variant: protocol.Variant) -> Row:
         x=place(point.x),
         variant=variant.label,
         ours=variant.ours,
-        median=number(point.median),
+        median=number(point.estimate),
         interval=interval(point),
         ratio=f"{ratio.value:.2f}×" if ratio else "",
         ratio_interval=f"{ratio.low:.2f} – {ratio.high:.2f}"
