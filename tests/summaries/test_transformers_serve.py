@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -12,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from webapp.papers.models import Paper
 from webapp.summaries import client, queue
@@ -30,36 +34,60 @@ TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-# Made in a process of its own: this one stays free of torch.
-MAKE_MODEL = f"""
-import sys
-import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+HIDDEN, HEADS, MLP, LETTERS = 8, 2, 16, 258
+CONFIG = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "model_type": "qwen2",
+    "vocab_size": LETTERS,
+    "hidden_size": HIDDEN,
+    "intermediate_size": MLP,
+    "num_hidden_layers": 1,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": HEADS,
+    "max_position_embeddings": 16384,
+    "tie_word_embeddings": True,
+    "torch_dtype": "float32",
+}
 
-alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-words = Tokenizer(models.BPE(vocab={{c: i for i, c in enumerate(alphabet)}}, merges=[]))
-words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-words.decoder = decoders.ByteLevel()
-tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<|im_end|>")
-tokenizer.add_special_tokens({{"additional_special_tokens": ["<|im_start|>"]}})
-tokenizer.chat_template = {TEMPLATE!r}
-torch.manual_seed(0)
-model = Qwen2ForCausalLM(Qwen2Config(
-    vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
-    num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=8192,
-))
-model.generation_config = GenerationConfig(max_new_tokens=40, do_sample=False)
-model.save_pretrained(sys.argv[1])
-tokenizer.save_pretrained(sys.argv[1])
-"""
+
+def _make_model(path: Path) -> None:
+    """A Qwen2 of one layer whose words are bytes and whose weights are noise; without torch."""
+    path.mkdir()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words.decoder = decoders.ByteLevel()
+    words.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    words.save(str(path / "tokenizer.json"))
+    tokenizer = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>"}
+    tokenizer["chat_template"] = TEMPLATE
+    (path / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+    (path / "config.json").write_text(json.dumps(CONFIG))
+    generation = {"max_new_tokens": 8, "do_sample": False}
+    (path / "generation_config.json").write_text(json.dumps(generation))
+    noise = np.random.default_rng(0)
+    square, block = (HIDDEN, HIDDEN), "model.layers.0"
+    shapes = {
+        "model.embed_tokens.weight": (LETTERS, HIDDEN),
+        "model.norm.weight": (HIDDEN,),
+        f"{block}.input_layernorm.weight": (HIDDEN,),
+        f"{block}.post_attention_layernorm.weight": (HIDDEN,),
+        f"{block}.self_attn.o_proj.weight": square,
+        f"{block}.mlp.gate_proj.weight": (MLP, HIDDEN),
+        f"{block}.mlp.up_proj.weight": (MLP, HIDDEN),
+        f"{block}.mlp.down_proj.weight": (HIDDEN, MLP),
+        **{f"{block}.self_attn.{name}_proj.weight": square for name in "qkv"},
+        **{f"{block}.self_attn.{name}_proj.bias": (HIDDEN,) for name in "qkv"},
+    }
+    weights = {name: noise.standard_normal(s, dtype=np.float32) for name, s in shapes.items()}
+    save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
 
 
 @pytest.fixture
 def served(tmp_path: Path, settings: Any) -> Iterator[str]:
     """The name of a tiny Qwen that `transformers serve` answers for."""
     path = tmp_path / "tiny-qwen"
-    subprocess.run([sys.executable, "-c", MAKE_MODEL, str(path)], check=True, timeout=300)
+    _make_model(path)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -69,7 +97,12 @@ def served(tmp_path: Path, settings: Any) -> Iterator[str]:
         [command, "serve", path, "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"],
         stdout=log,
         stderr=subprocess.STDOUT,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")},
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "HF_HOME": str(tmp_path / "hf"),
+        },
     )
     try:
         _wait_for(f"http://127.0.0.1:{port}/health", server, tmp_path / "serve.log")

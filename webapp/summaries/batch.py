@@ -10,11 +10,11 @@ from . import queue
 from .client import Server
 
 
-def tick(wanted: Iterable[tuple[str, list[int]]], send: Callable[[int], object]) -> int:
+def request_and_send(wanted: Iterable[tuple[str, list[int]]], send: Callable[[int], object]) -> int:
     """Ask for what is wanted, put back what was lost, and send what may run; how many were sent.
 
     `wanted` is (language, paper ids). Idempotent: a summary sent twice is taken once, and what is
-    not taken is sent again by the next tick. Without a model nothing is done.
+    not taken is sent again by the next call. Without a model nothing is done.
     """
     server = Server.configured()
     if server is None:

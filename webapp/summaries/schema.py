@@ -15,9 +15,9 @@ from pydantic import (
 
 from .numbers import visible
 
-Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1200)]
-Short = Annotated[str, StringConstraints(strip_whitespace=True, max_length=300)]
-Lines = Annotated[list[Line], Field(max_length=12)]
+Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1200)]
+ShortText = Annotated[str, StringConstraints(strip_whitespace=True, max_length=300)]
+Sentences = Annotated[list[Sentence], Field(max_length=12)]
 
 
 def _written(value: object) -> object:
@@ -44,10 +44,12 @@ class _Strict(BaseModel):
 class Table(_Strict):
     """A table of the paper, cells as written there."""
 
-    title: Short
-    columns: Annotated[list[Short], Field(min_length=1, max_length=12)]
+    title: ShortText
+    columns: Annotated[list[ShortText], Field(min_length=1, max_length=12)]
     rows: Annotated[
-        list[Annotated[list[Annotated[Short, BeforeValidator(_written)]], Field(max_length=12)]],
+        list[
+            Annotated[list[Annotated[ShortText, BeforeValidator(_written)]], Field(max_length=12)]
+        ],
         Field(max_length=40),
     ]
 
@@ -55,46 +57,46 @@ class Table(_Strict):
 class Contributions(_Strict):
     """What the paper adds."""
 
-    problem: Lines
-    method: Lines
-    advantages: Lines
+    problem: Sentences
+    method: Sentences
+    advantages: Sentences
 
 
 class Experiments(_Strict):
     """How it was tested."""
 
-    data_sets: Lines
-    setup: Lines
-    metrics: Lines
-    baselines: Lines
+    data_sets: Sentences
+    setup: Sentences
+    metrics: Sentences
+    baselines: Sentences
 
 
 class Results(_Strict):
     """What came out."""
 
-    key_numbers: Lines
-    against_baselines: Lines
-    ablations: Lines
+    key_numbers: Sentences
+    against_baselines: Sentences
+    ablations: Sentences
     tables: Annotated[list[Table], Field(max_length=4)]
 
 
 class Conclusions(_Strict):
     """What follows."""
 
-    findings: Lines
-    limitations: Lines
-    future_work: Lines
+    findings: Sentences
+    limitations: Sentences
+    future_work: Sentences
 
 
 class ClaimedNumber(_Strict):
     """One number the paper reports, with the words it stands in."""
 
-    metric: Annotated[Short, Field(min_length=1, max_length=200)]
+    metric: Annotated[ShortText, Field(min_length=1, max_length=200)]
     value: Annotated[str, BeforeValidator(_written), Field(min_length=1, max_length=80)]
     unit: Annotated[str, Field(max_length=40)]
     direction: Literal["higher", "lower", "unknown"]
-    baseline: Short
-    setting: Short
+    baseline: ShortText
+    setting: ShortText
     hardware: Annotated[str, Field(max_length=200)]
     quote: Annotated[str, Field(min_length=1, max_length=1000)]
     section: Annotated[str, Field(max_length=200)]

@@ -61,7 +61,7 @@ def request_summaries() -> None:
     # Again, for those whose worker was killed between a summary and its gist.
     for summary in queries.done_lately():
         _store_gist(summary)
-    batch.tick(
+    batch.request_and_send(
         gists.wanted(settings.SUMMARY_PAPERS),
         lambda summary_id: summarise_paper.apply_async((summary_id,), expires=25),
     )

@@ -46,6 +46,8 @@ def is_factor(expression: Expression, place: Place) -> bool:
         return False
     if not expression.numbers[-1].is_word or place.before.endswith("factor of "):
         return True
+    if place.folded.cased[expression.start].isupper() and place.before:
+        return False  # "Sequential Halving" is a name
     return _word_compares(place.folded.text[expression.start : expression.end], place)
 
 

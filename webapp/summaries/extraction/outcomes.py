@@ -13,14 +13,21 @@ from .expressions import Expression
 from .factors import is_factor
 from .place import Place
 from .scores import is_score
-from .vocabulary import CHANGES, DATA_DESCRIBED, RESULT, STRONG_RESULT, one_of
+from .vocabulary import (
+    CHANGES,
+    DATA_DESCRIBED,
+    OTHERS_WORK,
+    RESULT,
+    STRONG_RESULT,
+    one_of,
+)
 
 _GAINS = {"%", "pp", "points"}
 _TIMES = {"ms", "us", "ns", "s", "min", "h"}
 _MEMORY = {"kb", "mb", "gb", "tb", "byte", "kb/s", "mb/s", "gb/s", "tb/s"}
-_LENGTHS = {"mm", "cm", "m", "km", "px"}
+_LENGTHS = {"mm", "cm", "m", "km", "px", "°"}
 _LEVELS = {"db", "fps", "hz", "w", "mw", "kw", "wh", "kwh", "j", "mj", "kj", "bpp", "usd", "ml"}
-_LEVELS |= {"°", "bpm", "flops", "mflops", "gflops", "tflops", "pflops", "gmacs"}
+_LEVELS |= {"bpm", "flops", "mflops", "gflops", "tflops", "pflops", "gmacs"}
 
 # What no unit makes an outcome, by the words before it ...
 _P_VALUE = re.compile(
@@ -38,13 +45,16 @@ _SETTING_BEFORE = re.compile(
     r"\b"
     + one_of(r"""
         thresholds?(?:_of|_at|_is)? learning_rates?(?:_of)? dropout temperature batch_size
-        (?:confidence|significance)_level (?:greater|larger)_than range_of ranging_from
-        (?:pruning|compression|sampling|mask\w*|keep|retention|sparsity|noise)_(?:ratio|rate|level)_of
+        (?:confidence|significance)_level (?:greater|larger)_than range_of
+        (?:ranging|varying|spanning)(?:_from)?
+        (?:pruning|compression|sampling|mask\w*|keep|retention)_(?:ratio|rate)_of
+        (?:sparsity|noise)_(?:ratio|rate|level)_of
         (?:resilient|robust)_(?:to|against)(?:_up_to)? airspace_below top first last every
         (?:resolution|budget|window|length|duration)_of minimum maximum version section table figure
         stage phase task track level subtask day week step layer epoch page grade type""")
     + r"\s?$"
 )
+_AT_POINT = re.compile(r"\bat [a-z]+ ?= ?$")  # "TMR by 8.9% at FMR = 0.01%"
 _AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?$")
 _RATE_OF_INPUT = re.compile(
     r"(?:sampl\w+|frame|camera|bit|refresh) rate(?: of)? \(?$|(?:sampled|recorded) at $"
@@ -61,6 +71,7 @@ _OPERATING_POINT = re.compile(
         probability""")
     + r"\b"
 )
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _SIZE_AFTER = re.compile(
     r" ?(?:trainable |model )?(?:parameters|params|tokens|years?|images|samples)\b"
 )
@@ -152,7 +163,7 @@ def is_outcome(expression: Expression, place: Place, last: Expression | None = N
 
     `last` is the outcome before it: what is listed or compared with an outcome is one.
     """
-    if _is_excluded(place) or (place.is_background and not STRONG_RESULT.search(place.words)):
+    if _is_excluded(place) or _is_background(place):
         return False
     if last is not None and _is_listed(expression, place, last):
         return True
@@ -162,6 +173,12 @@ def is_outcome(expression: Expression, place: Place, last: Expression | None = N
     if unit in _GAINS:
         return _is_share(expression, place)
     return _is_change(expression, place) or _is_level(expression, place)
+
+
+def _is_background(place: Place) -> bool:
+    """Whether the sentence tells what was known before."""
+    is_result = STRONG_RESULT.search(place.words) and not OTHERS_WORK.search(place.words)
+    return place.is_background and not is_result
 
 
 def _is_excluded(place: Place) -> bool:
@@ -174,6 +191,7 @@ def _is_excluded(place: Place) -> bool:
         or _is_interval(before, after)
         or _VARIABLE.search(before)
         or _SETTING_BEFORE.search(before)
+        or _AT_POINT.search(before)
         or (_AT.search(before) and _OPERATING_POINT.match(after))
     )
 
@@ -203,7 +221,10 @@ def _is_share(expression: Expression, place: Place) -> bool:
 
 def _is_change(expression: Expression, place: Place) -> bool:
     """Whether it is "from A to B" of something that was measured."""
-    is_size = expression.unit in _LENGTHS or _SIZE_AFTER.match(place.after)
+    are_years = (
+        all(_YEAR.fullmatch(str(n.value)) for n in expression.numbers) and not expression.unit
+    )
+    is_size = are_years or expression.unit in _LENGTHS or _SIZE_AFTER.match(place.after)
     return expression.is_change and not is_size and bool(CHANGES.search(place.words))
 
 
@@ -215,6 +236,8 @@ def _is_level(expression: Expression, place: Place) -> bool:
     if unit in _MEMORY:
         return not is_input and bool(_MEMORY_MEASURED.search(place.words))
     if unit in _LENGTHS:
+        if expression.numbers[-1].value >= 10**6:
+            return False  # 28 trillion pixels are a size
         near = _LENGTH_MEASURED.search(place.before[-60:])
         return bool(near or _LENGTH_AFTER.match(place.after))
     if unit in _LEVELS or "/" in unit:

@@ -26,6 +26,8 @@ RESULT = re.compile(
 )
 # A sentence with one of these speaks of the paper's own work even before "we" or "our" did.
 STRONG_RESULT = re.compile(r"\b(?:we\b|our\b|achiev|outperform|attain|surpass)")
+# ... but not one of these: "detection tools currently achieve 88 %".
+OTHERS_WORK = re.compile(r"\b(?:currently|recent(?:ly)?|existing|today|previous(?:ly)?|prior)\b")
 OWN_WORK = re.compile(
     r"\b"
     + one_of(r"""

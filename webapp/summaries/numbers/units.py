@@ -8,7 +8,7 @@ import re
 _SPELLINGS: dict[str, str] = {
     "pp": r"%-? ?points?|% ?pts?|%p|pp|ppts?|个百分点|百分点",
     "%": r"%|pct|percent|per cent",
-    "points": r"(?:(?<=[ -])(?!floating)[a-z]\w{0,11} )?points?|(?<=[ -])pts?",
+    "points": r"(?<=[ -])(?!floating)[a-z]\w{0,11} points|points?|(?<=[ -])pts?",
     "x": r"-?fold|x(?![a-z0-9])|-?times|倍",
     "ms": r"ms|msec|milliseconds?|毫秒",
     "us": r"us|μs|microseconds?|微秒",
