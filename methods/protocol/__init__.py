@@ -10,8 +10,6 @@ from methods.protocol.base import (
     ProtocolError,
     Strict,
     canonical,
-    clean,
-    one_line,
 )
 from methods.protocol.envelope import (
     MAX_JOB_BYTES,
@@ -59,6 +57,7 @@ from methods.protocol.measured import (
     Variant,
     Verdict,
 )
+from methods.protocol.text import clean, clean_json, one_line
 from methods.protocol.trace import (
     FILE as TRACE_FILE,
 )
@@ -118,6 +117,7 @@ __all__ = [
     "Verdict",
     "canonical",
     "clean",
+    "clean_json",
     "one_line",
     "open_event",
     "open_heartbeat",

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
-from typing import Annotated, TypeVar
+from typing import Annotated, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-
-_TERMINAL_SEQUENCE = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])?"
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
 )
-_INVISIBLE = re.compile("[\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+from methods.protocol.text import clean, one_line
 
 
 class ProtocolError(ValueError):
     """A message is malformed, too large, of another version or not signed by the expected key."""
 
 
-def clean(text: str) -> str:
-    """``text`` without what could hide, reorder or restyle it where it is shown.
-
-    Terminal sequences, control characters other than newline and tab, bidirectional overrides and
-    lone surrogates go; a carriage return becomes a newline.
-    """
-    text = _TERMINAL_SEQUENCE.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
-    text = _INVISIBLE.sub("", text)
-    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cs"))
+SMALLEST, LARGEST = 1e-60, 1e60  # of what a measurement can be
 
 
-def one_line(text: str) -> str:
-    """``clean`` text with every run of white space as one space."""
-    return " ".join(clean(text).split())
+def _plausible(number: float) -> float:
+    """A number whose ratios, squares and logarithms stay numbers; ValueError for another."""
+    if number and not SMALLEST <= abs(number) <= LARGEST:
+        raise ValueError(f"{number:g} is no number that was measured")
+    return number
 
 
 Version = Annotated[int, Field(ge=1, le=1)]  # unlike Literal[1], not True
@@ -43,14 +39,22 @@ Label = Annotated[str, Field(max_length=200), AfterValidator(one_line)]
 Sentence = Annotated[str, Field(max_length=2_000), AfterValidator(clean)]
 Page = Annotated[str, Field(max_length=20_000), AfterValidator(clean)]
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
-Seconds = Annotated[float, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0, le=4e9)]  # a duration, or Unix time until 2096
+Measured = Annotated[float, AfterValidator(_plausible)]
 Where = float | Annotated[str, Field(min_length=1, max_length=100), AfterValidator(one_line)]
 
 
 class Strict(BaseModel):
-    """Immutable, no unknown fields, no coercion, finite numbers only."""
+    """Immutable, no unknown fields, no coercion, numbers that a measurement can have only."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _measured(self) -> Self:
+        for _, value in self:
+            if isinstance(value, float):
+                _plausible(value)
+        return self
 
 
 M = TypeVar("M", bound=Strict)

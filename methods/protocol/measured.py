@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from methods.protocol.base import Count, Label, Name, Sentence, Strict, Where
+from methods.protocol.base import Count, Label, Measured, Name, Sentence, Strict, Where
 
 
 class Flag(StrEnum):
@@ -53,7 +53,7 @@ class Point(Strict):
 
     variant: Name
     x: Where
-    samples: Annotated[tuple[float, ...], Field(min_length=1, max_length=5_000)]
+    samples: Annotated[tuple[Measured, ...], Field(min_length=1, max_length=5_000)]
     median: float
     q1: float
     q3: float
@@ -110,7 +110,7 @@ class Limit(Strict):
     """A bound drawn as a dashed line: in the series' unit, or as a ratio to the baseline."""
 
     label: Label
-    points: Annotated[tuple[tuple[Where, float], ...], Field(min_length=1, max_length=500)]
+    points: Annotated[tuple[tuple[Where, Measured], ...], Field(min_length=1, max_length=500)]
     of: Literal["value", "ratio"] = "value"
 
 

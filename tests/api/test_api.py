@@ -225,3 +225,11 @@ class TestTokensPage:
 
     def test_strangers_are_led_to_the_sign_in(self, client: Client) -> None:
         assert client.get(self.ADDRESS)["Location"].startswith("/sign-in/")
+
+
+def test_a_key_with_another_body_is_a_conflict(program: Program) -> None:
+    key = {"Idempotency-Key": "k1"}
+    asked = program.post(RUNS, WANTED, **key)
+    assert asked.status_code == 202
+    assert program.post(RUNS, WANTED, **key).json()["id"] == asked.json()["id"]
+    problem(program.post(RUNS, {**WANTED, "seed": 3}, **key), 409)

@@ -3,6 +3,7 @@
 from datetime import date
 
 import pytest
+from django.test import Client
 from django.urls import reverse
 
 from tests import factories
@@ -321,3 +322,9 @@ def test_pages_announce_their_feeds(client):
     for address in ("/digest.rss", "/p/mine.atom", "/category/cs.LG.json", "/feeds/opml"):
         assert f'href="{address}"' in page
         assert client.get(address).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/digest/2026-03-04/", "/", "/digest/1999-01-01/"])
+def test_before_the_first_digest_there_is_a_page_all_the_same(client: Client, path: str) -> None:
+    Profile.objects.all().delete()
+    assert client.get(path).status_code in {200, 404}

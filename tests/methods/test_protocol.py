@@ -311,3 +311,14 @@ def test_an_axis_says_its_unit_once() -> None:
     kept = Axis(label="share kept")
     assert (kept.title, kept.at(0.2)) == ("share kept", "share kept = 0.2")
     assert Axis(label="scenes", scale="category").at("held out") == "held out"
+
+
+@pytest.mark.parametrize("number", [1e308, -1e308, 5e-324, float("nan"), float("inf"), 1e61])
+@pytest.mark.parametrize("name", ["median", "samples", "high"])
+def test_a_number_that_nobody_measured_is_refused(name: str, number: float) -> None:
+    point = dict.fromkeys(("median", "q1", "q3", "low", "high"), 1.0)
+    point |= {"variant": "a", "x": 1.0, "samples": [1.0]}
+    assert Point.model_validate_json(json.dumps(point))
+    point[name] = [number] if name == "samples" else number
+    with pytest.raises(ValidationError):
+        Point.model_validate_json(json.dumps(point))

@@ -1,17 +1,22 @@
 """Sign-in links: once, for a day, and the first reader is the administrator."""
 
+import os
 from datetime import timedelta
 from io import StringIO
+from pathlib import Path
 from threading import Barrier, Thread
+from unittest.mock import Mock, patch
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 from django.db import connection
+from pytest_django import Settings
 
 from webapp.readers import links
 from webapp.readers.models import SignInLink
+from workers.web import gunicorn
 
 pytestmark = pytest.mark.django_db
 
@@ -111,3 +116,19 @@ def test_the_command_refuses_in_words() -> None:
     User.objects.update(is_active=False)
     with pytest.raises(CommandError, match="switched off"):
         call_command("sign_in_link", "--user", "ada")
+
+
+def test_a_link_leads_to_where_the_site_listens(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings.DATA_DIR = tmp_path
+    call_command("sign_in_link")
+    assert capsys.readouterr().out.startswith("http://localhost:8000/sign-in/")
+    listener = Mock(**{"sock.getsockname.return_value": ("0.0.0.0", 8123)})
+    with patch.dict(os.environ, ASSAY_DATA=str(tmp_path)):
+        gunicorn.when_ready(Mock(LISTENERS=[listener]))
+    call_command("sign_in_link")
+    assert capsys.readouterr().out.startswith("http://localhost:8123/sign-in/")
+    settings.BASE_URL = "https://assay.example"
+    call_command("sign_in_link")
+    assert capsys.readouterr().out.startswith("https://assay.example/sign-in/")

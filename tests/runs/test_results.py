@@ -96,6 +96,7 @@ BAD = {
     "unnamed": ((*GOOD[:3], series("other"), GOOD[4]), "its series are not those"),
     "uncounted": ((GOOD[0], *GOOD[2:]), "its checks are not those"),
     "unknown": ((started().model_copy(update={"method": "nothing"}), *GOOD[1:]), "no method is"),
+    "future": ((started().model_copy(update={"at": 3.98e9}), *GOOD[1:]), "in the future"),
     "newer": ((started().model_copy(update={"version": 9}), *GOOD[1:]), "it is of version 9"),
 }
 

@@ -143,3 +143,11 @@ def test_again(reader: User) -> None:
     second = submit.again(reader, first)
     assert second != first
     assert (second.params, second.seed, second.preset) == (first.params, 3, "smoke")
+
+
+def test_a_key_belongs_to_one_request(reader: User) -> None:
+    first = submit.submit(reader, Request("trial", "sleep", key="k"))
+    assert submit.submit(reader, Request("trial", "sleep", key="k")) == first
+    with pytest.raises(submit.KeyReusedError, match=str(first.pk)):
+        submit.submit(reader, Request("trial", "sleep", settings={"steps": 7}, key="k"))
+    assert Run.objects.count() == 1

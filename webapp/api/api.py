@@ -139,7 +139,8 @@ def create(
     wanted: RunRequest,
     idempotency_key: Annotated[str, Header(max_length=64)] = "",
 ) -> Status[dict[str, Any]]:
-    """Queue a run. With the header Idempotency-Key, asking twice is answered by one run."""
+    """Queue a run. With the header Idempotency-Key, asking twice is answered by one run;
+    409 for a key that was sent with another request."""
     asked = submit.Request(
         wanted.method,
         wanted.benchmark,
@@ -214,6 +215,11 @@ def _parameters(_request: HttpRequest, error: ParameterError) -> HttpResponse:
 @api.exception_handler(UnknownNameError)
 def _name(_request: HttpRequest, error: UnknownNameError) -> HttpResponse:
     return answer(ProblemError(404, str(error)))
+
+
+@api.exception_handler(submit.KeyReusedError)
+def _key_reused(_request: HttpRequest, error: submit.KeyReusedError) -> HttpResponse:
+    return answer(ProblemError(409, str(error)))
 
 
 @api.exception_handler(InputError)

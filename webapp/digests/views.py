@@ -91,7 +91,7 @@ def _nothing(request: HttpRequest, slug: str | None, date: Date | None) -> HttpR
         found = Profile.objects.filter(is_site=True).first() or Profile(name="Assay", is_site=True)
     else:
         found = get_object_or_404(Profile, slug=slug)
-    previous, following = queries.around(found, date) if date else (None, None)
+    previous, following = queries.around(found, date) if date and found.pk else (None, None)
     context = {
         "section": "today" if slug is None and date is None else "",
         "date": date,

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
+from methods.protocol import clean, one_line
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import AnnounceType
+
+__all__ = ["Author", "BadEntryError", "Batch", "Entry", "Problem", "one_line", "paragraph"]
 
 MAX_TITLE = 2_000  # characters
 MAX_ABSTRACT = 20_000
 MAX_AUTHORS = 10_000
 MAX_CATEGORIES = 100
 _CATEGORY = re.compile(r"[a-z]+(?:-[a-z]+)?(?:\.[A-Za-z-]{1,20})?", re.ASCII)
-# Control characters have no meaning in a title, and PostgreSQL refuses NUL.
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 class BadEntryError(Exception):
@@ -120,15 +121,9 @@ def _weight(entry: Entry) -> tuple[int, int]:
     return entry.type.precedence, -entry.version
 
 
-def one_line(text: str) -> str:
-    """The text without control characters, every run of blanks as one blank."""
-    return " ".join(_CONTROL.sub("", text).split())
-
-
 def paragraph(text: str) -> str:
-    """The text without control characters, its lines kept and their ends trimmed."""
-    lines = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
-    return "\n".join(line.rstrip() for line in lines).strip()
+    """The text cleaned, its lines kept and their ends trimmed."""
+    return "\n".join(line.rstrip() for line in clean(text).split("\n")).strip()
 
 
 def category_names(terms: Sequence[str]) -> tuple[str, ...]:

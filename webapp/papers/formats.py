@@ -88,7 +88,7 @@ def parse_feed(body: bytes, category: str, today: date) -> Batch:
         except (BadEntryError, ValueError) as error:
             name = str(item.get("id") or item.get("link") or f"entry {number}")
             problems.append(Problem(one_line(name)[:120], str(error)))
-    if problems and not entries and not any(problem.paper for problem in problems):
+    if problems and not entries:
         raise BrokenFeedError(f"none of its entries can be read; the first: {problems[0].reason}")
     return Batch(category, _day(parsed.feed, today), one_a_paper(entries), tuple(problems))
 

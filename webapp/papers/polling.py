@@ -144,8 +144,6 @@ class Poller:
         reason = listings.stale_reason(batch)
         if reason:
             state = Listing.State.STALE
-        elif not batch.entries and batch.problems:
-            raise BrokenFeedError(f"none of its entries can be read: {batch.problems[0].reason}")
         elif not batch.entries:
             state = Listing.State.EMPTY
             reason = _empty_reason(batch.date)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256
 from secrets import token_urlsafe
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -36,6 +38,13 @@ def redeem(token: str) -> User | None:
     if not link.filter(used_at=None, expires_at__gt=now).update(used_at=now):
         return None
     return User.objects.get(signinlink__token_hash=_hashed(token))
+
+
+def site_address() -> str:
+    """Where the site is reached: as configured, else as its web server says, else the usual."""
+    with suppress(OSError):
+        return settings.BASE_URL or (settings.DATA_DIR / "address").read_text().strip()
+    return "http://localhost:8000"
 
 
 def address(token: str, site: str) -> str:

@@ -15,6 +15,7 @@ from webapp.runs.keys import key_named
 from webapp.runs.models import MIB, Run, State, Worker
 from webapp.runs.times import LEASE
 
+MOST_MIB = 2**31 - 1  # what the column holds
 KEPT_BOOTS = 100  # of a worker, so that replayed heartbeats are known
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ def _update_worker(worker: Worker, beat: protocol.Heartbeat) -> None:
         worker.retired_boots = [*worker.retired_boots, worker.boot][-KEPT_BOOTS:]
     worker.boot, worker.beat = beat.boot, beat.beat
     worker.device, worker.device_name = beat.device, beat.device_name
-    worker.memory_mib = beat.memory_bytes // MIB
+    worker.memory_mib = min(beat.memory_bytes // MIB, MOST_MIB)
     worker.versions, worker.note = beat.versions, beat.note
     worker.last_seen = None if beat.leaving else timezone.now()
     worker.save()

@@ -6,6 +6,7 @@ run is named by its content, so that importing twice changes nothing.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from webapp.runs import record
 from webapp.runs.models import Device, Run, State
 from webapp.runs.standing import update_standing
 
+DAY = 86_400  # seconds
 MAX_BYTES = 64 * 2**20  # a file
 NAMESPACE = uuid.UUID("6f9f7c0e-4a0f-5d0e-9f59-0d3c5a4e5e11")  # of the ids of published runs
 KEPT = protocol.CheckResult | protocol.Series | protocol.Artefact
@@ -83,6 +85,9 @@ def read(content: bytes) -> Result:
         raise BadResultError("the last line is not the event 'result'")
     if any(isinstance(body, protocol.Started | protocol.Result) for body in middle):
         raise BadResultError("it holds more than one run")
+    # One such date would stretch every chart over time to the end of the century.
+    if started.at > time.time() + DAY:
+        raise BadResultError("it says that it was measured in the future")
     _agrees(started, last, middle)
     key = uuid.uuid5(NAMESPACE, sha256(content).hexdigest())
     return Result(key, started, last, tuple(middle))

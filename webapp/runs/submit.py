@@ -12,6 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from methods import registry
+from methods.protocol import clean
 from webapp.runs import broker, states
 from webapp.runs.models import WITH_WORKER, Device, Run, State
 from webapp.runs.quota import admit
@@ -19,6 +20,10 @@ from webapp.runs.states import Writer
 
 SECONDS = {"smoke": 5 * 60, "standard": 30 * 60, "full": 2 * 3600}  # the time limit of a preset
 MAX_SEED = 2**63 - 1
+
+
+class KeyReusedError(ValueError):
+    """An idempotency key came back with another request than the one it was first sent with."""
 
 
 class RequestError(ValueError):
@@ -46,7 +51,7 @@ def submit(reader: User, request: Request) -> Run:
     """Queue a run.
 
     Raises methods.errors.InputError (an unknown name, or parameters with their problems by
-    field), RequestError and webapp.runs.quota.QuotaError; then nothing was written.
+    field), RequestError, KeyReusedError and webapp.runs.quota.QuotaError; then nothing was written.
     """
     method, benchmark = registry.find(f"{request.method}.{request.benchmark}")
     params = benchmark.resolve(request.preset, request.settings, models=settings.RUN_MODELS)
@@ -56,8 +61,8 @@ def submit(reader: User, request: Request) -> Run:
         raise RequestError(f"{benchmark.title} does not run on a {Device(request.device).label}.")
     if not 0 <= request.seed <= MAX_SEED:
         raise RequestError(f"A seed is a whole number from 0 to {MAX_SEED}.")
-    if len(request.key) > 64:
-        raise RequestError("An idempotency key has at most 64 characters.")
+    if len(request.key) > 64 or clean(request.key) != request.key:
+        raise RequestError("An idempotency key has at most 64 printable characters.")
     run = Run(
         reader=reader,
         idempotency_key=request.key or None,
@@ -102,6 +107,8 @@ def _queue(reader: User, run: Run) -> Run:
     # The reader's row is the lock: two requests at once cannot both find the last place free.
     User.objects.select_for_update().get(pk=reader.pk)
     if run.idempotency_key and (earlier := _earlier(reader, run.idempotency_key)):
+        if _what_was_asked(earlier) != _what_was_asked(run):
+            raise KeyReusedError(f"This key was used for another request: run {earlier.pk}.")
         return earlier
     admit(reader, run.method, run.limit_seconds)
     now: datetime = timezone.now()
@@ -111,6 +118,10 @@ def _queue(reader: User, run: Run) -> Run:
     run.save(force_insert=True)
     transaction.on_commit(broker.kick)
     return run
+
+
+def _what_was_asked(run: Run) -> tuple[object, ...]:
+    return run.method, run.benchmark, run.preset, run.params, run.seed, run.device
 
 
 def _earlier(reader: User, key: str) -> Run | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from html import escape
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 # What XML 1.0 cannot say at all, not even escaped (https://www.w3.org/TR/xml/#charsets).
@@ -72,7 +73,7 @@ def rss(feed: Feed) -> bytes:
         channel,
         title=feed.title,
         link=feed.home,
-        description=feed.description,
+        description=escape(feed.description),  # readers take it for HTML
         language="en",
         lastBuildDate=format_datetime(feed.updated.astimezone(UTC)),
         docs="https://www.rssboard.org/rss-specification",
@@ -85,7 +86,7 @@ def rss(feed: Feed) -> bytes:
     )
     for item in feed.items:
         element = SubElement(channel, "item")
-        _texts(element, title=item.title, link=item.link, description=item.summary)
+        _texts(element, title=item.title, link=item.link, description=escape(item.summary))
         _text(element, "content:encoded", item.html)
         for author in item.authors:
             _text(element, "dc:creator", author)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from workers.parent_death import die_with_parent
@@ -15,6 +16,15 @@ timeout = 30
 graceful_timeout = 2
 control_socket_disable = True
 loglevel = "warning"
+
+
+def when_ready(server: Any) -> None:
+    """Leave the site's address where `manage.py sign_in_link` finds it."""
+    names = [listener.sock.getsockname() for listener in server.LISTENERS]
+    port = next((name[1] for name in names if isinstance(name, tuple)), None)
+    data = Path(os.environ.get("ASSAY_DATA") or "var").expanduser()
+    if port is not None and data.is_dir():
+        (data / "address").write_text(f"http://localhost:{port}\n")
 
 
 def post_fork(server: Any, worker: Any) -> None:

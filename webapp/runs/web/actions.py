@@ -34,7 +34,7 @@ def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
     if form.is_valid():
         try:
             run = submit.submit(signed_in(request), form.request())
-        except (QuotaError, submit.RequestError, InputError) as error:
+        except (QuotaError, submit.RequestError, submit.KeyReusedError, InputError) as error:
             form.add_error(None, str(error))
         else:
             return redirect("runs:run", run.pk)
@@ -91,7 +91,7 @@ def again(request: HttpRequest, pk: UUID) -> HttpResponse:
     old = open_run(request, pk)
     try:
         new = submit.again(signed_in(request), old, key=request.POST.get("key", "")[:64])
-    except (QuotaError, submit.RequestError, InputError) as error:
+    except (QuotaError, submit.RequestError, submit.KeyReusedError, InputError) as error:
         messages.error(request, str(error))
         return redirect("runs:run", old.pk)
     return redirect("runs:run", new.pk)

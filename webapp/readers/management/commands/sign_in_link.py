@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -18,7 +17,7 @@ class Command(BaseCommand):
         parser.add_argument("--user", metavar="NAME", help="whom; made if new (administrator)")
         parser.add_argument(
             "--site",
-            default=settings.BASE_URL or "http://localhost:8000",
+            default=links.site_address(),
             help="address of the site (%(default)s)",
         )
 
