@@ -31,11 +31,14 @@ def wait_for(look: Callable[[], Any], seconds: float, what: str) -> Any:
 
 
 def processes_of(data: Path) -> dict[int, str]:
-    """Running processes whose ASSAY_DATA is `data`: pid to command line."""
+    """Running processes whose ASSAY_DATA is `data`, or that stand in it: pid to command line."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if f"\0ASSAY_DATA={data}\0" not in f"\0{(folder / 'environ').read_text()}\0":
+            environment = (folder / "environ").read_bytes()
+            # Redis shows its title where its environment was.
+            inside = (folder / "cwd").readlink().is_relative_to(data)
+            if not inside and f"\0ASSAY_DATA={data}\0".encode() not in b"\0" + environment + b"\0":
                 continue
             if (folder / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
                 command = (folder / "cmdline").read_text().replace("\0", " ").strip()

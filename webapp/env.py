@@ -66,7 +66,7 @@ class Settings(BaseSettings):
     data: Path = variable(
         "ASSAY_DATA",
         "var",
-        "Directory of the database, broker files and logs; a relative one lies in the checkout.",
+        "Directory of the database, Redis's file and logs; a relative one lies in the checkout.",
     )
     static: OptionalPath = variable(
         "ASSAY_STATIC",
@@ -92,7 +92,9 @@ class Settings(BaseSettings):
         "DATABASE_URL", "", "Database; SQLite in the data directory if unset."
     )
     broker_url: SecretStr = variable(
-        "CELERY_BROKER_URL", "", "Celery's broker; files in the data directory if unset."
+        "CELERY_BROKER_URL",
+        "",
+        "A Redis; unset, `up` runs its own, on a socket in the data directory.",
     )
     rss_url: Address = variable(
         "ASSAY_ARXIV_RSS_URL", "https://rss.arxiv.org", "arXiv's feeds, or a mirror."

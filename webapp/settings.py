@@ -9,7 +9,7 @@ from secrets import token_urlsafe
 
 from csp.constants import NONE, SELF
 
-from webapp import env, transport
+from webapp import env, redis_broker
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 ENV = env.read()
@@ -150,12 +150,12 @@ SUMMARY_CHARACTERS = ENV.summary_characters
 SUMMARY_DAILY_CALLS = ENV.summary_daily_calls
 SUMMARY_DAILY_TOKENS = ENV.summary_daily_tokens
 
-# Celery: the site's worker and beat. Queue names hold no dot: the filesystem transport splits
-# file names there.
-CELERY_BROKER_URL = ENV.broker_url.get_secret_value() or "filesystem://localhost"
+# Celery: the site's workers and beat.
+CELERY_BROKER_URL = redis_broker.url(DATA_DIR)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_TRANSPORT_OPTIONS = transport.options(CELERY_BROKER_URL, DATA_DIR)
 CELERY_TASK_DEFAULT_QUEUE = "site"
+# The queues of the site's workers; models take minutes, and have one of their own.
+QUEUES = ["site", "events", *(["summaries"] if SUMMARY_MODEL else [])]
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_IGNORE_RESULT = True  # what a task did stands in the database
@@ -168,12 +168,30 @@ CELERY_BEAT_MAX_LOOP_INTERVAL = 5  # seconds between two signs of life
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 
 LOG_LEVEL = ENV.log_level
+# One line a request says nothing that the audit does not, one a periodic task nothing at all.
+QUIET_LOGGERS = ["httpx", "httpx2", "arxiv"]
+if LOG_LEVEL == "INFO":
+    QUIET_LOGGERS += [
+        "celery.worker.strategy",
+        "celery.worker.request",
+        "celery.app.trace",
+        "celery.beat",
+    ]
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    # Pages that are not there, and a site that is not ready, are no failures of this process.
+    "filters": {
+        "failures": {
+            "()": "django.utils.log.CallbackFilter",
+            "callback": lambda record: getattr(record, "status_code", 500) == 500,
+        }
+    },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    # One line a request of theirs says nothing that the audit does not.
-    "loggers": {name: {"level": "WARNING"} for name in ("httpx", "httpx2", "arxiv")},
+    "loggers": {
+        "django.request": {"filters": ["failures"]},
+        **{name: {"level": "WARNING"} for name in QUIET_LOGGERS},
+    },
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
 }

@@ -6,23 +6,31 @@ ping the worker would start a Python every time.
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from celery import bootsteps
 
+from webapp import env
+
 SECONDS = 5.0
+DATA_DIR = env.data_directory(Path(__file__).resolve().parent.parent)
+
+log = logging.getLogger(__name__)
 
 
-def touch(data: Path, name: str) -> None:
-    """Record that process `name` is well now."""
-    folder = data / "alive"
-    folder.mkdir(exist_ok=True)
-    (folder / name).touch()
+def touch(name: str) -> None:
+    """Record that process `name` is well now; on a full disk it is not."""
+    folder = DATA_DIR / "alive"
+    with suppress(OSError):
+        folder.mkdir(exist_ok=True)
+        (folder / name).touch()
 
 
-class LivenessStep(bootsteps.StartStopStep):
-    """Reports every few seconds, from the loop that also takes the worker's messages.
+class LivenessFile(bootsteps.StartStopStep):
+    """Touches a worker's file from the loop that also takes its messages.
 
     A part of the consumer, not of the worker: a lost broker clears the timer, and the consumer
     that comes back starts this again.
@@ -32,13 +40,9 @@ class LivenessStep(bootsteps.StartStopStep):
 
     def start(self, consumer: Any) -> None:
         """Begin when the worker is connected."""
-        self.report(consumer.hostname)
-        self.entry = consumer.timer.call_repeatedly(SECONDS, self.report, (consumer.hostname,))
+        touch(consumer.hostname)
+        self.entry = consumer.timer.call_repeatedly(SECONDS, touch, (consumer.hostname,))
 
     def stop(self, consumer: Any) -> None:
         """End with the connection."""
         self.entry.cancel()
-
-    def report(self, name: str) -> None:
-        """Record that the worker `name` is alive."""
-        raise NotImplementedError

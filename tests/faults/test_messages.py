@@ -121,8 +121,6 @@ def test_forged_replayed_malformed_and_oversized(rig: Rig) -> None:
     put("runs.record", "events")
     put("runs.nothing", "events", 1)
     put("bench.run", "bench-cpu", 1, 2)
-    _raw(rig, b"\xff not json at all {")
-    _raw(rig, b"")
     measured_once(ended(run))
     replayed = saying.say(run, 500, saying.series(median=99.0))
     put("runs.record", "events", replayed)  # signed, but of a run that has its series
@@ -131,11 +129,57 @@ def test_forged_replayed_malformed_and_oversized(rig: Rig) -> None:
         assert rig.running[name].poll() is None
 
 
-def _raw(rig: Rig, data: bytes) -> None:
-    """Put bytes on the events queue past every library."""
-    if rig.redis is None:
-        name = f"{time.monotonic_ns():020d}_raw.events.msg"
-        (rig.data / "broker" / "messages" / name).write_bytes(data)
+def _raw(queue: str, data: bytes) -> None:
+    """Put bytes on a queue past every library."""
+    app: Celery = broker._app()
+    with app.connection_for_write() as connection:
+        connection.default_channel.client.lpush(queue, data)
+
+
+MALFORMED = (
+    b"\xff not json at all {",
+    b"",
+    b"[1, 2]",
+    b"7",
+    b'"text"',
+    b"null",
+    b"[" * 100_000,
+    b'{"body": "e30=", "properties": [], "headers": {}}',
+    b'{"body": 5, "headers": 5, "properties": {"delivery_tag": "x", "delivery_info": 5}}',
+)
+HEADERS: tuple[dict[str, object], ...] = (
+    {"task": ["runs.sweep"], "id": "x"},
+    {"task": {}, "id": "x"},
+    {"task": "runs.sweep", "id": ["x"]},
+    {"task": "runs.sweep", "id": "x", "eta": 7, "expires": {}},
+    {"task": "runs.sweep", "id": "x", "timelimit": ["x", "y"]},
+    {"task": "runs.sweep", "id": "x", "timelimit": 7},
+    {"task": "runs.sweep", "id": "x", "retries": "many", "argsrepr": 5, "stamps": 5},
+)
+
+
+def wrapped(headers: object, body: object = "W1tdLCB7fSwge31d") -> bytes:
+    """A message as kombu writes it, of which some part is not as Celery wants it."""
+    properties = {
+        "correlation_id": "x", "delivery_mode": 2, "priority": 0, "body_encoding": "base64",
+        "delivery_tag": "x", "delivery_info": {"exchange": "", "routing_key": "x"},
+    }  # fmt: skip
+    envelope = {"content-type": "application/json", "content-encoding": "utf-8"}
+    return json.dumps(
+        {"body": body, "headers": headers, "properties": properties, **envelope}
+    ).encode()
+
+
+@pytest.mark.parametrize(("name", "queue"), [("recorder", "events"), ("one", "bench-cpu")])
+def test_what_is_no_message_is_dropped_and_the_worker_lives(
+    rig: Rig, name: str, queue: str
+) -> None:
+    before = rig.running[name].pid
+    for data in (*MALFORMED, *map(wrapped, HEADERS), wrapped({"task": "x"}, body=["x"])):
+        _raw(queue, data)
+    measured_once(ended(ask()))
+    assert (rig.running[name].pid, rig.running[name].poll()) == (before, None)
+    assert "Malformed message dropped" in rig.log(name)
 
 
 def test_a_worker_with_another_key(rig: Rig) -> None:

@@ -84,8 +84,8 @@ def test_shows_no_secret(rig: Rig) -> None:
     secrets = {
         rig.environment["ASSAY_SECRET_KEY"],
         rig.key("one"),
-        rig.broker or "CELERY_BROKER_URL",
-        str(rig.data / "broker"),
+        "CELERY_BROKER_URL",
+        str(rig.data / "redis"),
         "ASSAY_WORKER_KEY",
         "DATABASE_URL",
         run.token,

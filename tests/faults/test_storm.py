@@ -1,4 +1,4 @@
-"""A small storm of every fault at random, on files and SQLite and on Redis and PostgreSQL."""
+"""A small storm of every fault at random, on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import sys
 
 import pytest
 
+from tests.faults.storm import ZERO
 from tests.processes import ROOT
-from tests.runs.storm import ZERO
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("transport", ["filesystem", "redis"])
-def test_nothing_is_lost_or_done_twice(transport: str, request: pytest.FixtureRequest) -> None:
-    database = request.getfixturevalue("postgresql_url") if transport == "redis" else ""
-    command = [sys.executable, "-m", "tests.runs.storm", "--runs", "8", "--seed", "1"]
+@pytest.mark.parametrize("where", ["sqlite", "postgresql"])
+def test_nothing_is_lost_or_done_twice(where: str, request: pytest.FixtureRequest) -> None:
+    database = request.getfixturevalue("postgresql_url") if where == "postgresql" else ""
+    command = [sys.executable, "-m", "tests.faults.storm", "--runs", "8", "--seed", "1"]
     done = subprocess.run(
-        [*command, "--transport", transport, "--database", database],
+        [*command, "--database", database],
         cwd=ROOT,
         env={name: value for name, value in os.environ.items() if name != "ASSAY_DATA"},
         capture_output=True,

@@ -1,5 +1,6 @@
 """Health addresses, and what makes the site unready."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,12 +8,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.processes import ROOT
-from webapp.health.heartbeats import FORGET, sign
+from tests.runs import saying
+from webapp.health.heartbeats import FORGET, store
 from webapp.health.models import Heartbeat
 
 pytestmark = pytest.mark.django_db
@@ -26,8 +29,9 @@ def checks_of(client: Client) -> tuple[int, dict[str, dict[str, Any]]]:
 
 
 def everybody_is_alive() -> None:
-    sign(Heartbeat.Kind.BEAT, "beat")
-    sign(Heartbeat.Kind.WORKER, "site@here")
+    store(Heartbeat.Kind.BEAT, "beat")
+    for queue in ("site", "events"):
+        store(Heartbeat.Kind.QUEUE, queue)
 
 
 def test_healthz_asks_nothing(client: Client, django_assert_num_queries: Any) -> None:
@@ -37,30 +41,79 @@ def test_healthz_asks_nothing(client: Client, django_assert_num_queries: Any) ->
     assert "no-store" in answer["Cache-Control"]
 
 
+@pytest.fixture(autouse=True)
+def _redis(settings: Any, redis_url: str) -> None:
+    settings.CELERY_BROKER_URL = redis_url
+
+
 def test_ready_when_all_hold(client: Client) -> None:
     everybody_is_alive()
     status, checks = checks_of(client)
     assert status == 200
-    assert set(checks) == {"database", "broker", "beat", "workers"}
-    assert "site@here" in checks["workers"]["detail"]
+    assert list(checks) == [
+        "database", "broker", "beat", "queue site", "queue events", "queue bench-cpu",
+        "queue bench-gpu",
+    ]  # fmt: skip
 
 
-def test_unready_before_anybody_was_seen(client: Client) -> None:
+def test_unready_before_anything_answered(client: Client) -> None:
     status, checks = checks_of(client)
     assert status == 503
     assert checks["database"]["ok"]
     assert checks["broker"]["ok"]
-    assert checks["beat"]["detail"] == "the beat has not been seen"
-    assert checks["workers"]["detail"] == "no site worker has been seen lately"
+    for name in ("beat", "queue site", "queue events"):
+        assert checks[name]["detail"] == "it has never answered"
 
 
-@pytest.mark.parametrize(("kind", "name"), [("beat", "beat"), ("worker", "workers")])
-def test_unready_when_one_fell_silent(client: Client, kind: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name", "check"),
+    [
+        ("beat", "beat", "beat"),
+        ("queue", "site", "queue site"),
+        ("queue", "events", "queue events"),
+    ],
+)
+def test_unready_when_one_stops_answering(client: Client, kind: str, name: str, check: str) -> None:
     everybody_is_alive()
-    Heartbeat.objects.filter(kind=kind).update(at=timezone.now() - timedelta(seconds=31))
+    silent = Heartbeat.objects.filter(kind=kind, name=name)
+    silent.update(at=timezone.now() - timedelta(seconds=31))
     status, checks = checks_of(client)
     assert status == 503
-    assert [key for key, check in checks.items() if not check["ok"]] == [name]
+    assert [key for key, found in checks.items() if not found["ok"]] == [check]
+    assert checks[check]["detail"] == "it last answered 31 s ago"
+
+
+def test_a_queue_is_not_missed_while_a_long_task_runs_on_it(client: Client) -> None:
+    everybody_is_alive()
+    store(Heartbeat.Kind.QUEUE, "site", busy_for=600)
+    Heartbeat.objects.update(at=F("at") - timedelta(seconds=31))
+    store(Heartbeat.Kind.BEAT, "beat")
+    store(Heartbeat.Kind.QUEUE, "events")
+    assert checks_of(client)[0] == 200
+
+
+def test_the_queue_of_summaries_must_answer_where_a_model_is_set(
+    client: Client, settings: Any
+) -> None:
+    everybody_is_alive()
+    settings.QUEUES = ["site", "events", "summaries"]
+    status, checks = checks_of(client)
+    assert (status, checks["queue summaries"]["ok"]) == (503, False)
+    store(Heartbeat.Kind.QUEUE, "summaries")
+    assert checks_of(client)[0] == 200
+
+
+def test_unready_when_a_job_waits_that_no_bench_worker_starts(client: Client) -> None:
+    everybody_is_alive()
+    saying.live_worker("one")
+    run = saying.dispatched()
+    run.dispatched_at = timezone.now() - timedelta(seconds=31)
+    run.save()
+    status, checks = checks_of(client)
+    assert (status, checks["queue bench-cpu"]["detail"]) == (
+        503,
+        "1 jobs wait that no worker starts",
+    )
 
 
 def test_unready_with_a_missing_migration(client: Client) -> None:
@@ -73,22 +126,12 @@ def test_unready_with_a_missing_migration(client: Client) -> None:
     assert checks["database"]["detail"] == "1 migrations are missing"
 
 
-def test_unready_when_the_broker_is_away(client: Client, settings: Any) -> None:
+def test_strangers_are_told_no_address(client: Client, settings: Any) -> None:
     everybody_is_alive()
     settings.CELERY_BROKER_URL = "redis://127.0.0.1:9/0"
-    settings.CELERY_BROKER_TRANSPORT_OPTIONS = {}
     status, checks = checks_of(client)
-    assert status == 503
-    assert checks["broker"]["detail"].startswith("redis does not answer")
-
-
-def test_ready_with_redis(client: Client, settings: Any, redis_url: str) -> None:
-    everybody_is_alive()
-    settings.CELERY_BROKER_URL = redis_url
-    settings.CELERY_BROKER_TRANSPORT_OPTIONS = {}
-    status, checks = checks_of(client)
-    assert status == 200
-    assert checks["broker"]["detail"] == "redis"
+    assert (status, checks["broker"]["detail"]) == (503, "Redis does not answer")
+    assert "127.0.0.1" not in client.get("/readyz").content.decode()
 
 
 def test_unready_without_a_database() -> None:
@@ -96,7 +139,7 @@ def test_unready_without_a_database() -> None:
 import json, django
 django.setup()
 from webapp.health.checks import readiness
-print(json.dumps([[check.name, check.ok] for check in readiness()]))
+print(json.dumps([[check.name, check.ok, check.detail] for check in readiness()]))
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -109,16 +152,18 @@ print(json.dumps([[check.name, check.ok] for check in readiness()]))
         capture_output=True,
         text=True,
     )
-    assert done.stdout.strip() == (
-        '[["database", false], ["broker", true], ["beat", false], ["workers", false]]'
-    ), done.stderr
+    found = {name: (ok, detail) for name, ok, detail in json.loads(done.stdout)}
+    assert found["database"] == (False, "the database does not answer")
+    assert not any(ok for ok, _ in found.values())
+    assert "127.0.0.1" in done.stderr, "the log has it in full"
+    assert "127.0.0.1" not in done.stdout
 
 
 def test_long_gone_processes_are_forgotten() -> None:
     everybody_is_alive()
     Heartbeat.objects.update(at=timezone.now() - FORGET - timedelta(minutes=1))
-    sign(Heartbeat.Kind.WORKER, "site@new")
-    assert [beat.name for beat in Heartbeat.objects.all()] == ["site@new"]
+    store(Heartbeat.Kind.QUEUE, "new")
+    assert [beat.name for beat in Heartbeat.objects.all()] == ["new"]
 
 
 def test_metrics_are_prometheus_text(client: Client) -> None:
@@ -133,7 +178,8 @@ def test_metrics_are_prometheus_text(client: Client) -> None:
     ages = families["assay_heartbeat_age_seconds"].samples
     assert {(age.labels["kind"], age.labels["name"]) for age in ages} == {
         ("beat", "beat"),
-        ("worker", "site@here"),
+        ("queue", "site"),
+        ("queue", "events"),
     }
 
 

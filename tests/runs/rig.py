@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.processes import ROOT, START_SECONDS, processes_of, wait_for
+from webapp.redis_broker import socket_path
+from workers.up import redis
 
 LEASE = 3  # seconds: faults are noticed ten times sooner than in the field
 FIXTURE = ROOT / "tests" / "methods_fixture"
@@ -21,15 +23,19 @@ FIXTURE = ROOT / "tests" / "methods_fixture"
 
 @dataclass
 class Rig:
-    """Processes on one data directory; `broker` and `database` are URLs, empty for files."""
+    """Processes on one data directory, a Redis of their own among them.
+
+    `database` is a URL, empty for SQLite in a file.
+    """
 
     data: Path
-    broker: str = ""
     database: str = ""
     lease: int = LEASE
-    redis: Redis | None = None
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _former: dict[str, str] = field(default_factory=dict)  # a worker's boot before the last start
+
+    def __post_init__(self) -> None:
+        self.redis = Redis(self.data)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -41,13 +47,14 @@ class Rig:
             "ASSAY_LEASE": str(self.lease),
             "ASSAY_METHODS_PATH": str(FIXTURE),
             "ASSAY_RUN_MINUTES": "1440",
-            "CELERY_BROKER_URL": self.broker,
+            "CELERY_BROKER_URL": "",
             "DATABASE_URL": self.database,
             "PYTHONUNBUFFERED": "1",
         }
 
     def migrate(self) -> None:
-        """Make the database."""
+        """Make the database, and start Redis."""
+        self.redis.start()
         command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
         subprocess.run(command, cwd=ROOT, env=self.environment, check=True)
 
@@ -88,6 +95,8 @@ class Rig:
 
     def mend(self) -> None:
         """Start what is down, and wait until the worker that runs now has been heard of."""
+        if self.redis.process is None or self.redis.process.poll() is not None:
+            self.redis.start()
         from django.utils import timezone
 
         from webapp.runs.models import Worker
@@ -95,6 +104,7 @@ class Rig:
         for name, start in (("recorder", self.recorder), ("beat", self.beat), ("one", self.bench)):
             if name not in self.running or self.running[name].poll() is not None:
                 start()
+            self.running[name].send_signal(signal.SIGCONT)
         # What a dead one said last may be heard only now: it does not count.
         heard = Worker.objects.filter(name="one", last_seen__gt=timezone.now())
         wait_for(heard.exclude(boot=self._former["one"]).exists, START_SECONDS, "a heartbeat")
@@ -138,6 +148,7 @@ class Rig:
             process.kill()
             process.wait()
         self.running.clear()
+        self.redis.kill()
         for pid in [*processes_of(self.data), *self.benchmarks()]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -151,35 +162,26 @@ class Rig:
 
 @dataclass
 class Redis:
-    """A Redis that keeps an append-only file, and may be killed and started again."""
+    """The private Redis of a data directory, as `up` starts it; it may be killed and come back."""
 
-    program: str
-    folder: Path
-    port: int
+    data: Path
     process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        keep = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""]
-        where = ["--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder)]
-        with (self.folder / "redis.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [self.program, *where, *keep, "--maxmemory-policy", "noeviction"], stdout=log
-            )
-        wait_for(self._answers, 30, "Redis")
+        with (self.data / "redis.log").open("ab") as log:
+            self.process = subprocess.Popen(redis.command(self.data), stdout=log, stderr=log)
+        wait_for(self._answers, START_SECONDS, "Redis")
 
     def kill(self) -> None:
         """End it as a power cut would."""
-        assert self.process
-        self.process.kill()
-        self.process.wait()
+        if self.process:
+            self.process.kill()
+            self.process.wait()
 
     def _answers(self) -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1) as line:
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as line:
+            line.connect(str(socket_path(self.data)))
             line.sendall(b"PING\r\n")
             return line.recv(100).startswith(b"+PONG")
         return False
@@ -201,11 +203,10 @@ def _settings(environment: Mapping[str, str]) -> Iterator[None]:
     from django.db import connections
     from django.test import override_settings
 
-    from webapp import env, transport
+    from webapp import env, redis_broker
     from webapp.runs import broker
 
     data = Path(environment["ASSAY_DATA"])
-    url = environment["CELERY_BROKER_URL"] or "filesystem://localhost"
     database = environment["DATABASE_URL"] or f"sqlite:///{data / 'assay.sqlite3'}"
     former = connections.settings["default"]
     kept = connections["default"]
@@ -214,8 +215,7 @@ def _settings(environment: Mapping[str, str]) -> Iterator[None]:
     broker._app.cache_clear()
     changed = override_settings(
         SECRET_KEY=environment["ASSAY_SECRET_KEY"],
-        CELERY_BROKER_URL=url,
-        CELERY_BROKER_TRANSPORT_OPTIONS=transport.options(url, data),
+        CELERY_BROKER_URL=redis_broker.url(data),
         RUN_MINUTES_A_DAY=int(environment["ASSAY_RUN_MINUTES"]),
     )
     assert settings.configured

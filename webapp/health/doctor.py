@@ -115,7 +115,7 @@ def _database() -> Iterator[Finding]:
 
 def _processes() -> Iterator[Finding]:
     checks = readiness()
-    if not any(check.ok for check in checks if check.name in {"beat", "workers"}):
+    if not any(check.ok for check in checks if check.name in {"beat", "queue site"}):
         yield Finding("note", "Assay is not running", "python3 manage.py up")
         return
     for check in checks:

@@ -1,4 +1,4 @@
-"""Writing and reading signs of life."""
+"""Storing and reading heartbeats."""
 
 from __future__ import annotations
 
@@ -8,25 +8,21 @@ from django.utils import timezone
 
 from webapp.health.models import Heartbeat
 
-SECONDS = 5.0  # between two signs
-SILENCE = timedelta(seconds=30)  # after which a process counts as gone
+SECONDS = 5.0  # between two heartbeats of the beat
+SILENCE = timedelta(seconds=30)  # after which the beat or a queue counts as gone
 FORGET = timedelta(days=1)
 
 
-def sign(kind: Heartbeat.Kind, name: str) -> None:
-    """Write down that process `name` is alive now, and forget those long gone."""
+def store(kind: Heartbeat.Kind, name: str, busy_for: float = 0.0) -> None:
+    """Store a heartbeat, or that the next is due after at most `busy_for` seconds of work."""
     now = timezone.now()
-    Heartbeat.objects.update_or_create(kind=kind, name=name, defaults={"at": now})
+    at = now + timedelta(seconds=busy_for)
+    Heartbeat.objects.update_or_create(kind=kind, name=name, defaults={"at": at})
     Heartbeat.objects.filter(at__lt=now - FORGET).delete()
 
 
 def ages(kind: Heartbeat.Kind) -> dict[str, float]:
-    """Seconds since the last sign of each process of a kind, by name."""
+    """Seconds since the last heartbeat of each of a kind, by name; 0 while one is busy."""
     now = timezone.now()
     rows = Heartbeat.objects.filter(kind=kind).values_list("name", "at")
     return {name: max((now - at).total_seconds(), 0.0) for name, at in rows}
-
-
-def alive(kind: Heartbeat.Kind) -> list[str]:
-    """Names of the processes of a kind that gave a sign lately."""
-    return sorted(n for n, age in ages(kind).items() if age <= SILENCE.total_seconds())

@@ -34,7 +34,9 @@ class _Site(Collector):
                 value=latest.timestamp(),
             )
         age = GaugeMetricFamily(
-            "assay_heartbeat_age_seconds", "Since a process gave a sign.", labels=["kind", "name"]
+            "assay_heartbeat_age_seconds",
+            "Since the beat or a queue answered.",
+            labels=["kind", "name"],
         )
         for kind in Heartbeat.Kind:
             for name, seconds in ages(kind).items():

@@ -1,4 +1,4 @@
-"""Signs of life of the processes that have no address."""
+"""Heartbeats of what has no address: the beat, and each queue that is worked on."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from django.db import models
 
 
 class Heartbeat(models.Model):
-    """The last sign of life of one process: the beat, or a worker."""
+    """The last heartbeat of the beat, or the last answer of a queue.
+
+    `at` lies in the future while a task runs on the queue that may take until then.
+    """
 
     class Kind(models.TextChoices):
         BEAT = "beat", "beat"
-        WORKER = "worker", "worker"
+        QUEUE = "queue", "queue"
 
     kind = models.CharField(max_length=6, choices=Kind.choices)
-    name = models.CharField(max_length=128)  # a worker's node name; "beat" for the beat
+    name = models.CharField(max_length=128)  # of the queue; "beat" for the beat
     at = models.DateTimeField()
 
     class Meta:

@@ -7,6 +7,7 @@ attempt: it is new at every dispatch, so what an old attempt still says can chan
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from enum import StrEnum
 
@@ -14,6 +15,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.runs.models import ENDED, Failure, Run, State
+
+news = logging.getLogger("assay.news")  # shown on the terminal of `up`
 
 ATTEMPTS = 2  # the first, and one more after a failure of ours
 
@@ -67,6 +70,8 @@ def move(run: Run, to: State, by: Writer, **fields: object) -> bool:
         return False
     for name, value in fields.items():
         setattr(run, name, value)
+    if to in ENDED:
+        news.info("Run %s of %s.%s: %s %s", run.pk, run.method, run.benchmark, to, run.reason)
     return True
 
 

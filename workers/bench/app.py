@@ -29,13 +29,13 @@ from kombu.exceptions import OperationalError
 
 from methods import protocol, registry
 from methods.errors import InputError
-from webapp import env, transport
-from workers import liveness
+from webapp import env, redis_broker
 from workers.bench import hardware, sandbox
 from workers.bench.cancel import CancelFlags
 from workers.bench.events import EventSender
 from workers.bench.job import Measurement
 from workers.bench.outbox import HEARTBEAT, Message, Outbox
+from workers.liveness import LivenessFile
 from workers.parent_death import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_DUMPABLE,
@@ -45,16 +45,15 @@ from workers.parent_death import (
 
 QUEUES: dict[str, hardware.Device] = {"bench-cpu": "cpu", "bench-gpu": "gpu"}
 CLOSE_WITHIN = 3.0
+LONGEST_RUN = 7 * 86_400 + 3600  # seconds; each job brings a limit of its own, enforced by `job`
 
 log = logging.getLogger(__name__)
 SETTINGS = env.read()
 DATA_DIR = env.data_directory(sandbox.ROOT)
-broker = SETTINGS.broker_url.get_secret_value() or "filesystem://localhost"
 
 app = Celery("assay-bench")
 app.conf.update(
-    broker_url=broker,
-    broker_transport_options=transport.options(broker, DATA_DIR),
+    broker_url=redis_broker.url(DATA_DIR),
     broker_connection_retry_on_startup=True,
     control_exchange="bench",  # of our own: the site's workers do not know these commands
     accept_content=["json"],
@@ -138,19 +137,11 @@ class Worker:
             self.job = None
 
 
-class LivenessFile(liveness.LivenessStep):
-    """Shows a container's health check that this worker is connected."""
-
-    def report(self, name: str) -> None:
-        """Touch the file of this worker."""
-        liveness.touch(DATA_DIR, name)
-
-
 app.steps["consumer"].add(LivenessFile)
 this_worker: Worker
 
 
-@app.task(name="bench.run")
+@app.task(name="bench.run", time_limit=LONGEST_RUN)
 def run(sealed: object) -> None:
     """Measure a job of which one copy is signed for this worker; drop anything else."""
     copy = sealed.get(this_worker.name) if isinstance(sealed, dict) else None

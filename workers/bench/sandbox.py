@@ -15,7 +15,7 @@ from pathlib import Path
 from methods.protocol import Job
 from workers.bench import reaper
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 MIB = 2**20
 REMEMBER = 2 * 86_400  # seconds for which a token is known to be taken
 

@@ -16,6 +16,7 @@ from celery import Celery
 from celery.signals import worker_process_init
 from django.conf import settings
 
+from workers.liveness import LivenessFile
 from workers.parent_death import die_with_parent
 
 # Celery sets Django up before it imports the tasks where it finds this variable.
@@ -24,8 +25,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 # Celery warns root of pickle; messages here are JSON and nothing else is accepted.
 warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
 
-app = Celery("assay", include=["workers.site.tasks", "workers.site.beat"])
+app = Celery("assay", include=["workers.site.tasks", "workers.site.beat", "workers.site.proof"])
 app.config_from_object("django.conf:settings", namespace="CELERY")
+app.steps["consumer"].add(LivenessFile)
+
+# Seconds until a task is ended from outside: whatever hangs, the queue goes on.
+BRIEF, LONG = 60, 20 * 60
+app.conf.task_time_limit = LONG
 
 # {name: {"task": "site.<verb>", "schedule": seconds or crontab, "options": {"expires": seconds}}}
 # An entry expires just before it is due again: a worker that was away finds one, not a hundred.
@@ -45,6 +51,14 @@ app.conf.beat_schedule = {
         "options": {"queue": "events", "expires": 0.9 * _SWEEP},
     },
 }
+TOKEN_SECONDS = 10.0
+for _queue in settings.QUEUES:
+    app.conf.beat_schedule[f"token {_queue}"] = {
+        "task": "health.token",
+        "args": [_queue],
+        "schedule": TOKEN_SECONDS,
+        "options": {"queue": _queue, "expires": TOKEN_SECONDS - 1},
+    }
 # Models take minutes: they have a queue, and a worker, of their own.
 app.conf.task_routes = {"site.summarise": {"queue": "summaries"}}
 app.conf.beat_scheduler = "workers.site.beat:Scheduler"

@@ -1,4 +1,4 @@
-"""The scheduler of the periodic tasks, and the heartbeats of beat and workers in the database.
+"""The scheduler of the periodic tasks, with a heartbeat in the database.
 
 Celery imports this module with the tasks: after Django is set up.
 """
@@ -10,24 +10,22 @@ import time
 from typing import Any
 
 from celery.beat import PersistentScheduler
-from django.conf import settings
 from django.db import DatabaseError, connection
 
-from webapp.health.heartbeats import SECONDS, sign
+from webapp.health import heartbeats
+from webapp.health.heartbeats import SECONDS
 from webapp.health.models import Heartbeat
 from workers import liveness
-from workers.site.app import app
 
 log = logging.getLogger(__name__)
 
 
-def _store_heartbeat(kind: Heartbeat.Kind, name: str) -> None:
-    """Store one, on a connection that is not kept: a worker forks its children between two."""
+def _store_heartbeat() -> None:
     try:
-        sign(kind, name)
-        liveness.touch(settings.DATA_DIR, name)
+        heartbeats.store(Heartbeat.Kind.BEAT, "beat")
+        liveness.touch("beat")
     except DatabaseError as error:
-        log.warning("Heartbeat of %s not stored: %s", name, error)
+        log.warning("Heartbeat of the beat not stored: %s", error)
     finally:
         connection.close()
 
@@ -42,18 +40,7 @@ class Scheduler(PersistentScheduler):
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Send what is due; seconds until the next tick."""
         if time.monotonic() - self._last_heartbeat >= SECONDS:
-            _store_heartbeat(Heartbeat.Kind.BEAT, "beat")
+            _store_heartbeat()
             self._last_heartbeat = time.monotonic()
         wait: float = super().tick(*args, **kwargs)
         return min(wait, SECONDS)
-
-
-class WorkerHeartbeat(liveness.LivenessStep):
-    """A worker's heartbeat, in the database, where every process of the site looks."""
-
-    def report(self, name: str) -> None:
-        """Store it."""
-        _store_heartbeat(Heartbeat.Kind.WORKER, name)
-
-
-app.steps["consumer"].add(WorkerHeartbeat)

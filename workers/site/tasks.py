@@ -23,9 +23,10 @@ from webapp.runs import dispatch, heartbeats, record, sweep
 from webapp.summaries import batch, queries
 from webapp.summaries.models import Summary
 from webapp.summaries.summarise import summarise
-from workers.site.app import app
+from workers.site.app import BRIEF, app
 
 log = logging.getLogger(__name__)
+news = logging.getLogger("assay.news")  # shown on the terminal of `up`
 
 ENRICH_REQUESTS = 5  # a tick; more papers wait for the next
 
@@ -38,7 +39,7 @@ def poll() -> None:
         return
     report = update(due)
     for row in report.rows:
-        log.info("%s %s: %s %s", row.category, row.date, row.state, row.reason)
+        news.info("%s %s: %s %s", row.category, row.date, row.state, row.reason)
 
 
 @app.task(name="site.enrich")
@@ -91,31 +92,31 @@ def link_papers() -> None:
 # The broker forgets an event only when it stands in the database: acknowledged late.
 
 
-@app.task(name="runs.record", acks_late=True, reject_on_worker_lost=True)
+@app.task(name="runs.record", acks_late=True, reject_on_worker_lost=True, time_limit=BRIEF)
 def record_event(message: object) -> None:
     """Store an event of a run."""
     record.store_event(message)
 
 
-@app.task(name="runs.heartbeat", acks_late=True, reject_on_worker_lost=True)
+@app.task(name="runs.heartbeat", acks_late=True, reject_on_worker_lost=True, time_limit=BRIEF)
 def record_heartbeat(message: object) -> None:
     """Store that a bench worker is alive."""
     heartbeats.record_heartbeat(message)
 
 
-@app.task(name="runs.dispatch")
+@app.task(name="runs.dispatch", time_limit=BRIEF)
 def dispatch_runs() -> None:
     """Send queued runs to idle workers."""
     dispatch.dispatch()
 
 
-@app.task(name="runs.sweep")
+@app.task(name="runs.sweep", time_limit=BRIEF)
 def sweep_runs() -> None:
     """Repeat lost messages and end what is overdue."""
     sweep.sweep()
 
 
-@app.task(name="runs.expire")
+@app.task(name="runs.expire", time_limit=BRIEF)
 def expire_leases(sent_at: float) -> None:
     """Expire leases, behind every event that had arrived at `sent_at` (seconds since 1970)."""
     sweep.expire_leases(sent_at)

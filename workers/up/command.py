@@ -17,7 +17,9 @@ from webapp.database import DatabaseError, bring_up_to_date
 from webapp.env import SettingError
 from workers.up import lock
 from workers.up.children import children
-from workers.up.supervisor import Supervisor, to_terminal
+from workers.up.logs import to_terminal
+from workers.up.redis import NoRedisError
+from workers.up.supervisor import Supervisor
 
 PORTS_TRIED = 100
 SERVING_SECONDS = 60
@@ -36,7 +38,7 @@ def main(arguments: list[str]) -> int:
             return _serve(options, file)
     except SettingError as error:
         sys.exit(f"Setting {error}")
-    except (UpError, lock.LockedError, DatabaseError) as error:
+    except (UpError, lock.LockedError, NoRedisError, DatabaseError) as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
         return 130
@@ -70,13 +72,12 @@ def _serve(options: argparse.Namespace, file: lock.LockFile) -> int:
         print(f"Port {options.port} is taken: using {port}.")
     logs = settings.DATA_DIR / "log"
     with listener, Supervisor(settings.BASE_DIR, logs, to_terminal) as supervisor:
-        first, *others = children(listener.fileno(), ml=not options.no_ml)
-        supervisor.start(first)
-        if _wait_until_served(supervisor, port):
-            _welcome(address)
-        for child in others:
+        for child in children(listener.fileno(), ml=not options.no_ml):
             if not supervisor.stopping:
                 supervisor.start(child)
+            # The pages first: what else there is starts while they are being read.
+            if child.name == "web" and _wait_until_served(supervisor, port):
+                _welcome(address)
         supervisor.run()
         print("Stopping …", flush=True)
     return 0

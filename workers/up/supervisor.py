@@ -19,14 +19,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from select import select
-from typing import IO
 
 from workers.parent_death import die_with_parent
+from workers.up.logs import LogFile, worth_reading
 
 STOP_SECONDS = 2.5  # from TERM to KILL; all are to be gone 5 s after it was asked for
-STEADY_SECONDS = 60.0  # alive this long, a child's earlier deaths are forgotten
-LONGEST_WAIT = 30.0  # seconds between two starts of a child that keeps dying
-LOG_BYTES = 5_000_000  # a log file of this size is put aside when its child starts again
+STEADY_SECONDS = 30.0  # alive this long, a child's earlier deaths are forgotten
+LONGEST_WAIT = 5.0  # seconds between two starts of a child that keeps dying
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class _Running:
     child: Child
     process: subprocess.Popen[bytes]
     started: float
-    log: IO[bytes]
+    log: LogFile
     rest: bytes = b""  # of a line whose end has not come yet
 
 
@@ -94,11 +93,21 @@ class Supervisor:
 
     def start(self, child: Child) -> None:
         """Start a child now, and again whenever it dies (unless `once`)."""
-        path = self.logs / f"{child.name}.log"
-        if path.exists() and path.stat().st_size > LOG_BYTES:
-            path.replace(path.with_suffix(".log.1"))
-        log = path.open("ab", buffering=0)
-        process = subprocess.Popen(
+        try:
+            process = self._spawn(child)
+        except OSError as error:  # no memory, no process, no descriptor left: later there may be
+            self.say("up", f"{child.name} not started, next try in {LONGEST_WAIT:.0f} s: {error}")
+            self._waiting[child.name] = (time.monotonic() + LONGEST_WAIT, child)
+            return
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        log = LogFile(self.logs / f"{child.name}.log")
+        running = _Running(child, process, time.monotonic(), log)
+        self._selector.register(process.stdout, selectors.EVENT_READ, running)
+        self._running[child.name] = running
+
+    def _spawn(self, child: Child) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
             child.command,
             cwd=self.folder,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **child.environment},
@@ -109,11 +118,6 @@ class Supervisor:
             process_group=0,
             preexec_fn=partial(die_with_parent, os.getpid()),  # noqa: PLW1509 (one thread only)
         )
-        assert process.stdout is not None
-        os.set_blocking(process.stdout.fileno(), False)
-        running = _Running(child, process, time.monotonic(), log)
-        self._selector.register(process.stdout, selectors.EVENT_READ, running)
-        self._running[child.name] = running
 
     def run(self) -> None:
         """Keep the children alive until a stop is asked for."""
@@ -121,7 +125,7 @@ class Supervisor:
             self.pump(60.0)
 
     def pump(self, seconds: float) -> None:
-        """Pass on what the children say, reap and restart; returns after something happened."""
+        """Pass on what the children print, reap and restart; returns after something happened."""
         now = time.monotonic()
         due = min((when for when, _ in self._waiting.values()), default=now + seconds)
         for key, _ in self._selector.select(max(0.0, min(seconds, due - now))):
@@ -161,7 +165,12 @@ class Supervisor:
         if running.rest and (not data or len(running.rest) > 8192):
             lines, running.rest = [*lines, running.rest], b""
         for line in lines:
-            self.say(running.child.name, line.decode(errors="replace").rstrip())
+            self._tell(running.child, line.decode(errors="replace").rstrip())
+
+    def _tell(self, child: Child, line: str) -> None:
+        """Pass on every line of a child that runs once, and of others what is worth reading."""
+        if words := line if child.once else worth_reading(line):
+            self.say(child.name, words)
 
     def _reap(self) -> None:
         for name, running in list(self._running.items()):
@@ -220,9 +229,3 @@ class Supervisor:
 def _kill_group(leader: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
-
-
-def to_terminal(name: str, line: str) -> None:
-    """Write one line of a child's with its name before it."""
-    with suppress(OSError):  # the terminal may be gone; the log files have it all
-        print(f"{name:>7} │ {line}", flush=True)

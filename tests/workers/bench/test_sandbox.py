@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -60,3 +61,16 @@ def test_the_command_is_an_argument_list() -> None:
 def test_no_memory_limit_of_the_kernel_with_cuda() -> None:
     assert "RLIMIT_DATA" not in sandbox.limits("gpu", 1)
     assert sandbox.limits("cpu", 5)["RLIMIT_DATA"] == 5
+
+
+def test_a_benchmark_finds_the_methods(tmp_path: Path) -> None:
+    """Wherever it runs, by its environment alone."""
+    (tmp_path / "tmp").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "methods", "list"],
+        cwd=tmp_path,
+        env=sandbox.environment(tmp_path),
+        capture_output=True,
+        text=True,
+    )
+    assert "sparse_attention" in done.stdout, done.stderr

@@ -13,12 +13,18 @@ import pytest
 from tests.processes import ROOT, START_SECONDS, House, processes_of, up, wait_for
 from tests.servers.arxiv import ArxivServer
 
-ALL = ("gunicorn", "worker --hostname site@", "worker --hostname events@", "workers.site.app beat")
+ALL = (
+    "redis-server",
+    "gunicorn",
+    "worker --hostname site@",
+    "worker --hostname events@",
+    "workers.site.app beat",
+)
 
 
 def everything_runs(house: House) -> bool:
     # gunicorn and each worker have a process of their own below them.
-    return [len(house.children(word)) for word in ALL] == [2, 2, 2, 1]
+    return [len(house.children(word)) for word in ALL] == [1, 2, 2, 2, 1]
 
 
 def ready(house: House) -> bool:
@@ -38,7 +44,10 @@ def test_it_serves_refuses_a_second_and_stops(tmp_path: Path) -> None:
         assert "Sample day." in page
         wait_for(lambda: ready(house), START_SECONDS, "readyz")
         checks = json.loads(house.get("readyz")[1])["checks"]
-        assert [check["name"] for check in checks] == ["database", "broker", "beat", "workers"]
+        assert [check["name"] for check in checks] == [
+            "database", "broker", "beat", "queue site", "queue events", "queue bench-cpu",
+            "queue bench-gpu",
+        ]  # fmt: skip
 
         second = subprocess.run(
             [sys.executable, "manage.py", "up", "--data", str(tmp_path)],
@@ -55,7 +64,7 @@ def test_it_serves_refuses_a_second_and_stops(tmp_path: Path) -> None:
         assert house.process.returncode == 0
         assert processes_of(tmp_path) == {}
     logs = sorted(path.name for path in (tmp_path / "log").iterdir())
-    assert {"beat.log", "site.log", "web.log"} <= set(logs)
+    assert {"redis.log", "web.log"} <= set(logs)
 
     # The lock went with the process: the same directory opens again.
     with up(tmp_path) as house:
@@ -105,7 +114,7 @@ def test_nothing_outlives_a_killed_supervisor(tmp_path: Path) -> None:
         assert house.get("healthz")[0] == 200
 
 
-@pytest.mark.parametrize("word", ALL[:2])
+@pytest.mark.parametrize("word", ALL[1:3])
 def test_a_killed_child_comes_back_and_takes_its_own_with_it(tmp_path: Path, word: str) -> None:
     with up(tmp_path) as house:
         wait_for(lambda: everything_runs(house), START_SECONDS, "all processes")

@@ -1,6 +1,6 @@
 """A storm over real processes: many runs, faults at random, and the figures at its end.
 
-    python -m tests.runs.storm --runs 100 --seed 1 --transport filesystem|redis
+    python -m tests.faults.storm --runs 100 --seed 1
 
 Two workers measure while processes are killed with -9 or stopped, messages are lost, doubled,
 delayed and forged, Redis is killed and started again, and readers cancel. Afterwards every run
@@ -27,8 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests import machine
-from tests.runs.rig import FIXTURE, Redis, Rig, free_port
+from tests.runs.rig import FIXTURE, Rig
 
 WORKERS = ("one", "two")
 FAULTS_A_RUN = 2 / 3
@@ -136,7 +135,7 @@ class Storm:
             self.lose_message,
             self.double_message,
             self.forge_message,
-            *([self.kill_redis] if self.rig.redis else []),
+            self.kill_redis,
         ]
         fault = self.chance.choice(faults)
         if fault():
@@ -194,7 +193,7 @@ class Storm:
 
     def kill_redis(self) -> bool:
         redis = self.rig.redis
-        if redis is None or redis.process is None or redis.process.poll() is not None:
+        if redis.process is None or redis.process.poll() is not None:
             return False
         redis.kill()
         self._in(self.chance.uniform(0, 3), redis.start)
@@ -302,18 +301,10 @@ ZERO = (
 )
 
 
-def run(runs: int, seed: int, transport: str, database: str = "") -> dict[str, Any]:
+def run(runs: int, seed: int, database: str = "") -> dict[str, Any]:
     """One storm on a site of its own; its figures."""
     folder = Path(tempfile.mkdtemp(prefix="assay-storm-"))
-    redis = None
-    if transport == "redis":
-        program = machine.REDIS.find()
-        if program is None:
-            sys.exit(machine.REDIS.why_not)
-        (folder / "redis").mkdir()
-        redis = Redis(program, folder / "redis", free_port())
-        redis.start()
-    rig = Rig(folder, redis.url if redis else "", database, redis=redis)
+    rig = Rig(folder, database)
     storm = Storm(rig, random.Random(seed), runs)
     started = time.monotonic()
     with rig.connected():
@@ -329,8 +320,6 @@ def run(runs: int, seed: int, transport: str, database: str = "") -> dict[str, A
             return figures(storm, calm, time.monotonic() - started)
         finally:
             rig.stop()
-            if redis:
-                redis.kill()
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -339,7 +328,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--transport", choices=("filesystem", "redis"), default="filesystem")
     parser.add_argument("--database", default="", help="a DATABASE_URL; SQLite in a file if unset")
     options = parser.parse_args()
 
@@ -349,7 +337,7 @@ def main() -> int:
     import django
 
     django.setup()
-    found = run(options.runs, options.seed, options.transport, options.database)
+    found = run(options.runs, options.seed, options.database)
     print(json.dumps(found, indent=2))
     return int(any(found[name] for name in ZERO))
 

