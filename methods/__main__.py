@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Sequence
 from types import ModuleType
 
-from methods.commands import check, describe, read, run
+from methods.commands import check, describe, evaluate, read, run, train
 from methods.commands import list as list_command
 from methods.errors import MethodsError
 
@@ -24,6 +24,8 @@ COMMANDS: dict[str, ModuleType] = {
     "check": check,
     "run": run,
     "read": read,
+    "train": train,
+    "evaluate": evaluate,
 }
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "Case",
     "Check",
     "Claim",
+    "Command",
     "Comparable",
     "Direction",
     "InputError",
@@ -317,6 +318,32 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """What a method does with data of one's own: ``python -m methods train METHOD``.
+
+    ``entry`` names a function ``(params: P, device: str, tell) -> str``: ``tell(done, total,
+    message)`` shows progress, the answer is printed. Its parameters are the command line's alone.
+    """
+
+    name: Literal["train", "evaluate"]
+    params: type[Params]
+    entry: str
+
+    def __post_init__(self) -> None:
+        _require(_ENTRY.fullmatch(self.entry), f"entry {self.entry!r} is not 'module:function'")
+
+    def resolve(self, settings: Mapping[str, str]) -> Any:
+        """The parameters of ``settings``; raises :class:`ParameterError` for what is refused."""
+        fields = self.params.model_fields
+        values = {n: _from_text(fields[n], v) if n in fields else v for n, v in settings.items()}
+        infos = tuple(_info(name, found) for name, found in fields.items())
+        try:
+            return self.params.model_validate(values)
+        except ValidationError as error:
+            raise ParameterError(_problems(error, infos, settings, values)) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
     """A method: what it is, where it comes from, what its source claims, what can be measured.
 
@@ -332,6 +359,7 @@ class Method:
     claims: tuple[Claim, ...] = ()
     benchmarks: tuple[Benchmark, ...] = ()
     checks: tuple[Check, ...] = ()
+    commands: tuple[Command, ...] = ()
     example: str = ""
 
     def __post_init__(self) -> None:

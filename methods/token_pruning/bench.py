@@ -1,5 +1,6 @@
-"""Quality: accuracy against tokens, operations and time, and what each loss learns."""
+"""Quality: accuracy against tokens and operations, and what each loss learns."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,11 +10,12 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from methods.context import Context
+from methods.kit.report import Stages
 from methods.measure import flops
 from methods.measure.statistics import over_seeds
-from methods.measure.timing import compare
 from methods.protocol import Axis, Limit, Variant
 from methods.token_pruning import checks, toy
+from methods.token_pruning.choice import Selector
 from methods.token_pruning.config import PruningConfig
 from methods.token_pruning.loop import BEFORE, Stage, read
 from methods.token_pruning.model import Pruner
@@ -24,14 +26,14 @@ from methods.token_pruning.toy import Exam, split
 from methods.token_pruning.training import History, Schedule, train
 
 Plans = dict[str, Callable[[int], list[Stage]]]  # stages for an average of tokens a layer
+Table = dict[tuple[str, int], list[float]]  # per cent right of each seed, by way and budget
 
 MERGED = 32
-OURS = {
-    "ours": "ours: merger, then heads",
-    "ours_merger": "ours: merger alone",
-    "ours_heads": "ours: heads alone",
-}
-SCHEDULED = {"random_schedule": "chance, our schedule", "oracle_schedule": "oracle, our schedule"}
+LAYERS = (0, 2)  # before which tokens are dropped, ours and others at equal cost
+TWICE = ("random", "divprune", "cdpruner", "cdpruner_mean", "sparsevlm", "pyramiddrop", "oracle")
+OURS = {"ours": "ours: taught heads", "ours_merger": "ours: merger, then heads, taught"}
+BOTH = {f"{name}_both": f"{REGISTRY[name].label}, at both layers" for name in TWICE}
+CROWDED = {"objects": 16, "clutter": 0.6}  # scenes of another kind than the heads were taught on
 WARNING = (
     "Baselines are often copied between papers and understated there: at 144 tokens chance "
     "reaches 95.0 and pooling 96.4 % of full accuracy (arXiv:2502.11501); past about layer 20 "
@@ -40,25 +42,12 @@ WARNING = (
 
 
 def plans(pruner: Pruner) -> Plans:
-    """Every selection at equal average tokens: before the model, or by our schedule."""
+    """Every selection at equal average tokens: before the model, or before two of its layers."""
     found: Plans = {name: partial(_before, name) for name, one in REGISTRY.items() if one.before}
-    heads = [pruner.head_selector(layer) for layer in pruner.config.pruning_layers]
-    merger = pruner.stages()[0].selector
-
-    def ours(k: int) -> list[Stage]:
-        return pruner.stages(split(k), merged=max(MERGED, split(k)[0]))
-
-    def ours_heads(k: int) -> list[Stage]:
-        places = zip(pruner.config.pruning_layers, split(k), heads, strict=True)
-        return [Stage(layer, keep, head) for layer, keep, head in places]
-
-    found |= {
-        "ours": ours,
-        "ours_merger": lambda k: [Stage(BEFORE, k, merger)],
-        "ours_heads": ours_heads,
-    }
-    for name in ("random", "oracle"):
-        found[f"{name}_schedule"] = partial(_scheduled, name, pruner.config)
+    found |= {f"{name}_both": partial(_both, [REGISTRY[name]] * 2) for name in TWICE}
+    found["ours"] = partial(_both, [pruner.head_selector(layer) for layer in LAYERS])
+    if pruner.merger is not None:
+        found["ours_merger"] = lambda k: pruner.stages(split(k), merged=max(MERGED, split(k)[0]))
     return found
 
 
@@ -66,13 +55,9 @@ def _before(name: str, k: int) -> list[Stage]:
     return [Stage(BEFORE, k, REGISTRY[name])]
 
 
-def _scheduled(name: str, config: PruningConfig, k: int) -> list[Stage]:
-    chosen, keep = REGISTRY[name], split(k)
-    later = zip(config.pruning_layers, keep, strict=True)
-    return [
-        Stage(BEFORE, max(MERGED, keep[0]), chosen),
-        *(Stage(layer, count, chosen) for layer, count in later),
-    ]
+def _both(selectors: Sequence[Selector], k: int) -> list[Stage]:
+    places = zip(LAYERS, split(k), selectors, strict=True)
+    return [Stage(layer, keep, selector) for layer, keep, selector in places]
 
 
 def learn(
@@ -92,28 +77,16 @@ def learn(
     return pruner, history
 
 
-class _Clock:
-    """Progress over models and pruners of a run."""
-
-    def __init__(self, ctx: Context, total: int) -> None:
-        self.ctx, self.total, self.done = ctx, total, 0
-
-    def base(self, seed: int) -> Callable[[int, int, str], None]:
-        return lambda step, _of, said: self.ctx.progress(
-            self.done + step, self.total, f"seed {seed}: {said}"
-        )
-
-    def pruner(self, what: str) -> Callable[[int, History], None]:
-        return lambda step, history: self.ctx.progress(
-            self.done + step, self.total, f"{what}: {history.accuracy[-1]:.0%} right"
-        )
-
-
-def _base(ctx: Context, params: TradeoffParams | TrainingParams, seed: int, clock: _Clock) -> Any:
+def _base(ctx: Context, params: TradeoffParams | TrainingParams, seed: int, stages: Stages) -> Any:
+    tick = stages.begin(toy.WARM_UP + params.base_steps, f"seed {seed}, unpruned model")
     llava = toy.trained(
-        seed, params.base_steps, tell=clock.base(seed), folder=params.folder, model=params.model
+        seed,
+        params.base_steps,
+        tell=tick,
+        folder=params.folder,
+        model=params.model,
+        looks=params.looks,
     )
-    clock.done += toy.WARM_UP + params.base_steps
     return llava.to(ctx.device)
 
 
@@ -137,41 +110,51 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
     ctx.check_all("identity", checks.identity(ctx.device))
     ctx.check_all("positions", checks.positions(ctx.device))
     ctx.log(WARNING)
-    clock = _Clock(ctx, params.seeds * (toy.WARM_UP + params.base_steps + params.steps))
-    full: list[float] = []
-    found: dict[tuple[str, int], list[float]] = {}
-    inside: dict[tuple[str, int], list[float]] = {}
+    each = toy.WARM_UP + params.base_steps + params.steps + params.judged
+    stages = Stages(ctx, params.seeds * each)
+    full: dict[str, list[float]] = {"usual": [], "crowded": []}
+    tables: dict[str, Table] = {name: defaultdict(list) for name in TITLES}
     for seed in range(params.seeds):
-        llava = _base(ctx, params, seed, clock)
+        llava = _base(ctx, params, seed, stages)
         pruner, _ = learn(
             llava,
-            toy.pruning(),
+            toy.pruning(loss="attention"),
             params.steps,
             seed,
-            tell=clock.pruner(f"seed {seed}, pruner"),
+            tell=stages.begin(params.steps, f"seed {seed}, pruner"),
             checkpoint=_checkpoint(params.folder, f"tradeoff-{seed}"),
         )
-        clock.done += params.steps
+        tick = stages.begin(params.judged, f"seed {seed}, questions")
         exam = Exam(llava, params.judged, seed)
-        full.append(exam.accuracy())
-        ctx.log(f"seed {seed}: unpruned {full[-1]:.1%} right, {said(exam.by_kind())}")
+        crowded = Exam(llava, params.judged, seed, **CROWDED)
+        full["usual"].append(exam.accuracy())
+        full["crowded"].append(crowded.accuracy())
+        ctx.log(f"seed {seed}: unpruned {full['usual'][-1]:.1%} right, {said(exam.by_kind())}")
         ways = plans(pruner)
-        for k in params.budgets:
+        inside = {name: REGISTRY[name] for name in ("random", "fastv", "pyramiddrop", "oracle")}
+        inside["ours"] = pruner.head_selector(2)
+        for done, k in enumerate(params.budgets):
             for name, way in ways.items():
-                draws = params.draws if name.startswith("random") else 1
-                accuracy = [exam.accuracy(way(k), draw) for draw in range(draws)]
-                found.setdefault((name, k), []).append(sum(accuracy) / draws)
+                _note(tables["accuracy"][name, k], name, exam, way(k), params.draws)
+            for name in ("random_both", "cdpruner_both", "ours", "oracle_both"):
+                _note(tables["crowded"][name, k], name, crowded, ways[name](k), params.draws)
+            for name, chosen in inside.items():
+                _note(tables["inside"][name, k], name, exam, [Stage(2, k, chosen)], params.draws)
+            tick(params.judged * (done + 1) / len(params.budgets))
             kinds = said(exam.by_kind(ways["ours"](k)))
             ctx.log(f"seed {seed}, {k} tokens a layer: ours {kinds}")
-            for name in ("random", "fastv", "ours_heads", "oracle"):
-                chosen = REGISTRY.get(name) or pruner.head_selector(2)
-                inside.setdefault((name, k), []).append(exam.accuracy([Stage(2, k, chosen)]))
-    _accuracy(ctx, found, inside, full, params.budgets)
-    costs, seconds = _costs(ctx, ways, exam, params)
-    operations = Axis(label="operations to the first token", unit="% of unpruned")
-    _pareto(ctx, "flops", operations, costs, found)
-    _pareto(ctx, "time", Axis(label="time to the first token", unit="ms"), seconds, found)
-    ctx.artefact("kept.svg", picture(exam, pruner.stages(split(min(params.budgets)))))
+    for name, table in tables.items():
+        whole = full["crowded" if name == "crowded" else "usual"]
+        _accuracy(ctx, name, table, sum(whole) / len(whole), params.budgets)
+    _pareto(ctx, _costs(ways, exam, params.budgets), tables["accuracy"])
+    ctx.artefact("kept.svg", picture(exam, ways["ours"](min(params.budgets))))
+
+
+def _note(values: list[float], name: str, exam: Exam, stages: list[Stage], draws: int) -> None:
+    """Add a seed's accuracy in per cent, the mean of several draws where chance decides."""
+    many = range(draws if name.startswith("random") else 1)
+    right = [exam.accuracy(stages, draw) for draw in many]
+    values.append(100 * max(sum(right) / len(right), 1e-4))
 
 
 def said(kinds: dict[str, float]) -> str:
@@ -181,103 +164,78 @@ def said(kinds: dict[str, float]) -> str:
 
 def variants(names: Sequence[str]) -> list[Variant]:
     """Labels of selections."""
-    labels = {one.name: one.label for one in REGISTRY.values()} | OURS | SCHEDULED
+    labels = {one.name: one.label for one in REGISTRY.values()} | OURS | BOTH
     return [Variant(name=name, label=labels[name], ours=name in OURS) for name in names]
 
 
-def _accuracy(
-    ctx: Context,
-    found: dict[tuple[str, int], list[float]],
-    inside: dict[tuple[str, int], list[float]],
-    full: list[float],
-    budgets: Sequence[int],
-) -> None:
-    whole = sum(full) / len(full)
-    for title, name, table in (
-        ("Accuracy at equal average tokens", "accuracy", found),
-        ("Dropping before layer 2, all 64 seen by layers 0 and 1", "inside", inside),
-    ):
-        names = list(dict.fromkeys(key for key, _ in table))
-        series = ctx.series(
-            name,
-            title,
-            x=Axis(label="visual tokens a layer", unit="tokens"),
-            y=Axis(label="right answers", unit="%", least=0.0, most=100.0),
-            direction="higher",
-            variants=variants(names),
-            baseline="random",
-            limits=[
-                Limit(
-                    label="unpruned, 64 tokens",
-                    points=tuple((float(k), 100 * whole) for k in budgets),
-                )
-            ],
-            caption=WARNING
-            if name == "accuracy"
-            else "By layer 2 what is asked for has mostly "
-            "been read: chance at the same layer is the control for any saliency.",
-        )
-        for (way, k), values in table.items():
-            chance = [100 * max(v, 1e-4) for v in table["random", k]]
-            series.add(
-                over_seeds(
-                    way,
-                    k,
-                    [100 * max(v, 1e-4) for v in values],
-                    baseline=None if way == "random" else chance,
-                )
-            )
+TITLES = {
+    "accuracy": ("Accuracy at equal average tokens", WARNING),
+    "inside": (
+        "Dropping before layer 2, all 64 seen by layers 0 and 1",
+        "By layer 2 what is asked for has mostly been read: chance at the same layer is the "
+        "control for any saliency.",
+    ),
+    "crowded": (
+        "Scenes of another kind: 16 objects, more clutter",
+        "Heads taught on 12 objects choose among 16; the unpruned model is the same.",
+    ),
+}
 
 
-Costs = dict[tuple[str, int], float]
-
-
-def _costs(ctx: Context, ways: Plans, exam: Exam, params: TradeoffParams) -> tuple[Costs, Costs]:
-    """Operations in per cent of the unpruned model's, counted, and milliseconds of 64 questions."""
-    counts: Costs = {}
-    seconds: Costs = {}
-    one = checks.rows_of(exam.prompt, 1)
-    many = checks.rows_of(exam.prompt, min(64, len(exam.prompt.ids)))
-    with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
-        whole = flops.count(lambda: read(exam.llava, one))
-        for name, way in ways.items():
-            for k in params.budgets:
-                stages = way(k)
-                total = flops.count(partial(read, exam.llava, one, stages))
-                counts[name, k] = 100 * total / whole
-    for k in params.budgets:
-        calls = {name: partial(read, exam.llava, many, way(k)) for name, way in ways.items()}
-        timings = compare(
-            calls, device=ctx.device, blocks=5, samples=1, max_warm_up_s=params.warm_up_s
-        )
-        seconds |= {(name, k): 1e3 * timings.median(name) for name in calls}
-    return counts, seconds
-
-
-def _pareto(
-    ctx: Context,
-    name: str,
-    axis: Axis,
-    costs: Costs,
-    found: dict[tuple[str, int], list[float]],
-) -> None:
-    names = list(dict.fromkeys(key for key, _ in costs))
+def _accuracy(ctx: Context, name: str, table: Table, whole: float, budgets: Sequence[int]) -> None:
+    title, caption = TITLES[name]
+    names = list(dict.fromkeys(way for way, _ in table))
+    chance = "random_both" if name == "crowded" else "random"
+    points = tuple((float(k), 100 * whole) for k in budgets)
     series = ctx.series(
-        f"pareto_{name}",
-        f"Accuracy against {axis.label}",
-        x=axis,
+        name,
+        title,
+        x=Axis(label="visual tokens a layer", unit="tokens"),
         y=Axis(label="right answers", unit="%", least=0.0, most=100.0),
         direction="higher",
         variants=variants(names),
+        baseline=chance,
+        limits=[Limit(label="unpruned, 64 tokens", points=points)],
+        caption=caption,
+    )
+    for (way, k), values in table.items():
+        baseline = None if way == chance else table[chance, k]
+        series.add(over_seeds(way, k, values, baseline=baseline))
+
+
+def _costs(ways: Plans, exam: Exam, budgets: Sequence[int]) -> dict[tuple[str, int], float]:
+    """Operations to the first token in per cent of the unpruned model's, counted."""
+    one = checks.rows_of(exam.prompt, 1)
+    with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
+        whole = flops.count(lambda: read(exam.llava, one))
+        return {
+            (name, k): 100 * flops.count(partial(read, exam.llava, one, way(k))) / whole
+            for name, way in ways.items()
+            for k in budgets
+        }
+
+
+def _pareto(ctx: Context, costs: dict[tuple[str, int], float], found: Table) -> None:
+    series = ctx.series(
+        "pareto_flops",
+        "Accuracy against operations to the first token",
+        x=Axis(label="operations to the first token", unit="% of unpruned"),
+        y=Axis(label="right answers", unit="%", least=0.0, most=100.0),
+        direction="higher",
+        variants=variants(list(dict.fromkeys(name for name, _ in costs))),
         caption="Vision tower, projector, choice and reading counted together; the tower's share "
         "is large in a small model.",
     )
     for (way, k), cost in costs.items():
-        values = [100 * max(v, 1e-4) for v in found[way, k]]
-        series.add(over_seeds(way, cost, values))
+        series.add(over_seeds(way, cost, found[way, k]))
 
 
-LOSSES = {"adversarial": "adversarial", "mse": "feature matching", "none": "task and count only"}
+LOSSES = {
+    "adversarial": "adversarial",
+    "mse": "feature matching",
+    "none": "task and count only",
+    "attention": "ours: the model's own attention",
+}
 ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "merger": ("merger alone", {"pruning_layers": (), "keep_tokens": (), "target_merge_tokens": 4}),
     "heads": ("heads alone", {"merger_type": "none"}),
@@ -304,26 +262,24 @@ def training(ctx: Context, params: TrainingParams) -> None:
     for name, (_, changes) in ABLATIONS.items():
         values = {"loss": "none", "keep_tokens": split(FINAL_BUDGET)} | changes
         configs[name] = toy.pruning(**values)
-    clock = _Clock(
-        ctx, params.seeds * (toy.WARM_UP + params.base_steps + len(configs) * params.steps)
-    )
+    each = toy.WARM_UP + params.base_steps + len(configs) * params.steps
+    stages = Stages(ctx, params.seeds * each)
     curves: dict[str, list[History]] = {name: [] for name in configs}
     final: dict[str, list[float]] = {"chance": [], "unpruned": [], **{n: [] for n in configs}}
     for seed in range(params.seeds):
-        llava = _base(ctx, params, seed, clock)
+        llava = _base(ctx, params, seed, stages)
         exam = Exam(llava, params.judged, seed)
         final["unpruned"].append(exam.accuracy())
-        final["chance"].append(exam.accuracy(_scheduled("random", configs["none"], FINAL_BUDGET)))
+        final["chance"].append(exam.accuracy(_both([REGISTRY["random"]] * 2, FINAL_BUDGET)))
         for name, config in configs.items():
             pruner, history = learn(
                 llava,
                 config,
                 params.steps,
                 seed,
-                tell=clock.pruner(f"seed {seed}, {name}"),
+                tell=stages.begin(params.steps, f"seed {seed}, {name}"),
                 checkpoint=_checkpoint(params.folder, f"{name}-{seed}"),
             )
-            clock.done += params.steps
             curves[name].append(history)
             final[name].append(exam.accuracy(pruner.stages()))
     _curves(ctx, curves, params.watch)
@@ -332,14 +288,14 @@ def training(ctx: Context, params: TrainingParams) -> None:
 
 def _curves(ctx: Context, curves: dict[str, list[History]], watch: int) -> None:
     for name, (title, label, unit, attribute, scale) in WATCHED.items():
-        shown = ["adversarial"] if name == "judge" else list(LOSSES)
+        shown = ["adversarial"] if name == "judge" else list(LOSSES)[:3]
         series = ctx.series(
             name,
             title,
             x=Axis(label="step"),
             y=Axis(label=label, unit=unit),
             direction="higher" if name == "learning" else "lower",
-            variants=[Variant(name=n, label=LOSSES[n], ours=n == "adversarial") for n in shown],
+            variants=[Variant(name=n, label=LOSSES[n], ours=False) for n in shown],
         )
         for loss in shown:
             values = [getattr(history, attribute) for history in curves[loss]]
@@ -359,17 +315,12 @@ def _final(ctx: Context, final: dict[str, list[float]]) -> None:
         x=Axis(label="questions", scale="category"),
         y=Axis(label="right answers", unit="%", least=0.0, most=100.0),
         direction="higher",
-        variants=[Variant(name=n, label=labels[n], ours=n in LOSSES) for n in final],
+        variants=[Variant(name=n, label=labels[n], ours=n == "attention") for n in final],
         baseline="none",
         caption="Dropped behind the layer costs more tokens: 32, 6, 6, 2 in place of 6, 6, 2, 2.",
     )
     reference = [100 * max(v, 1e-4) for v in final["none"]]
     for name, values in final.items():
-        series.add(
-            over_seeds(
-                name,
-                "held out",
-                [100 * max(v, 1e-4) for v in values],
-                baseline=None if name == "none" else reference,
-            )
-        )
+        right = [100 * max(v, 1e-4) for v in values]
+        baseline = None if name == "none" else reference
+        series.add(over_seeds(name, "held out", right, baseline=baseline))

@@ -17,6 +17,7 @@ from methods.measure import flops
 from methods.spec import Case
 from methods.token_pruning import accounting, selectors
 from methods.token_pruning.accounting import Shape
+from methods.token_pruning.choice import Selector
 from methods.token_pruning.config import MergerType, PruningConfig
 from methods.token_pruning.heads import LayerHead
 from methods.token_pruning.llava import encode, load_llava, tiny_config, visual_tokens
@@ -207,7 +208,7 @@ def log_gate(device: str) -> Iterator[Case]:
     prompt = prompt_of(llava)
     index = torch.arange(0, 16, 2, device=llava.device).expand(2, -1)
     kept = torch.arange(1, 16, 2, device=llava.device).expand(2, -1)
-    given = selectors.Selector("given", "given", lambda _context, _k: kept)
+    given = Selector("given", "given", lambda _context, _k: kept)
     dropped = read(llava, prompt, [Stage(0, 8, given)]).logits[:, -1]
     for log_m in (-20.0, -40.0):
         found = gated(llava, prompt, index, log_m, scale=False)

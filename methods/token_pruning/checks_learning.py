@@ -22,7 +22,7 @@ def small(device: str) -> tuple[Any, Pruner]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     llava = toy.trained(0, BASE_STEPS).to(device)
-    pruner, _ = learn(llava, toy.pruning(loss="none"), STEPS, 0)
+    pruner, _ = learn(llava, toy.pruning(loss="attention"), STEPS, 0)
     torch.set_num_threads(before)
     return llava, pruner
 
@@ -33,8 +33,8 @@ def ordering(device: str) -> Iterator[Case]:
     exam = Exam(llava, QUESTIONS, 0)
     ways = plans(pruner)
     for k in BUDGETS:
-        chance = sum(exam.accuracy(ways["random_schedule"](k), draw) for draw in range(5)) / 5
+        chance = sum(exam.accuracy(ways["random_both"](k), draw) for draw in range(5)) / 5
         ours = exam.accuracy(ways["ours"](k))
-        best = exam.accuracy(ways["oracle_schedule"](k))
+        best = exam.accuracy(ways["oracle_both"](k))
         yield Case(ours, chance, ">=", f"{k} tokens: ours against chance")
         yield Case(ours, best, "<=", f"{k} tokens: ours against the oracle")

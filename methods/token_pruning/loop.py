@@ -15,16 +15,17 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from methods.token_pruning.choice import Context, Entered, Selector, take
 from methods.token_pruning.config import PruningError
 from methods.token_pruning.llava import (
     MIN_MASK,
     Vision,
+    attention_scores,
     encode,
     images_in,
     last_attention,
     visual_tokens,
 )
-from methods.token_pruning.selectors import Context, Entered, Selector, take
 from methods.token_pruning.stream import IGNORE, Prompt, Stream, fitting
 
 
@@ -298,9 +299,9 @@ def _inside(
     text, asked = stream.words()
     places = stream.places()
 
-    def attention(of: Before) -> Tensor:
+    def attention(of: Before, words: Tensor | None = None) -> Tensor:
         layer, before, rotary = of
-        weights = last_attention(layer, before.hidden, rotary, before.valid)
+        weights = word_attention(layer, before, rotary, words)
         return weights.gather(1, before.places())
 
     return Context(
@@ -314,6 +315,23 @@ def _inside(
         generator=generator,
         needed=prompt.needed,
     )
+
+
+def word_attention(
+    layer: Any, stream: Stream, rotary: tuple[Tensor, Tensor], words: Tensor | None
+) -> Tensor:
+    r"""Attention in a layer of some words, by weights w (B, t), or of the last token: (B, n).
+
+    Equation: $a_i = \frac{\sum_w w_w A_{wi}}{\sum_w w_w}$, A the mean over heads
+    """
+    if words is None:
+        return last_attention(layer, stream.hidden, rotary, stream.valid)
+    scores = attention_scores(layer, stream.hidden, rotary, slice(None))  # (B, H, n, n)
+    allowed = stream.allowed()[:, None]
+    A = scores.masked_fill(~allowed, MIN_MASK).softmax(-1).mean(1)  # (B, n, n)
+    places = (~stream.visual).nonzero()[:, 1].view(len(A), -1)
+    w = torch.zeros_like(A[:, 0]).scatter(1, places, words)  # (B, n)
+    return torch.einsum("bq,bqn->bn", w, A) / w.sum(1, keepdim=True)
 
 
 def _layer(

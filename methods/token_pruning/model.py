@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 from methods.kit.checkpoint import load_weights, read_state, save_state
 from methods.kit.seeds import seeded
+from methods.token_pruning.choice import Context, Entered, Selector
 from methods.token_pruning.config import PruningConfig, PruningError, check_counts, from_keys
 from methods.token_pruning.heads import LayerHead
 from methods.token_pruning.llava import Vision, visual_tokens
 from methods.token_pruning.loop import BEFORE, Stage, embed, first_context
 from methods.token_pruning.merger import Merged, Merger, make_merger
 from methods.token_pruning.relax import soft_gate, top
-from methods.token_pruning.selectors import Context, Entered, Selector
 from methods.token_pruning.stream import IGNORE, Prompt, Stream
 
 

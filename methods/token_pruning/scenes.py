@@ -114,13 +114,15 @@ class Questions:
     sought: Tensor
 
 
-def draw(batch: int, generator: torch.Generator) -> Scenes:
+def draw(
+    batch: int, generator: torch.Generator, *, objects: int = OBJECTS, clutter: float = 0.4
+) -> Scenes:
     r"""Draw scenes.
 
     Equation: $x = 2 \left( C + (1 - C) (G c \beta + (1 - G) u) + 0.05 \epsilon \right) - 1$
 
     In each patch, G is its glyph in the colour c and C the corners that spell its target, both 0
-    where there is none; brightness beta ~ U(.8, 1), clutter u ~ U(0, .4) in squares of 4 pixels,
+    where there is none; brightness beta ~ U(.8, 1), u ~ U(0, clutter) in squares of 4 pixels,
     epsilon ~ N(0, 1).
 
     Raises:
@@ -128,9 +130,9 @@ def draw(batch: int, generator: torch.Generator) -> Scenes:
     """
     if batch < 1:
         raise PruningError(f"a batch of {batch} scenes; at least one is needed")
-    cells = torch.rand(batch, PATCHES, generator=generator).topk(OBJECTS).indices  # (B, OBJECTS)
-    kinds = torch.rand(batch, SHAPES, generator=generator).argsort(-1)[:, :OBJECTS]
-    hues = torch.randint(COLOURS, (batch, OBJECTS), generator=generator)
+    cells = torch.rand(batch, PATCHES, generator=generator).topk(objects).indices  # (B, objects)
+    kinds = torch.rand(batch, SHAPES, generator=generator).argsort(-1)[:, :objects]
+    hues = torch.randint(COLOURS, (batch, objects), generator=generator)
     shape = torch.full((batch, PATCHES), EMPTY).scatter(1, cells, kinds)
     colour = torch.full((batch, PATCHES), COLOURS).scatter(1, cells, hues)
     target = torch.full((batch, PATCHES), EMPTY).scatter(1, cells, kinds.roll(-1, 1))
@@ -139,9 +141,9 @@ def draw(batch: int, generator: torch.Generator) -> Scenes:
     paint = torch.cat((torch.tensor(PALETTE), torch.zeros(1, 3)))[colour]  # (B, PATCHES, 3)
     bright = 0.8 + 0.2 * torch.rand(batch, PATCHES, 1, 1, 1, generator=generator)
     coarse = torch.rand(batch, PATCHES, 3, 4, 4, generator=generator)
-    clutter = coarse.repeat_interleave(4, -1).repeat_interleave(4, -2) * 0.4
+    under = coarse.repeat_interleave(4, -1).repeat_interleave(4, -2) * clutter
     drawn = masks[:, :, None] * paint[..., None, None] * bright
-    patches = torch.where(masks[:, :, None] > 0, drawn, clutter)
+    patches = torch.where(masks[:, :, None] > 0, drawn, under)
     spelled = torch.cat((CORNERS, torch.zeros(1, PATCH, PATCH)))[target][:, :, None]
     patches = torch.where(spelled > 0, torch.ones(()), patches)
     patches = patches + 0.05 * torch.randn(patches.shape, generator=generator)
@@ -163,10 +165,11 @@ def ask(scenes: Scenes, count: int, generator: torch.Generator) -> Questions:
     if count < 1:
         raise PruningError(f"{count} questions a scene; at least one is needed")
     batch = len(scenes.cells)
-    which = torch.randint(OBJECTS, (batch, count), generator=generator)
+    objects = scenes.cells.shape[1]
+    which = torch.randint(objects, (batch, count), generator=generator)
     kind = torch.randint(len(KINDS), (batch, count), generator=generator)
     asked = scenes.cells.gather(1, which)  # (B, Q) patch of the shape that is named
-    other = scenes.cells.gather(1, (which + 1) % OBJECTS)  # what it points to
+    other = scenes.cells.gather(1, (which + 1) % objects)  # what it points to
     holds = torch.where(kind == KINDS.index("target"), other, asked)
     colour = COLOUR_0 + scenes.colour.gather(1, holds)
     answer = torch.where(kind == KINDS.index("row"), ROW_0 + asked // GRID, colour)

@@ -1,118 +1,21 @@
-"""One registry of ways to choose visual tokens: `select(context, k) -> indices` (B, k), rising.
-
-A way that also merges what it does not keep has `enter`, which gives the tokens as well. All work
-on what the context holds: before the language model, or on hidden states before one of its layers.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+"""The ways to choose that ours is measured against, one registry: chance, published, oracle."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from methods.errors import UnknownNameError
+from methods.token_pruning.choice import (
+    Context,
+    Enter,
+    Entered,
+    Select,
+    Selector,
+    check_budget,
+    take,
+)
 from methods.token_pruning.config import PruningError
-from methods.token_pruning.llava import Vision
 from methods.token_pruning.relax import top
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a choice may look at.
-
-    `look` gives `visual` (B, n, d), projected features or hidden states; `patches` (B, n) says
-    which patch each comes from; `text` (B, t, d) and `asked` (B, t) bool are the question; `vision`
-    is the tower's view of all N patches; `attention` gives (B, n), the last token's attention in
-    the layer before, and is None before the first, `ahead` that in the layer that comes; `needed`
-    (B, 2) are the patch asked about and the one with the answer, on scenes that know them.
-    """
-
-    look: Callable[[], Tensor]
-    patches: Tensor
-    text: Tensor
-    asked: Tensor
-    vision: Vision
-    attention: Callable[[], Tensor] | None = None
-    ahead: Callable[[], Tensor] | None = None
-    generator: torch.Generator | None = None
-    needed: Tensor | None = None
-
-    @cached_property
-    def visual(self) -> Tensor:
-        r"""What there is to choose from, computed for those who look at it: (B, n, d).
-
-        Equation: $x_i = \mathrm{projector}(v_i) \;\mathrm{before\ the\ model}, \quad
-        x_i = h_{p_i} \;\mathrm{inside}$
-
-        v_i is a patch's features, p_i where visual token i stands among the hidden states h.
-        """
-        return self.look()
-
-    def noise(self) -> Tensor:
-        r"""Uniform noise (B, n) from the run's generator.
-
-        Equation: $u_{bi} \sim U(0, 1)$
-        """
-        made = torch.rand(self.patches.shape, generator=self.generator)
-        return made.to(self.patches.device)
-
-
-@dataclass(frozen=True)
-class Entered:
-    """Visual tokens that enter the language model.
-
-    `features` (B, k, d_vision) before the projector; `index` (B, k); `bias` (B, k) on the keys or
-    None.
-    """
-
-    features: Tensor
-    index: Tensor
-    bias: Tensor | None = None
-
-
-Select = Callable[[Context, int], Tensor]
-Enter = Callable[[Context, int], Entered]
-
-
-@dataclass(frozen=True)
-class Selector:
-    """A named way to choose; `before` and `inside` say where it can stand."""
-
-    name: str
-    label: str
-    select: Select
-    merge: Enter | None = None
-    before: bool = True
-    inside: bool = True
-
-    def enter(self, context: Context, k: int) -> Entered:
-        r"""Choose before the language model, merging where the method merges.
-
-        Equation: $x_{bj} = v_{b, i_{bj}} \;\mathrm{where\ it\ does\ not}$, i (B, k) the choice
-
-        Raises:
-            PruningError: for a budget above the tokens.
-        """
-        _check_budget(k, context.vision.features.shape[1])
-        if self.merge is not None:
-            return self.merge(context, k)
-        index = self.select(context, k)
-        return Entered(take(context.vision.features, index), index)
-
-
-def take(x: Tensor, index: Tensor) -> Tensor:
-    r"""Rows of x (B, n, d) at i (B, k): (B, k, d).
-
-    Equation: $y_{bj} = x_{b, i_{bj}}$
-    """
-    return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
-
-
-def _check_budget(k: int, n: int) -> None:
-    if not 1 <= k <= n:
-        raise PruningError(f"a budget of {k} tokens; there are {n}, and at least one is kept")
 
 
 def random(context: Context, k: int) -> Tensor:
@@ -129,7 +32,7 @@ def uniform(context: Context, k: int) -> Tensor:
     Equation: $\lfloor (j + 0.5) n / k \rfloor$
     """
     B, n = context.patches.shape
-    _check_budget(k, n)
+    check_budget(k, n)
     places = ((torch.arange(k, device=context.patches.device) + 0.5) * n / k).long()
     return places.expand(B, k)
 
@@ -215,32 +118,101 @@ CONTEXTUAL = 10 / 64  # VisionZip's share of merged tokens
 
 
 def visionzip(context: Context, k: int) -> Entered:
-    r"""The patches that CLS attends to most, the rest merged (Yang et al., arXiv:2412.04467).
+    r"""CLS, the patches it attends to most, the rest merged (Yang et al., arXiv:2412.04467).
 
     Equation: $\mathrm{idx} = \mathrm{topk}_i\, \frac{1}{H} \sum_h A_{h, cls, i}$
+    Equation: $x_a = v_a + \operatorname{mean}_{i \to a} v_i$ of the contextual tokens a
 
-    Of the rest, anchors at equal distances stay; every other patch is averaged into the anchor that
-    is most similar by key.
+    Of the rest, every n-th is an anchor; each other patch goes to the anchor that is most like it
+    by key, whose mean is added to it. CLS counts as one of k and stands at the first free place;
+    the repository counts it beside k, and its tokens stand close together.
     """
     vision = context.vision
     B, n, _ = vision.features.shape
-    merged = min(round(CONTEXTUAL * k), n - k) if k > 1 else 0
-    chosen = top(vision.saliency, k - merged)
-    if not merged:
+    merged = round(CONTEXTUAL * k)
+    dominant = k - merged - 1
+    if k == n or dominant < 1:
+        chosen = top(vision.saliency, k)
         return Entered(take(vision.features, chosen), chosen)
-    left = torch.ones(B, n, dtype=torch.bool, device=chosen.device).scatter(1, chosen, False)
-    rest = left.nonzero()[:, 1].view(B, -1)  # (B, n - dominant)
+    chosen = top(vision.saliency, dominant)
+    free = torch.ones(B, n, dtype=torch.bool, device=chosen.device).scatter(1, chosen, False)
+    rest = free.nonzero()[:, 1].view(B, -1)  # (B, n - dominant)
     m = rest.shape[1]
-    at = ((torch.arange(merged, device=chosen.device) + 0.5) * m / merged).long()
-    keys = F.normalize(take(vision.keys, rest), dim=-1)
-    to = (keys @ keys[:, at].mT).argmax(dim=-1)  # (B, m) which anchor
-    to[:, at] = torch.arange(merged, device=chosen.device)
-    share = F.one_hot(to, merged).to(keys)  # (B, m, merged)
-    means = share.mT @ take(vision.features, rest) / share.sum(1)[..., None]
-    index = torch.cat((chosen, rest[:, at]), 1)
+    at = torch.arange(0, m, max(1, m // max(1, merged)), device=chosen.device)[:merged]
+    anchors = rest[:, at]  # (B, merged)
+    parts = [take(vision.features, chosen)]
+    if merged:
+        others = torch.ones(m, dtype=torch.bool, device=chosen.device).scatter(0, at, False)
+        keys = F.normalize(take(vision.keys, rest), dim=-1)
+        to = (keys[:, others] @ keys[:, at].mT).argmax(dim=-1)  # (B, m - merged) which anchor
+        share = F.one_hot(to, merged).to(vision.features)  # (B, m - merged, merged)
+        means = share.mT @ take(vision.features, rest[:, others])
+        means = means / share.sum(1)[..., None].clamp_min(1)
+        parts.append(take(vision.features, anchors) + means)
+    first = free.scatter(1, anchors, False).int().argmax(1, keepdim=True)  # (B, 1) the CLS's place
+    index = torch.cat((chosen, anchors, first), 1)
+    tokens = torch.cat((*parts, vision.cls[:, None]), 1)
     order = index.argsort(dim=-1)
-    both = torch.cat((take(vision.features, chosen), means), 1)
-    return Entered(take(both, order), index.gather(1, order))
+    return Entered(take(tokens, order), index.gather(1, order))
+
+
+NEIGHBOURS = 32
+
+
+def prumerge(context: Context, k: int) -> Entered:
+    r"""The patches that CLS attends to most, with their neighbours (arXiv:2403.15388).
+
+    Equation: $x_j = v_j + \sum_{i \in N_{32}(j)} a_i v_i, \quad j \in \mathrm{topk}_i\, a_i$
+
+    a is CLS's attention, N the patches nearest by key. A fixed k in the place of the repository's
+    count of outliers, and no token for what is left over.
+    """
+    vision = context.vision
+    n = vision.features.shape[1]
+    a = vision.saliency
+    chosen = top(a, k)
+    if k == n:
+        return Entered(vision.features, chosen)
+    keys = F.normalize(vision.keys, dim=-1)
+    near = take(keys, chosen) @ keys.mT  # (B, k, n)
+    near = near.scatter(2, chosen[..., None], -torch.inf)  # not itself
+    member = torch.zeros_like(near).scatter(2, near.topk(min(NEIGHBOURS, n - 1)).indices, 1.0)
+    added = (member * a[:, None]).to(vision.features) @ vision.features  # (B, k, d_vision)
+    return Entered(take(vision.features, chosen) + added, chosen)
+
+
+def pyramiddrop(context: Context, k: int) -> Tensor:
+    r"""The tokens that the last word attends to most in the layer that comes (arXiv:2410.17247).
+
+    Equation: $\mathrm{idx} = \mathrm{topk}_i\, \frac{1}{H} \sum_h A_{h, last, i}$
+
+    Raises:
+        PruningError: before the language model, where no layer comes.
+    """
+    if context.ahead is None:
+        raise PruningError("PyramidDrop reads the attention of a layer; before the model is none")
+    return top(context.ahead(None), k)
+
+
+def sparsevlm(context: Context, k: int) -> Tensor:
+    r"""The tokens that the words that see something attend to most (arXiv:2410.04417).
+
+    Equation: $R = \{ w : \bar p_w > \operatorname{mean}_w \bar p_w \}, \quad
+    \bar p_w = \operatorname{mean}_i \mathrm{softmax}_w (x_i \cdot t_w)$
+    Equation: $\mathrm{idx} = \mathrm{topk}_i \operatorname{mean}_{w \in R} A_{wi}$
+
+    What is dropped is not recycled into new tokens, and the budget is given, not found by rank.
+
+    Raises:
+        PruningError: before the language model, where no layer comes.
+    """
+    if context.ahead is None:
+        raise PruningError("SparseVLM reads the attention of a layer; before the model is none")
+    likeness = context.visual.float() @ context.text.float().mT  # (B, n, t)
+    likeness = likeness.masked_fill(~context.asked[:, None], -torch.inf)
+    p = likeness.softmax(-1).mean(1)  # (B, t)
+    mean = p.sum(1, keepdim=True) / context.asked.sum(1, keepdim=True)
+    return top(context.ahead(((p >= mean) & context.asked).float()), k)
 
 
 def divprune(context: Context, k: int) -> Tensor:
@@ -253,7 +225,7 @@ def divprune(context: Context, k: int) -> Tensor:
     """
     unit = F.normalize(context.visual.float(), dim=-1)
     B, n, _ = unit.shape
-    _check_budget(k, n)
+    check_budget(k, n)
     distance = 1 - unit @ unit.mT  # (B, n, n)
     alone = distance + 4 * torch.eye(n, device=unit.device)
     chosen = [alone.min(dim=-1).values.argmax(dim=-1)]  # (B,) each
@@ -271,12 +243,28 @@ def relevance(context: Context) -> Tensor:
 
     Equation: $r_i = \max_w \cos(v_i, t_w), \quad r \gets \frac{r - \min r}{\max r - \min r}$
     """
-    similar = (
-        F.normalize(context.visual.float(), dim=-1) @ F.normalize(context.text.float(), dim=-1).mT
-    )  # (B, n, t)
-    best = similar.masked_fill(~context.asked[:, None], -torch.inf).max(dim=-1).values
-    low, high = best.min(1, keepdim=True).values, best.max(1, keepdim=True).values
-    return (best - low) / (high - low).clamp_min(1e-6)
+    return _scaled(_likeness(context).masked_fill(~context.asked[:, None], -torch.inf).amax(-1))
+
+
+def mean_relevance(context: Context) -> Tensor:
+    r"""The mean of -cos to the words of the question, as in CDPruner's repository: (B, n).
+
+    Equation: $r_i = \operatorname{mean}_w (-\cos(v_i, t_w)), \quad
+    r \gets \frac{r - \min r}{\max r - \min r}$
+    """
+    words = context.asked[:, None].float()
+    return _scaled(-(_likeness(context) * words).sum(-1) / words.sum(-1))
+
+
+def _likeness(context: Context) -> Tensor:
+    """Cosines of tokens and words: (B, n, t)."""
+    words = F.normalize(context.text.float(), dim=-1)
+    return F.normalize(context.visual.float(), dim=-1) @ words.mT
+
+
+def _scaled(r: Tensor) -> Tensor:
+    low, high = r.amin(1, keepdim=True), r.amax(1, keepdim=True)
+    return (r - low) / (high - low).clamp_min(1e-6)
 
 
 def cdpruner(context: Context, k: int) -> Tensor:
@@ -285,13 +273,26 @@ def cdpruner(context: Context, k: int) -> Tensor:
     Equation: $S = \arg\max_S \det (\mathrm{diag}(r) L\, \mathrm{diag}(r))_S$
 
     L is cosine similarity; the greedy choice updates a Cholesky factor (Chen et al.,
-    arXiv:1709.05135). CDPruner's relevance comes from CLIP's text tower, which a LLaVA does not
-    carry; here it is measured between projected features and word embeddings.
+    arXiv:1709.05135). In its repository r is the mean of -cos between CLIP's own embeddings of
+    patches and text; a LLaVA carries no text tower, so r is measured between projected features
+    and word embeddings: by the best word here, by the mean of -cos in `cdpruner_mean`.
     """
-    r = relevance(context)
+    return _determinantal(context, k, relevance(context))
+
+
+def cdpruner_mean(context: Context, k: int) -> Tensor:
+    r"""CDPruner with its repository's mean of -cos, on word embeddings in the place of CLIP's.
+
+    Equation: $S = \arg\max_S \det (\mathrm{diag}(r) L\, \mathrm{diag}(r))_S$
+    """
+    return _determinantal(context, k, mean_relevance(context))
+
+
+def _determinantal(context: Context, k: int, r: Tensor) -> Tensor:
+    """The greedy choice for relevance r (B, n)."""
     unit = F.normalize(context.visual.float(), dim=-1)
     B, n, _ = unit.shape
-    _check_budget(k, n)
+    check_budget(k, n)
     L = r[:, :, None] * (unit @ unit.mT) * r[:, None]  # (B, n, n)
     rows = torch.arange(B, device=unit.device)
     gain = L.diagonal(dim1=1, dim2=2).clone()  # (B, n)
@@ -339,8 +340,12 @@ REGISTRY = {
         Selector("tome", "ToMe", _only(tome), tome, inside=False),
         Selector("fastv", "FastV", fastv, before=False),
         Selector("visionzip", "VisionZip", _only(visionzip), visionzip, inside=False),
+        Selector("prumerge", "PruMerge, k centres", _only(prumerge), prumerge, inside=False),
+        Selector("pyramiddrop", "PyramidDrop's choice", pyramiddrop, before=False),
+        Selector("sparsevlm", "SparseVLM's choice, no recycling", sparsevlm, before=False),
         Selector("divprune", "DivPrune", divprune),
-        Selector("cdpruner", "CDPruner", cdpruner),
+        Selector("cdpruner", "CDPruner, best word", cdpruner),
+        Selector("cdpruner_mean", "CDPruner, mean of -cos to words", cdpruner_mean),
         Selector("oracle", "oracle", oracle),
     )
 }

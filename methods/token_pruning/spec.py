@@ -11,6 +11,7 @@ from methods.spec import (
     Benchmark,
     Check,
     Claim,
+    Command,
     Comparable,
     Method,
     Paper,
@@ -30,6 +31,7 @@ class _Learning(Params):
     base_steps: int = parameter(350, "Steps of the unpruned model.", ge=1, le=100_000)
     steps: int = parameter(120, "Steps of each pruner.", ge=1, le=100_000)
     seeds: int = parameter(3, "Models, each trained and pruned.", ge=1, le=10)
+    looks: bool = parameter(True, "Whether the unpruned model is told where to look.")
     judged: int = parameter(512, "Held-out questions.", ge=16, le=65_536)
     folder: str = parameter(
         "", "Folder of checkpoints to resume from; empty: none.", local=True, max_length=300
@@ -43,8 +45,7 @@ class TradeoffParams(_Learning):
     budgets: Budgets = parameter(
         (2, 4, 8, 12, 16), "Visual tokens a layer, on average.", unit="tokens"
     )
-    draws: int = parameter(5, "Draws of random selection a model.", ge=1, le=50)
-    warm_up_s: float = parameter(0.5, WARM_UP_HELP, unit="s", ge=0, le=60)
+    draws: int = parameter(3, "Draws of random selection a model.", ge=1, le=50)
 
 
 class TrainingParams(_Learning):
@@ -71,6 +72,38 @@ class LatencyParams(TimedParams):
 
 def _check(name: str, title: str, bound: str, entry: str = "checks") -> Check:
     return Check(name=name, title=title, bound=bound, entry=f"{entry}:{name}")
+
+
+Source = Annotated[str, Field(min_length=1, max_length=300)]
+
+
+class _Real(Params):
+    model: Source = parameter(..., "Folder or hub id of a LLaVA with its processor.", local=True)
+    data: Source = parameter(..., "Folder of the data.", local=True)
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = parameter(
+        "auto", "Type of the model's weights; auto is the checkpoint's own."
+    )
+    rows: int = parameter(4, "Questions read together.", ge=1, le=256)
+    skip: bool = parameter(False, "Leave out records that cannot be used.")
+
+
+class TrainParams(_Real):
+    """Parameters of `train`: conversations in LLaVA's format."""
+
+    out: Source = parameter(..., "Folder for training.pt, to resume from, and pruner.pt.",
+                            local=True)  # fmt: skip
+    config: str = parameter("", "YAML of a configuration; empty: the source's, taught by "
+                            "attention.", max_length=300, local=True)  # fmt: skip
+    steps: int = parameter(1000, "Steps.", ge=1, le=1_000_000)
+    every: int = parameter(50, "Steps between checkpoints.", ge=1, le=100_000)
+    seed: int = parameter(0, "Of weights and batches.", ge=0, le=2**31)
+
+
+class EvaluateParams(_Real):
+    """Parameters of `evaluate`: questions in the format of VQA v2."""
+
+    pruner: Source = parameter(..., "The pruner.pt that `train` wrote.", local=True)
+    new: int = parameter(10, "Tokens of an answer at most.", unit="tokens", ge=1, le=1024)
 
 
 METHOD = Method(
@@ -224,6 +257,10 @@ METHOD = Method(
             "checks_learning",
         ),
     ),
+    commands=(
+        Command(name="train", params=TrainParams, entry="practice:train"),
+        Command(name="evaluate", params=EvaluateParams, entry="practice:evaluate"),
+    ),
     example="example:main",
     benchmarks=(
         Benchmark(
@@ -235,11 +272,12 @@ METHOD = Method(
             params=TradeoffParams,
             presets={
                 "smoke": TradeoffParams(
-                    base_steps=15, steps=4, seeds=1, judged=16, budgets=(4,), draws=1, warm_up_s=0
+                    base_steps=15, steps=4, seeds=1, judged=16, budgets=(4,), draws=1
                 ),
-                "standard": TradeoffParams(seeds=5),
+                "standard": TradeoffParams(seeds=5, steps=200, judged=256),
                 "full": TradeoffParams(base_steps=1000, steps=2000, seeds=5, judged=4096),
             },
+            version=2,
             entry="bench:tradeoff",
         ),
         Benchmark(
@@ -275,6 +313,7 @@ METHOD = Method(
                 "standard": TrainingParams(steps=80, judged=2048),
                 "full": TrainingParams(base_steps=1000, steps=4000, seeds=5, judged=4096),
             },
+            version=2,
             entry="bench:training",
         ),
     ),

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from methods.token_pruning.choice import take
 from methods.token_pruning.llava import MIN_MASK
-from methods.token_pruning.selectors import take
 
 IGNORE = -100
 
@@ -82,6 +82,16 @@ class Stream:
         kept = kept.scatter(1, self.places().gather(1, index), True)
         return self.gather(kept.nonzero()[:, 1].view(len(kept), -1))
 
+    def allowed(self) -> Tensor:
+        r"""Who may look at whom (B, n, n): backwards, at what is no padding; each at itself.
+
+        Equation: $a_{bij} = (j \le i \wedge r_{bj}) \vee j = i$ with r = `valid`
+        """
+        n = self.valid.shape[1]
+        causal = torch.ones(n, n, dtype=torch.bool, device=self.valid.device).tril()
+        self_only = torch.eye(n, dtype=torch.bool, device=self.valid.device)
+        return causal & self.valid[:, None] | self_only  # padding sees itself: no empty row
+
     def bias(self) -> Tensor | None:
         r"""The mask of causal attention with padding and gates: (B, 1, n, n); None if plain.
 
@@ -90,10 +100,7 @@ class Stream:
         """
         if self.gate is None and bool(self.valid.all()):
             return None
-        n = self.valid.shape[1]
-        causal = torch.ones(n, n, dtype=torch.bool, device=self.valid.device).tril()
-        self_only = torch.eye(n, dtype=torch.bool, device=self.valid.device)
-        allowed = causal & self.valid[:, None] | self_only  # padding sees itself: no empty row
+        allowed = self.allowed()
         mask = torch.where(allowed, 0.0, MIN_MASK)[:, None]
         return fitting(mask if self.gate is None else mask + self.gate[:, None, None], self.hidden)
 

@@ -93,7 +93,13 @@ def split(budget: int) -> tuple[int, int]:
 
 
 def trained(
-    seed: int, steps: int, *, tell: Tell | None = None, folder: str = "", model: str = ""
+    seed: int,
+    steps: int,
+    *,
+    tell: Tell | None = None,
+    folder: str = "",
+    model: str = "",
+    looks: bool = True,
 ) -> Any:
     """The unpruned model: read from `model`, or trained here, once a folder.
 
@@ -103,11 +109,12 @@ def trained(
         tell: hears the steps done.
         folder: where trained models are kept, in `base-<seed>-<steps>`; empty keeps none.
         model: a folder or hub id of a model of these scenes, in the place of training.
+        looks: whether two layers are told where to look; without, the task alone is learnt.
 
     Raises:
         PruningError: for a model that is not there or does not speak of scenes, or no steps.
     """
-    kept = Path(folder) / f"base-{seed}-{steps}" if folder else None
+    kept = Path(folder) / f"base-{seed}-{steps}{'' if looks else '-free'}" if folder else None
     source = model or (str(kept) if kept is not None and kept.exists() else "")
     if source:
         llava = load_llava(source, dtype=torch.float32)
@@ -124,14 +131,14 @@ def trained(
     llava = load_llava(config(), seed=seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        _learn(llava, seed, steps, tell)
+        _learn(llava, seed, steps, tell, looks=looks)
     llava.requires_grad_(False).eval()
     if kept is not None:
         llava.save_pretrained(kept)
     return llava
 
 
-def _learn(llava: Any, seed: int, steps: int, tell: Tell | None) -> None:
+def _learn(llava: Any, seed: int, steps: int, tell: Tell | None, *, looks: bool) -> None:
     generator = torch.Generator().manual_seed(seed)
     warm_up = min(WARM_UP, steps)
     llava.requires_grad_(True).train()
@@ -154,7 +161,7 @@ def _learn(llava: Any, seed: int, steps: int, tell: Tell | None) -> None:
     for number in range(steps):
         drawn = scenes.draw(SCENES, generator)
         asked = scenes.ask(drawn, QUESTIONS, generator)
-        loss, logits = lesson(llava, drawn, asked)
+        loss, logits = lesson(llava, drawn, asked, looks=looks)
         _descend(optimiser, loss, RATE * _ramp(number, steps))
         if tell is not None:
             right = float((logits.argmax(-1) == asked.answer).float().mean())
@@ -217,7 +224,9 @@ def _patches(
         yield loss + F.cross_entropy(read, drawn.target.flatten())
 
 
-def lesson(llava: Any, drawn: Scenes, asked: Questions) -> tuple[Tensor, Tensor]:
+def lesson(
+    llava: Any, drawn: Scenes, asked: Questions, *, looks: bool = True
+) -> tuple[Tensor, Tensor]:
     r"""All questions of a scene in one sequence, each seeing the image and itself alone.
 
     Every question has the positions that follow the image, so that it is read as it will be when it
@@ -226,6 +235,8 @@ def lesson(llava: Any, drawn: Scenes, asked: Questions) -> tuple[Tensor, Tensor]
     about, the last layer L to the one that holds the answer, q.
 
     Equation: $L = - \log P(a) - \log P_{half}(s) - \log A_1(p) - \log A_L(q)$
+
+    Without `looks` the two last terms are left out.
 
     Returns:
         the loss, and logits of the answers (B, Q, V).
@@ -246,11 +257,11 @@ def lesson(llava: Any, drawn: Scenes, asked: Questions) -> tuple[Tensor, Tensor]
     rotary = decoder.rotary_emb(hidden, positions)
     loss = torch.zeros(())
     for number, layer in enumerate(decoder.layers):
-        if number in HOPS:
+        if looks and number in HOPS:
             scores = attention_scores(layer, hidden, rotary, shapes)[..., 1:n]
-            looks = scores.log_softmax(-1).logsumexp(1) - math.log(scores.shape[1])
+            paid = scores.log_softmax(-1).logsumexp(1) - math.log(scores.shape[1])
             where = asked.needed[..., HOPS.index(number), None]
-            loss = loss - looks.gather(2, where).mean()  # (B, Q, PATCHES)
+            loss = loss - paid.gather(2, where).mean()  # (B, Q, PATCHES)
         hidden = layer(
             hidden, attention_mask=mask, position_ids=positions, position_embeddings=rotary
         )
@@ -297,12 +308,15 @@ def to(prompt: Prompt, device: str) -> Prompt:
 
 
 class Exam:
-    """Held-out questions, the tower run once: every selection is judged on the same ones."""
+    """Held-out questions, the tower run once: every selection is judged on the same ones.
 
-    def __init__(self, llava: Any, questions: int, seed: int) -> None:
+    `kind` says what else than usual the scenes are, as `scenes.draw` takes it.
+    """
+
+    def __init__(self, llava: Any, questions: int, seed: int, **kind: Any) -> None:
         self.llava = llava
         generator = torch.Generator().manual_seed(7_000_000 + seed)
-        drawn = scenes.draw(max(1, questions // 8), generator)
+        drawn = scenes.draw(max(1, questions // 8), generator, **kind)
         self.asked = scenes.ask(drawn, 8, generator)
         device = str(next(llava.parameters()).device)
         self.prompt = to(prompts(drawn, self.asked), device)

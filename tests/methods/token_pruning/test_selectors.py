@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from methods.errors import UnknownNameError
-from methods.token_pruning import selectors
+from methods.token_pruning import choice, selectors
 from methods.token_pruning.checks import example, prompt_of
 from methods.token_pruning.config import PruningError
 from methods.token_pruning.llava import encode
@@ -25,7 +25,11 @@ def context(llava):
     vision = encode(llava, prompt.pixels)
     found = first_context(llava, prompt, vision, torch.Generator().manual_seed(0))
     with torch.no_grad():
-        return replace(found, attention=lambda: vision.saliency.flip(1))
+        return replace(
+            found,
+            attention=lambda: vision.saliency.flip(1),
+            ahead=lambda _words: vision.saliency.flip(1),
+        )
 
 
 @pytest.mark.parametrize("name", REGISTRY)
@@ -65,9 +69,86 @@ def test_rules(context):
     assert torch.allclose(weighed, context.vision.features.sum(1), atol=1e-4)
     cells = selectors.pooled(context, 4).features
     assert torch.allclose(cells.mean(1), context.vision.features.mean(1), atol=1e-5)
-    salient = selectors.visionzip(context, 6).index
-    top = context.vision.saliency.topk(5).indices
-    assert all(set(top[row].tolist()) < set(salient[row].tolist()) for row in range(3))
+
+
+@torch.no_grad()
+def test_visionzip_keeps_cls_and_adds_means_to_anchors(context):
+    """k = 13 of 16: round(13 * 10 / 64) = 2 contextual, CLS, 10 dominant; 6 are left over."""
+    vision = context.vision
+    found = selectors.visionzip(context, 13)
+    for row in range(3):
+        order = vision.saliency[row].argsort(descending=True)
+        dominant = order[:10].sort().values
+        rest = order[10:].sort().values
+        anchors, others = rest[[0, 3]], rest[[1, 2, 4, 5]]  # every third of six
+        heads = vision.layer.self_attn.k_proj(vision.layer.layer_norm1(vision.states[row, 1:]))
+        keys = torch.nn.functional.normalize(heads.view(16, 4, 8).mean(1), dim=-1)
+        to = (keys[others] @ keys[anchors].T).argmax(1)
+        wanted = {int(i): vision.features[row, i] for i in dominant}
+        for j, anchor in enumerate(anchors):
+            mine = vision.features[row, others[to == j]]
+            mean = mine.mean(0) if len(mine) else torch.zeros(32)
+            wanted[int(anchor)] = vision.features[row, anchor] + mean
+        free = next(i for i in range(16) if i not in wanted)
+        wanted[free] = vision.cls[row]
+        assert found.index[row].tolist() == sorted(wanted)
+        expected = torch.stack([wanted[i] for i in sorted(wanted)])
+        assert torch.allclose(found.features[row], expected, atol=1e-5)
+
+
+@torch.no_grad()
+def test_prumerge_adds_the_nearest_by_key_weighed_by_cls(context):
+    vision = context.vision
+    found = selectors.prumerge(context, 3)
+    a = vision.saliency  # 16 patches, fewer than 32 neighbours: all others are added
+    for row in range(3):
+        whole = (a[row, :, None] * vision.features[row]).sum(0)
+        for j, i in enumerate(found.index[row].tolist()):
+            wanted = vision.features[row, i] + whole - a[row, i] * vision.features[row, i]
+            assert torch.allclose(found.features[row, j], wanted, atol=1e-5)
+
+
+def test_relevances():
+    """Two tokens, two words: cosines (1, 0) and (.6, .8), and a word that is not asked."""
+    visual = torch.tensor([[[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]])
+    text = torch.tensor([[[2.0, 0.0], [0.0, 3.0], [-1.0, -1.0]]])
+    asked = torch.tensor([[True, True, False]])
+    made = choice.Context(lambda: visual, torch.arange(3)[None], text, asked, None)
+    # best word: 1, .8, 0 -> as it is; mean of -cos: -.5, -.7, .5 -> (.2, 0, 1.2) / 1.2
+    assert torch.allclose(selectors.relevance(made), torch.tensor([[1.0, 0.8, 0.0]]))
+    wanted = torch.tensor([[0.2 / 1.2, 0.0, 1.0]])
+    assert torch.allclose(selectors.mean_relevance(made), wanted, atol=1e-6)
+
+
+def test_choices_by_the_layer_that_comes(llava):
+    """PyramidDrop reads the last word's attention, SparseVLM that of the words that see most."""
+    prompt = prompt_of(llava)
+    seen = []
+
+    def look(context, k):
+        words = torch.zeros_like(context.asked, dtype=torch.float32)
+        words[:, 3] = 1.0
+        seen.extend((context.ahead(None), context.ahead(words)))
+        assert torch.equal(selectors.pyramiddrop(context, k), seen[0].topk(k).indices.sort().values)
+        p = (context.visual @ context.text.mT).softmax(-1).mean(1)
+        raters = (p >= p.mean(1, keepdim=True)).float()
+        wanted = context.ahead(raters).topk(k).indices.sort().values
+        assert torch.equal(selectors.sparsevlm(context, k), wanted)
+        return wanted
+
+    read(llava, prompt, [Stage(1, 4, choice.Selector("look", "look", look))])
+    llava.set_attn_implementation("eager")
+    try:
+        with torch.no_grad():
+            theirs = (
+                llava(input_ids=prompt.ids, pixel_values=prompt.pixels, output_attentions=True)
+                .attentions[1]
+                .mean(1)
+            )
+    finally:
+        llava.set_attn_implementation("sdpa")
+    assert torch.allclose(seen[0], theirs[:, -1, 2:18], atol=1e-6)
+    assert torch.allclose(seen[1], theirs[:, 19, 2:18], atol=1e-6)  # word 3 is place 19
 
 
 def test_diversity_leaves_no_group_out():
@@ -75,7 +156,7 @@ def test_diversity_leaves_no_group_out():
     centres = torch.eye(3, 8).repeat_interleave(4, 0)[None] * 5
     visual = centres + 0.01 * torch.randn(1, 12, 8, generator=torch.Generator().manual_seed(0))
     text = torch.eye(3, 8)[None, 1:2] + 0.05
-    made = selectors.Context(
+    made = choice.Context(
         lambda: visual, torch.arange(12)[None], text, torch.ones(1, 1, dtype=torch.bool), None
     )
     assert (selectors.divprune(made, 3)[0] // 4).tolist() == [0, 1, 2]
@@ -89,7 +170,7 @@ def test_cdpruner_grows_the_determinant_greedily(monkeypatch):
         visual = torch.randn(1, 9, 4, generator=generator)
         r = 0.1 + torch.rand(1, 9, generator=generator)
         monkeypatch.setattr(selectors, "relevance", lambda _, r=r: r)
-        made = selectors.Context(
+        made = choice.Context(
             lambda visual=visual: visual, torch.arange(9)[None], visual[:, :1], r[:, :1] > 0, None
         )
         unit = torch.nn.functional.normalize(visual[0], dim=-1).double()
@@ -122,7 +203,7 @@ def test_fastv_reads_the_attention_that_transformers_computes(llava):
     """Weights of the layer before, last query, mean over heads."""
     prompt = prompt_of(llava)
     seen = []
-    spy = selectors.Selector(
+    spy = choice.Selector(
         "spy", "spy", lambda c, k: (seen.append(c.attention()), selectors.fastv(c, k))[1]
     )
     read(llava, prompt, [Stage(2, 4, spy)])

@@ -1,0 +1,115 @@
+"""What a choice of visual tokens may look at, and what it gives: `select(context, k) -> indices`.
+
+Indices are (B, k), rising. A way that also merges what it does not keep has `enter`, which gives
+the tokens as well. All work on what the context holds: before the language model, or on hidden
+states before one of its layers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from methods.token_pruning.config import PruningError
+from methods.token_pruning.llava import Vision
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a choice may look at.
+
+    `look` gives `visual` (B, n, d), projected features or hidden states; `patches` (B, n) says
+    which patch each comes from; `text` (B, t, d) and `asked` (B, t) bool are the question; `vision`
+    is the tower's view of all N patches; `attention` gives (B, n), the last token's attention in
+    the layer before, and is None before the first, `ahead` that in the layer that comes, of the
+    last token or of words by their weights (B, t); `needed` (B, 2) are the patch asked about and
+    the one with the answer, on scenes that know them.
+    """
+
+    look: Callable[[], Tensor]
+    patches: Tensor
+    text: Tensor
+    asked: Tensor
+    vision: Vision
+    attention: Callable[[], Tensor] | None = None
+    ahead: Callable[[Tensor | None], Tensor] | None = None
+    generator: torch.Generator | None = None
+    needed: Tensor | None = None
+
+    @cached_property
+    def visual(self) -> Tensor:
+        r"""What there is to choose from, computed for those who look at it: (B, n, d).
+
+        Equation: $x_i = \mathrm{projector}(v_i) \;\mathrm{before\ the\ model}, \quad
+        x_i = h_{p_i} \;\mathrm{inside}$
+
+        v_i is a patch's features, p_i where visual token i stands among the hidden states h.
+        """
+        return self.look()
+
+    def noise(self) -> Tensor:
+        r"""Uniform noise (B, n) from the run's generator.
+
+        Equation: $u_{bi} \sim U(0, 1)$
+        """
+        made = torch.rand(self.patches.shape, generator=self.generator)
+        return made.to(self.patches.device)
+
+
+@dataclass(frozen=True)
+class Entered:
+    """Visual tokens that enter the language model.
+
+    `features` (B, k, d_vision) before the projector; `index` (B, k); `bias` (B, k) on the keys or
+    None.
+    """
+
+    features: Tensor
+    index: Tensor
+    bias: Tensor | None = None
+
+
+Select = Callable[[Context, int], Tensor]
+Enter = Callable[[Context, int], Entered]
+
+
+@dataclass(frozen=True)
+class Selector:
+    """A named way to choose; `before` and `inside` say where it can stand."""
+
+    name: str
+    label: str
+    select: Select
+    merge: Enter | None = None
+    before: bool = True
+    inside: bool = True
+
+    def enter(self, context: Context, k: int) -> Entered:
+        r"""Choose before the language model, merging where the method merges.
+
+        Equation: $x_{bj} = v_{b, i_{bj}} \;\mathrm{where\ it\ does\ not}$, i (B, k) the choice
+
+        Raises:
+            PruningError: for a budget above the tokens.
+        """
+        check_budget(k, context.vision.features.shape[1])
+        if self.merge is not None:
+            return self.merge(context, k)
+        index = self.select(context, k)
+        return Entered(take(context.vision.features, index), index)
+
+
+def take(x: Tensor, index: Tensor) -> Tensor:
+    r"""Rows of x (B, n, d) at i (B, k): (B, k, d).
+
+    Equation: $y_{bj} = x_{b, i_{bj}}$
+    """
+    return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
+
+
+def check_budget(k: int, n: int) -> None:
+    """Refuse a budget k of n tokens that is not 1 to n; raises PruningError."""
+    if not 1 <= k <= n:
+        raise PruningError(f"a budget of {k} tokens; there are {n}, and at least one is kept")

@@ -1,0 +1,221 @@
+"""Data that people have: LLaVA's conversations and VQA's questions, checked before any work."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image, UnidentifiedImageError
+
+from methods.token_pruning.config import PruningError
+from methods.token_pruning.generate import ask
+from methods.token_pruning.stream import IGNORE, Prompt
+
+SHOWN = 3  # faults named in a message; the rest are counted
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question about an image, what was said before it, and the answers that count as right."""
+
+    image: Path
+    question: str
+    answers: tuple[str, ...]
+    before: str = ""
+
+
+def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
+    """Conversations in LLaVA's format: every `*.json` of a folder, images anywhere below it.
+
+    A file is a list of records `{"image": "a.jpg", "conversations": [{"from": "human", "value":
+    "<image>\\nWhat?"}, {"from": "gpt", "value": "A cat."}]}`; each answer is an example. Records
+    without an image teach nothing about images and are left out.
+
+    Args:
+        folder: of the data.
+        skip: leave out what cannot be used, in the place of an error.
+
+    Returns:
+        examples, and what was left out and why.
+
+    Raises:
+        PruningError: for a folder without conversations; without `skip` also for records that
+            are none, and images that are not there or cannot be read.
+    """
+    found: list[Example] = []
+    faults: list[str] = []
+    readable: dict[Path, str] = {}
+    for name, record in _records(folder):
+        image = record.get("image") if isinstance(record, dict) else None
+        turns = record.get("conversations") if isinstance(record, dict) else None
+        if isinstance(record, dict) and image is None:
+            faults.append(f"{name}: no image")
+            continue
+        if not isinstance(image, str) or not isinstance(turns, list):
+            faults.append(f"{name}: no record with image and conversations")
+            continue
+        path = folder / image
+        why = readable.setdefault(path, unreadable(path))
+        if why:
+            faults.append(f"{name}: {why}")
+            continue
+        try:
+            found += _turns(path, turns)
+        except (KeyError, TypeError):
+            faults.append(f"{name}: turns that are not human, gpt, human, gpt with values")
+    _tell(folder, found, [f for f in faults if skip is False and not f.endswith(": no image")])
+    return found, faults
+
+
+def _records(folder: Path) -> list[tuple[str, Any]]:
+    """Every record of every JSON file, by file and number."""
+    if not folder.is_dir():
+        raise PruningError(f"{str(folder)!r} is no folder; give one with *.json and images")
+    found: list[tuple[str, Any]] = []
+    for path in sorted(folder.glob("*.json")):
+        records = read_json(path)
+        if isinstance(records, list):
+            found += [(f"{path.name}[{i}]", record) for i, record in enumerate(records)]
+    return found
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds.
+
+    Raises:
+        PruningError: when it is not there or not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PruningError(f"{path.name} cannot be read: {error}") from error
+
+
+def _turns(path: Path, turns: Sequence[Any]) -> list[Example]:
+    before, found = "", []
+    for human, gpt in zip(turns[::2], turns[1::2], strict=False):
+        if (human["from"], gpt["from"]) != ("human", "gpt"):
+            raise KeyError("from")
+        question = human["value"].replace("<image>", "").strip()
+        found.append(Example(path, question, (gpt["value"].strip(),), before))
+        before += f"{question} {gpt['value'].strip()}\n"
+    return found
+
+
+def unreadable(path: Path) -> str:
+    """Why an image cannot be used; empty where it can."""
+    try:
+        with Image.open(path) as image:
+            image.verify()
+    except FileNotFoundError:
+        return f"{path.name} is not there"
+    except (OSError, UnidentifiedImageError, SyntaxError, ValueError):
+        return f"{path.name} is no image that can be read"
+    return ""
+
+
+def _tell(folder: Path, found: Sequence[Example], faults: Sequence[str]) -> None:
+    if faults:
+        more = f" and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+        raise PruningError(
+            f"{len(faults)} records of {folder.name} cannot be used: "
+            f"{'; '.join(faults[:SHOWN])}{more}; mend them, or leave them out with --set skip=true"
+        )
+    if not found:
+        raise PruningError(
+            f"{folder.name} holds no example: a *.json with records of image and conversations, as "
+            "LLaVA's instruction data has them, or questions.json with annotations.json"
+        )
+
+
+def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
+    """Questions in the format of VQA v2: `questions.json`, `annotations.json`, images below.
+
+    A question names its image by `image`, or by `image_id` as twelve digits in any `.jpg`.
+
+    Returns:
+        examples, and what was left out and why.
+
+    Raises:
+        PruningError: as `instruct`; also for questions without an answer.
+    """
+    questions = read_json(folder / "questions.json")
+    annotations = read_json(folder / "annotations.json")
+    try:
+        answers = {
+            one["question_id"]: tuple(answer["answer"] for answer in one["answers"])
+            for one in annotations["annotations"]
+        }
+        asked = list(questions["questions"])
+    except (KeyError, TypeError) as error:
+        raise PruningError(f"{folder.name}: not in the format of VQA v2: {error} fails") from error
+    images = {  # image folders are often links, which Path.rglob does not follow
+        Path(name).stem[-12:]: Path(where) / name
+        for where, _, names in os.walk(folder, followlinks=True)
+        for name in names
+        if name.endswith(".jpg")
+    }
+    found: list[Example] = []
+    faults: list[str] = []
+    for one in asked:
+        name = f"question {one.get('question_id')}"
+        path = folder / one["image"] if "image" in one else None
+        path = path or images.get(f"{one.get('image_id', ''):0>12}")
+        why = unreadable(path) if path else "its image is not there"
+        if not answers.get(one.get("question_id")):
+            why = "no answer stands in annotations.json"
+        if why or path is None:
+            faults.append(f"{name}: {why}")
+            continue
+        found.append(Example(path, str(one["question"]), answers[one["question_id"]]))
+    _tell(folder, found, [] if skip else faults)
+    return found, faults
+
+
+def batches(
+    llava: Any, processor: Any, examples: Sequence[Example], rows: int, seed: int
+) -> Callable[[int], Prompt]:
+    """Batches of a training: which examples a step takes depends on seed and step alone."""
+
+    def draw(number: int) -> Prompt:
+        generator = torch.Generator().manual_seed(1_000_003 * (seed + 1) + number)
+        picked = torch.randint(len(examples), (rows,), generator=generator).tolist()
+        return supervised(llava, processor, [examples[i] for i in picked])
+
+    return draw
+
+
+def supervised(llava: Any, processor: Any, examples: Sequence[Example]) -> Prompt:
+    """Questions with their first answers as targets, padded on the left.
+
+    Choices look at the question; each place that is followed by a token of the answer has it as
+    its target.
+    """
+    plain = ask(llava, processor, [e.before + e.question for e in examples], _open(examples))
+    tokenizer = processor.tokenizer
+    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    answers = [tokenizer.encode(e.answers[0], add_special_tokens=False) + end for e in examples]
+    widest = max(map(len, answers))
+    rows = []
+    for row, real, said in zip(plain.ids, plain.real(), answers, strict=True):
+        known = row[real].tolist()
+        fill = plain.ids.shape[1] + widest - len(known) - len(said)
+        ids = [tokenizer.pad_token_id] * fill + known + said
+        asked = [False] * fill + [True] * len(known) + [False] * len(said)
+        targets = [IGNORE] * (fill + len(known) - 1) + said + [IGNORE]
+        rows.append((ids, [False] * fill + [True] * (len(ids) - fill), asked, targets))
+    device = plain.ids.device
+    made = [torch.tensor(part, device=device) for part in zip(*rows, strict=True)]
+    return Prompt(made[0], plain.pixels, made[1], made[2], made[3])
+
+
+def _open(examples: Sequence[Example]) -> list[Any]:
+    return [Image.open(e.image).convert("RGB") for e in examples]
+
+
+def question_of(llava: Any, processor: Any, examples: Sequence[Example]) -> Prompt:
+    """Questions alone, as they are answered."""
+    return ask(llava, processor, [e.before + e.question for e in examples], _open(examples))

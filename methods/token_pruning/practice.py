@@ -1,0 +1,134 @@
+"""Heads for real weights: taught on a folder of conversations, judged on a folder of questions."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoProcessor
+
+from methods.measure.statistics import mean_interval
+from methods.token_pruning.config import PruningConfig, PruningError, load_config
+from methods.token_pruning.data import Example, batches, instruct, question_of, vqa
+from methods.token_pruning.generate import generate
+from methods.token_pruning.llava import load_llava
+from methods.token_pruning.loop import Stage
+from methods.token_pruning.model import Pruner, load_pruner
+from methods.token_pruning.spec import EvaluateParams, TrainParams
+from methods.token_pruning.training import History, Schedule
+from methods.token_pruning.training import train as train_pruner
+
+Tell = Callable[[float, float, str], None]
+SHORT = "\nAnswer the question using a single word or phrase."
+
+
+def load(source: str, dtype: str, device: str) -> tuple[Any, Any]:
+    """Model and processor of a folder or hub id, on a device.
+
+    Raises:
+        PruningError: for a model that `load_llava` refuses, or one without a processor.
+    """
+    llava = load_llava(source, dtype=None if dtype == "auto" else getattr(torch, dtype))
+    try:
+        processor = AutoProcessor.from_pretrained(source)
+    except (OSError, ValueError) as error:
+        raise PruningError(
+            f"{source!r} has no processor (tokenizer and image sizes): {str(error).splitlines()[0]}"
+        ) from error
+    return llava.to(device), processor
+
+
+def train(params: TrainParams, device: str, tell: Tell) -> str:
+    """Teach a pruner; what was learnt and where it lies, in words.
+
+    Raises:
+        PruningError: for a model, data or configuration that does not fit, before any work.
+        CheckpointError: for a checkpoint of another run.
+    """
+    examples, left_out = instruct(Path(params.data), skip=params.skip)
+    out = Path(params.out)
+    if not out.is_dir():
+        raise PruningError(f"out={params.out!r} is no folder; make it first")
+    llava, processor = load(params.model, params.dtype, device)
+    config = load_config(params.config) if params.config else PruningConfig(loss="attention")
+    pruner = Pruner(llava, config, seed=params.seed).to(device)
+    draw = batches(llava, processor, examples, params.rows, params.seed)
+
+    def on_step(step: int, history: History) -> None:
+        tell(step, params.steps, f"loss {history.loss[-1]:.3f}, {history.accuracy[-1]:.0%} agreed")
+
+    history = train_pruner(
+        pruner,
+        draw,
+        Schedule(params.steps, params.seed),
+        on_step=on_step,
+        checkpoint=out / "training.pt",
+        every=params.every,
+    )
+    pruner.save(out / "pruner.pt")
+    return (
+        f"{len(examples)} examples, {len(left_out)} left out; loss {history.loss[0]:.4f} at the "
+        f"first step, {history.loss[-1]:.4f} at the last; pruner.pt in {out}"
+    )
+
+
+def evaluate(params: EvaluateParams, device: str, tell: Tell) -> str:
+    """Answer every question unpruned and pruned; both accuracies with 95 % intervals, in words.
+
+    Raises:
+        PruningError: for a model, data or pruner that does not fit, before any work.
+    """
+    examples, left_out = vqa(Path(params.data), skip=params.skip)
+    llava, processor = load(params.model, params.dtype, device)
+    pruner = load_pruner(llava, Path(params.pruner))
+    plans: dict[str, Sequence[Stage]] = {"unpruned": (), "pruned": pruner.stages()}
+    right: dict[str, list[float]] = {name: [] for name in plans}
+    for begin in range(0, len(examples), params.rows):
+        part = examples[begin : begin + params.rows]
+        asked = [_short(e) for e in part]
+        prompt = question_of(llava, processor, asked)
+        for name, stages in plans.items():
+            ids = generate(llava, prompt, stages, params.new)
+            said = processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
+            right[name] += [
+                vqa_accuracy(text, e.answers) for text, e in zip(said, part, strict=True)
+            ]
+        tell(begin + len(part), len(examples), f"{sum(right['pruned']) / len(right['pruned']):.1%}")
+    told = [f"{len(examples)} questions, {len(left_out)} left out"]
+    told += [f"{name}: {_interval(values)}" for name, values in right.items()]
+    lost = [100 * (a - b) for a, b in zip(right["unpruned"], right["pruned"], strict=True)]
+    found = mean_interval(lost)
+    told.append(f"lost by pruning: {found.value:.1f} points ({found.low:.1f} to {found.high:.1f})")
+    return "\n".join(told)
+
+
+def _short(example: Example) -> Example:
+    """The question as LLaVA-1.5 was tuned to answer it in a word."""
+    return replace(example, question=example.question + SHORT)
+
+
+def _interval(values: Sequence[float]) -> str:
+    found = mean_interval(values)
+    low, high = max(0.0, found.low), min(1.0, found.high)
+    return f"{found.value:.1%} ({low:.1%} to {high:.1%})"
+
+
+def vqa_accuracy(said: str, answers: Sequence[str]) -> float:
+    r"""VQA's accuracy: people who gave this answer, three are enough; mean over who is left out.
+
+    Equation: $a = \operatorname{mean}_i \min \left( 1, \frac{1}{3}
+        \sum_{j \ne i} [\, a_j = s \,] \right)$, and $[\, a_1 = s \,]$ with one answer alone
+    """
+    told, known = _plain(said), [_plain(answer) for answer in answers]
+    if len(known) == 1:
+        return float(told == known[0])
+    same = [answer == told for answer in known]
+    return sum(min(1.0, (sum(same) - own) / 3) for own in same) / len(same)
+
+
+def _plain(text: str) -> str:
+    """Lower case, without punctuation and articles."""
+    words = re.sub(r"[^\w\s]", " ", text.lower()).split()
+    return " ".join(word for word in words if word not in {"a", "an", "the"})

@@ -1,0 +1,174 @@
+"""Train and evaluate on folders such as people have, on a tiny saved checkpoint."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoProcessor
+
+from methods.__main__ import main
+from methods.token_pruning import data, practice
+from methods.token_pruning.config import PruningError
+from methods.token_pruning.llava import load_llava
+from methods.token_pruning.practice import vqa_accuracy
+from methods.token_pruning.stream import IGNORE
+from tests.methods.token_pruning.conftest import picture
+
+CONFIG = """
+pruning_layers: [0, 2]
+keep_tokens: [6, 3]
+pruner_d_internal: 16
+loss: attention
+pruner_lr: 1e-3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, saved):
+    """A bfloat16 checkpoint, conversations with images, questions with answers."""
+    saved(tmp_path / "llava", torch.bfloat16)
+    images = tmp_path / "data" / "images"
+    images.mkdir(parents=True)
+    for number in range(3):
+        picture(number).save(images / f"{number:012d}.jpg")
+    records = [
+        {"id": str(i), "image": f"images/{i:012d}.jpg", "conversations": [
+            {"from": "human", "value": "<image>\nwhat colour is the cat ?"},
+            {"from": "gpt", "value": "red"},
+            {"from": "human", "value": "is this a dog ?"},
+            {"from": "gpt", "value": "no ."},
+        ]} for i in range(3)
+    ]  # fmt: skip
+    records.append({"id": "words", "conversations": records[0]["conversations"]})
+    (tmp_path / "data" / "chat.json").write_text(json.dumps(records))
+    questions = [{"question_id": i, "image_id": i, "question": "what is this ?"} for i in range(3)]
+    annotations = [
+        {"question_id": i, "answers": [{"answer": w} for w in ("cat", "a cat", "dog")]}
+        for i in range(3)
+    ]
+    (tmp_path / "vqa").mkdir()
+    (tmp_path / "vqa" / "questions.json").write_text(json.dumps({"questions": questions}))
+    (tmp_path / "vqa" / "annotations.json").write_text(json.dumps({"annotations": annotations}))
+    (tmp_path / "vqa" / "images").symlink_to(images)
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    (tmp_path / "out").mkdir()
+    return tmp_path
+
+
+def train(folder: Path, **changes: object) -> int:
+    values = {
+        "model": folder / "llava", "data": folder / "data", "out": folder / "out",
+        "config": folder / "config.yaml", "steps": 4, "rows": 2, "every": 2,
+    } | changes  # fmt: skip
+    pairs = [part for k, v in values.items() for part in ("--set", f"{k}={v}")]
+    return main(["train", "token_pruning", *pairs, "--device", "cpu"])
+
+
+def weights(folder: Path) -> list[torch.Tensor]:
+    return list(torch.load(folder / "out" / "pruner.pt")["weights"].values())
+
+
+def test_train_resume_and_evaluate(folder, capsys, monkeypatch):
+    assert train(folder) == 0
+    told = capsys.readouterr().out
+    assert "6 examples, 1 left out; loss" in told
+    whole = weights(folder)
+    for name in ("pruner.pt", "training.pt"):
+        (folder / "out" / name).unlink()
+    right = practice.train_pruner
+
+    def interrupted(*args, on_step, **kwargs):
+        def stop(step, history):
+            on_step(step, history)
+            if step == 3:
+                raise KeyboardInterrupt
+
+        return right(*args, on_step=stop, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(practice, "train_pruner", interrupted)
+        assert train(folder) == 130
+    assert not (folder / "out" / "pruner.pt").exists()
+    assert train(folder) == 0
+    assert all(torch.equal(a, b) for a, b in zip(whole, weights(folder), strict=True))
+    assert train(folder, steps=5) == 2
+    assert "made with another schedule: steps 4, now 5" in capsys.readouterr().err
+    values = {"model": "llava", "data": "vqa", "pruner": "out/pruner.pt"}
+    pairs = [part for k, v in values.items() for part in ("--set", f"{k}={folder / v}")]
+    assert main(["evaluate", "token_pruning", *pairs, "--device", "cpu"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "3 questions, 0 left out"
+    assert told[1].startswith("unpruned: ")
+    assert told[3].startswith("lost by pruning: ")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda f: (f / "data/images/000000000001.jpg").unlink(), "000000000001.jpg is not there"),
+        (lambda f: (f / "data/images/000000000001.jpg").write_bytes(b"no"), "is no image that can"),
+        (lambda f: (f / "data/chat.json").write_text("["), "chat.json cannot be read"),
+        (lambda f: (f / "data/chat.json").write_text("[1]"), "no record with image and"),
+        (lambda f: (f / "data/chat.json").unlink(), "holds no example"),
+        (lambda f: (f / "config.yaml").write_text("keep: 3"), "unknown key 'keep'"),
+        (lambda f: (f / "out").rmdir(), "is no folder; make it first"),
+        (lambda f: (f / "llava/tokenizer.json").unlink(), "has no processor"),
+    ],
+)
+def test_what_is_refused_before_any_work(folder, spoil, said, capsys):
+    spoil(folder)
+    assert train(folder) == 2
+    assert said in capsys.readouterr().err
+    assert not (folder / "out" / "training.pt").exists()
+
+
+def test_spoilt_records_are_left_out_only_when_asked(folder, capsys):
+    (folder / "data/images/000000000001.jpg").write_bytes(b"no")
+    assert train(folder) == 2
+    assert "1 records of data cannot be used" in capsys.readouterr().err
+    assert train(folder, skip=True, steps=1) == 0
+    assert "4 examples, 2 left out" in capsys.readouterr().out
+
+
+def test_parameters_and_methods_that_are_not_there(folder, capsys):
+    assert main(["train", "token_pruning", "--set", "model=x"]) == 2
+    err = capsys.readouterr().err
+    assert "data: " in err
+    assert "out: " in err
+    assert main(["train", "concept_lm"]) == 2
+    assert "concept_lm has no 'train'; methods that have: " in capsys.readouterr().err
+
+
+def test_targets_stand_where_the_answer_is_predicted(folder):
+    llava = load_llava(folder / "llava")
+    processor = AutoProcessor.from_pretrained(folder / "llava")
+    examples, _ = data.instruct(folder / "data")
+    prompt = data.supervised(llava, processor, [examples[0], examples[1]])
+    assert examples[1].before == "what colour is the cat ? red\n"
+    for row, said in ((0, "red </s>"), (1, "no . </s>")):
+        at = (prompt.targets[row] != IGNORE).nonzero()[:, 0]
+        wanted = processor.tokenizer.convert_tokens_to_ids(said.split())
+        assert prompt.targets[row, at].tolist() == wanted
+        assert prompt.ids[row, at + 1].tolist() == wanted  # each place predicts the next token
+        assert int(prompt.asked[row].nonzero().max()) == int(at[0])
+    assert prompt.real()[:, -1].all()
+
+
+def test_vqa_accuracy_is_its_definition():
+    assert vqa_accuracy("Red.", ["red"]) == 1
+    assert vqa_accuracy("the cat", ["cat"] * 10) == 1
+    assert vqa_accuracy("cat", ["dog"] * 10) == 0
+    # 2 of 10 said so: left out once in 2 cases (1/3), else 2/3: (2 * 1/3 + 8 * 2/3) / 10
+    assert vqa_accuracy("cat", ["cat"] * 2 + ["dog"] * 8) == pytest.approx(0.6)
+
+
+def test_vqa_faults_are_named(folder):
+    annotations = {"annotations": [{"question_id": 0, "answers": [{"answer": "cat"}]}]}
+    (folder / "vqa" / "annotations.json").write_text(json.dumps(annotations))
+    with pytest.raises(PruningError, match="question 1: no answer stands"):
+        data.vqa(folder / "vqa")
+    assert len(data.vqa(folder / "vqa", skip=True)[0]) == 1
+    (folder / "vqa" / "annotations.json").write_text("{}")
+    with pytest.raises(PruningError, match="not in the format of VQA v2"):
+        data.vqa(folder / "vqa")
