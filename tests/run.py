@@ -1,4 +1,8 @@
-"""`manage.py test [pytest arguments]`: everything, on three processes."""
+"""`manage.py test [--fast] [pytest arguments]`: everything, on three processes.
+
+With `--fast` what needs neither torch nor a browser nor a running house, in under a minute
+(tests/fast.py).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,11 @@ PROCESSES = ("-n", "--numprocesses", "--pdb")
 
 def main(arguments: list[str]) -> int:
     """Run pytest; its exit status."""
-    machine.install()
+    if "--fast" in arguments:
+        arguments = [argument for argument in arguments if argument != "--fast"]
+        os.environ["ASSAY_TEST_FAST"] = "1"
+    else:
+        machine.install()
     os.chdir(ROOT)
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)  # tests/conftest.py says why
     # Tests start Assay's commands, which are to find this environment and make no other.

@@ -61,3 +61,17 @@ def test_what_is_missing_is_named_with_the_line_that_brings_it(need: machine.Nee
 def test_the_settings_are_of_this_process_and_of_no_developer() -> None:
     assert Path(os.environ["ASSAY_DATA"]).name.startswith("assay-test-")
     assert Path(os.environ["ASSAY_DATA"]) == settings.DATA_DIR
+
+
+@pytest.mark.parametrize(
+    "need", [need for need in machine.NEEDS if need.wheel], ids=lambda need: need.program
+)
+def test_a_server_comes_from_a_wheel_where_the_machine_has_none(
+    need: machine.Need, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    nowhere = machine.Need(need.program, need.package, wheel=need.wheel)
+    assert nowhere.find(wheels=False) is None
+    found = nowhere.find()
+    assert found
+    assert subprocess.run([found, "--version"], capture_output=True).returncode == 0

@@ -9,7 +9,12 @@ from tests.processes import ROOT
 from webapp.env import VARIABLES
 
 SETTINGS = (ROOT / "docs" / "settings.md").read_text()
-DOCUMENTS = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
+DOCUMENTS = [
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+]
 
 
 def test_every_setting_is_documented_as_it_is() -> None:
@@ -38,3 +43,10 @@ def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
         if "://" not in target:
             assert (document.parent / target).exists(), target
+
+
+def test_a_plot_is_committed_only_if_a_document_shows_it() -> None:
+    """`python -m methods run … --plots` draws the others again from the committed results."""
+    documents = "".join(path.read_text() for path in (ROOT / "methods").glob("*/README.md"))
+    plots = {path.name for path in (ROOT / "benchmarks" / "results").rglob("*.svg")}
+    assert {name for name in plots if name not in documents} == set()

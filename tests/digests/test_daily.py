@@ -15,7 +15,7 @@ from webapp.digests.models import Digest, Profile
 from webapp.papers import schedule
 from webapp.papers.days import last_batch_day
 from webapp.papers.models import Listing, Paper
-from workers import site_tasks
+from workers.site import tasks
 
 pytestmark = pytest.mark.django_db
 SAMPLE = date(2025, 12, 18)
@@ -115,20 +115,20 @@ def test_the_command_refuses_what_it_cannot_read(options: tuple[str, ...], reaso
 
 
 def test_a_tick_asks_for_what_is_due_and_the_next_for_nothing(arxiv: ArxivServer) -> None:
-    site_tasks.poll()
+    tasks.poll()
     asked = len(arxiv.log)
     assert asked >= 2
     due = schedule.due(wanted_categories(), datetime.now(UTC))
-    site_tasks.poll()
+    tasks.poll()
     assert len(arxiv.log) == asked or due  # a holiday of the calendar alone is asked for again
     assert Digest.objects.exists()
 
 
 def test_enrichment_puts_the_digest_in_its_final_order(arxiv: ArxivServer) -> None:
-    site_tasks.poll()
-    site_tasks.enrich_papers()
+    tasks.poll()
+    tasks.enrich_papers()
     assert not Paper.objects.filter(enriched_at=None).exists()
     arxiv.behave("broken")
     Paper.objects.update(enriched_at=None)
-    site_tasks.enrich_papers()  # said in the log, and waits for the next tick
+    tasks.enrich_papers()  # said in the log, and waits for the next tick
     assert Paper.objects.filter(enriched_at=None).exists()

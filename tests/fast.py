@@ -1,0 +1,58 @@
+"""What `manage.py test --fast` leaves out: all that needs torch, a browser or a running house.
+
+The rules stand here alone. A module is left out by what it imports or where it lies, a test by its
+marks and the fixtures it asks for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+ON = "ASSAY_TEST_FAST" in os.environ
+# torch, and what is made of it: the methods' models and what they share.
+LIBRARIES = r"torch|transformers|sklearn|numpy|local_attention|peft"
+ROOMS = "concept_lm|kit|measure|seps|sparse_attention|token_pruning"
+IMPORT = re.compile(
+    rf"^\s*(?:import|from) (?:(?:{LIBRARIES})\b|(?:tests\.)?methods\.(?:{ROOMS})\b)", re.MULTILINE
+)
+# What starts processes: it costs seconds, and in a process of its own torch may be loaded.
+PROCESSES = re.compile(r"^(?:import|from) (?:subprocess|multiprocessing)\b", re.MULTILINE)
+# Whole houses, models, and long readings of every file of every method.
+PLACES = (
+    "browser",
+    "catalog/test_reading.py",
+    "faults",
+    *(f"methods/{room}" for room in ROOMS.split("|")),
+    "methods/test_checks.py",
+    "methods/test_cli.py",
+    "methods/test_interrupts.py",
+    "methods/test_trace.py",
+    "methods/test_write_a_method.py",
+    "papers/test_limiter.py",
+    "workers",
+)
+EXAMPLES = 20  # of each property that hypothesis tries
+MARKS = ("slow", "browser", "gpu")
+FIXTURES = {"chromium", "browser", "postgresql_url", "redis_url", "rig", "house"}
+
+
+def leaves_out(path: Path) -> bool:
+    """Whether nothing of this file or folder is run."""
+    if any(path == TESTS / place for place in PLACES):
+        return True
+    is_test = path.suffix == ".py" and path.name.startswith("test_")
+    if not is_test:
+        return False
+    text = path.read_text()
+    return any(pattern.search(text) for pattern in (IMPORT, PROCESSES))
+
+
+def keeps(item: pytest.Item) -> bool:
+    """Whether one test is run."""
+    marked = any(item.get_closest_marker(mark) for mark in MARKS)
+    return not marked and not FIXTURES & set(getattr(item, "fixturenames", ()))
