@@ -32,6 +32,7 @@ __all__ = [
     "Command",
     "Comparable",
     "Direction",
+    "Family",
     "InputError",
     "Method",
     "Paper",
@@ -135,6 +136,23 @@ class Paper:
 
     def __post_init__(self) -> None:
         _require(_ARXIV_ID.fullmatch(self.arxiv_id), f"not an arXiv id: {self.arxiv_id!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What a paper about a method is about: our code stands for a family of methods.
+
+    ``what`` says what belongs to it, ``near`` what is next to it (such a paper uses it, compares
+    with it or mentions it), ``outside`` what has only the words in common. ``phrases`` speak for
+    the family and those ``against`` it, each with its weight: blanks and hyphens are alike,
+    ``(a|b)`` chooses, ``[may be]``, ``*`` ends a stem, ``~`` stands for up to four words.
+    """
+
+    what: str
+    near: str = ""
+    outside: str = ""
+    phrases: Mapping[str, float] = field(default_factory=dict)
+    against: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,6 +374,7 @@ class Method:
     description: str
     papers: tuple[Paper, ...] = ()
     aliases: tuple[str, ...] = ()
+    family: Family | None = None
     claims: tuple[Claim, ...] = ()
     benchmarks: tuple[Benchmark, ...] = ()
     checks: tuple[Check, ...] = ()

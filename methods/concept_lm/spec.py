@@ -11,6 +11,7 @@ from methods.spec import (
     Check,
     Claim,
     Comparable,
+    Family,
     Method,
     Paper,
     Params,
@@ -150,6 +151,47 @@ METHOD = Method(
         ),
     ),
     aliases=("concept tokens", "concept compression", "large concept model", "latent planning"),
+    family=Family(
+        what="Reasoning or language modelling in vectors rather than words: latent and continuous "
+        "thought, looped and recurrent depth, compression of a context into vectors, chunked, "
+        "hierarchical and byte-level language models, prediction of concepts or sentences.",
+        near="Compression of prompts by leaving words out, hidden states that are only observed, "
+        "prediction of several tokens at once.",
+        outside="Concept erasure and bottlenecks, latent spaces of image generators, shorter "
+        "written chains of thought.",
+        phrases={
+            "latent [visual ](reasoning|thought|thinking|chain of thought|cot|plan*)": 3,
+            "(continuous|soft|implicit) (chain of thought|thought|cot|"
+            "reasoning|thinking|chain of continuous)": 2.5,
+            "(reason*|think*) ~ latent space": 2,
+            "latent token": 1,
+            "(compress*|condens*|encod*) ~ (vector|embedding|"
+            "memory token|soft token|latent token|gist)": 1,
+            "gist token": 3,
+            "soft [prompt ]compress*": 2,
+            "context compress*": 1.5,
+            "dynamic chunking": 2,
+            "byte level (language model|model*)": 1.5,
+            "tokenizer free": 2,
+            "hierarchical (language|autoregressive|reasoning) model": 2,
+            "next (concept|sentence embedding|chunk) predict*": 3,
+            "concept [level ](model*|token)": 1.5,
+            "looped (transformer|language model)": 2,
+            "(recurrent depth|depth recurrent)": 2,
+            "coconut": 2,
+            "hidden state": 0.3,
+        },
+        against={
+            "registration": 3,
+            "diffusion transformer|image generation|video generation": 1.5,
+            "latent diffusion": 1.5,
+            "concept erasure|concept bottleneck": 3,
+            "point cloud": 1.5,
+            "multi token prediction": 1,
+            "vae|autoencoder": 1,
+            "segmentation|detection": 1,
+        },
+    ),
     claims=(
         Claim(
             id="gist_flops",

@@ -12,6 +12,7 @@ from methods.spec import (
     Check,
     Claim,
     Comparable,
+    Family,
     Method,
     Paper,
     Params,
@@ -120,6 +121,43 @@ METHOD = Method(
         ),
     ),
     aliases=("patch slimming", "SEPS", "LAPS", "linguistic-aware patch slimming"),
+    family=Family(
+        what="Matching parts of an image (patches, regions, pixels) with words or phrases: "
+        "fine-grained image and text alignment, late interaction, slimming of patches by what "
+        "the text says.",
+        near="Retrieval between images and texts by whole vectors, composed image retrieval, "
+        "search for persons by text, open-vocabulary segmentation, grounding.",
+        outside="Alignment of generated images with their prompts, human-object interaction, "
+        "registration of images, alignment of sensors.",
+        phrases={
+            "(patch|region|pixel|object|local|token) [level ](text|word|phrase|"
+            "language|textual|caption) (align*|match*|correspond*|contrast*|interact*)": 3,
+            "fine grained (cross modal|vision language|visual text*|"
+            "image text|multimodal|semantic) (align*|match*|correspond*)": 2,
+            "fine grained alignment": 1.5,
+            "image (text|sentence|caption) (match*|retriev*)": 1,
+            "(patch|region|pixel|local) ~ (word|phrase|text|sentence|description)": 1,
+            "late interaction": 2,
+            "patch (slimming|selection)": 1.5,
+            "global [and ]local (align*|contrast*)": 1.5,
+            "region (aware|text)": 1,
+            "clip": 0.5,
+            "(long|dense) caption": 1,
+            "text (based|to image) person (retriev*|search|re identification)": 1,
+        },
+        against={
+            "human object interaction|hand object": 3,
+            "text to image (generat*|model|diffusion|synthesis)": 2,
+            "composed image retrieval": 1.5,
+            "diffusion model": 1.5,
+            "point cloud": 1,
+            "pixel aligned": 2,
+            "registration": 1.5,
+            "benchmark": 0.5,
+            "reward": 1,
+            "dense captioning": 1,
+        },
+    ),
     claims=(
         _recall_claim(
             "to_text", "Image to text R@1 of 86.1.", 86.1, x=_TO_TEXT, variant="seps", finding=_LEAK

@@ -12,6 +12,7 @@ from methods.spec import (
     Check,
     Claim,
     Comparable,
+    Family,
     Method,
     Paper,
     Params,
@@ -153,6 +154,38 @@ METHOD = Method(
         "Longformer",
         "BigBird",
         "Sparse Transformer",
+    ),
+    family=Family(
+        what="Attention in which a query sees few keys by choice: window, block, stride, "
+        "neighbourhood, top-k, retrieval of keys while decoding; its kernels, training, "
+        "serving and analysis.",
+        near="A window or sparse layer as one part of a network, mixtures with linear attention, "
+        "eviction and compression of the cache of keys and values.",
+        outside="Swin as a backbone, sliding windows over data, sparse rewards, sparse experts, "
+        "sparse autoencoders, linear attention alone.",
+        phrases={
+            "sparse [self ]attention": 2.5,
+            "(sliding|shifted) window attention": 1.5,
+            "(block sparse|top k|neighbou*rhood|strided|dilated|local|"
+            "windowed) [self ]attention": 1.5,
+            "attention sparsity|sparsity of attention": 1.5,
+            "(sparsif*) ~ attention": 1.5,
+            "sparse transformer": 1,
+            "(select*|retriev*) ~ (key|kv|key value)": 1,
+            "block sparse attention": 1.5,
+            "sliding window": 0.3,
+            "long context": 0.5,
+            "quadratic (complexity|cost)": 0.5,
+        },
+        against={
+            "swin": 1.5,
+            "sparse reward": 2,
+            "segmentation|detection|denoising|forecasting": 0.7,
+            "sliding window (strategy|approach|inference|fashion|manner)": 1.5,
+            "(kv|key value) cache (evict*|compress*|prun*|quantiz*)": 1.5,
+            "linear attention": 0.5,
+            "global local attention": 1,
+        },
     ),
     claims=(
         Claim(

@@ -13,6 +13,7 @@ from methods.spec import (
     Claim,
     Command,
     Comparable,
+    Family,
     Method,
     Paper,
     Params,
@@ -166,6 +167,36 @@ METHOD = Method(
         "vision token pruning",
         "visual token compression",
         "token merging",
+    ),
+    family=Family(
+        what="Dropping, merging, selecting or compressing visual tokens: of images, video, "
+        "patches, point clouds, in language models with vision, vision transformers, "
+        "diffusion and tracking alike.",
+        near="Fewer tokens as one part among others, frame selection, skipping of layers for "
+        "visual tokens, caches of keys and values of images.",
+        outside="Pruning of weights, channels or experts; tokens of text; selection of tokens as "
+        "training data; shorter chains of thought.",
+        phrases={
+            "(visual|vision|image|video|patch|multimodal|spatial|point) "
+            "token (prun*|merg*|compress*|reduc*|drop*|select*|sparsif*|evict*|redundan*)": 3,
+            "token (prun*|merg*|dropping|sparsification)": 2,
+            "token (compress*|reduc*|select*|evict*)": 1,
+            "(prun*|merg*|compress*|reduc*|drop*|discard*|sparsif*|"
+            "fewer|redundan*) ~ (visual|vision|image|video|patch) token": 2.5,
+            "visual redundan*": 1,
+            "patch (prun*|merg*|dropping)": 2.5,
+            "(visual|vision) token": 0.5,
+        },
+        against={
+            "(weight|channel|filter|head|layer|structured|expert|network) prun*": 1.5,
+            "text token": 1,
+            "chain of thought": 1.5,
+            "overthinking": 2,
+            "fine tuning data|instruction data": 1,
+            "kv cache (compress*|evict*)": 1,
+            "reinforcement learning with verifiable": 1.5,
+            "multi agent": 1,
+        },
     ),
     claims=(
         Claim(

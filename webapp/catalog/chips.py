@@ -17,7 +17,9 @@ def refresh() -> int:
         name = carried.method.title
         texts[carried.method.slug] = (name, figure.text if figure else "")
     wanted: dict[int, list[dict[str, str]]] = defaultdict(list)
-    links = MethodLink.objects.filter(method__in=texts, paper__digest_entries__isnull=False)
+    links = MethodLink.objects.filter(
+        MethodLink.counting(), method__in=texts, paper__digest_entries__isnull=False
+    )
     for paper_id, method in links.order_by("method").values_list("paper_id", "method").distinct():
         name, figure_text = texts[method]
         wanted[paper_id].append({"method": method, "name": name, "figure": figure_text})

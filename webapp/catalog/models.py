@@ -1,25 +1,28 @@
-"""Which papers concern which methods, each link with the words that made it."""
+"""Which papers are related to which methods, each link with its evidence and a person's word."""
 
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Q
 
 from webapp.papers.models import Paper
 
 
 class MethodLink(models.Model):
-    """A paper concerns a method that we carry."""
+    """A paper's relation to a method that we carry."""
 
-    class Reason(models.TextChoices):
+    class Relation(models.TextChoices):
         SOURCE = "source", "the method's own paper"
-        NAMED = "named", "a paper the method names"
-        CITES = "cites", "cites a paper of the method"
-        WORDS = "words", "speaks of it"
+        ABOUT = "about", "about it"
+        USES = "uses", "uses or compares it"
+        MENTIONS = "mentions", "mentions it"
 
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="method_links")
     method = models.CharField(max_length=64, db_index=True)  # its slug; the registry has the rest
-    reason = models.CharField(max_length=6, choices=Reason.choices)
-    words = models.CharField(max_length=200)  # as they stand in the paper, or its identifier
+    relation = models.CharField(max_length=8, choices=Relation.choices)
+    score = models.FloatField(default=0.0)  # probability that the paper is about it
+    evidence = models.JSONField(default=list)  # [{"words", "place", "weight"}], weightiest first
+    confirmed = models.BooleanField(null=True)  # an operator's word; it stays and becomes a label
 
     class Meta:
         constraints = [
@@ -27,14 +30,21 @@ class MethodLink(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.paper_id} {self.method}: {self.words}"
+        return f"{self.paper_id} {self.method}: {self.relation}"
+
+    @staticmethod
+    def counting() -> Q:
+        """The links that count in chips, feeds and numbers: about and source, unless rejected."""
+        relation = MethodLink.Relation
+        judged = Q(relation__in=[relation.SOURCE, relation.ABOUT], confirmed=None)
+        return judged | Q(confirmed=True)
 
 
 class LinkPulse(models.Model):
     """Up to when papers were linked, and by which signs; one row, id 1."""
 
     linked_until = models.DateTimeField()  # the latest change of a listing that was looked at
-    signs = models.CharField(max_length=64)  # of the methods' identifiers and aliases
+    signs = models.CharField(max_length=64)  # of the methods' identifiers, phrases and weights
 
     def __str__(self) -> str:
         return f"{self.linked_until:%Y-%m-%d %H:%M}"

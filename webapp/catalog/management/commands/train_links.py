@@ -1,0 +1,72 @@
+"""`manage.py train_links`: train what links papers to methods, from labels and decisions."""
+
+from __future__ import annotations
+
+import random
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from methods import registry
+from methods.spec import Method
+from webapp.catalog import labels, phrases
+from webapp.catalog.labels import Text
+from webapp.learning import training
+from webapp.learning.training import Example
+
+BACKGROUND = 4000  # papers without a sign of a method that count as negative
+
+
+class Command(BaseCommand):
+    help = (
+        "Train the linear models that link papers to methods. Needs scikit-learn. Papers whose "
+        "identifier ends in 3 to 9 are held out and never read."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--papers", type=Path, required=True, help="JSON lines: id, title, abstract"
+        )
+        parser.add_argument("--labels", type=Path, default=labels.LABELS)
+        parser.add_argument("--decisions", action="store_true", help="also what operators decided")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        papers = {one.id: one for one in labels.read_papers(options["papers"]) if one.training}
+        rows = [row for row in labels.read(options["labels"]) if row.id in papers]
+        if options["decisions"]:
+            decided, texts = labels.decisions()
+            papers |= texts
+            rows += decided
+        positive = [papers[row.id] for row in rows if row.about]
+        training.write_vocabulary(
+            training.build_vocabulary((p.pair for p in papers.values()), (p.pair for p in positive))
+        )
+        trained = {}
+        for method in registry.all_methods():
+            mine = {row.id: row.about for row in rows if row.method == method.slug}
+            if sum(mine.values()) < training.FOLDS:
+                self.stdout.write(f"{method.slug}: too few labelled papers about it, left out.")
+                continue
+            examples = [_example(method, papers[key], about) for key, about in mine.items()]
+            trained[method.slug] = training.fit(examples, _background(method, papers, mine))
+            self.stdout.write(f"{method.slug}: {len(mine)} labels, {sum(mine.values())} about it.")
+        training.write_models(trained)
+
+
+def _example(method: Method, paper: Text, about: bool) -> Example:
+    found = phrases.find(method.family, *paper.pair) if method.family else []
+    return Example(*paper.pair, phrases.summary(found), about)
+
+
+def _background(
+    method: Method, papers: dict[str, Text], labelled: dict[str, bool]
+) -> list[tuple[str, str]]:
+    """Some papers without a label, less those that say the method's words."""
+    keys = sorted(papers.keys() - labelled.keys())
+    chosen = random.Random(1).sample(keys, min(BACKGROUND, len(keys)))
+    return [
+        papers[key].pair for key in chosen if _example(method, papers[key], False).phrases[0] < 2
+    ]

@@ -1,0 +1,114 @@
+"""How a paper is related to a method: identifiers, phrases and a linear model, with the evidence.
+
+No database: `manage.py link_papers --input` and the site ask the same function.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from methods import registry
+from methods.spec import Method
+from webapp.catalog import phrases
+from webapp.learning import linear, tfidf
+
+ABOUT = 0.5  # probability from which a paper is about a method
+USES = 0.12  # below it a paper that says the words mentions it
+SAYS = 1.5  # weight of the phrases from which the words are said
+SHOWN = 4  # pieces of evidence that are kept
+ANSWERED = 2.0  # what a model's answer with a quote that stands in the text adds to the log-odds
+
+
+@dataclass(frozen=True)
+class Link:
+    """A paper's relation to a method: source, about, uses or mentions."""
+
+    method: str
+    relation: str
+    score: float  # probability that the paper is about it
+    evidence: list[dict[str, Any]] = field(default_factory=list)  # words, place, weight
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a summary model answered to the question of the relation, with its quote."""
+
+    method: str
+    relation: str
+    quote: str
+
+    def speaks(self, text: str) -> float:
+        """What it adds to the log-odds; nothing where its quote does not stand in the text."""
+        stands = " ".join(self.quote.split()).casefold() in " ".join(text.split()).casefold()
+        if not self.quote.strip() or not stands:
+            return 0.0
+        return ANSWERED if self.relation == "about" else -ANSWERED
+
+
+def links(arxiv_id: str, title: str, abstract: str, answers: tuple[Answer, ...] = ()) -> list[Link]:
+    """The methods a paper is related to, in the registry's order."""
+    vector = tfidf.vector(title, abstract)
+    paper = arxiv_id, title, abstract
+    found = (_link(method, paper, vector, answers) for method in registry.all_methods())
+    return [one for one in found if one]
+
+
+def _link(
+    method: Method,
+    paper: tuple[str, str, str],
+    vector: tfidf.Vector,
+    answers: tuple[Answer, ...],
+) -> Link | None:
+    arxiv_id, title, abstract = paper
+    roles = {paper.arxiv_id: paper.role for paper in method.papers}
+    if roles.get(arxiv_id) == "source":
+        return Link(method.slug, "source", 1.0, [_evidence(arxiv_id, "identifier", 0.0)])
+    said = phrases.find(method.family, title, abstract) if method.family else []
+    evidence = [_evidence(one.words, one.place, one.weight) for one in said]
+    model = linear.models().get(method.slug)
+    speaking = phrases.summary(said)
+    if model:
+        odds = model.together(vector, speaking)
+        terms = ((term, model.witnesses[1] * added) for term, added in model.strongest(vector))
+        evidence += [_evidence(term, "terms", added) for term, added in terms]
+    else:
+        odds = speaking[0] - speaking[1] - 4.0
+    for answer in answers:
+        if answer.method == method.slug and (added := answer.speaks(f"{title} {abstract}")):
+            odds += added
+            evidence.append(_evidence(answer.quote, "answer", added))
+    if (known := _named(method, arxiv_id, f"{title} {abstract}")) is not None:
+        evidence.insert(0, known)
+    relation = _relation(linear.probability(odds), speaking[0], known is not None)
+    if relation is None:
+        return None
+    evidence.sort(key=lambda one: -abs(one["weight"]))
+    return Link(method.slug, relation, round(linear.probability(odds), 3), evidence[:SHOWN])
+
+
+def _relation(score: float, said: float, known: bool) -> str | None:
+    if score >= ABOUT:
+        return "about"
+    if known or (said >= SAYS and score >= USES):
+        return "uses"
+    return "mentions" if said >= SAYS else None
+
+
+def _named(method: Method, arxiv_id: str, text: str) -> dict[str, Any] | None:
+    """The identifier by which a paper is one that the method names, or cites one."""
+    if arxiv_id in {paper.arxiv_id for paper in method.papers}:
+        return _evidence(arxiv_id, "identifier", SAYS)
+    cited = _cited(tuple(paper.arxiv_id for paper in method.papers)).search(text)
+    return _evidence(cited[0], "identifier", SAYS) if cited else None
+
+
+@cache
+def _cited(ids: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\d.])(?:{'|'.join(map(re.escape, ids)) or '(?!)'})(?!\d)")
+
+
+def _evidence(words: str, place: str, weight: float) -> dict[str, Any]:
+    return {"words": words[:200], "place": place, "weight": round(weight, 2)}

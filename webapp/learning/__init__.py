@@ -1,0 +1,1 @@
+"""TF-IDF and linear weights in plain Python: what a site applies, trained elsewhere."""

@@ -1,0 +1,56 @@
+"""A linear model applied from a dictionary of weights; `manage.py train_links` writes it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from webapp.learning.tfidf import DATA, Vector, dot
+
+STRONGEST = 4  # terms that are named as evidence
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Weights over terms, and over what the terms and the phrases say together.
+
+    `witnesses` are the intercept and the weights of: the terms' log-odds, the phrases for, the
+    phrases against, and 1 where a phrase stands in the title.
+    """
+
+    intercept: float
+    weights: Mapping[str, float]
+    witnesses: tuple[float, ...] = (0.0, 1.0, 0.0, 0.0, 0.0)
+
+    def decide(self, vector: Vector) -> float:
+        """The log-odds that a paper belongs to the class."""
+        return self.intercept + dot(vector, self.weights)
+
+    def together(self, vector: Vector, phrases: Sequence[float]) -> float:
+        """The log-odds by both witnesses."""
+        said = (1.0, self.decide(vector), *phrases)
+        return sum(weight * value for weight, value in zip(self.witnesses, said, strict=True))
+
+    def strongest(self, vector: Vector) -> list[tuple[str, float]]:
+        """The terms that spoke most for it, with what each added to the log-odds."""
+        parts = [(t, value * self.weights[t]) for t, value in vector.items() if t in self.weights]
+        return sorted((p for p in parts if p[1] > 0), key=lambda p: -p[1])[:STRONGEST]
+
+
+@cache
+def models() -> Mapping[str, Linear]:
+    """The trained models by the slug of their method; empty where none was trained."""
+    path = DATA / "weights.json"
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    return {
+        slug: Linear(one["intercept"], one["weights"], tuple(one["witnesses"]))
+        for slug, one in kept.items()
+    }
+
+
+def probability(log_odds: float) -> float:
+    """The logistic function, safe for large arguments."""
+    return 0.5 * (1 + math.tanh(log_odds / 2))

@@ -1,0 +1,64 @@
+"""TF-IDF vectors of papers: words and pairs of words, over a vocabulary that is kept as data."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+DATA = Path(__file__).with_name("data")
+TITLE_COUNTS = 3  # a word of the title weighs as much as three of the abstract
+WORD = re.compile(r"[a-z][a-z0-9]+")
+STOP = frozenset(
+    {"a", "an", "and", "are", "as", "at", "be", "been", "but", "by", "can", "for", "from", "has"}
+    | {"have", "in", "into", "is", "it", "its", "may", "more", "not", "of", "on", "or", "our"}
+    | {"such", "than", "that", "the", "their", "these", "they", "this", "to", "we", "which"}
+    | {"while", "with"}
+)
+
+Vector = dict[str, float]
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in lower case, without those that say nothing: hyphens divide."""
+    return [word for word in WORD.findall(text.lower()) if word not in STOP]
+
+
+def terms(title: str, abstract: str) -> Counter[str]:
+    """How often each word and each pair of neighbours stands there, the title's thrice."""
+    counted: Counter[str] = Counter()
+    for text, times in ((title, TITLE_COUNTS), (abstract, 1)):
+        found = words(text)
+        for term in [*found, *map(" ".join, pairwise(found))]:
+            counted[term] += times
+    return counted
+
+
+@cache
+def vocabulary() -> Mapping[str, float]:
+    """The inverse document frequency of every term that counts."""
+    found: dict[str, float] = json.loads((DATA / "vocabulary.json").read_text())
+    return found
+
+
+def vector(title: str, abstract: str) -> Vector:
+    """The paper as a vector of length 1: (1 + ln count) * idf, over the vocabulary."""
+    idf = vocabulary()
+    weighed = {
+        term: (1 + math.log(count)) * idf[term]
+        for term, count in terms(title, abstract).items()
+        if term in idf
+    }
+    length = math.sqrt(sum(value * value for value in weighed.values())) or 1.0
+    return {term: value / length for term, value in weighed.items()}
+
+
+def dot(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """The inner product of two sparse vectors; of two vectors of length 1 their cosine."""
+    small, large = sorted((one, other), key=len)
+    return sum(value * large[term] for term, value in small.items() if term in large)

@@ -1,0 +1,108 @@
+"""Training of the linear models: scikit-learn makes them once, `linear` applies them everywhere."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webapp.learning import tfidf
+from webapp.learning.tfidf import DATA
+
+FOLDS = 8
+SMALLEST = 0.02  # a weight below this share of the largest is left out
+
+
+@dataclass(frozen=True)
+class Example:
+    """A labelled paper: its terms, the scores of its phrases, and whether it is about it."""
+
+    title: str
+    abstract: str
+    phrases: tuple[float, ...]
+    about: bool
+
+
+def build_vocabulary(
+    papers: Iterable[tuple[str, str]], positive: Iterable[tuple[str, str]]
+) -> dict[str, float]:
+    """The idf of the terms that are common, or that papers about a method share.
+
+    A word counts from 15 papers on, a pair from 60, or from 6 where two positives have it.
+    """
+    frequency: Counter[str] = Counter()
+    total = 0
+    for total, (title, abstract) in enumerate(papers, start=1):  # noqa: B007 - how many there were
+        frequency.update(tfidf.terms(title, abstract).keys())
+    shared: Counter[str] = Counter()
+    for title, abstract in positive:
+        shared.update(tfidf.terms(title, abstract).keys())
+    return {
+        term: round(math.log((1 + total) / (1 + count)) + 1, 3)
+        for term, count in sorted(frequency.items())
+        if count >= (15 if " " not in term else 6 if shared[term] >= 2 else 60)
+    }
+
+
+def write_vocabulary(idf: Mapping[str, float]) -> None:
+    """Keep a vocabulary as the site's data, and use it from now on."""
+    (DATA / "vocabulary.json").write_text(json.dumps(idf, indent=0) + "\n")
+    tfidf.vocabulary.cache_clear()
+
+
+def fit(examples: Sequence[Example], background: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """The weights of one method: of the terms, and of the witnesses together.
+
+    The witnesses are weighed by what the terms say of papers that were not trained on (out of
+    fold). `background` are papers without a sign of the method: they count as negative.
+    """
+    # scikit-learn belongs to the ML requirements: the site itself has none of it.
+    import numpy as np  # noqa: PLC0415
+    from scipy.sparse import csr_matrix, vstack  # noqa: PLC0415
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+    from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415
+
+    names = list(tfidf.vocabulary())
+    column = {term: index for index, term in enumerate(names)}
+
+    def matrix(papers: Sequence[tuple[str, str]]) -> Any:
+        rows, columns, values = [], [], []
+        for row, (title, abstract) in enumerate(papers):
+            for term, value in tfidf.vector(title, abstract).items():
+                rows.append(row)
+                columns.append(column[term])
+                values.append(value)
+        return csr_matrix((values, (rows, columns)), shape=(len(papers), len(names)))
+
+    def terms_model(x: Any, y: Any) -> Any:
+        model = LogisticRegression(C=20, class_weight="balanced", max_iter=2000)
+        return model.fit(vstack([x, other]), np.r_[y, np.zeros(other.shape[0], bool)])
+
+    x = matrix([(one.title, one.abstract) for one in examples])
+    other = matrix(background)
+    y = np.array([one.about for one in examples])
+    outside = np.zeros(len(examples))
+    for train, held in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(x, y):
+        outside[held] = terms_model(x[train], y[train]).decision_function(x[held])
+    witnesses = np.c_[outside, np.array([one.phrases for one in examples])]
+    together = LogisticRegression(C=1, max_iter=2000).fit(witnesses, y)
+    final = terms_model(x, y)
+    weights = final.coef_[0]
+    kept = {
+        term: round(float(weight), 3)
+        for term, weight in zip(names, weights, strict=True)
+        if abs(weight) > SMALLEST * abs(weights).max()
+    }
+    return {
+        "intercept": round(float(final.intercept_[0]), 3),
+        "weights": kept,
+        "witnesses": [round(float(v), 3) for v in (together.intercept_[0], *together.coef_[0])],
+    }
+
+
+def write_models(models: Mapping[str, Mapping[str, Any]]) -> None:
+    """Keep the trained models as the site's data."""
+    (DATA / "weights.json").write_text(json.dumps(models, indent=0) + "\n")
