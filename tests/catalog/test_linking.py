@@ -1,56 +1,136 @@
-"""Papers are linked to methods by identifiers and by words, and each link says by which."""
+"""Papers are linked to methods by a relation, and each link says by what."""
 
 from __future__ import annotations
 
+import json
+from io import StringIO
+from pathlib import Path
+
 import pytest
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from webapp.catalog import linking
+from webapp.catalog.labels import Agreement, Label, agreement, wilson
 from webapp.catalog.models import MethodLink
+from webapp.catalog.witnesses import Answer, Link, links
 from webapp.papers.models import Announcement, Listing, Paper
 
+ABOUT = (
+    "Block sparse attention for long contexts",
+    "The cost of attention is quadratic. We propose a sparse attention in which each query sees "
+    "the blocks of keys that a router chooses, with a kernel for decoding.",
+)
+SWIN = (
+    "Crop disease detection from drone images",
+    "A Swin Transformer backbone with shifted window attention feeds a detection head. "
+    "Experiments on three data sets of leaves show better accuracy.",
+)
 
-def paper(title: str = "A title", abstract: str = "Words.", **fields: str) -> Paper:
-    return Paper(
-        arxiv_id=fields.pop("arxiv_id", "2512.00001"), title=title, abstract=abstract,
-        primary_category="cs.LG", **fields,
-    )  # fmt: skip
+
+def of(method: str, title: str, abstract: str, arxiv_id: str = "2512.00001") -> Link | None:
+    return next((one for one in links(arxiv_id, title, abstract) if one.method == method), None)
+
+
+def test_a_paper_on_the_mechanism_is_about_it_with_words_place_and_weight() -> None:
+    found = of("sparse_attention", *ABOUT)
+    assert found is not None
+    assert found.relation == "about"
+    assert any(
+        one["words"].lower() == "block sparse attention" and one["place"] == "title"
+        for one in found.evidence
+    )
+    assert all({"words", "place", "weight"} == set(one) for one in found.evidence)
 
 
 @pytest.mark.parametrize(
-    ("given", "reason", "words"),
+    ("title", "abstract"),
     [
-        (paper(arxiv_id="2004.05150"), "named", "2004.05150"),
-        (paper(abstract="We extend Longformer (arXiv:2004.05150v2)."), "cites", "2004.05150"),
-        (paper(title="Sliding-Window Attention for Speech"), "words", "Sliding-Window Attention"),
-        (paper(abstract="We study block sparse\nattentions."), "words", "block sparse attentions"),
-        (paper(abstract="A LONGFORMER for law."), "words", "LONGFORMER"),
+        SWIN,
+        ("Sparse rewards in games", "Agents with sparse rewards explore by curiosity."),
+        ("Erasing concepts from diffusion models", "Concept erasure removes a concept."),
+        ("Channel pruning of convolutional networks", "We prune channels and filters by weight."),
     ],
 )
-def test_a_paper_that_concerns_a_method_is_found_with_its_words(
-    given: Paper, reason: str, words: str
-) -> None:
-    found = {one.method: one for one in linking.concerns(given)}
-    assert (found["sparse_attention"].reason, found["sparse_attention"].words) == (reason, words)
+def test_what_has_only_the_words_in_common_is_about_nothing(title: str, abstract: str) -> None:
+    assert not [one for one in links("2512.00001", title, abstract) if one.relation == "about"]
 
 
-@pytest.mark.parametrize(
-    "abstract",
-    ["Attention is dense here.", "Longformers2 and XBigBirdY.", "See 12004.051501 for more."],
-)
-def test_words_within_words_and_numbers_link_nothing(abstract: str) -> None:
-    assert "sparse_attention" not in {f.method for f in linking.concerns(paper(abstract=abstract))}
+def test_a_source_is_its_own_and_a_cited_paper_counts_as_use() -> None:
+    own = of("seps", "A title", "Words.", "2511.01390")
+    assert own is not None
+    assert own.relation == "source"
+    citing = of("sparse_attention", "A title", "We extend arXiv:2004.05150v2.")
+    assert citing is not None
+    assert citing.relation == "uses"
+    assert of("sparse_attention", "A title", "See 12004.051501 for more.") is None
+
+
+def test_a_models_answer_counts_only_with_a_quote_that_stands_there() -> None:
+    text = " ".join(SWIN)
+    assert Answer("sparse_attention", "about", "shifted window  attention").speaks(text) > 0
+    assert Answer("sparse_attention", "none", "shifted window attention").speaks(text) < 0
+    assert Answer("sparse_attention", "about", "we invent sparse attention").speaks(text) == 0
+    assert Answer("sparse_attention", "about", " ").speaks(text) == 0
+
+
+def test_a_file_is_linked_and_reported_without_a_database(tmp_path: Path) -> None:
+    papers, labels = tmp_path / "papers.jsonl", tmp_path / "labels.jsonl"
+    rows = [
+        {"id": "2512.00003", "title": ABOUT[0], "abstract": ABOUT[1]},
+        {"id": "2512.00004", "title": SWIN[0], "abstract": SWIN[1]},
+    ]
+    papers.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    judged = [("2512.00003", "about"), ("2512.00004", "uses")]
+    labels.write_text(
+        "".join(
+            json.dumps({"id": key, "method": "sparse_attention", "relation": relation}) + "\n"
+            for key, relation in judged
+        )
+    )
+    out = StringIO()
+    call_command("link_papers", input=papers, json=True, stdout=out)
+    printed = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [row["id"] for row in printed] == ["2512.00003", "2512.00004"]
+    assert {"method", "relation", "score", "evidence"} == set(printed[0]["links"][0])
+    out = StringIO()
+    call_command("link_papers", input=papers, report=labels, stdout=out)
+    assert "sparse_attention: precision 1.000" in out.getvalue()
+
+
+def test_a_line_that_is_no_paper_is_named(tmp_path: Path) -> None:
+    papers = tmp_path / "papers.jsonl"
+    papers.write_text('{"id": "2512.00003", "title": "A"}\n')
+    with pytest.raises(CommandError, match="line 1"):
+        call_command("link_papers", input=papers, json=True)
+
+
+def test_agreement_counts_what_is_right_found_and_there() -> None:
+    rows = [Label("1", "m", "about"), Label("2", "m", "about"), Label("3", "m", "uses")]
+    (mine, _) = agreement(rows, {("1", "m"), ("3", "m"), ("9", "m")})
+    assert mine == Agreement("m", right=1, found=2, there=2)
+
+
+def test_an_interval_is_wilsons() -> None:
+    low, high = wilson(8, 10)  # 0.490 to 0.943, as tables give it
+    assert (round(low, 3), round(high, 3)) == (0.490, 0.943)
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def paper(title: str, abstract: str, arxiv_id: str = "2512.00001") -> Paper:
+    return Paper.objects.create(
+        arxiv_id=arxiv_id, title=title, abstract=abstract, primary_category="cs.LG"
+    )
 
 
 @pytest.mark.django_db
 def test_linking_follows_the_papers_and_repeats_nothing() -> None:
-    kept = paper(abstract="Uses sparse attention.")
-    kept.save()
+    kept = paper(*ABOUT)
     assert linking.link(Paper.objects.all()) == 1
     assert linking.link(Paper.objects.all()) == 0
     link = MethodLink.objects.get()
-    assert (link.method, link.words) == ("sparse_attention", "sparse attention")
-    kept.abstract = "Uses dense attention."
+    assert (link.method, link.relation) == ("sparse_attention", "about")
+    kept.title, kept.abstract = "Dense layers", "All is dense."
     kept.save()
     assert linking.link(Paper.objects.all()) == 1
     assert not MethodLink.objects.exists()
@@ -59,8 +139,7 @@ def test_linking_follows_the_papers_and_repeats_nothing() -> None:
 @pytest.mark.django_db
 def test_a_tick_links_what_came_since_the_last_one() -> None:
     def announce(arxiv_id: str, day: str) -> None:
-        one = paper(abstract="On sparse attention.", arxiv_id=arxiv_id)
-        one.save()
+        one = paper(*ABOUT, arxiv_id=arxiv_id)
         now = timezone.now()
         listing = Listing.objects.create(
             category="cs.LG",

@@ -7,11 +7,13 @@ from datetime import UTC, date, datetime
 from io import StringIO
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.test import Client
 
 from methods import registry
-from webapp.catalog import chips, linking
+from webapp.catalog import chips, labels, linking
+from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
 from webapp.digests.build import build
 from webapp.digests.models import Profile
@@ -78,13 +80,43 @@ def test_every_method_has_a_page_and_a_place_in_the_list(client: Client, paper: 
         body(client, f"/methods/{slug}/")
 
 
-def test_a_paper_shows_the_measured_number_beside_the_claimed_one(
+def test_a_linked_paper_shows_the_method_and_no_claim_of_its_source(
     client: Client, paper: Paper
 ) -> None:
     page = body(client, f"/papers/{paper.arxiv_id}/")
-    assert "/methods/sparse_attention/" in page
-    assert "1.2 to 2.0 times faster" in page
+    assert "Assay carries a related method" in page
+    assert "/methods/sparse_attention/#run" in page
     assert "AMD EPYC" in page
+    assert "1.2 to 2.0 times faster" not in page
+    assert "reproduced" not in page
+
+
+def test_a_paper_that_only_uses_a_method_has_neither_block_nor_chip(
+    client: Client, paper: Paper
+) -> None:
+    MethodLink.objects.update(relation="uses")
+    chips.refresh()
+    assert "related method" not in body(client, f"/papers/{paper.arxiv_id}/")
+    assert "/methods/sparse_attention/" not in body(client, "/digest/2026-03-12/")
+    assert f"/papers/{paper.arxiv_id}/" not in body(client, "/methods/sparse_attention/")
+
+
+def test_an_operator_rejects_a_link_once_and_for_all(client: Client, paper: Paper) -> None:
+    link = MethodLink.objects.get(method="sparse_attention")
+    address = f"/methods/links/{link.pk}/"
+    assert client.post(address, {"confirmed": "no"}).status_code == 302  # to the sign-in
+    link.refresh_from_db()
+    assert link.confirmed is None
+    client.force_login(User.objects.create_superuser("operator"))
+    assert client.get(address).status_code == 405
+    client.post(address, {"confirmed": "no"})
+    linking.link(Paper.objects.all())
+    link.refresh_from_db()
+    assert link.confirmed is False
+    assert "related method" not in body(client, f"/papers/{paper.arxiv_id}/")
+    found, texts = labels.decisions()
+    assert [(one.id, one.relation) for one in found] == [(paper.arxiv_id, "none")]
+    assert texts[paper.arxiv_id].title == paper.title
 
 
 def test_a_card_carries_the_best_figure_and_its_hardware(client: Client, paper: Paper) -> None:

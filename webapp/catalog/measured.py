@@ -1,8 +1,4 @@
-"""What stands for a method: its latest measured numbers, by class of hardware.
-
-Anyone may run anything, so what was asked for decides before when: a run of seconds that only shows
-that all works replaces no measurement, and one with settings of its own none of the preset's.
-"""
+"""What answers a method's claims: its standing measurements, one for each class of hardware."""
 
 from __future__ import annotations
 
@@ -10,15 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Case, When
-
 from methods.protocol import Point, Series
 from methods.spec import Answer, Claim, Method
 from webapp.catalog.verdicts import Figure, Verdict, figure, judge
-from webapp.runs.models import Run, State
-from webapp.runs.models import Series as StoredSeries
-
-LOOK_BACK = 400  # series of one method, the latest first
+from webapp.runs.models import Run, StandingMeasurement
 
 
 @dataclass(frozen=True)
@@ -47,39 +38,13 @@ class Answered:
     unit: str = ""
 
 
-def standing(run: Run, method: Method) -> int:
-    """How a run counts: 0 as its preset is, 1 with settings of its own, 2 to see that it works."""
-    preset = next(
-        (b.presets.get(run.preset) for b in method.benchmarks if b.slug == run.benchmark), None
-    )
-    if preset is None or run.preset == "smoke":
-        return 2
-    plain = preset.model_dump(mode="json")
-    return int({**plain, **run.params} != plain)  # a parameter may be younger than the run
-
-
 def latest(method: Method) -> list[Measurement]:
-    """The measurement that stands for every series on every class of hardware."""
-    smoke_last = Case(When(run__preset="smoke", then=1), default=0)
-    rows = (
-        StoredSeries.objects.filter(
-            run__method=method.slug, run__state=State.SUCCEEDED, run__public=True
-        )
-        .select_related("run", "run__environment")
-        .order_by(smoke_last, "-run__finished_at", "id")[:LOOK_BACK]
-    )
-    runs = {row.run_id: row.run for row in rows}
-    rank = {key: standing(run, method) for key, run in runs.items()}
-    found: dict[tuple[str, str, str], Measurement] = {}
-    seen: set[object] = set()
-    for row in sorted(rows, key=lambda row: rank[row.run_id]):
-        hardware = row.run.environment.hardware if row.run.environment else "unknown hardware"
-        key = (row.run.benchmark, row.name, hardware)
-        if key not in found:
-            first = row.run_id not in seen
-            found[key] = Measurement(row.run, hardware, row.parsed(), first)
-        seen.add(row.run_id)
-    return list(found.values())
+    """The measurement that stands for every series on every class of hardware, newest first."""
+    rows = StandingMeasurement.objects.filter(method=method.slug).select_related("series__run")
+    return [
+        Measurement(row.series.run, row.hardware, row.series.parsed(), row.headline)
+        for row in rows.order_by("rank", "-measured_at", "series_id")
+    ]
 
 
 def answer(method: Method, measurements: Iterable[Measurement]) -> list[Answered]:

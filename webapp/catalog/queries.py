@@ -62,22 +62,25 @@ def all_carried() -> list[Carried]:
 
 
 def paper_counts() -> dict[str, int]:
-    """How many papers concern each method."""
-    rows = MethodLink.objects.values_list("method").annotate(Count("id"))
-    return dict(rows.values_list("method", "id__count"))
+    """How many papers are about each method."""
+    rows = MethodLink.objects.filter(MethodLink.counting()).values("method")
+    return dict(rows.annotate(count=Count("id")).values_list("method", "count"))
 
 
-def papers_of(method: str) -> list[MethodLink]:
-    """The latest papers that concern a method, with why."""
+def papers_of(method: str, *, undecided: bool = False) -> list[MethodLink]:
+    """The latest papers about a method, with the evidence; for an operator the others, too."""
     links = MethodLink.objects.filter(method=method).select_related("paper")
+    if not undecided:
+        links = links.filter(MethodLink.counting())
     return list(links.order_by("-paper__announced_on", "-paper__arxiv_id")[:50])
 
 
 def methods_of(paper: Paper) -> list[tuple[MethodLink, Carried]]:
-    """The methods a paper concerns, each with why and with what was measured."""
+    """The methods a paper is about, each with why and with what was measured."""
     known = registry.slugs()
+    links = MethodLink.objects.filter(MethodLink.counting(), paper=paper)
     return [
         (link, Carried(registry.get(link.method)))
-        for link in MethodLink.objects.filter(paper=paper).order_by("method")
+        for link in links.order_by("-score", "method")
         if link.method in known
     ]

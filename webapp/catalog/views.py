@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from django.contrib.admin.views.decorators import staff_member_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
 
 from methods import registry
-from webapp.catalog import queries, reading
+from webapp.catalog import chips, linking, queries, reading
+from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
 
 
@@ -30,9 +32,20 @@ def method(request: HttpRequest, slug: str) -> HttpResponse:
         "section": "methods",
         "carried": carried,
         "method": carried.method,
-        "links": queries.papers_of(slug),
+        "links": queries.papers_of(slug, undecided=request.user.is_staff),
     }
     return render(request, "catalog/method.html", context)
+
+
+@require_POST
+@staff_member_required
+def decide(request: HttpRequest, pk: int) -> HttpResponse:
+    """An operator's word on a link: it stays, counts, and becomes a label for training."""
+    link = get_object_or_404(MethodLink.objects.select_related("paper"), pk=pk)
+    words = {"yes": True, "no": False}
+    linking.decide(link, words.get(request.POST.get("confirmed", "")))
+    chips.refresh()
+    return redirect("papers:paper", link.paper.arxiv_id)
 
 
 @require_safe

@@ -61,7 +61,7 @@ def fit(examples: Sequence[Example], background: Sequence[tuple[str, str]]) -> d
     """
     # scikit-learn belongs to the ML requirements: the site itself has none of it.
     import numpy as np  # noqa: PLC0415
-    from scipy.sparse import csr_matrix, vstack  # noqa: PLC0415
+    from scipy.sparse import csr_matrix, vstack  # type: ignore[import-untyped]  # noqa: PLC0415
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
     from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415
 
