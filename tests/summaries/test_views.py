@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from webapp.papers.models import Announcement, Listing, Paper
-from webapp.summaries.models import Summary
+from webapp.summaries.models import Claim, Summary
 
 pytestmark = pytest.mark.django_db
 
@@ -137,3 +137,67 @@ class TestPaper:
         response = client.post(address, {"language": sent})
         assert response["Location"].endswith(f"?language={kept}#summary")
         assert Summary.objects.get(state="waiting").language == kept
+
+    @pytest.mark.parametrize(
+        ("state", "near", "words"),
+        [
+            ("number and unit", True, "Number and unit found in the text."),
+            ("number only", True, "Unit not written"),
+            ("not found", True, "Not found"),
+            ("number and unit", False, "is the model’s reading"),
+        ],
+    )
+    def test_it_words_the_state_of_a_claim(
+        self, client: Client, papers: list[Paper], state: str, near: bool, words: str
+    ) -> None:
+        done = {"state": "done", "finished_at": timezone.now(), "text_source": "html"}
+        Claim.objects.create(
+            summary=summary(papers[0], **done),
+            position=0,
+            metric="speed",
+            value="3.5",
+            unit="×",
+            direction="higher",
+            quote="It is 3.5× faster.",
+            state=state,
+            metric_near=near,
+            direction_near=near,
+            reason="the quote does not stand in the text",
+        )
+        page = text(client, reverse("papers:paper", args=[papers[0].arxiv_id]))
+        assert words in " ".join(page.replace("<strong>", "").replace("</strong>", "").split())
+
+    def test_a_waiting_summary_says_what_it_waits_for(
+        self, client: Client, papers: list[Paper], settings: Any
+    ) -> None:
+        settings.SUMMARY_CONCURRENCY = 2
+        address = reverse("papers:paper", args=[papers[1].arxiv_id])
+        own = summary(papers[1], "waiting")
+        assert "Waiting for the worker that makes summaries" in text(client, address)
+        summary(papers[0], "running")
+        assert "Waiting for its turn: it is next, 1 of 2 under way." in text(client, address)
+        Summary.objects.filter(pk=own.pk).update(reason="today’s 200 requests are used up")
+        assert "Waiting: today’s 200 requests are used up." in text(client, address)
+
+    def test_a_failed_summary_says_why_and_how_to_retry(
+        self, client: Client, papers: list[Paper], settings: Any
+    ) -> None:
+        settings.SUMMARY_MODEL = "small"
+        summary(papers[0], "failed", reason="the model refused the key (401)")
+        address = reverse("papers:paper", args=[papers[0].arxiv_id])
+        page = text(client, address)
+        assert "The summary failed: the model refused the key (401)." in page
+        assert "to have it tried again" in page
+        client.force_login(User.objects.create_user("ada"))
+        assert "Try again" in text(client, address)
+
+    def test_without_a_summary_the_numbers_of_the_abstract_are_shown(
+        self, client: Client, papers: list[Paper]
+    ) -> None:
+        Paper.objects.filter(pk=papers[0].pk).update(
+            abstract="We prune tokens. Latency falls from 38 ms to 16 ms on one GPU."
+        )
+        page = text(client, reverse("papers:paper", args=[papers[0].arxiv_id]))
+        assert "Numbers in the abstract" in page
+        assert "38 → 16 ms" in page
+        assert "Latency" in page

@@ -24,7 +24,9 @@ _END_OF_NAME = (
     one_of(r"""
     the an? its their our of in on for to by with while and or from at over than compared when which
     that using across under respectively achiev\w* improv(?:e|es|ed|ing) reduc(?:e|es|ed|ing) we it
-    as is are was were this these up only about around nearly approximately demonstrat\w* show\w*
+    as is are was were
+    rises? rose risen falls? fell fallen grows? grew drops dropped this these up only about
+    around nearly approximately demonstrat\w* show\w*
     method model approach""")
     + r"\b"
 )
@@ -65,7 +67,7 @@ _CHANGES = re.compile(
     + rf" {_ARTICLES}(?P<of>{_NAME})(?: (?:[^.;,]|\.\d){{0,50}}?)? ?(?:by|from|to)?{_ROUGHLY}"
 )
 _IS = re.compile(
-    rf"(?<![\w-])(?P<of>{_NAME})(?: ?\([^)]*\))? "
+    rf"(?<![\w-])(?P<of>{_NAME})(?: ?\([^)]*\))? (?:(?:ris|ros|fall|fell|grow|grew|drop)\w* )?"
     + one_of(r"of is was are were reach\w* at to by from score_of rate_of = :")
     + _ROUGHLY
 )
