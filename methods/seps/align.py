@@ -71,11 +71,14 @@ def alignment(A: Tensor, real: Tensor, relevance: Relevance | None) -> Tensor:
     return S
 
 
-def alignment_loss(S: Tensor, margin: float, *, hardest: float = 1.0) -> Tensor:
+def alignment_loss(
+    S: Tensor, margin: float, *, hardest: float = 1.0, owners: Tensor | None = None
+) -> Tensor:
     r"""Hinge loss of similarities (B, B), captions by images, whose diagonal are the true pairs.
 
     T' and I' are the hardest negatives of the batch. `hardest` is h, the weight of that loss
-    against its mean over all negatives, by which a training begins: 1 is the source's.
+    against its mean over all negatives, by which a training begins: 1 is the source's. `owners`
+    (B,) says whose image a pair has: captions of one image are no negatives of each other.
 
     Equation 6: $L_{align} = [\alpha - S(I,T) + S(I,T')]_+ + [\alpha - S(I,T) + S(I',T)]_+$
 
@@ -87,11 +90,16 @@ def alignment_loss(S: Tensor, margin: float, *, hardest: float = 1.0) -> Tensor:
     if S.ndim != 2 or S.shape[0] != S.shape[1] or len(S) < 2:
         raise SepsError(f"S is {tuple(S.shape)}; two or more images, each with its caption")
     true = S.diagonal()  # (B,)
-    same = torch.eye(len(S), dtype=torch.bool, device=S.device)
+    if owners is None:
+        owners = torch.arange(len(S), device=S.device)
+    same = owners[:, None] == owners  # (B, B)
+    negatives = int((~same).sum())
+    if not negatives:
+        raise SepsError("every pair of the batch has the same image; there is no negative")
     of_image = (margin - true[None] + S).relu().masked_fill(same, 0.0)  # (B, B)
     of_text = (margin - true[:, None] + S).relu().masked_fill(same, 0.0)  # (B, B)
     worst = of_image.amax(0).mean() + of_text.amax(1).mean()
-    every = (of_image.sum() + of_text.sum()) / (len(S) * (len(S) - 1))
+    every = (of_image.sum() + of_text.sum()) / negatives
     return hardest * worst + (1 - hardest) * every
 
 

@@ -110,6 +110,18 @@ def test_losses_need_a_negative():
     assert align.alignment_loss(S, 0.2, hardest=0.25) == pytest.approx(0.25 * worst + 0.75 * every)
 
 
+def test_siblings_are_no_negatives():
+    """Captions 0 and 1 are of one image: only what stands against image 2 counts."""
+    S = torch.tensor([[1.0, 1.0, 0.9], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    owners = torch.tensor([0, 0, 2])
+    # negatives: (0, 2) .1 over the margin once as text and once as image
+    assert align.alignment_loss(S, 0.2, owners=owners) == pytest.approx(0.2 / 3)
+    assert align.alignment_loss(S, 0.2, owners=owners, hardest=0) == pytest.approx(0.2 / 4)
+    assert align.alignment_loss(S, 0.2) == pytest.approx((0.2 + 0.2 + 0.1 + 0.2 + 0.2) / 3)
+    with pytest.raises(SepsError, match="there is no negative"):
+        align.alignment_loss(S, 0.2, owners=torch.zeros(3))
+
+
 def test_dense_text_of_the_image_cannot_tell_who_asks():
     """Whose caption brings which dense text changes nothing where the image brings it."""
     config = checks.VARIANTS["mended, dense of the image"]

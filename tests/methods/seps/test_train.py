@@ -9,7 +9,7 @@ from methods import registry, runner
 from methods.protocol import Artefact, Failed, Series
 from methods.seps import baselines, scenes
 from methods.seps.config import SepsConfig, SepsError
-from methods.seps.train import Plan, assemble, recall, teach, train
+from methods.seps.train import Plan, assemble, folds, recall, teach, train
 
 BASE = SepsConfig(dim=32, patches=64)
 
@@ -134,6 +134,33 @@ def test_recall_knows_captions_from_images():
     # image to text reads columns: 3 > 0, 0; 6 > 4, 0; 8 > 7, 5. Text to image reads rows.
     assert found.to_text[0] == pytest.approx(100)
     assert found.to_image[0] == pytest.approx(100 / 3)
+
+
+def test_five_captions_an_image():
+    """Two images with two captions each: an image is found by its best, ties are lost."""
+    owners = torch.tensor([0, 0, 1, 1])
+    S = torch.tensor([[9.0, 0.0], [1.0, 2.0], [3.0, 3.0], [0.0, 8.0]])
+    found = recall(S, owners)
+    assert found.to_text[0] == 100  # 9 and 8 are the best of their columns
+    assert found.to_image[0] == 50  # captions 1 and 2 prefer the other image, or do not tell
+    S[2, 0] = 9.0
+    assert recall(S, owners).to_text[0] == 50  # a foreign caption as good as image 0's best
+    with pytest.raises(SepsError, match="say by `owners` whose"):
+        recall(S)
+    with pytest.raises(SepsError, match="each image some"):
+        recall(S, torch.zeros(4, dtype=torch.long))
+
+
+def test_folds_search_within_themselves():
+    """Ten images of one caption each; image 0's caption prefers image 9, which is in fold five."""
+    S, owners = torch.eye(10), torch.arange(10)
+    S[0, 9] = 2.0
+    assert recall(S, owners).to_image[0] == 90
+    assert folds(S, owners).to_image[0] == 100
+    S[0, 1] = 2.0  # the same fold: one of two captions there is lost
+    assert folds(S, owners).to_image[0] == pytest.approx(90)
+    with pytest.raises(SepsError, match="10 images do not divide into 3"):
+        folds(S, owners, 3)
 
 
 def run(name, **settings):
