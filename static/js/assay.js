@@ -21,6 +21,33 @@ toggle.addEventListener("click", () => {
   }
 });
 
+// Lists of papers: dense or with abstracts, as this browser remembers
+const markView = (view) => {
+  for (const link of document.querySelectorAll("a[data-view]")) {
+    if (link.dataset.view === view) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+};
+const showAs = (view) => {
+  root.dataset.view = view;
+  for (const list of document.querySelectorAll(".cards")) list.classList.remove("list", "abstracts");
+  markView(view);
+  fit();
+  try {
+    localStorage.setItem("view", view);
+  } catch {
+    // Storage is closed to us: the choice lasts as long as the page.
+  }
+};
+for (const link of document.querySelectorAll("a[data-view]")) {
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    showAs(link.dataset.view);
+  });
+}
+
+if (root.dataset.view && !document.querySelector(".cards:is(.list, .abstracts)")) markView(root.dataset.view);
+
 // Times: relative to now, absolute on hover
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 const units = [["year", 31536000], ["month", 2592000], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60]];
@@ -94,10 +121,12 @@ const actions = {
   o: () => current()?.querySelector(".abstract input")?.click(),
   v: () => (current() ?? document).querySelector("a.view")?.click(),
   s: () => (current() ?? document).querySelector("button[name=paper]")?.click(),
+  d: () => showAs(root.dataset.view === "abstracts" ? "list" : "abstracts"),
   "/": () => document.querySelector("#find, #q").focus(),
   "?": () => keys.showModal(),
 };
 document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && location.hash === "#narrow") location.hash = "cards";
   if (event.ctrlKey || event.metaKey || event.altKey || keys.open) return;
   const field = event.target.closest("input:not([type=checkbox]), textarea, select");
   if (field) {

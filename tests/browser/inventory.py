@@ -30,7 +30,7 @@ PAGES = [
     Page("digests:today", "/", scene="sample"),
     Page("digests:today", "/", scene="unreachable"),
     Page("digests:today", "/", scene="empty"),
-    Page("digests:today", "/?keyword=Kernel&type=new&view=titles&order=new"),
+    Page("digests:today", "/?keyword=Kernel&type=new&view=abstracts&order=new"),
     Page("digests:today", "/?keyword=nothing"),
     Page("digests:archive", "/digest/"),
     Page("digests:archive", "/digest/", scene="empty"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.browser.looks import PHONE
 from tests.servers.site import Site
@@ -146,24 +146,30 @@ def test_a_session_that_ended_leads_to_the_sign_in(reader: BrowserContext) -> No
     tab.wait_for_url("**/sign-in/**")
 
 
+def keywords_as_text(tab: Page) -> Locator:
+    """The keywords as one text, which the rows write into."""
+    tab.get_by_role("button", name="Edit as text").click()
+    return tab.locator("#id_keywords")
+
+
 def test_a_profile_is_made_previewed_changed_and_deleted(reader: BrowserContext) -> None:
     tab = reader.new_page()
     tab.goto("/profiles/")
     tab.get_by_role("link", name="New profile").click()
     tab.get_by_label("Name").fill("Kernels")
     tab.get_by_label("Categories").fill("cs.LG cs.DC")
-    tab.get_by_label("Keywords").fill("/(/")
+    keywords_as_text(tab).fill("/(/")
     tab.get_by_role("button", name="Preview on past days").click()
     expect(tab.get_by_role("alert")).to_contain_text("Nothing was saved")
-    expect(tab.get_by_label("Keywords")).to_have_attribute("aria-invalid", "true")
-    tab.get_by_label("Keywords").fill("Kernel ; 2\nsparse")
+    expect(tab.locator("#id_keywords")).to_have_attribute("aria-invalid", "true")
+    keywords_as_text(tab).fill("Kernel ; 2\nsparse")
     tab.get_by_role("button", name="Preview on past days").click()
     expect(tab.get_by_role("region", name="Effect on the last days")).to_be_visible()
     tab.get_by_role("button", name="Save").click()
     tab.wait_for_url("**/p/kernels/")
     expect(tab.locator(".card").first).to_be_visible()
     tab.goto("/profiles/kernels/")
-    tab.get_by_label("Keywords").fill("sparse")
+    keywords_as_text(tab).fill("sparse")
     tab.get_by_role("button", name="Preview on past days").click()
     expect(tab.get_by_role("region", name="Effect on the last days")).to_contain_text("gone")
     tab.get_by_text("Delete this profile").click()
@@ -214,14 +220,14 @@ def test_reading_saving_and_narrowing_work_without_javascript(
     tab = context.new_page()
     tab.goto("/")
     card = tab.locator(".card", has=tab.locator("summary .more")).first
-    rest = card.locator("details.authors")
-    folded = rest.inner_text()
-    rest.locator("summary").click()
-    assert len(rest.inner_text()) > len(folded)
     text = card.locator(".abstract .text")
     clamped = text.bounding_box()
     card.locator(".abstract label").click()
     whole = text.bounding_box()
+    rest = card.locator("details.authors")
+    folded = rest.inner_text()
+    rest.locator("summary").click()
+    assert len(rest.inner_text()) > len(folded)
     assert clamped is not None
     assert whole is not None
     assert whole["height"] > clamped["height"]
@@ -242,3 +248,61 @@ def test_print_shows_whole_abstracts_and_no_controls(anyone: BrowserContext) -> 
     expect(tab.locator(".rail")).to_be_hidden()
     expect(tab.locator(".find")).to_be_hidden()
     expect(tab.locator(".card .abstract .text").first).to_have_css("display", "block")
+
+
+def test_ten_papers_fit_a_desktop_and_one_key_shows_abstracts_for_good(
+    anyone: BrowserContext,
+) -> None:
+    tab = anyone.new_page()
+    tab.set_viewport_size({"width": 1440, "height": 900})
+    tab.goto("/")
+    whole = (
+        "cards => cards.filter(card => card.getBoundingClientRect().bottom <= innerHeight).length"
+    )
+    assert tab.locator(".card").evaluate_all(whole) >= 10
+    card = tab.locator(".card").first
+    text = card.locator(".abstract .text")
+    line = text.bounding_box()
+    card.locator(".abstract label").click()
+    opened = text.bounding_box()
+    assert line is not None
+    assert opened is not None
+    assert opened["height"] > 2 * line["height"]
+    tab.keyboard.press("d")
+    expect(tab.get_by_role("link", name="Abstracts")).to_have_attribute("aria-current", "true")
+    assert tab.locator(".card").evaluate_all(whole) < 6
+    tab.reload()
+    assert tab.locator(".card").evaluate_all(whole) < 6
+    tab.keyboard.press("d")
+    assert tab.locator(".card").evaluate_all(whole) >= 10
+
+
+def test_on_a_phone_narrowing_opens_over_the_list_and_closes(anyone: BrowserContext) -> None:
+    tab = anyone.new_page()
+    tab.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    tab.goto("/")
+    sheet = tab.locator(".rail")
+    expect(sheet).to_be_hidden()
+    tab.get_by_role("link", name="Narrow and order").click()
+    expect(sheet).to_be_in_viewport()
+    tab.keyboard.press("Escape")
+    expect(sheet).to_be_hidden()
+
+
+def test_keywords_are_rows_and_text(reader: BrowserContext) -> None:
+    tab = reader.new_page()
+    tab.goto("/profiles/new/")
+    rows = tab.locator(".keyword-rows tbody tr")
+    rows.first.get_by_label("Word or phrase").fill("sparse attention | block-sparse")
+    rows.first.get_by_label("Weight").fill("2")
+    tab.get_by_role("button", name="Add a keyword").click()
+    rows.nth(1).get_by_label("Word or phrase").fill("kernel")
+    text = tab.locator("#id_keywords")
+    expect(text).to_have_value("sparse attention | block-sparse ; 2\nkernel")
+    tab.get_by_role("button", name="Edit as text").click()
+    text.fill("linear attention ; 3 ; 1\nMamba")
+    tab.get_by_role("button", name="Edit as rows").click()
+    expect(rows).to_have_count(2)
+    expect(rows.first.get_by_label("In a title")).to_have_value("1")
+    rows.nth(1).get_by_role("button", name="Remove").click()
+    expect(text).to_have_value("linear attention ; 3 ; 1")

@@ -17,8 +17,9 @@ from tests.digests.days import (
     shown,
 )
 from webapp.digests.build import build
+from webapp.digests.default_profile import KEYWORDS
 from webapp.digests.models import Digest, DigestEntry, Profile
-from webapp.digests.profiles import SEED_KEYWORDS, set_wanted, site_profile, wanted_of
+from webapp.digests.profiles import set_wanted, site_profile, wanted_of
 from webapp.papers.models import Announcement, Listing, Paper
 
 pytestmark = pytest.mark.django_db
@@ -175,10 +176,10 @@ def test_the_sample_gives_way() -> None:
     assert not Digest.objects.get().is_sample
 
 
-def test_the_site_has_one_profile_with_the_seed_bots_interests() -> None:
+def test_the_site_has_one_profile_with_the_default_keywords() -> None:
     site = site_profile()
     assert site_profile().pk == site.pk
-    assert [one["keyword"] for one in site.keywords] == list(SEED_KEYWORDS)
+    assert [one["keyword"] for one in site.keywords] == list(KEYWORDS)
     assert site.categories == ["cs.AI", "cs.CL", "cs.DC", "cs.LG"]
     kept = wanted_of(site)
     set_wanted(site, kept)
@@ -191,7 +192,7 @@ def test_a_profile_that_cannot_be_read_costs_only_itself(caplog: pytest.LogCaptu
     announce(MONDAY, paper(1))
     [digest] = build([MONDAY], [bad, good])
     assert digest.profile_id == good.pk
-    assert "Profile bad cannot be read" in caplog.text
+    assert "Profile bad is invalid" in caplog.text
 
 
 def test_a_failure_in_the_middle_leaves_the_digest_as_it_was(
@@ -236,3 +237,21 @@ def test_ties_keep_their_order_when_arxiv_tells_when_papers_came() -> None:
     )
     build([MONDAY], [mine])
     assert [re.sub(r".*0+", "", one) for one in shown(mine, MONDAY)] == ["2", "1", "3", "4"]
+
+
+def test_every_match_beyond_the_size_is_kept_in_order_with_its_reasons() -> None:
+    announce(MONDAY, paper(1, "Sparse attention"), paper(2, "Sparse"), paper(3, "Models of models"))
+    mine = profile(size=1)
+    [digest] = build([MONDAY], [mine])
+    assert shown(mine, MONDAY) == ["2603.00001"]
+    rows = digest.further.rows
+    numbers = {one.pk: one.arxiv_id for one in Paper.objects.all()}
+    assert [numbers[row["paper"]] for row in rows] == ["2603.00002", "2603.00003"]
+    assert [row["score"] for row in rows] == [2.5, 1.5]
+    assert rows[0]["matches"][0] == {
+        "keyword": "sparse", "where": ["title"], "points": 1.5,
+    }  # fmt: skip
+    before = digest.fingerprint
+    Paper.objects.filter(arxiv_id="2603.00003").update(title="Sparse models")
+    [digest] = build([MONDAY], [mine])
+    assert digest.fingerprint != before

@@ -89,10 +89,10 @@ def test_a_bad_line_costs_only_itself(tmp_path: Path) -> None:
 
 def test_the_table_is_for_people(tmp_path: Path) -> None:
     path = tmp_path / "papers.jsonl"
-    path.write_text(line(1, "Fast decoding"))
+    path.write_text(line(1, "Fast speculative decoding in wall-clock time"))
     out, _ = score(path)
     assert out[0].split() == ["score", "kept", "id", "why"]
-    assert out[1].endswith("yes   2603.00001        Decoding +1.5, Fast +1.5")
+    assert out[1].endswith("  speculative decoding +8.1, inference latency +6.9")
 
 
 def test_what_is_unknown_is_named_with_what_comes_near(tmp_path: Path) -> None:
@@ -171,11 +171,11 @@ def test_standard_input_is_read_by_a_real_process(tmp_path: Path, lines: str, st
     done = subprocess.run(
         [sys.executable, "manage.py", "score", "--input", "-", "--json"],
         cwd=ROOT,
-        input=(line(1, "Fast") + "\n" + lines).encode(),
+        input=(line(1, "Prefill") + "\n" + lines).encode(),
         env={**os.environ, "ASSAY_DATA": str(tmp_path), "ASSAY_VENV": sys.prefix},
         capture_output=True,
         check=False,
     )
     assert done.returncode == status, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])["matches"][0]["keyword"] == "Fast"
+    assert json.loads(done.stdout.splitlines()[-1])["matches"][0]["keyword"] == "prefill"
     assert (b"line 2: is not JSON" in done.stderr) == bool(lines)

@@ -33,7 +33,9 @@ TYPES = {
 
 @pytest.fixture
 def days(db: None) -> None:
-    site_profile()
+    site = site_profile()
+    site.keywords = [*site.keywords, {"keyword": "attention"}]
+    site.save()
     profile()
     announce(MONDAY, paper(1), paper(2, HOSTILE, abstract=HOSTILE, authors=[
         {"name": "Đorđe <Petrović>", "affiliation": "A, B"}, {"name": "Ada\x08", "affiliation": ""},
@@ -41,7 +43,7 @@ def days(db: None) -> None:
     announce(
         TUESDAY,
         paper(3, arxiv_id="hep-th/9901001"),
-        paper(4, "Decoding", categories=["cs.CL", "cs.LG"]),
+        paper(4, "Speculative decoding", categories=["cs.CL", "cs.LG"]),
     )
     build([MONDAY, TUESDAY])
 

@@ -241,3 +241,53 @@ def test_many_substrings_are_found_as_few() -> None:
 
 def test_folding_is_the_same_for_words_and_texts() -> None:
     assert fold("Straße") == fold("STRASSE")
+
+
+def by_rarity(*keywords: Keyword) -> Scorer:
+    return Scorer([Rules(keywords, by_rarity=True)])
+
+
+def test_a_rare_keyword_earns_more_and_its_points_add_up() -> None:
+    scorer = by_rarity(
+        Keyword("speculative decoding", frequency=4.4), Keyword("attention", frequency=200.0)
+    )
+    [score] = scorer.score(candidate("Speculative-decoding", "Attention to speculative decoding."))
+    # ln(1000 / 4.4) = 5.43, half of it for the title; ln(1000 / 200) = 1.61
+    assert score.matches == (
+        Match("speculative decoding", ("title", "abstract"), 8.1, "rare"),
+        Match("attention", ("abstract",), 1.6, "common"),
+    )
+    assert score.score == 9.7
+
+
+def test_a_keyword_in_every_paper_still_earns_something_and_one_in_none_is_bounded() -> None:
+    scorer = by_rarity(Keyword("a1", frequency=1000.0), Keyword("b1", frequency=0.0))
+    assert [m.points for m in scorer.score(candidate("", "a1 b1"))[0].matches] == [0.1, 7.6]
+
+
+def test_an_author_is_followed_by_full_name_or_initial() -> None:
+    scorer = by_rarity(Keyword("author:José Doe", 5), Keyword("Author: M. Ray", 2))
+    paper = candidate("Nothing", authors=("Jose Doe", "Mia Ray"))
+    [score] = scorer.score(paper)
+    assert score.matches == (
+        Match("author:José Doe", ("authors",), 5.0),
+        Match("Author: M. Ray", ("authors",), 2.0),
+    )
+    assert (score.score, score.kept) == (7.0, True)
+    assert scorer.spans(0, "José Doe") == []
+    assert scorer.score(candidate("José Doe", authors=("J. Doe",)))[0].score == 0
+
+
+def test_synonyms_count_once_and_are_marked_wherever_they_stand() -> None:
+    scorer = Scorer([rules("mixture of experts | MoE")])
+    text = "MoEs: a mixture-of-experts study of MoE"
+    [score] = scorer.score(candidate("", text))
+    assert score.score == 1.0
+    assert [text[a:b] for a, b, _ in scorer.spans(0, text)] == ["MoEs", "mixture-of-experts", "MoE"]
+
+
+@pytest.mark.parametrize("written", ["pretraining", "pre-training", "pre training", "Pretraining"])
+def test_a_prefix_is_found_with_and_without_its_hyphen(written: str) -> None:
+    for keyword in ("pretraining", "pre-training", "LLM pretraining | pretraining"):
+        for single in ([rules(keyword)], [rules(keyword), rules("other")]):
+            assert Scorer(single).score(candidate(f"On {written}."))[0].score == 1.5

@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 
 from tests.digests.days import MONDAY, announce, paper, shown
 from webapp.digests.models import Profile
-from webapp.digests.profiles import SEED_EXCLUDE, SEED_KEYWORDS, ProfileError, rules_of
+from webapp.digests.profiles import ProfileError, rules_of
 from webapp.digests.scoring import Keyword
 from webapp.digests.seed import read_config
+
+SEED_KEYWORDS = (
+    *("LLM", "RL", "RLHF", "Inference", "Training", "Attention", "Pipeline", "MOE", "Sparse"),
+    *("Quantization", "Speculative", "Efficient", "Efficiency", "Framework", "Parallel"),
+    *("Distributed", "Kernel", "Decode", "Decoding", "Prefill", "Throughput", "Fast", "Network"),
+    *("Hardware", "Cluster", "FP8", "FP4", "Optimization", "Scalable", "Communication"),
+)
+SEED_EXCLUDE = ("survey", "review", "tutorial")
 
 CONFIG: dict[str, Any] = {
     "categories": ["cs.AI", "cs.CL", "cs.DC", "cs.LG"],

@@ -1,5 +1,6 @@
 """The pages of digests, as HTTP answers."""
 
+import re
 from datetime import date
 
 import pytest
@@ -7,6 +8,8 @@ from django.test import Client
 from django.urls import reverse
 
 from tests import factories
+from tests.digests.days import MONDAY, announce, paper, profile
+from webapp.digests.build import build
 from webapp.digests.models import Digest, Profile, Star
 from webapp.papers.models import Listing
 from webapp.ui.pages import shelf
@@ -87,8 +90,8 @@ def test_filters_live_in_the_query_string(client):
     assert whole.count("<article") == 14
     assert cross.count("<article") == 2
     assert "2</span> of <span" in cross
-    kernel = text(client.get("/?keyword=Kernel&view=titles&order=new"))
-    assert 'class="cards titles"' in kernel
+    kernel = text(client.get("/?keyword=Kernel&view=abstracts&order=new"))
+    assert 'class="cards abstracts"' in kernel
     assert 0 < kernel.count("<article") < 14
     ids = [part.split('"')[0] for part in kernel.split('<article class="card" id="p-')[1:]]
     assert ids == sorted(ids, reverse=True)
@@ -328,3 +331,31 @@ def test_pages_announce_their_feeds(client):
 def test_before_the_first_digest_there_is_a_page_all_the_same(client: Client, path: str) -> None:
     Profile.objects.all().delete()
     assert client.get(path).status_code in {200, 404}
+
+
+def test_all_matches_are_reached_page_by_page_and_counted_by_the_filters(client):
+    announce(MONDAY, *(paper(n, "Sparse attention" if n < 4 else "Sparse") for n in range(1, 7)))
+    mine = profile("Mine", size=2)
+    build([MONDAY], [mine])
+    first = text(client.get("/p/mine/"))
+    assert [f"p-2603.0000{n}" in first for n in range(1, 7)] == [True] * 2 + [False] * 4
+    assert "Page 1 of 3" in first
+    last = text(client.get("/p/mine/?page=3"))
+    assert "p-2603.00006" in last
+    assert "We study language models." in last
+    narrowed = text(client.get("/p/mine/?keyword=attention"))
+    assert re.search(r"<span>attention</span><b>3</b>", narrowed)
+    assert "Page 1 of 2" in narrowed
+
+
+def test_late_days_are_counted_with_the_last_reason(client):
+    factories.make_day(2)
+    for day in (13, 16, 17):
+        factories.make_listing(
+            "cs.CL", date(2026, 3, day), state="failed", reason=f"reason {day}", counts={}
+        )
+    page = " ".join(text(client.get("/")).split())
+    assert "Latest day: 12 March." in page
+    assert (
+        "3 later days could not be fetched whole. Last reason (cs.CL, 17 March): reason 17." in page
+    )

@@ -15,10 +15,10 @@ from hashlib import sha256
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.digests.models import Chips, Digest, DigestEntry, Gist, Profile
+from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Gist, Profile
 from webapp.digests.patterns import normalise
 from webapp.digests.profiles import ProfileError, rules_of, site_profile
-from webapp.digests.scoring import Candidate, Kept, Rules, Scorer, rank
+from webapp.digests.scoring import Candidate, Kept, Rules, Scorer, in_order
 from webapp.papers.models import Announcement, AnnounceType
 from webapp.papers.queries import Announced, announced_on
 from webapp.ui import markup
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
 # In a fingerprint: raise it when what a digest stores of the same papers looks different.
-LOOK = 1
+LOOK = 2
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ def batch(date: Date) -> Batch:
                 tuple(listed[one.paper.pk]),
                 one.type.value,
                 one.paper.submitted_at,
+                tuple(author["name"] for author in one.paper.authors),
             )
             for one in announced
         ],
@@ -152,6 +153,7 @@ class _Marker:
     def matches(self, candidate: Candidate) -> list[dict[str, object]]:
         return [
             {"keyword": match.keyword, "where": list(match.where), "points": match.points}
+            | ({"rarity": match.rarity} if match.rarity else {})
             for match in self.scorer.matches(self.rule, candidate)
         ]
 
@@ -187,6 +189,20 @@ def _entries(day: Batch, ranked: Sequence[Kept], marker: _Marker) -> list[Digest
             )
         )
     return entries
+
+
+def _further(day: Batch, ranked: Sequence[Kept], marker: _Marker) -> list[dict[str, object]]:
+    """What pages need of the papers beyond a digest's size."""
+    return [
+        {
+            "paper": day.announced[one.at].paper.pk,
+            "score": one.score,
+            "announce_type": day.announced[one.at].type.value,
+            "version": day.announced[one.at].version,
+            "matches": marker.matches(day.candidates[one.at]),
+        }
+        for one in ranked
+    ]
 
 
 def _add_what_was_told(entries: Sequence[DigestEntry], language: str) -> None:
@@ -242,11 +258,14 @@ def _write(
                 old.delete()
             return None, papers
         unseen = fresh(day, kept, shown_before(profile, day))
-        entries = _entries(day, rank(rules, unseen, day.candidates), marker)
+        ranked = in_order(rules, unseen, day.candidates)
+        entries = _entries(day, ranked[: rules.size], marker)
+        further = ranked[rules.size :]
         _add_what_was_told(entries, profile.language)
         considered = day.considered(rules)
         seen = [_seen_of(entry) for entry in entries]
-        fingerprint = _fingerprint([considered, len(unseen), day.is_sample, seen])
+        rest = [(day.announced[one.at].paper.arxiv_id, one.score) for one in further]
+        fingerprint = _fingerprint([considered, len(unseen), day.is_sample, seen, rest])
         if old and old.fingerprint == fingerprint:
             return old, set()
         now = timezone.now()
@@ -256,6 +275,9 @@ def _write(
         digest.is_sample = day.is_sample
         digest.save()
         _replace(digest, before, entries, now)
+        FurtherMatches.objects.update_or_create(
+            digest=digest, defaults={"rows": _further(day, further, marker)}
+        )
         return digest, papers ^ {entry.paper.pk for entry in entries}
 
 

@@ -8,8 +8,10 @@ from datetime import date
 from django.conf import settings
 
 from webapp.digests.build import build
+from webapp.digests.frequencies import recount_due
 from webapp.digests.models import Profile
 from webapp.papers import queries, sample, schedule
+from webapp.papers.days import eastern_date, now
 from webapp.papers.polling import FetchReport
 from webapp.papers.schedule import Progress
 
@@ -38,5 +40,6 @@ def update(
     report = schedule.fetch(categories, since, on_progress)
     if report.failed:
         report.dates.update(sample.load_sample(report.reason).dates)
+    recount_due(eastern_date(now()))
     build(sorted({*report.dates, *queries.dates(RECENT)}))
     return report

@@ -8,10 +8,11 @@ from dataclasses import dataclass, fields, replace
 from urllib.parse import urlencode
 
 from webapp.digests.models import DigestEntry
+from webapp.digests.patterns import keyword_name
 from webapp.papers.models import AnnounceType
 
 ORDERS = {"score": "Score", "new": "Newest first", "title": "Title"}
-VIEWS = {"": "Abstracts", "titles": "Titles only"}
+VIEWS = {"list": "List", "abstracts": "Abstracts"}
 MAX_OPTIONS = 12  # of one facet
 
 
@@ -31,7 +32,7 @@ class Filters:
         given = {field.name: query.get(field.name, "")[:80] for field in fields(cls)}
         if given["order"] not in ORDERS:
             given["order"] = "score"
-        if given["view"] not in VIEWS:
+        if given["view"] not in VIEWS:  # none: what this browser remembers, else the list
             given["view"] = ""
         return cls(**given)
 
@@ -134,4 +135,4 @@ def facets(filters: Filters, entries: Sequence[DigestEntry]) -> list[Facet]:
 def _label(field: str, value: str) -> str:
     if field == "type" and value in AnnounceType.values:
         return str(AnnounceType(value).label)
-    return value
+    return keyword_name(value) if field == "keyword" else value

@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 
+from webapp.digests.frequencies import count
 from webapp.digests.models import Profile
 from webapp.digests.profiles import (
     DEFAULT_TYPES,
@@ -35,24 +36,24 @@ class ProfileForm(forms.Form):
     keywords = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 12}),
         max_length=MAX_TEXT,
-        help_text="One a line: words (with their plural), quant* for a beginning, /flash-?attn/ "
-        "for a regular expression. Add ; 2 ; 1 for a weight of 2 and a title bonus of 1; "
-        "without, they are 1 and 0.5.",
+        help_text="Words or phrases, with their plurals; | between synonyms (mixture of experts | "
+        "MoE). quant* is a beginning, author:Jane Doe follows a person, /flash-?attn/ is a regular "
+        "expression. As text: one a line, and ; 2 ; 1 for a weight of 2 and a title bonus of 1.",
     )
     exclude = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 4}),
         max_length=MAX_TEXT,
         required=False,
-        help_text="One a line, as keywords: a paper with one of them is left out.",
+        help_text="One a line, written as keywords: a paper that contains one is left out.",
     )
     announce_types = forms.MultipleChoiceField(
         choices=AnnounceType.choices,
         widget=forms.CheckboxSelectMultiple,
         label="Announced as",
-        help_text="With replacements, a paper may come again on a later day.",
+        help_text="With replacements, a paper can appear again on a later day.",
     )
     matching = forms.ChoiceField(choices=Profile.Matching.choices)
-    min_score = forms.FloatField(min_value=0, max_value=10_000, label="Least score")
+    min_score = forms.FloatField(min_value=0, max_value=10_000, label="Minimum score")
     size = forms.IntegerField(min_value=1, max_value=MAX_SIZE, label="Papers a day")
     language = forms.ChoiceField(choices=Profile.Language.choices, label="Language of summaries")
 
@@ -64,7 +65,7 @@ class ProfileForm(forms.Form):
         if profile is None:
             return {
                 "announce_types": [one.value for one in DEFAULT_TYPES],
-                "matching": Profile.Matching.TOKEN,
+                "matching": Profile.Matching.RARITY,
                 "min_score": 0,
                 "size": 30,
                 "language": Profile.Language.ENGLISH,
@@ -97,6 +98,10 @@ class ProfileForm(forms.Form):
         missing = {name: value for name, value in stand_in.items() if name in failed}
         try:
             self.wanted = wanted({**missing, **good})
+            if self.wanted.matching == Profile.Matching.RARITY:
+                known = count([one.keyword for one in self.wanted.keywords])
+                for one in self.wanted.keywords:
+                    one.frequency = known.get(one.keyword)
         except ProfileError as error:
             for name, messages in error.errors.items():
                 self.add_error(name if name in self.fields else None, list(messages))

@@ -12,8 +12,9 @@ class Profile(models.Model):
     """A named interest. The one without an owner and with `is_site` is the site's own."""
 
     class Matching(models.TextChoices):
-        TOKEN = "token", "whole words"
-        SUBSTRING = "substring", "substrings, as the seed bot"
+        RARITY = "rarity", "words and phrases, weighted by rarity"
+        TOKEN = "token", "words and phrases, points as written"
+        SUBSTRING = "substring", "substrings, exactly as the seed bot"
 
     class Language(models.TextChoices):
         ENGLISH = "en", "English"
@@ -30,7 +31,9 @@ class Profile(models.Model):
     )
     is_site = models.BooleanField(default=False)
     categories = models.JSONField(default=list)  # [str]
-    keywords = models.JSONField(default=list)  # [{"keyword", "weight", "title_bonus"}]
+    # [{"keyword", "weight", "title_bonus", "frequency"}]
+    keywords = models.JSONField(default=list)
+    counted_on = models.DateField(null=True, blank=True)  # when the frequencies were counted
     exclude = models.JSONField(default=list)  # [str]
     announce_types = models.JSONField(default=list)  # [AnnounceType]
     matching = models.CharField(max_length=9, choices=Matching.choices, default=Matching.TOKEN)
@@ -84,7 +87,7 @@ class DigestEntry(models.Model):
     version = models.PositiveSmallIntegerField()
     matches = models.JSONField(
         default=list
-    )  # [{"keyword", "where": ["title", "abstract"], "points"}]
+    )  # [{"keyword", "where": ["title", "abstract", "authors"], "points", "rarity"}]
     # The paper's HTML with the matches marked: <mark data-k="0">…</mark>.
     title_html = models.TextField()
     abstract_html = models.TextField()
@@ -102,6 +105,20 @@ class DigestEntry(models.Model):
 
     def __str__(self) -> str:
         return f"#{self.rank} {self.paper_id}"
+
+
+class FurtherMatches(models.Model):
+    """The papers that matched beyond a digest's size, in order; apart, so that lists stay light."""
+
+    digest = models.OneToOneField(Digest, on_delete=models.CASCADE, related_name="further")
+    # [{"paper": primary key, "score", "announce_type", "version", "matches": as in DigestEntry}]
+    rows = models.JSONField(default=list)
+
+    class Meta:
+        verbose_name_plural = "further matches"
+
+    def __str__(self) -> str:
+        return f"{self.digest_id} +{len(self.rows)}"
 
 
 class Gist(models.Model):

@@ -4,7 +4,8 @@ Three kinds of term:
 
 - words, `sparse attention`, `LLM`, `quant*`: whole tokens, whatever their case, the last one also
   in the plural. A blank stands for any blanks or hyphens, a hyphen also for nothing: `pre-training`
-  finds "pretraining". `*` ends a word early. Scripts written without blanks match anywhere.
+  finds "pretraining", and `pretraining` finds "pre-training". `*` ends a word early. `|` stands
+  between synonyms: `mixture of experts | MoE`. Scripts written without blanks match anywhere.
 - `/…/`, a regular expression in RE2's syntax, whatever its case; `.` is any character.
 - a substring, as the seed bot has it: the lower-cased characters, anywhere.
 
@@ -24,6 +25,7 @@ from itertools import accumulate
 
 import re2
 
+AUTHOR = "author:"  # begins a keyword that asks for a person
 MAX_KEYWORD = 100  # characters
 MAX_REGEX = 200
 MAX_PROGRAM = 1_000  # RE2 instructions of one regular expression
@@ -52,6 +54,8 @@ _PIECE = re.compile(
     re.DOTALL,
 )
 _SIBILANTS = ("s", "x", "z", "ch", "sh")
+# Prefixes that authors join with and without a hyphen, before a word of four letters or more.
+_PREFIXED = re.compile(r"\b(pre|post|multi|non|semi|self|cross|auto|fine)(?=[a-z]{4})")
 
 
 class PatternError(ValueError):
@@ -127,7 +131,8 @@ class Term:
             match = self.pattern.search(folded, at)
             if match is None:
                 return
-            start, end = match.span(1)
+            # Of synonyms one group matched; a regular expression may have groups of its own.
+            start, end = match.span(match.lastindex or 1 if self.kind is Kind.WORDS else 1)
             if end > start:
                 yield start, end
             # The character right of a word is not the word's: it may be the next one's left.
@@ -160,7 +165,15 @@ def term(keyword: str, *, substring: bool = False) -> Term:
     if keyword.startswith("/"):
         return _regex(keyword)
     _bounded(keyword, MAX_KEYWORD)
-    return _words(keyword)
+    synonyms = [_words(one.strip()) for one in keyword.split("|")]
+    return synonyms[0] if len(synonyms) == 1 else _any_of(synonyms)
+
+
+def keyword_name(keyword: str) -> str:
+    """What a keyword is called where there is little room: its first synonym, or the author."""
+    if keyword.casefold().startswith(AUTHOR):
+        return f"by {keyword[len(AUTHOR) :].strip()}"
+    return keyword if keyword.startswith("/") else keyword.partition("|")[0].strip()
 
 
 def _bounded(keyword: str, most: int) -> None:
@@ -193,8 +206,20 @@ def _regex(keyword: str) -> Term:
     return made
 
 
+def _any_of(terms: list[Term]) -> Term:
+    """One term for several ways to say the same."""
+    return Term(
+        Kind.WORDS,
+        "(?:" + "|".join(one.source for one in terms) + ")",
+        frozenset().union(*(one.anchors for one in terms)),
+        any(one.open for one in terms),
+    )
+
+
 def _words(keyword: str) -> Term:
-    folded = fold(keyword)
+    if not keyword:
+        raise PatternError("has nothing on one side of |")
+    folded = _PREFIXED.sub(r"\1-", fold(keyword))
     pieces = list(_PIECE.finditer(folded))
     if not any(piece["word"] or TOKEN.match(piece[0]) for piece in pieces):
         raise PatternError("holds neither a letter nor a digit")

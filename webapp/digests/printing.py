@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
 from webapp.digests.models import Digest, DigestEntry
+from webapp.digests.patterns import keyword_name
 from webapp.ui.markup import plain
 
 _WIDTH = 88
@@ -93,7 +94,7 @@ FORMATS: Mapping[str, Callable[[Digest, Sequence[DigestEntry]], str]] = {
 
 def why(entry: DigestEntry) -> str:
     """The score's parts: `Sparse +1.5, Attention +1`."""
-    return ", ".join(f"{one['keyword']} +{one['points']:g}" for one in entry.matches)
+    return ", ".join(f"{keyword_name(one['keyword'])} +{one['points']:g}" for one in entry.matches)
 
 
 def authors(entry: DigestEntry) -> str:

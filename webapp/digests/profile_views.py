@@ -9,6 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.digests import queries
@@ -70,10 +71,19 @@ def _form(request: HttpRequest, profile: Profile | None) -> HttpResponse:
         "profile": profile,
         "form": form,
         "previewed": valid,
+        "frequencies": _frequencies(profile, form if valid else None),
         "changes": preview_profile(profile, _rules(profile), form.wanted.rules) if valid else [],
     }
     status = 422 if form.is_bound and not valid else 200
     return render(request, "digests/profile_form.html", context, status=status)
+
+
+def _frequencies(profile: Profile | None, form: ProfileForm | None) -> dict[str, float | None]:
+    """How often each keyword occurs in 1,000 papers, as far as it was counted."""
+    if form is not None:
+        return {one.keyword: one.frequency for one in form.wanted.keywords}
+    keywords = profile.keywords if profile else []
+    return {one["keyword"]: one.get("frequency") for one in keywords}
 
 
 def _save(reader: User, profile: Profile | None, form: ProfileForm) -> Profile:
@@ -82,6 +92,7 @@ def _save(reader: User, profile: Profile | None, form: ProfileForm) -> Profile:
         if profile is None:
             profile = Profile(owner=reader, slug=free_slug(form.wanted.name))
         set_wanted(profile, form.wanted)
+        profile.counted_on = timezone.now().date()
         profile.save()
     build(dates(DAYS), [profile])
     return profile

@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from webapp.digests.default_profile import EXCLUDE, KEYWORDS
 from webapp.digests.models import Profile
 from webapp.digests.patterns import Kind, PatternError, normalise, term
 from webapp.digests.scoring import Keyword, Rules
@@ -33,15 +34,6 @@ MAX_CATEGORIES = 40
 MAX_WEIGHT = 100.0
 MAX_SIZE = 200
 DEFAULT_TYPES = (AnnounceType.NEW, AnnounceType.CROSS)
-
-# The seed bot's interests, so that a new site starts where the seed bot's readers are.
-SEED_KEYWORDS = (
-    *("LLM", "RL", "RLHF", "Inference", "Training", "Attention", "Pipeline", "MOE", "Sparse"),
-    *("Quantization", "Speculative", "Efficient", "Efficiency", "Framework", "Parallel"),
-    *("Distributed", "Kernel", "Decode", "Decoding", "Prefill", "Throughput", "Fast", "Network"),
-    *("Hardware", "Cluster", "FP8", "FP4", "Optimization", "Scalable", "Communication"),
-)
-SEED_EXCLUDE = ("survey", "review", "tutorial")
 
 
 class ProfileError(ValueError):
@@ -76,6 +68,7 @@ class WantedKeyword(BaseModel):
     keyword: str
     weight: Points = 1.0
     title_bonus: Points = 0.5
+    frequency: Annotated[float, Field(ge=0, le=1000)] | None = None  # in 1,000 recent papers
 
     @model_validator(mode="after")
     def _earns(self) -> Self:
@@ -119,11 +112,14 @@ class Wanted(BaseModel):
     def rules(self) -> Rules:
         """As scoring reads it."""
         return Rules(
-            keywords=tuple(Keyword(k.keyword, k.weight, k.title_bonus) for k in self.keywords),
+            keywords=tuple(
+                Keyword(k.keyword, k.weight, k.title_bonus, k.frequency) for k in self.keywords
+            ),
             exclude=tuple(self.exclude),
             categories=frozenset(self.categories),
             announce_types=frozenset(self.announce_types),
             substring=self.matching == Profile.Matching.SUBSTRING,
+            by_rarity=self.matching == Profile.Matching.RARITY,
             min_score=self.min_score,
             size=self.size,
         )
@@ -147,6 +143,10 @@ def _term_errors(texts: list[str], substring: bool) -> list[str]:
     regexes = 0
     for text in texts:
         shown = f"“{text[:60]}”" if text.strip() else "A keyword"
+        if author := Keyword(text).author:
+            if seen.setdefault(("author", author), text) is not text:
+                said.append(f"{shown} stands there twice.")
+            continue
         try:
             made = term(text, substring=substring)
         except PatternError as error:
@@ -202,7 +202,7 @@ def free_slug(name: str) -> str:
 
 
 def site_profile() -> Profile:
-    """The site's own profile, made of the seed bot's interests on first need."""
+    """The site's own profile, made with default keywords on first need."""
     with transaction.atomic():
         profile, _ = Profile.objects.get_or_create(
             is_site=True,
@@ -210,8 +210,12 @@ def site_profile() -> Profile:
                 "slug": "site",
                 "name": "Assay",
                 "categories": list(settings.ARXIV_CATEGORIES),
-                "keywords": [WantedKeyword(keyword=text).model_dump() for text in SEED_KEYWORDS],
-                "exclude": list(SEED_EXCLUDE),
+                "keywords": [
+                    WantedKeyword(keyword=text, frequency=frequency).model_dump()
+                    for text, frequency in KEYWORDS.items()
+                ],
+                "exclude": list(EXCLUDE),
+                "matching": Profile.Matching.RARITY,
                 "announce_types": [one.value for one in DEFAULT_TYPES],
             },
         )

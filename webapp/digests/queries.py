@@ -12,14 +12,14 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.papers.days import eastern_date, now
-from webapp.papers.models import Listing
+from webapp.papers.models import Listing, Paper
 
 
 @dataclass(frozen=True)
 class Opened:
     """A digest between its neighbours."""
 
-    digest: Digest  # with its profile
+    digest: Digest  # with its profile and its further matches
     previous: Date | None  # the neighbouring dates that have a digest
     next: Date | None
     sample: bool  # whether the sample is shown
@@ -28,7 +28,7 @@ class Opened:
 def opened(slug: str | None = None, date: Date | None = None) -> Opened | None:
     """A profile's digest of `date`, or its latest; the site's own without a slug. One query."""
     mine = Digest.objects.filter(profile=OuterRef("profile"))
-    digests = Digest.objects.select_related("profile").annotate(
+    digests = Digest.objects.select_related("profile", "further").annotate(
         previous=_first(mine.filter(date__lt=OuterRef("date")).order_by("-date"), "date"),
         next=_first(mine.filter(date__gt=OuterRef("date")).order_by("date"), "date"),
         sample=Exists(Listing.objects.filter(source=Listing.Source.SAMPLE)),
@@ -79,14 +79,56 @@ def entries(digest: Digest) -> list[DigestEntry]:
     return list(digest.entries.select_related("paper"))
 
 
-def late(listings: Iterable[Listing], date: Date) -> list[Listing]:
-    """The rows of the first day after `date` on which something is stale or failed."""
-    troubled = [
+def matched(digest: Digest) -> list[DigestEntry]:
+    """Every paper that matched, in order: the digest's entries and, not stored, the further ones.
+
+    Those have no texts yet: `add_texts` gets them for the few that a page shows.
+    """
+    first = entries(digest)
+    further = getattr(digest, "further", None)
+    if further is None or not further.rows:
+        return first
+    papers = Paper.objects.defer("abstract", "abstract_html", "title_html").in_bulk(
+        [row["paper"] for row in further.rows]
+    )
+    known = [row for row in further.rows if row["paper"] in papers]
+    return first + [
+        DigestEntry(
+            digest=digest,
+            rank=rank,
+            paper=papers[row["paper"]],
+            **{name: row[name] for name in ("score", "announce_type", "version", "matches")},
+        )
+        for rank, row in enumerate(known, len(first) + 1)
+    ]
+
+
+def add_texts(shown: Iterable[DigestEntry]) -> None:
+    """Title and abstract of entries that are not stored."""
+    bare = [entry for entry in shown if entry.pk is None]
+    papers = Paper.objects.in_bulk([entry.paper_id for entry in bare])
+    for entry in bare:
+        entry.paper = papers.get(entry.paper_id, entry.paper)
+
+
+@dataclass(frozen=True)
+class Late:
+    """Later days than the one shown that are not complete: how many, and the last of them."""
+
+    days: int
+    last: Listing
+
+
+def late(listings: Iterable[Listing], date: Date) -> Late | None:
+    """The days after `date` on which some category is stale or failed; None if there are none."""
+    bad = [
         row
         for row in listings
         if row.date > date and row.state in {Listing.State.STALE, Listing.State.FAILED}
     ]
-    return [row for row in troubled if row.date == troubled[0].date]
+    if not bad:
+        return None
+    return Late(len({row.date for row in bad}), max(bad, key=lambda row: (row.date, row.polled_at)))
 
 
 def around(profile: Profile, date: Date) -> tuple[Date | None, Date | None]:

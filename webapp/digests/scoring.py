@@ -2,34 +2,48 @@
 
     score = Σ weight · [keyword in title or abstract] + Σ title_bonus · [keyword in title]
 
+By rarity, both are multiplied by ln(1000 / f) first, f being how many of 1,000 recent papers hold
+the keyword (inverse document frequency, Spärck Jones 1972), and rounded to a tenth. An author is a
+keyword too, `author:Jane Doe`, and earns the weight as it is.
+
 Profiles share their keywords: each is sought once in a paper, for all profiles together.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import ceil
+from math import ceil, log
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from webapp.digests.finders import finders
-from webapp.digests.patterns import Kind, Term, normalise, term
+from webapp.digests.patterns import AUTHOR, Kind, Term, normalise, term
 
-Place = Literal["title", "abstract"]
+Place = Literal["title", "abstract", "authors"]
 _by_score = attrgetter("score")
 _UNIT = 1_000_000  # points are counted in millionths: sums are exact, in whatever order
+UNCOUNTED = 20.0  # papers in 1,000: taken for a keyword that nobody has counted yet
 _LAST = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """What to look for and what it earns."""
+    """What to look for and what it earns. `frequency`: of 1,000 recent papers, how many hold it."""
 
     text: str
     weight: float = 1.0
     title_bonus: float = 0.5
+    frequency: float | None = None
+
+    @property
+    def author(self) -> str:
+        """The author it asks for, as `_names` writes them; "" where it asks for words."""
+        if not self.text.casefold().startswith(AUTHOR):
+            return ""
+        return _name(self.text[len(AUTHOR) :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +55,7 @@ class Rules:
     categories: frozenset[str] = frozenset()
     announce_types: frozenset[str] = frozenset()
     substring: bool = False
+    by_rarity: bool = False
     min_score: float = 0.0
     size: int = 30
 
@@ -61,6 +76,7 @@ class Candidate:
     categories: tuple[str, ...] = ()
     announce_type: str = "new"
     submitted_at: datetime | None = None
+    authors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +90,7 @@ class Match:
     keyword: str
     where: tuple[Place, ...]
     points: float
+    rarity: str = ""  # by rarity: rare, uncommon or common
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +117,19 @@ class Scorer:
         self._terms: list[Term] = []
         self._numbers: dict[tuple[Kind, str], int] = {}
         self._uses: list[_Uses] = []  # by term
-        self._keywords: list[list[int]] = []  # by rule and place: the term
+        self._keywords: list[list[int | None]] = []  # by rule and place: the term
+        self._authors: dict[str, list[tuple[int, int]]] = {}  # by name: rule and points
         for index, one in enumerate(self.rules):
-            numbers = [self._number(keyword.text, one) for keyword in one.keywords]
+            numbers = [
+                None if keyword.author else self._number(keyword.text, one)
+                for keyword in one.keywords
+            ]
             self._keywords.append(numbers)
             for number, keyword in zip(numbers, one.keywords, strict=True):
-                anywhere, in_title = _points(keyword)
+                anywhere, in_title = _points(keyword, one)
+                if number is None:
+                    self._authors.setdefault(keyword.author, []).append((index, anywhere))
+                    continue
                 self._uses[number].anywhere.append((index, anywhere))
                 self._uses[number].in_title.append((index, in_title))
             for text in one.exclude:
@@ -147,10 +171,15 @@ class Scorer:
         """Why a rule gives a candidate its score, in the order of the rule's keywords."""
         title, abstract = normalise(candidate.title), normalise(candidate.abstract)
         text = f"{title} {abstract}"
+        rules = self.rules[rule]
         found = []
-        for keyword, number in zip(self.rules[rule].keywords, self._keywords[rule], strict=True):
+        for keyword, number in zip(rules.keywords, self._keywords[rule], strict=True):
+            anywhere, with_bonus = _points(keyword, rules)
+            if number is None:
+                if anywhere and keyword.author in _names(candidate.authors):
+                    found.append(Match(keyword.text, ("authors",), anywhere / _UNIT))
+                continue
             sought = self._terms[number]
-            anywhere, with_bonus = _points(keyword)
             in_title, in_abstract = sought.stands_in(title), sought.stands_in(abstract)
             if not in_abstract and not in_title and sought.kind is Kind.SUBSTRING:
                 in_abstract = sought.stands_in(text)
@@ -158,7 +187,8 @@ class Scorer:
             if points:
                 where: tuple[Place, ...] = ("title",) if in_title else ()
                 where += ("abstract",) if in_abstract else ()
-                found.append(Match(keyword.text, where, points / _UNIT))
+                rarity = rarity_of(keyword.frequency) if rules.by_rarity else ""
+                found.append(Match(keyword.text, where, points / _UNIT, rarity))
         return tuple(found)
 
     def spans(self, rule: int, text: str) -> list[tuple[int, int, int]]:
@@ -166,6 +196,7 @@ class Scorer:
         return [
             (start, end, place)
             for place, number in enumerate(self._keywords[rule])
+            if number is not None
             for start, end in self._terms[number].spans(text)
         ]
 
@@ -205,6 +236,10 @@ class Scorer:
                     totals[rule] = totals.get(rule, 0) + points
                 if uses.excludes:
                     excluded.update(uses.excludes)
+        if self._authors:
+            for name in _names(candidate.authors) & self._authors.keys():
+                for rule, points in self._authors[name]:
+                    totals[rule] = totals.get(rule, 0) + points
         return totals, excluded
 
 
@@ -217,14 +252,52 @@ class _Uses:
     excludes: list[int]
 
 
-def _points(keyword: Keyword) -> tuple[int, int]:
+def _points(keyword: Keyword, rules: Rules) -> tuple[int, int]:
     """What a keyword earns outside the title, and in it."""
-    weight = round(keyword.weight * _UNIT)
-    return weight, weight + round(keyword.title_bonus * _UNIT)
+    weight, bonus = keyword.weight, keyword.title_bonus
+    if rules.by_rarity and not keyword.author:
+        factor = rarity_factor(keyword.frequency)
+        weight, bonus = round(weight * factor, 1), round(bonus * factor, 1)
+    first = round(weight * _UNIT)
+    return first, first + round(bonus * _UNIT)
+
+
+def rarity_factor(frequency: float | None) -> float:
+    """What a keyword's weight is multiplied by: 6.9 for one paper in 1,000, 0.1 at the least."""
+    return max(0.1, log(1000 / max(UNCOUNTED if frequency is None else frequency, 0.5)))
+
+
+def rarity_of(frequency: float | None) -> str:
+    """The same in a word; "" where nobody has counted."""
+    if frequency is None:
+        return ""
+    return "rare" if frequency < 10 else "uncommon" if frequency < 50 else "common"
+
+
+def _name(name: str) -> str:
+    """An author's name without case, accents and dots: `jose f doe`."""
+    bare = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
+    return " ".join(bare.casefold().replace(".", " ").split())
+
+
+def _names(authors: Iterable[str]) -> set[str]:
+    """The names of authors as they are compared: in full, and with an initial (`j doe`)."""
+    names = {_name(author) for author in authors}
+    return names | {f"{name[0]} {name.rpartition(' ')[2]}" for name in names if " " in name}
 
 
 def rank(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]) -> list[Kept]:
-    """What stands in the digest, in reading order: by score, then submission, then id.
+    """What stands in the digest: the first `rules.size` in reading order."""
+    # Few of a day stand in a digest: only they need the whole comparison.
+    first = sorted(kept, key=_by_score, reverse=True)
+    if not rules.substring and first:
+        least = first[: rules.size][-1].score
+        first = [one for one in first if one.score >= least]
+    return in_order(rules, first, candidates)[: rules.size]
+
+
+def in_order(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]) -> list[Kept]:
+    """Reading order: by score, then submission, then id.
 
     By the seed bot's rule papers of one score keep the order they were announced in.
     """
@@ -233,9 +306,4 @@ def rank(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]) ->
         candidate = candidates[one.at]
         return -one.score, candidate.submitted_at or _LAST, candidate.id
 
-    # Few of a day stand in a digest: only they need the whole comparison.
-    first = sorted(kept, key=_by_score, reverse=True)
-    if rules.substring or not first:
-        return first[: rules.size]
-    least = first[: rules.size][-1].score
-    return sorted((one for one in first if one.score >= least), key=place)[: rules.size]
+    return sorted(kept, key=(lambda one: -one.score) if rules.substring else place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date as Date
 
 from django.contrib.auth.decorators import login_required
@@ -61,8 +61,12 @@ def _render(request: HttpRequest, slug: str | None, date: Date | None) -> HttpRe
     if opened is None:  # gone since it was asked for
         return _nothing(request, slug, date)
     digest = opened.digest
-    entries = queries.entries(digest)
+    entries = queries.matched(digest)
     filters = Filters.read(request.GET)
+    found = filters.apply(entries)
+    page = Paginator(found, digest.profile.size).get_page(request.GET.get("page"))
+    shown = list(page.object_list)
+    queries.add_texts(shown)
     listings = list(Listing.objects.filter(date__gte=digest.date).order_by("date", "category"))
     context = {
         "section": "today" if digest.profile.is_site and not date else "",
@@ -70,13 +74,15 @@ def _render(request: HttpRequest, slug: str | None, date: Date | None) -> HttpRe
         "date": digest.date,
         "profile": digest.profile,
         "entries": entries,
-        "shown": filters.apply(entries),
+        "found": len(found),
+        "page": page,
+        "shown": shown,
         "filters": filters,
         "facets": facets(filters, entries),
         "orders": filters.choices("order", ORDERS),
-        "views": filters.choices("view", VIEWS),
+        "views": replace(filters, view=filters.view or "list").choices("view", VIEWS),
         "listings": [row for row in listings if row.date == digest.date],
-        "late": [] if date else queries.late(listings, digest.date),
+        "late": None if date else queries.late(listings, digest.date),
         "previous": opened.previous,
         "next": opened.next,
     }

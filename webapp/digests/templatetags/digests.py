@@ -10,6 +10,7 @@ from django.template.context import RequestContext
 from django.urls import reverse
 
 from webapp.digests.models import DigestEntry, Profile, Star
+from webapp.digests.patterns import keyword_name
 from webapp.papers.models import Paper
 
 register = template.Library()
@@ -35,6 +36,9 @@ def starred_entries(context: RequestContext, entries: Iterable[DigestEntry]) -> 
 def starred_one(context: RequestContext, paper: Paper) -> set[int]:
     """The same for one paper."""
     return starred(context, [paper])
+
+
+register.filter(keyword_name)
 
 
 @register.filter

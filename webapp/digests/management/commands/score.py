@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webapp.digests.naming import UnknownError, profile_named
+from webapp.digests.patterns import keyword_name
 from webapp.digests.profiles import ProfileError, rules_of
 from webapp.digests.scorelines import Scored, score_lines
 
@@ -66,7 +67,7 @@ def _opened(name: str) -> Iterator[BinaryIO]:
 
 def _row(scored: Scored) -> str:
     score = scored.score
-    why = ", ".join(f"{one.keyword} +{one.points:g}" for one in score.matches)
+    why = ", ".join(f"{keyword_name(one.keyword)} +{one.points:g}" for one in score.matches)
     if len(why) > _REASONS:
         why = why[: _REASONS - 1] + "…"
     kept = "yes" if score.kept else "no"
