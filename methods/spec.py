@@ -49,6 +49,8 @@ __all__ = [
 Direction = Literal["lower", "higher"]
 Relation = Literal["<=", ">=", "=="]
 
+Ruling = Literal["reproduced", "partly", "not reproduced", "refuted", "inconclusive"]
+
 PRESETS: Mapping[str, str] = {
     "smoke": "seconds on a CPU: shows that everything runs",
     "standard": "minutes on a CPU: the figures of the README",
@@ -176,7 +178,9 @@ class Claim:
 
     ``value`` is None for a statement without a number; ``upper`` closes a range such as 1.2-2.0.
     ``quote`` is the source's wording, ``section`` where it stands. ``reason`` says why a claim is
-    not (or only as a ratio) comparable, ``finding`` what we know of it in a sentence.
+    not (or only as a ratio) comparable, ``finding`` what we know of it in a sentence. ``ruling``
+    is the verdict where no machine needs to measure: ``ruled_by`` counting or an argument, which
+    the finding gives.
     """
 
     id: str
@@ -193,6 +197,8 @@ class Claim:
     reason: str = ""
     finding: str = ""
     answer: Answer | None = None
+    ruling: Ruling | None = None
+    ruled_by: Literal["counted", "argued"] = "argued"
 
     def __post_init__(self) -> None:
         _require(_SLUG.fullmatch(self.id), f"claim id {self.id!r} is not a lower-case name")

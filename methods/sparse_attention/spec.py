@@ -194,6 +194,8 @@ METHOD = Method(
             metric="complexity",
             quote="O(n²) -> O(n·w)",
             reason="a statement about growth, answered by counting",
+            ruling="refuted",
+            ruled_by="argued",
             finding="False as stated: anchors every s = 10 tokens cost n^2 / 2s a global head, so "
             "the cost stays quadratic and the gain never exceeds 30.",
         ),
@@ -223,6 +225,8 @@ METHOD = Method(
                 setting=f"n = {n}",
                 reason="compares non-causal dense attention with one local head at w = 128, while "
                 f"the default window adapts to {window}",
+                ruling="refuted",
+                ruled_by="counted",
                 finding=f"Over all heads, causal against causal: {limit} times.",
             )
             for n, times, window, limit in (
@@ -240,6 +244,8 @@ METHOD = Method(
             direction="lower",
             quote="2 MB -> 0.5 MB ... 128 MB -> 4 MB",
             reason="counts one head's n x n scores, which fused attention never stores",
+            ruling="refuted",
+            ruled_by="counted",
             finding="No saving in training memory over fused dense attention, which is O(n) "
             "already. The key-value cache does shrink: 3.7 times at 1k, 18.5 times at 16k.",
         ),
@@ -250,6 +256,8 @@ METHOD = Method(
             value=0.6,
             upper=0.8,
             reason="holds only averaged over heads, with the adaptive window, against n x n pairs",
+            ruling="partly",
+            ruled_by="counted",
             finding="0.646 / 0.677 / 0.733 / 0.789 at 128 / 256 / 512 / 1024 tokens, and 0.837 at "
             "2048; a causal dense head already leaves out nearly 0.5.",
         ),
@@ -258,6 +266,8 @@ METHOD = Method(
             text="Quality on a par with dense attention.",
             metric="quality",
             reason="the source gives no number",
+            ruling="partly",
+            ruled_by="argued",
             finding="A byte language model agrees within the interval; recall of a needle far "
             "away depends on whether it stands on an anchor.",
         ),

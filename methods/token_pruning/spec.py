@@ -263,6 +263,8 @@ METHOD = Method(
             metric="accuracy",
             comparable=Comparable.NOT,
             reason="no curve is given",
+            ruling="inconclusive",
+            ruled_by="argued",
             finding="Over 80 steps adversarial, feature matching and neither end alike (30.0, "
             "30.8, 30.3 % right at 4 tokens); no collapse was seen, step 1000 was not reached.",
         ),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from methods import registry
 from methods.protocol import Flag, Point, Ratio
 from methods.spec import Answer, Claim, Comparable
 from webapp.catalog.verdicts import Word, judge
@@ -30,9 +31,12 @@ def point(low: float, high: float, *, ratio: bool = True, flags: tuple[Flag, ...
     ("claimed", "low", "high", "word"),
     [
         (2.0, 2.1, 2.3, Word.REPRODUCED),
-        (2.0, 1.9, 2.05, Word.REPRODUCED),
+        (2.0, 1.96, 2.05, Word.REPRODUCED),
+        (2.0, 1.9, 2.05, Word.PARTLY),
         (2.0, 1.5, 1.7, Word.PARTLY),
         (2.0, 1.1, 1.3, Word.NOT),
+        (2.0, 0.3, 2.0, Word.INCONCLUSIVE),
+        (2.0, 1.1, 1.7, Word.INCONCLUSIVE),
         (2.0, 0.3, 0.5, Word.NOT),
     ],
 )
@@ -46,6 +50,7 @@ def test_ratios_are_judged_by_what_they_have_above_one(
     ("direction", "claimed", "low", "high", "word"),
     [
         ("higher", 90.0, 88.0, 91.0, Word.REPRODUCED),
+        ("higher", 90.0, 30.0, 91.0, Word.INCONCLUSIVE),
         ("higher", 90.0, 60.0, 65.0, Word.PARTLY),
         ("higher", 90.0, 10.0, 20.0, Word.NOT),
         ("lower", 10.0, 9.0, 9.5, Word.REPRODUCED),
@@ -62,9 +67,9 @@ def test_values_are_judged_in_the_claims_direction(
 
 def test_what_cannot_be_compared_is_never_judged() -> None:
     other = claim(2.0, comparable=Comparable.NOT, reason="other hardware")
-    assert judge(other, point(5.0, 6.0)).word is Word.INCOMPARABLE
+    assert judge(other, point(5.0, 6.0)).word is Word.UNTESTABLE
     assert judge(other, point(5.0, 6.0)).reason == "other hardware"
-    assert judge(claim(None), point(5.0, 6.0)).word is Word.INCOMPARABLE
+    assert judge(claim(None), point(5.0, 6.0)).word is Word.UNTESTABLE
 
 
 def test_without_ground_there_is_no_word() -> None:
@@ -75,3 +80,17 @@ def test_without_ground_there_is_no_word() -> None:
 
 def test_every_word_has_a_glyph_of_its_own() -> None:
     assert len({word.glyph for word in Word}) == len(Word)
+
+
+def test_what_is_counted_or_argued_needs_no_measurement() -> None:
+    counted = claim(
+        4.0, comparable=Comparable.NOT, reason="r", ruling="refuted", ruled_by="counted"
+    )
+    assert (judge(counted, None).word, judge(counted, None).reason) == (Word.REFUTED, "counted")
+
+
+def test_every_claim_of_sparse_attention_has_an_answer_of_its_kind() -> None:
+    words = {one.id: judge(one, None).word for one in registry.get("sparse_attention").claims}
+    assert words.pop("speed") is None, "measured, so without a measurement it has none"
+    assert words["operations_512"] is Word.REFUTED
+    assert Word.UNTESTABLE not in words.values()

@@ -1,7 +1,7 @@
-"""A source's claim against what was measured: one word, and why.
+"""A source's claim against what was measured, counted or argued: one word, and why.
 
-Only claims that the method marks comparable get a verdict, `ratio only` ones by their ratio to the
-baseline of the same run; values never cross classes of hardware.
+A measured claim is judged by the end of the interval that is against it, `ratio only` ones by their
+ratio to the baseline of the same run; values never cross classes of hardware.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ PART = 0.5  # of the claimed gain: from here on it is partly there
 
 
 class Word(StrEnum):
-    """The four verdicts; each has its glyph, so that colour is never the only sign."""
+    """The verdicts; each has its glyph, so that colour is never the only sign."""
 
     REPRODUCED = "reproduced"
-    PARTLY = "partly reproduced"
+    PARTLY = "partly"
     NOT = "not reproduced"
-    INCOMPARABLE = "not comparable"
+    REFUTED = "refuted"
+    INCONCLUSIVE = "inconclusive"
+    UNTESTABLE = "not testable here"
 
     @property
     def glyph(self) -> str:
         """The sign beside the word."""
-        return {"reproduced": "●", "partly reproduced": "◐", "not reproduced": "○"}.get(self, "–")
+        return dict(zip(Word, "●◐○×~–", strict=True))[self]
 
     @property
     def slug(self) -> str:
@@ -64,30 +66,43 @@ def figure(claim: Claim, point: Point) -> Figure | None:
 
 def judge(claim: Claim, point: Point | None) -> Verdict:
     """The verdict on a claim, given the latest point that answers it (None: never measured)."""
+    if claim.ruling:
+        return Verdict(Word(claim.ruling), claim.ruled_by)
     if claim.comparable is Comparable.NOT or claim.value is None:
-        return Verdict(Word.INCOMPARABLE, claim.reason or "the source gives no number")
+        return Verdict(Word.UNTESTABLE, claim.reason or "the source gives no number")
     measured = figure(claim, point) if point else None
     if point is None or measured is None:
         return Verdict(None, "not measured here yet")
     if Flag.FEW in point.flags:
         return Verdict(None, "too few samples to judge by")
-    share = _share(claim, measured)
+    return _measured(claim, measured)
+
+
+def _measured(claim: Claim, measured: Figure) -> Verdict:
+    """The verdict of an interval: by the end that is against the claim."""
+    ends = sorted(_share(claim, end) for end in (measured.low, measured.high))
+    against, best = (_word(share) for share in ends)
+    if against is Word.NOT and best is not Word.NOT:
+        return Verdict(Word.INCONCLUSIVE, "the measured interval spans both")
+    if against is Word.REPRODUCED:
+        return Verdict(against, "the whole measured interval reaches the claim")
+    return Verdict(against, f"at least {max(ends[0], 0.0):.0%} of the claimed effect was measured")
+
+
+def _word(share: float) -> Word:
     if share >= 1 - CLOSE:
-        return Verdict(Word.REPRODUCED, "the measured interval reaches the claim")
-    word = Word.PARTLY if share >= PART else Word.NOT
-    return Verdict(word, f"{max(share, 0.0):.0%} of the claimed effect was measured")
+        return Word.REPRODUCED
+    return Word.PARTLY if share >= PART else Word.NOT
 
 
-def _share(claim: Claim, measured: Figure) -> float:
-    """How much of the claimed effect the better end of the interval shows; 1 is all of it.
+def _share(claim: Claim, measured: float) -> float:
+    """How much of the claimed effect a measured number shows; 1 is all of it.
 
     A ratio's effect is what it has above 1; a value's is the value itself.
     """
     claimed = float(claim.value or 0.0)
     if claim.answer is not None and claim.answer.quantity == "ratio":
-        return (
-            (measured.high - 1) / (claimed - 1) if claimed > 1 else float(measured.high >= claimed)
-        )
+        return (measured - 1) / (claimed - 1) if claimed > 1 else float(measured >= claimed)
     if claim.direction == "lower":
-        return claimed / measured.low if measured.low > 0 else float(measured.low <= claimed)
-    return measured.high / claimed if claimed > 0 else float(measured.high >= claimed)
+        return claimed / measured if measured > 0 else float(measured <= claimed)
+    return measured / claimed if claimed > 0 else float(measured >= claimed)
