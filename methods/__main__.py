@@ -1,4 +1,4 @@
-"""``python -m methods``: list, describe, check, run and read the reference methods.
+"""``python -m methods``: list, describe, check, run, read, train and begin reference methods.
 
 Exit codes: 0 all went well; 1 a correctness check failed (no number is shown); 2 the input is
 wrong: an unknown name, a parameter out of bounds, no such device, too little memory; 3 a benchmark
@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Sequence
 from types import ModuleType
 
-from methods.commands import check, describe, evaluate, read, run, train
+from methods.commands import check, describe, evaluate, new, read, run, train
 from methods.commands import list as list_command
 from methods.errors import MethodsError
 
@@ -26,6 +26,7 @@ COMMANDS: dict[str, ModuleType] = {
     "read": read,
     "train": train,
     "evaluate": evaluate,
+    "new": new,
 }
 
 

@@ -1,4 +1,7 @@
-"""Finds the methods: every folder of this package that holds a ``spec.py``.
+"""Finds the methods: every folder of this package that holds a ``spec.py``, and installed ones.
+
+An installed distribution brings a method by an entry point of the group ``assay.methods``: its name
+is the method's, its value the package with the ``spec.py``. A folder here goes before it.
 
 Looking costs a directory listing; a method's specification is imported when it is asked for, its
 model code when it is run. Only the standard library is imported here: the site, the command line
@@ -8,45 +11,73 @@ and the workers start with this module.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import methods
-from methods.errors import UnknownNameError
+from methods.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from methods.spec import Benchmark, Method
 
-__all__ = ["UnknownNameError", "all_methods", "find", "folder", "get", "load", "slugs"]
+__all__ = ["UnknownNameError", "all_methods", "find", "folder", "get", "load", "package", "slugs"]
+
+ENTRY_POINTS = "assay.methods"
 
 
 def slugs() -> tuple[str, ...]:
     """The names of all methods, sorted."""
-    found = {
-        spec.parent.name for root in methods.__path__ for spec in Path(root).glob("[a-z]*/spec.py")
-    }
-    return tuple(sorted(found))
+    return tuple(sorted({*_folders(), *_installed()}))
+
+
+def package(slug: str) -> str:
+    """The package that holds the method ``slug``; raises :class:`UnknownNameError`."""
+    if slug in _folders():
+        return f"methods.{slug}"
+    if slug in _installed():
+        return _installed()[slug]
+    raise UnknownNameError("method", slug, slugs())
 
 
 def folder(slug: str) -> Path:
     """The folder of the method ``slug``; raises :class:`UnknownNameError`."""
+    if slug in _folders():
+        return _folders()[slug]
+    found = importlib.util.find_spec(package(slug))
+    if found is None or not found.submodule_search_locations:
+        raise InputError(
+            f"the entry point of {slug!r} names {package(slug)!r}, which is no package"
+        )
+    return Path(found.submodule_search_locations[0])
+
+
+def _folders() -> dict[str, Path]:
+    """Folders of this package, and of those in ``ASSAY_METHODS_PATH``, by name."""
+    found: dict[str, Path] = {}
     for root in methods.__path__:
-        if (Path(root) / slug / "spec.py").is_file() and slug in slugs():
-            return Path(root) / slug
-    raise UnknownNameError("method", slug, slugs())
+        for spec in Path(root).glob("[a-z]*/spec.py"):
+            found.setdefault(spec.parent.name, spec.parent)
+    return found
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """Packages of installed distributions, by the name of the method they bring."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - costs more than this module
+
+    return {one.name: one.value for one in entry_points(group=ENTRY_POINTS)}
 
 
 @cache
 def get(slug: str) -> Method:
     """The method called ``slug``; raises :class:`UnknownNameError` suggesting the nearest."""
-    if slug not in slugs():
-        raise UnknownNameError("method", slug, slugs())
-    method: Method = importlib.import_module(f"methods.{slug}.spec").METHOD
+    method: Method = importlib.import_module(f"{package(slug)}.spec").METHOD
     if method.slug != slug:
-        raise ValueError(f"methods/{slug}/spec.py calls itself {method.slug!r}")
+        raise ValueError(f"{package(slug)}.spec calls itself {method.slug!r}, not {slug!r}")
     return method
 
 
@@ -69,6 +100,6 @@ def load(slug: str, entry: str) -> Callable[..., Any]:
     """The function that ``"module:function"`` names inside the method ``slug``; imports torch."""
     module, _, function = entry.partition(":")
     loaded: Callable[..., Any] = getattr(
-        importlib.import_module(f"methods.{slug}.{module}"), function
+        importlib.import_module(f"{package(slug)}.{module}"), function
     )
     return loaded

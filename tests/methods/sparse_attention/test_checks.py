@@ -1,9 +1,14 @@
 """What the table of checks is made of."""
 
-import pytest
+import dataclasses
 
+import pytest
+import torch
+
+from methods.kit.seeds import randn
 from methods.measure import memory
 from methods.sparse_attention import checks, probes, tiles
+from methods.sparse_attention.config import SparseAttentionConfig
 from tests.methods.sparse_attention import mutations
 
 
@@ -26,3 +31,59 @@ def test_memory_that_does_not_grow_holds(monkeypatch):
 
 def test_two_layers_do_not_reach_where_the_window_is_below_the_stride():
     assert probes.reach(checks._fixed(9), 200) < 1.0
+
+
+def at_shape(n: int, batch: int, heads: tuple[int, int] = (1, 1)) -> list[str]:
+    """Labels of what the gate of latency finds wrong at a length and a batch."""
+    config = SparseAttentionConfig(*heads, window_size=64, adaptive_window=False)
+    q, k, v, grad = (randn(batch, sum(heads), n, 16, seed=i) for i in range(4))
+    cases = checks.at_shape(q, k, v, grad, config)
+    return [case.label for case in cases if not case.passed]
+
+
+def test_the_gate_at_the_timed_shape_holds():
+    assert at_shape(3000, 2) == []
+
+
+def test_tiles_far_down_that_see_a_key_too_late_are_seen(monkeypatch):
+    right = tiles.Tile.keys
+
+    def shifted(self, x):
+        late = self.row > 2048 and self.col > 0
+        return right(dataclasses.replace(self, col=self.col - 1) if late else self, x)
+
+    monkeypatch.setattr(tiles.Tile, "keys", shifted)
+    assert at_shape(2000, 1) == []
+    assert "n = 3000, output" in at_shape(3000, 1)
+
+
+def test_an_anchor_lost_far_down_is_seen(monkeypatch):
+    right = tiles.anchor_tiles
+
+    def losing(group, n, cut, dtype):
+        made = []
+        for tile in right(group, n, cut, dtype):
+            bias = tile.bias.clone()
+            if tile.row > 1000:
+                bias[:, 7] = -torch.inf
+            made.append(dataclasses.replace(tile, bias=bias))
+        return made
+
+    monkeypatch.setattr(tiles, "anchor_tiles", losing)
+    assert at_shape(900, 1) == []
+    tiles.plan.cache_clear()
+    assert "n = 1600, output" in at_shape(1600, 1)
+
+
+def test_gradients_wrong_at_a_large_batch_alone_are_seen(monkeypatch):
+    right = tiles.Tile.per_call
+
+    def wrong(self, batch):
+        for b, tile in right(self, batch):
+            yield b, tile
+            if 1 < self.count < batch:
+                return  # the runs after the first are forgotten
+
+    monkeypatch.setattr(tiles.Tile, "per_call", wrong)
+    assert at_shape(1200, 1) == []
+    assert any("dK" in label for label in at_shape(1200, 40))
