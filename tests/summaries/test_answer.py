@@ -184,3 +184,17 @@ def test_servers_are_asked_side_by_side() -> None:
             thread.join()
     assert time.monotonic() - before < 3
     assert len(server.requests) == 4
+
+
+def test_a_claim_is_kept_without_characters_that_turn_it_round() -> None:
+    answer = honest_summary(TEXT)
+    answer["claims"][0] |= {
+        "value": "\u202e5.3",
+        "unit": "\u2066x",
+        "quote": "It is\u200b 3.5x faster",
+    }
+    answer["contributions"]["problem"] = ["A \u202eproblem"]
+    summary = parse(json.dumps(answer))
+    claim = summary.claims[0]
+    assert (claim.value, claim.unit, claim.quote) == ("5.3", "x", "It is 3.5x faster")
+    assert summary.contributions.problem == ["A problem"]

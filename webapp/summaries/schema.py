@@ -13,7 +13,7 @@ from pydantic import (
     field_validator,
 )
 
-from .numbers import visible
+from methods.protocol.text import clean
 
 Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1200)]
 ShortText = Annotated[str, StringConstraints(strip_whitespace=True, max_length=300)]
@@ -34,11 +34,9 @@ class _Strict(BaseModel):
     @classmethod
     def _without_invisible_characters(cls, value: object) -> object:
         """A right-to-left override would show another number than the one that was checked."""
-        if isinstance(value, str):
-            return visible(value)
         if isinstance(value, list):
-            return [visible(item) if isinstance(item, str) else item for item in value]
-        return value
+            return [clean(item) if isinstance(item, str) else item for item in value]
+        return clean(value) if isinstance(value, str) else value
 
 
 class Table(_Strict):

@@ -4,7 +4,7 @@
 puts them together.
 """
 
-from .folding import Folded, fold, fold_with_places, visible
+from .folding import Folded, fold, fold_with_places
 from .reader import Number, numbers, numbers_in
 from .units import unit_at, unit_named
 
@@ -17,5 +17,4 @@ __all__ = [
     "numbers_in",
     "unit_at",
     "unit_named",
-    "visible",
 ]

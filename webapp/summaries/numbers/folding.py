@@ -88,11 +88,6 @@ def fold(text: str) -> str:
     return fold_with_places(text).text
 
 
-def visible(text: str) -> str:
-    """`text` without control and format characters: what is shown is what was compared."""
-    return "".join(c for c in text if not _is_invisible(c))
-
-
 def fold_with_places(text: str) -> Folded:
     """`text` in its one form, with the way back to the places of the original."""
     cased, origins, ends = _plain_characters(text)

@@ -9,9 +9,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from methods.protocol.text import clean
 from webapp.summaries.grounding import GroundTruth
 from webapp.summaries.management.jsonl import objects
-from webapp.summaries.numbers import visible
 
 
 class Command(BaseCommand):
@@ -47,7 +47,7 @@ def _grounded(paper: dict[str, Any]) -> list[dict[str, Any]]:
         if not isinstance(claim, dict):
             raise CommandError(f"{paper.get('id')}: a claim is not an object", returncode=2)
         # What is printed is what was compared: no character turns a number round on the screen.
-        shown = {name: visible(v) if isinstance(v, str) else v for name, v in claim.items()}
+        shown = {name: clean(v) if isinstance(v, str) else v for name, v in claim.items()}
         value, unit, quote = (str(shown.get(name) or "") for name in ("value", "unit", "quote"))
         grounded.append({**shown, "state": truth.ground(value, unit, quote).state.value})
     return grounded
