@@ -1,11 +1,13 @@
-"""A storm over real processes: many runs, faults at random, and the figures at its end.
+"""A storm over the real `manage.py up`: many runs, faults at random, the figures at its end.
 
-    python -m tests.faults.storm --runs 100 --seed 1
+    python -m tests.faults.storm --runs 60 --seed 1 [--postgres]
 
-Two workers measure while processes are killed with -9 or stopped, messages are lost, doubled,
-delayed and forged, Redis is killed and started again, and readers cancel. Afterwards every run
-must have ended, with one result where it succeeded, nothing measured twice, no process left over
-and no device time charged for a failure of ours.
+Processes are killed with -9, idle and busy: the supervisor, Redis, the web server, each worker and
+the children of its pool, the beat, benchmarks and their reapers; or they stand still for seconds.
+Messages are lost, doubled and forged, and readers cancel. Afterwards every run must have ended,
+with one result where it succeeded, nothing measured twice, no process left over, no device time
+charged for a failure of ours, and the site must be ready. With --postgres on a PostgreSQL of its
+own, else on SQLite.
 """
 
 from __future__ import annotations
@@ -22,14 +24,18 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.runs.rig import FIXTURE, Rig
+import bootstrap
+from tests import machine
+from tests.faults.up_rig import ROLES, UpRig
+from tests.runs.rig import FIXTURE
+from tests.servers import stores
+from webapp.redis_broker import socket_path
 
-WORKERS = ("one", "two")
 FAULTS_A_RUN = 2 / 3
 ALL_END_WITHIN = 600.0  # seconds after the last fault
 QUIET_WITHIN = 30.0  # a job that came twice may still be stopped; what is left sleeps for 60
@@ -39,7 +45,7 @@ QUIET_WITHIN = 30.0  # a job that came twice may still be stopped; what is left 
 class Storm:
     """The runs asked for, the faults injected, and what chance decides."""
 
-    rig: Rig
+    rig: UpRig
     chance: random.Random
     runs: int
     faults: Counter[str] = field(default_factory=Counter)
@@ -125,85 +131,55 @@ class Storm:
     # --- The faults --------------------------------------------------------------------------
 
     def _inject(self) -> None:
-        faults: list[Callable[[], object]] = [
-            self.kill_worker,
-            self.kill_child,
-            self.kill_benchmark,
-            self.kill_recorder,
-            self.stop_recorder,
-            self.kill_beat,
-            self.lose_message,
-            self.double_message,
-            self.forge_message,
-            self.kill_redis,
+        faults: list[tuple[Callable[[], bool], int]] = [
+            (self.kill_process, 4),
+            (self.kill_supervisor, 1),
+            (self.kill_benchmark, 2),
+            (self.stop_process, 1),
+            (self.lose_message, 1),
+            (self.double_message, 1),
+            (self.forge_message, 1),
         ]
-        fault = self.chance.choice(faults)
+        (fault,) = self.chance.choices([act for act, _ in faults], [weight for _, weight in faults])
         if fault():
             self.faults[fault.__name__.replace("_", " ")] += 1
 
-    def kill_worker(self) -> bool:
-        name = self.chance.choice(WORKERS)
-        if name not in self.rig.running:
+    def kill_process(self) -> bool:
+        """A process of any kind, main or child."""
+        role = self.chance.choice(sorted(ROLES))
+        killed = self._signal(self.rig.pids(role), signal.SIGKILL)
+        self.faults[f"kill {role}"] += killed is not None
+        return killed is not None
+
+    def kill_supervisor(self) -> bool:
+        if self.rig.up.poll() is not None:
             return False
-        self.rig.kill(name)
-        self._in(self.chance.uniform(0, 3), lambda: self.rig.bench(name))
+        self.rig.up.kill()
+        self.rig.up.wait()
+        self._in(self.chance.uniform(0, 2), self.rig.start_up)
         return True
-
-    def kill_child(self) -> bool:
-        from tests.faults.test_kills import children_of
-
-        name = self.chance.choice(WORKERS)
-        children = children_of(self.rig.running[name].pid) if name in self.rig.running else []
-        for child in children:
-            with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        return bool(children)
 
     def kill_benchmark(self) -> bool:
         """The subprocess or its reaper."""
-        processes = list(self.rig.benchmarks())
-        if not processes:
-            return False
+        return self._signal(list(self.rig.benchmarks()), signal.SIGKILL) is not None
+
+    def stop_process(self) -> bool:
+        """It neither ends nor goes on, for longer than a lease."""
+        role = self.chance.choice(sorted(set(ROLES) - {"redis"}))
+        stopped = self._signal(self.rig.pids(role), signal.SIGSTOP)
+        if stopped is not None:
+            self._in(self.chance.uniform(1, 6), lambda: self._signal([stopped], signal.SIGCONT))
+        return stopped is not None
+
+    def _signal(self, pids: list[int], number: signal.Signals) -> int | None:
+        """Signal one of the processes; the one, if there was any."""
+        if not pids:
+            return None
+        pid = self.chance.choice(pids)
         with suppress(ProcessLookupError):
-            os.kill(self.chance.choice(processes), signal.SIGKILL)
-        return True
-
-    def kill_recorder(self) -> bool:
-        if "recorder" not in self.rig.running:
-            return False
-        self.rig.kill("recorder")
-        self._in(self.chance.uniform(0, 6), self.rig.recorder)
-        return True
-
-    def stop_recorder(self) -> bool:
-        """A pause of the web side: it hears nothing for longer than a lease."""
-        if "recorder" not in self.rig.running:
-            return False
-        process = self.rig.running["recorder"]
-        process.send_signal(signal.SIGSTOP)
-        self._in(self.chance.uniform(1, 6), lambda: process.send_signal(signal.SIGCONT))
-        return True
-
-    def kill_beat(self) -> bool:
-        if "beat" not in self.rig.running:
-            return False
-        self.rig.kill("beat")
-        self._in(self.chance.uniform(0, 4), self.rig.beat)
-        return True
-
-    def kill_redis(self) -> bool:
-        redis = self.rig.redis
-        if redis.process is None or redis.process.poll() is not None:
-            return False
-        redis.kill()
-        self._in(self.chance.uniform(0, 3), redis.start)
-        return True
-
-    def lose_message(self) -> bool:
-        return self._touch(keep=0)
-
-    def double_message(self) -> bool:
-        return self._touch(keep=2)
+            os.kill(pid, number)
+            return pid
+        return None
 
     def forge_message(self) -> bool:
         from webapp.runs import broker
@@ -213,7 +189,7 @@ class Storm:
         if run is None:
             return False
         forged = {
-            "v": 1, "run": str(run.pk), "token": run.token, "worker": "one", "seq": 0,
+            "v": 1, "run": str(run.pk), "token": run.token, "worker": "local", "seq": 0,
             "kind": "result", "body": {"duration": 0.0, "checks": 1, "series": []}, "sig": "0" * 64,
         }  # fmt: skip
         with suppress(broker.BrokerDownError):
@@ -221,31 +197,21 @@ class Storm:
             return True
         return False
 
-    def _touch(self, keep: int) -> bool:
-        """Lose or double a message that waits."""
-        if self.rig.redis is None:
-            waiting = sorted((self.rig.data / "broker" / "messages").glob("[0-9]*.msg"))
-            if not waiting:
-                return False
-            message = self.chance.choice(waiting)
-            with suppress(FileNotFoundError):
-                if keep:
-                    number = f"{time.monotonic_ns():020d}"
-                    shutil.copy(message, message.with_name(f"{number}{message.name[20:]}"))
-                else:
-                    message.unlink()
-                return True
-            return False
-        return self._touch_redis(keep)
+    def lose_message(self) -> bool:
+        return self._put_again(0)
 
-    def _touch_redis(self, keep: int) -> bool:
+    def double_message(self) -> bool:
+        return self._put_again(2)
+
+    def _put_again(self, times: int) -> bool:
+        """Take a message that waits, and put it back so often."""
         import redis
 
-        client = redis.Redis.from_url(self.rig.broker, socket_timeout=2)
+        client = redis.Redis(unix_socket_path=str(socket_path(self.rig.data)), socket_timeout=2)
         with suppress(redis.RedisError):
-            for queue in self.chance.sample(["events", "bench-cpu"], 2):
+            for queue in self.chance.sample(["events", "bench-cpu", "site"], 3):
                 message = client.rpop(queue)
-                for _ in range(keep if message else 0):
+                for _ in range(times if message else 0):
                     client.lpush(queue, message)
                 if message:
                     return True
@@ -302,34 +268,34 @@ ZERO = (
 
 
 def run(runs: int, seed: int, database: str = "") -> dict[str, Any]:
-    """One storm on a site of its own; its figures."""
+    """One storm on an `up` of its own; its figures."""
     folder = Path(tempfile.mkdtemp(prefix="assay-storm-"))
-    rig = Rig(folder, database)
+    rig = UpRig(folder, database)
     storm = Storm(rig, random.Random(seed), runs)
     started = time.monotonic()
-    with rig.connected():
-        try:
-            rig.migrate()
-            rig.recorder()
-            rig.beat()
-            for name in WORKERS:
-                rig.bench(name)
+    try:
+        rig.start_up()
+        with rig.connected():
+            rig.wait_until_ready()
             storm.blow()
             calm = storm.calm()
             storm.quiet()
+            rig.wait_until_ready()
             return figures(storm, calm, time.monotonic() - started)
-        finally:
-            rig.stop()
-            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        rig.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> int:
     """Run a storm and print its figures; 1 if one that must be zero is not."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--database", default="", help="a DATABASE_URL; SQLite in a file if unset")
+    parser.add_argument("--postgres", action="store_true", help="not SQLite but PostgreSQL")
     options = parser.parse_args()
+    if any(bootstrap.missing(group, sys.path) for group in ("web", "ml", "torch")):
+        sys.exit("The methods' requirements are missing: python3 manage.py methods list")
 
     os.environ.setdefault("ASSAY_DATA", tempfile.mkdtemp(prefix="assay-storm-site-"))
     os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
@@ -337,7 +303,12 @@ def main() -> int:
     import django
 
     django.setup()
-    found = run(options.runs, options.seed, options.database)
+    with ExitStack() as stack:
+        database = ""
+        if options.postgres:
+            initdb = machine.POSTGRESQL.find() or sys.exit(machine.POSTGRESQL.why_not)
+            database = stack.enter_context(stores.postgresql(Path(initdb).parent))
+        found = run(options.runs, options.seed, database)
     print(json.dumps(found, indent=2))
     return int(any(found[name] for name in ZERO))
 

@@ -1,0 +1,82 @@
+"""The real `manage.py up` on a data directory of its own, whose processes tests kill."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from typing import Any
+
+from tests.processes import ROOT, START_SECONDS, processes_of, wait_for
+from tests.runs.rig import Rig, free_port
+
+# Words in the command line of each process that the supervisor keeps; a pool's children share it.
+ROLES = {
+    "redis": "redis-server",
+    "web": "gunicorn",
+    "site": "--hostname site@",
+    "events": "--hostname events@",
+    "beat": "workers.site.app beat",
+    "bench": "workers.bench.app",
+}
+
+
+class UpRig(Rig):
+    """`up` with the trial method, a short lease and no arXiv."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.port = free_port()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        nowhere = "http://127.0.0.1:9"
+        return super().environment | {
+            "ASSAY_ARXIV_RSS_URL": nowhere,
+            "ASSAY_ARXIV_API_URL": nowhere,
+            "WEB_CONCURRENCY": "1",
+        }
+
+    def start_up(self) -> None:
+        """Start the supervisor, which starts everything."""
+        with (self.data / "up.out").open("ab") as output:
+            self.up = subprocess.Popen(
+                [sys.executable, "manage.py", "up", "--port", str(self.port)],
+                cwd=ROOT,
+                env=self.environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def pids(self, role: str) -> list[int]:
+        """The processes of a role: the main one, and its children."""
+        return [pid for pid, command in processes_of(self.data).items() if ROLES[role] in command]
+
+    def checks(self) -> dict[str, Any]:
+        """What /readyz says, by the check's name; empty while nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=10) as got:
+                body = got.read()
+        except urllib.error.HTTPError as error:
+            body = error.read()
+        except OSError:
+            return {}
+        return {check["name"]: check for check in json.loads(body)["checks"]}
+
+    def wait_until_ready(self, seconds: float = START_SECONDS) -> None:
+        """Wait until every check holds and the bench worker is heard of."""
+
+        def ready() -> bool:
+            checks = self.checks()
+            heard = checks and checks["queue bench-cpu"]["detail"] == "1 workers alive"
+            return bool(heard and all(check["ok"] for check in checks.values()))
+
+        wait_for(ready, seconds, "an installation that is ready")
+
+    def stop(self) -> None:
+        """Kill the supervisor, and what does not end with it."""
+        self.up.kill()
+        self.up.wait()
+        super().stop()
