@@ -233,3 +233,28 @@ def test_a_key_with_another_body_is_a_conflict(program: Program) -> None:
     assert asked.status_code == 202
     assert program.post(RUNS, WANTED, **key).json()["id"] == asked.json()["id"]
     problem(program.post(RUNS, {**WANTED, "seed": 3}, **key), 409)
+
+
+@pytest.mark.parametrize("method", ["get", "post", "put", "delete", "patch"])
+@pytest.mark.parametrize("address", ["runs", "methods", "nothing", "runs/x", "runs/%00"])
+def test_every_refusal_is_a_problem(client: Client, method: str, address: str) -> None:
+    response = getattr(client, method)(f"/api/v1/{address}")
+    if response.status_code >= 400:
+        problem(response, response.status_code)
+    else:
+        assert method == "get"
+
+
+def test_the_document_says_that_refusals_are_problems(client: Client) -> None:
+    document = client.get("/api/v1/openapi.json").json()
+    for path in document["paths"].values():
+        for operation in path.values():
+            refused = {s: set(r["content"]) for s, r in operation["responses"].items() if s > "4"}
+            assert {"401", "404", "405", "422"} <= set(refused)
+            assert set().union(*refused.values()) == {"application/problem+json"}
+
+
+def test_a_body_is_cleaned(program: Program) -> None:
+    hostile = {"method": "sparse_attention\x00", "benchmark": "lat\u202eency\ud800"}
+    asked = program.post(RUNS, hostile)
+    assert (asked.status_code, asked.json()["benchmark"]) == (202, "latency")

@@ -9,13 +9,16 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI, Router, Status
 from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.openapi.schema import OpenAPISchema
 from ninja.params.functions import Header
+from ninja.parser import Parser
 from ninja.security import HttpBearer
 
 from methods import registry
+from methods.protocol import clean_json
 from methods.spec import Benchmark, InputError, ParameterError, UnknownNameError
 from webapp.api import tokens
-from webapp.api.problems import ProblemError, answer
+from webapp.api.problems import MEDIA_TYPE, ProblemError, answer
 from webapp.api.schemas import MethodSchema, Problem, RunRequest, RunResults, RunStatus
 from webapp.runs import submit
 from webapp.runs.models import Run, State
@@ -25,7 +28,35 @@ from webapp.runs.web import export
 
 LATEST = 100  # runs of a list
 
-api = NinjaAPI(
+
+class CleanParser(Parser):
+    """Texts in a body lose what `clean` takes away, before anything else sees them."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        """The JSON of the body."""
+        try:
+            return clean_json(super().parse_body(request))
+        except RecursionError:
+            raise HttpError(400, "The body is nested too deeply.") from None
+
+
+class Api(NinjaAPI):
+    """The interface; its document says that refusals are problems."""
+
+    def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
+        """The OpenAPI document, with the media type of every refusal as it is sent."""
+        schema = super().get_openapi_schema(**options)
+        for path in schema["paths"].values():
+            for operation in path.values():
+                for status, described in operation["responses"].items():
+                    content = described.get("content", {})
+                    if int(status) >= 400 and "application/json" in content:
+                        content[MEDIA_TYPE] = content.pop("application/json")
+        return schema
+
+
+api = Api(
+    parser=CleanParser(),
     title="Assay",
     version="1",
     description="Ask for a benchmark, follow it, read what it measured. Reading needs no token; "
@@ -34,7 +65,7 @@ api = NinjaAPI(
     openapi_url="/openapi.json",
 )
 runs = Router(tags=["runs"])
-REFUSED = dict.fromkeys((400, 401, 403, 404, 409, 422, 429), Problem)
+REFUSED = dict.fromkeys((400, 401, 403, 404, 405, 409, 413, 422, 429), Problem)
 
 
 class Bearer(HttpBearer):
@@ -80,7 +111,12 @@ def _visitor(request: HttpRequest) -> User | AnonymousUser:
     return reader
 
 
-@api.get("/methods", response=list[MethodSchema], tags=["methods"], summary="All methods")
+@api.get(
+    "/methods",
+    response={200: list[MethodSchema], **REFUSED},
+    tags=["methods"],
+    summary="All methods",
+)
 def methods(request: HttpRequest) -> list[dict[str, Any]]:
     """Every method with its benchmarks, their parameters, bounds and presets."""
     return [
@@ -115,7 +151,7 @@ def _benchmark(benchmark: Benchmark) -> dict[str, Any]:
     }
 
 
-@runs.get("", response=list[RunStatus], summary="The latest runs")
+@runs.get("", response={200: list[RunStatus], **REFUSED}, summary="The latest runs")
 def latest(
     request: HttpRequest, method: str = "", benchmark: str = "", state: str = ""
 ) -> list[dict[str, Any]]:
@@ -158,7 +194,7 @@ def create(
     return Status(202, export.status(run))
 
 
-@runs.get("/{uuid:pk}", response={200: RunStatus, 404: Problem}, summary="Where a run stands")
+@runs.get("/{uuid:pk}", response={200: RunStatus, **REFUSED}, summary="Where a run stands")
 def status(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     """State, progress, and the reason where it failed."""
     return export.status(_run(request, pk))

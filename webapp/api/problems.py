@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 
 MEDIA_TYPE = "application/problem+json"
+PREFIX = "/api/v1/"
 
 
 class ProblemError(Exception):
@@ -35,3 +37,22 @@ def answer(problem: ProblemError) -> HttpResponse:
         content_type=MEDIA_TYPE,
         headers=problem.headers,
     )
+
+
+class ProblemMiddleware:
+    """Every refusal under the API's addresses is a problem, also those that Django makes."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer, a page of Django's turned into JSON."""
+        response = self.get_response(request)
+        is_problem = response.headers.get("Content-Type", "").startswith(MEDIA_TYPE)
+        if response.status_code < 400 or is_problem or not request.path.startswith(PREFIX):
+            return response
+        said = {404: "There is nothing at this address."}
+        status = response.status_code
+        detail = said.get(status, HTTPStatus(status).description or HTTPStatus(status).phrase)
+        kept = {name: response[name] for name in ("Allow", "WWW-Authenticate") if name in response}
+        return answer(ProblemError(status, detail, headers=kept))
