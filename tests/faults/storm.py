@@ -59,7 +59,7 @@ class Storm:
         """
         from webapp.runs.models import ENDED, OPEN, Run
 
-        seen = 0
+        seen = Run.objects.filter(state__in=ENDED).count()  # what `up` imported
         while len(self.asked) < self.runs or Run.objects.filter(state__in=OPEN).count() > 4:
             self._mend()
             waiting = Run.objects.filter(state__in=OPEN).count()
@@ -222,7 +222,7 @@ def figures(storm: Storm, calm: float, took: float) -> dict[str, Any]:
     """What the storm left: the numbers that must hold, and those that are good to know."""
     from webapp.runs.models import ENDED, OPEN, Failure, Run, State
 
-    runs = list(Run.objects.all())
+    runs = list(Run.objects.filter(pk__in=storm.asked))  # not what `up` imported
     succeeded = [run for run in runs if run.state == State.SUCCEEDED]
     ours = [run for run in runs if run.failure and Failure(run.failure).ours]
     attempts = Counter(run.attempt for run in runs)
