@@ -69,7 +69,10 @@ class Rules:
         return cls(new, stop, pad, warpers)
 
     def choose(self, logits: Tensor, generator: torch.Generator | None) -> Tensor:
-        """The next token of each row (B,) from logits (B, V)."""
+        r"""The next token of each row (B,) from logits (B, V).
+
+        Equation: $y = \arg\max_v l_v$, or $y \sim \mathrm{softmax}(\mathrm{warped}(l))$
+        """
         if self.warpers is None:
             return logits.argmax(-1)
         scores = logits.float()
@@ -87,7 +90,9 @@ def generate(
     *,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Continue every row: token ids (B, n), n at most `new`; after its end a row is padded.
+    r"""Continue every row: token ids (B, n), n at most `new`; after its end a row is padded.
+
+    Equation: $y_t = \mathrm{choose}(\mathrm{logits}(x, y_0, \ldots, y_{t - 1}))$, x pruned by stages
 
     Stops, pads and samples as the model's generation_config says. Rows may hold different numbers
     of images, none among them: rows of one number are read together.

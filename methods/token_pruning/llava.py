@@ -210,7 +210,9 @@ def encode(llava: Any, pixels: Tensor | None) -> Vision:
 
 
 def images_in(llava: Any, ids: Tensor, mask: Tensor, pixels: Tensor | None) -> Tensor:
-    """How many images each row holds, once ids, mask and images are checked: (B,).
+    r"""How many images each row holds, once ids, mask and images are checked: (B,).
+
+    Equation: $c_b = \frac{1}{N} \sum_t [\, x_{bt} = \mathrm{image} \,] \, r_{bt}$, r being `mask`
 
     Args:
         llava: the model.
