@@ -92,7 +92,7 @@ def generate(
 ) -> Tensor:
     r"""Continue every row: token ids (B, n), n at most `new`; after its end a row is padded.
 
-    Equation: $y_t = \mathrm{choose}(\mathrm{logits}(x, y_0, \ldots, y_{t - 1}))$, x pruned by stages
+    Equation: $y_t = \mathrm{choose}(\mathrm{logits}(x, y_0, \ldots, y_{t - 1}))$, x pruned
 
     Stops, pads and samples as the model's generation_config says. Rows may hold different numbers
     of images, none among them: rows of one number are read together.
