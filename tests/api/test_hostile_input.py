@@ -1,0 +1,115 @@
+"""Every address with hostile paths, queries, forms, headers and bodies, by every kind of visitor.
+
+The answer is never a 500 and never takes long. Addresses are those of the site's own resolver, and
+the names of parameters those that the source reads, so that a new one is asked here at once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from tests import factories
+from tests.processes import ROOT
+from tests.runs import scenes
+from webapp.api import tokens
+
+pytestmark = pytest.mark.django_db
+
+HOSTILE = (
+    "\x00",
+    "\u202e31\u2066\u200b",
+    "' OR 1=1 --",
+    "<script>alert(1)</script>",
+    "9" * 400,
+    "../../../etc/passwd",
+    "1e308,NaN,-1",
+    "%00%ff\ufffe",
+)
+VISITORS = ("anonymous", "reader", "other", "admin")
+SECONDS = 2.0
+# Ends the session, or is Django's own and asks for its own token.
+APART = ("admin/", "static/")
+
+
+def routes(patterns: list[URLPattern | URLResolver], before: str = "") -> Iterator[str]:
+    for one in patterns:
+        route = before + str(one.pattern)
+        if isinstance(one, URLResolver):
+            yield from routes(one.url_patterns, route)
+        else:
+            yield route
+
+
+ADDRESSES = sorted({r for r in routes(get_resolver().url_patterns) if not r.startswith(APART)})
+SOURCES = "".join(path.read_text() for path in (ROOT / "webapp").rglob("*.py"))
+NAMES = set(re.findall(r"(?:GET|POST|query)\.get(?:list)?\(\s*\"(\w+)\"", SOURCES))
+NAMES |= set(re.findall(r"^    (\w+) = forms\.\w+Field\(", SOURCES, re.MULTILINE))
+VALID = {
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "arxiv": "2603.00001",
+    "date": "2026-03-11",
+    "day": "2026-03-11",
+    "feed_format": "rss",
+    "int": "1",
+    "slug": "sparse_attention",
+    "method": "sparse_attention",
+}
+
+
+def path(route: str, value: str, run: str) -> str:
+    """The address of a route: what takes any text gets `value`, the rest something valid."""
+
+    def fill(match: re.Match[str]) -> str:
+        kind, _, _ = match[1].rpartition(":")
+        known = {**VALID, "uuid": run}
+        return known.get(kind, value)
+
+    return "/" + re.sub(r"<([^>]+)>", fill, route).replace("^", "").replace("$", "")
+
+
+def ask(client: Client, address: str, value: str, headers: dict[str, str]) -> Iterator[str]:
+    """What is wrong with the answers to one hostile value, in words."""
+    given = dict.fromkeys(sorted(NAMES), value)
+    body = json.dumps({"method": value, "benchmark": value, "params": {value: [value]}})
+    requests = {
+        "GET": lambda: client.get(address, given, headers=headers),
+        "POST": lambda: client.post(address, given, headers=headers),
+        "JSON": lambda: client.post(address, body, "application/json", headers=headers),
+    }
+    for name, send in requests.items():
+        began = time.perf_counter()
+        status = send().status_code
+        took = time.perf_counter() - began
+        # Without workers and a broker the site says that it is not ready.
+        broken = status >= 500 and (status, address) != (503, "/readyz")
+        if broken or took > SECONDS:
+            yield f"{name} {address[:60]!r} with {value[:20]!r}: {status} in {took:.1f} s"
+
+
+@pytest.mark.parametrize("visitor", VISITORS)
+def test_no_input_breaks_a_page(visitor: str) -> None:
+    users = {name: User.objects.create_user(name) for name in VISITORS[1:]}
+    User.objects.filter(username="admin").update(is_staff=True, is_superuser=True)
+    for number in range(3):
+        factories.make_paper(number)
+    run = str(scenes.measured(users["reader"]).pk)
+    client, headers = Client(raise_request_exception=False), {"If-None-Match": '"\u00ff'}
+    if visitor in users:
+        client.force_login(users[visitor])
+        headers["Authorization"] = f"Bearer {tokens.make(users[visitor], 'tests')}"
+    wrong = []
+    for route in ADDRESSES:
+        for value in HOSTILE:
+            hostile = {**headers, "Idempotency-Key": value.encode().decode("latin-1")}
+            wrong += ask(client, path(route, value, run), value, hostile)
+            if visitor in users and "_auth_user_id" not in client.session:
+                client.force_login(users[visitor])  # it signed itself out
+    assert wrong == []
