@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection, transaction
 from django.utils import timezone
 
 from webapp.catalog import linking
@@ -158,3 +161,28 @@ def test_a_tick_links_what_came_since_the_last_one() -> None:
     announce("2512.00002", "2025-12-19")
     assert linking.link_new() == 1
     assert MethodLink.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_another_process_writes_while_papers_are_linked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite refuses a writer that still reads what it began to read before another wrote."""
+    Paper.objects.bulk_create(
+        Paper(
+            arxiv_id=f"2512.{number:05d}", title=ABOUT[0], abstract=ABOUT[1], title_html="",
+            abstract_html="", authors=[], categories=["cs.CL"],
+        )
+        for number in range(linking.BATCH + 2)
+    )  # fmt: skip
+    atomic, other, batches = transaction.atomic, connection.copy(), []
+
+    def begin_after_another_wrote() -> Any:
+        with other.cursor() as cursor:
+            cursor.execute("UPDATE papers_paper SET comment = 'seen' WHERE arxiv_id = '2512.00000'")
+        batches.append(1)
+        return atomic()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(linking, "transaction", SimpleNamespace(atomic=begin_after_another_wrote))
+        assert linking.link_new() == linking.BATCH + 2
+    other.close()
+    assert len(batches) >= 2

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
-from itertools import islice
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from methods import registry
@@ -41,19 +40,23 @@ def link_new() -> int:
     papers = Paper.objects.all()
     if known:
         papers = papers.filter(announcements__listing__in=listings).distinct()
-    changed = link(papers.iterator(BATCH)) if latest or not known else 0
+    changed = link(papers) if latest or not known else 0
     if latest or not known:
         until = latest.changed_at if latest else timezone.now()
         LinkPulse.objects.update_or_create(pk=1, defaults={"linked_until": until, "signs": signs()})
     return changed
 
 
-def link(papers: Iterable[Paper]) -> int:
-    """Write the links of `papers` as they are now; how many changed. Idempotent."""
-    changed, left = 0, iter(papers)
-    while batch := list(islice(left, BATCH)):
+def link(papers: QuerySet[Paper]) -> int:
+    """Write the links of `papers` as they are now; how many changed. Idempotent.
+
+    Keys first: SQLite refuses to write on a connection whose open query began before another
+    process wrote.
+    """
+    changed, keys = 0, list(papers.values_list("pk", flat=True))
+    for start in range(0, len(keys), BATCH):
         with transaction.atomic():
-            changed += _write(batch)
+            changed += _write(list(Paper.objects.filter(pk__in=keys[start : start + BATCH])))
     return changed
 
 
@@ -77,7 +80,9 @@ def _write(papers: list[Paper]) -> int:
         for one in witnesses.links(paper.arxiv_id, paper.title, _text(paper))
     }
     gone = [row.pk for key, row in old.items() if key not in new and row.confirmed is None]
-    written = [row for key, row in new.items() if key not in old or _said(old[key]) != _said(row)]
+    written = [
+        row for key, row in new.items() if key not in old or _content(old[key]) != _content(row)
+    ]
     MethodLink.objects.filter(pk__in=gone).delete()
     MethodLink.objects.bulk_create(
         written,
@@ -92,5 +97,5 @@ def _text(paper: Paper) -> str:
     return f"{paper.abstract}\n{paper.comment}".strip()
 
 
-def _said(link: MethodLink) -> tuple[str, float, list[object]]:
+def _content(link: MethodLink) -> tuple[str, float, list[object]]:
     return link.relation, link.score, link.evidence

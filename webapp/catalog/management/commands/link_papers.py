@@ -41,7 +41,7 @@ class Command(BaseCommand):
             except (OSError, ValueError, KeyError) as error:
                 raise CommandError(str(error)) from error
             return
-        changed = linking.link(Paper.objects.iterator(linking.BATCH))
+        changed = linking.link(Paper.objects.all())
         self.stdout.write(f"{changed} links changed; {chips.refresh()} papers' chips with them.")
 
     def _file(self, options: dict[str, Any]) -> None:
