@@ -9,7 +9,7 @@ from secrets import token_urlsafe
 
 from csp.constants import NONE, SELF
 
-from webapp import env, redis_broker
+from webapp import env, logs, redis_broker
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 ENV = env.read()
@@ -181,7 +181,18 @@ if LOG_LEVEL == "INFO":
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "formatters": {
+        "line": {
+            "()": logs.Formatter,
+            "fmt": "%(asctime)s %(levelname)s %(name)s: %(message)s",
+            "secrets": (
+                SECRET_KEY,
+                OPENAI_API_KEY,
+                logs.password_of(CELERY_BROKER_URL),
+                str(DATABASES["default"].get("PASSWORD", "")),
+            ),
+        }
+    },
     # Pages that are not there, and a site that is not ready, are no failures of this process.
     "filters": {
         "failures": {

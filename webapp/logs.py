@@ -1,0 +1,42 @@
+"""Log lines without secrets: whatever a message or a traceback quotes, no key gets into a log."""
+
+from __future__ import annotations
+
+import logging
+import re
+from urllib.parse import urlsplit
+
+# What gives somebody power while it is valid, by the look of it; the first group stays.
+_SECRETS = re.compile(
+    r"(/sign-in/)[\w-]{20,}"  # a link that signs in
+    r"|(\b(?:Bearer|Token)\s+)[\w.~+/=-]{8,}"  # of a request's headers
+    r"|(://[^/\s:@]*:)[^@\s/]+(?=@)",  # a password in an address
+    re.IGNORECASE,
+)
+_SHORTEST = 8  # characters; a shorter value would be found in the middle of words
+HIDDEN = "…"
+
+
+class Formatter(logging.Formatter):
+    """Formats a record, then hides what looks like a secret and the `secrets` it was given."""
+
+    def __init__(self, fmt: str, secrets: tuple[str, ...] = ()) -> None:
+        super().__init__(fmt)
+        self._secrets = [secret for secret in secrets if len(secret) >= _SHORTEST]
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, with its traceback if there is one."""
+        text = _SECRETS.sub(
+            lambda m: next(g for g in m.groups() if g) + HIDDEN, super().format(record)
+        )
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+
+def password_of(url: str) -> str:
+    """The password in an address; empty where there is none."""
+    try:
+        return urlsplit(url).password or ""
+    except ValueError:
+        return ""
