@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.search import word
-from webapp.digests.scoring import Candidate, Keyword, Rules, Scorer, rank
+from webapp.digests.scoring.scorer import Candidate, Keyword, Rules, Scorer, rank
 
 SEED = (
     *("LLM", "RL", "RLHF", "Inference", "Training", "Attention", "Pipeline", "MOE", "Sparse"),

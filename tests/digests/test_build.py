@@ -17,9 +17,9 @@ from tests.digests.days import (
     shown,
 )
 from webapp.digests.build import build
-from webapp.digests.default_profile import KEYWORDS
 from webapp.digests.models import Digest, DigestEntry, Profile
-from webapp.digests.profiles import set_wanted, site_profile, wanted_of
+from webapp.digests.profiles.defaults import KEYWORDS
+from webapp.digests.profiles.validation import apply_settings, settings_of, site_profile
 from webapp.papers.models import Announcement, Listing, Paper
 
 pytestmark = pytest.mark.django_db
@@ -181,10 +181,10 @@ def test_the_site_has_one_profile_with_the_default_keywords() -> None:
     assert site_profile().pk == site.pk
     assert [one["keyword"] for one in site.keywords] == list(KEYWORDS)
     assert site.categories == ["cs.AI", "cs.CL", "cs.DC", "cs.LG"]
-    kept = wanted_of(site)
-    set_wanted(site, kept)
+    kept = settings_of(site)
+    apply_settings(site, kept)
     site.save()
-    assert wanted_of(Profile.objects.get(pk=site.pk)) == kept
+    assert settings_of(Profile.objects.get(pk=site.pk)) == kept
 
 
 def test_a_profile_that_cannot_be_read_costs_only_itself(caplog: pytest.LogCaptureFixture) -> None:
@@ -208,7 +208,7 @@ def test_a_failure_in_the_middle_leaves_the_digest_as_it_was(
         DigestEntry.objects.all().delete()
         raise OSError("disk full")
 
-    monkeypatch.setattr("webapp.digests.build._replace", torn)
+    monkeypatch.setattr("webapp.digests.build._replace_entries", torn)
     with pytest.raises(OSError, match="disk full"):
         build([MONDAY], [mine])
     assert rows() == before

@@ -13,7 +13,7 @@ from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile
 from tests.processes import ROOT
 from webapp.digests.build import build
 from webapp.digests.models import Profile
-from webapp.digests.profiles import site_profile
+from webapp.digests.profiles.validation import site_profile
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from tests.servers.arxiv import ArxivServer
-from webapp.digests.daily import update, wanted_categories
+from webapp.digests.daily import categories_to_fetch, update
 from webapp.digests.models import Digest, Profile
 from webapp.papers import schedule
 from webapp.papers.days import last_batch_day
@@ -34,7 +34,7 @@ def arxiv(settings: Settings) -> Iterator[ArxivServer]:
 def test_categories_of_settings_and_profiles_are_wanted_once(settings: Settings) -> None:
     settings.ARXIV_CATEGORIES = ["cs.CL", "cs.AI"]
     Profile.objects.create(slug="one", name="One", categories=["hep-th", "cs.CL"])
-    assert wanted_categories() == ["cs.CL", "cs.AI", "hep-th"]
+    assert categories_to_fetch() == ["cs.CL", "cs.AI", "hep-th"]
 
 
 def test_a_round_ends_with_the_digest(arxiv: ArxivServer) -> None:
@@ -118,7 +118,7 @@ def test_a_tick_asks_for_what_is_due_and_the_next_for_nothing(arxiv: ArxivServer
     tasks.poll()
     asked = len(arxiv.log)
     assert asked >= 2
-    due = schedule.due(wanted_categories(), datetime.now(UTC))
+    due = schedule.due(categories_to_fetch(), datetime.now(UTC))
     tasks.poll()
     assert len(arxiv.log) == asked or due  # a holiday of the calendar alone is asked for again
     assert Digest.objects.exists()

@@ -302,7 +302,7 @@ def test_only_the_owner_edits_and_only_staff_the_sites_own(client, reader):
 
 
 def test_profiles_of_one_reader_are_limited(client, reader, monkeypatch):
-    monkeypatch.setattr("webapp.digests.profile_views.MAX_PROFILES", 1)
+    monkeypatch.setattr("webapp.digests.profiles.views.MAX_PROFILES", 1)
     factories.make_profile("one", owner=reader)
     assert client.post("/profiles/new/", FORM | {"save": "1"})["Location"] == "/profiles/"
     assert Profile.objects.count() == 1

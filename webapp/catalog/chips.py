@@ -6,11 +6,11 @@ from collections import defaultdict
 
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import all_carried
-from webapp.digests import chips
+from webapp.digests import method_chips
 
 
 def refresh() -> int:
-    """Tell the digests what their papers' methods have shown; how many papers changed."""
+    """Store the best figures of the methods that papers concern; how many papers changed."""
     texts = {}
     for carried in all_carried():
         figure = carried.best
@@ -23,4 +23,4 @@ def refresh() -> int:
     for paper_id, method in links.order_by("method").values_list("paper_id", "method").distinct():
         name, figure_text = texts[method]
         wanted[paper_id].append({"method": method, "name": name, "figure": figure_text})
-    return chips.tell(dict(wanted))
+    return method_chips.store_chips(dict(wanted))

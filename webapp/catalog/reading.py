@@ -29,7 +29,7 @@ LEVELS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class SourceLine:
     """One line: its number, its tokens as HTML, what it bound."""
 
     number: int
@@ -49,7 +49,7 @@ class Formula:
 class Part:
     """Lines that belong together: a block with its equations, or what stands between two."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[SourceLine, ...]
     formulas: tuple[Formula, ...] = ()
     name: str = ""
 
@@ -95,7 +95,7 @@ def _shown(folder: Path, path: str, level: str, _read: int, _written: int) -> Fi
 def _file(read: TraceFile, source: Path, level: str, *, stale: bool) -> File:
     bound = {line.line: line.tensors for line in read.lines} if level == "shapes" else {}
     rows = [
-        Row(line, html, () if stale else tuple(tensor(one) for one in bound.get(line, ())))
+        SourceLine(line, html, () if stale else tuple(tensor(one) for one in bound.get(line, ())))
         for line, html in enumerate(_highlighted(source.read_text()), start=1)
     ]
     parts = (
@@ -105,7 +105,7 @@ def _file(read: TraceFile, source: Path, level: str, *, stale: bool) -> File:
     return File(read.path, anchor, parts, stale)
 
 
-def _parts(read: TraceFile, rows: list[Row]) -> Iterator[Part]:
+def _parts(read: TraceFile, rows: list[SourceLine]) -> Iterator[Part]:
     """The file cut at the blocks that have equations; a block within one belongs to it."""
     done = 0
     for block in read.blocks:

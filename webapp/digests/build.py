@@ -16,9 +16,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Gist, Profile
-from webapp.digests.patterns import normalise
-from webapp.digests.profiles import ProfileError, rules_of, site_profile
-from webapp.digests.scoring import Candidate, Kept, Rules, Scorer, in_order
+from webapp.digests.profiles.validation import ProfileError, rules_of, site_profile
+from webapp.digests.scoring.scorer import Candidate, Kept, Rules, Scorer, in_order
+from webapp.digests.scoring.terms import normalise
 from webapp.papers.models import Announcement, AnnounceType
 from webapp.papers.queries import Announced, announced_on
 from webapp.ui import markup
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
 # In a fingerprint: raise it when what a digest stores of the same papers looks different.
-LOOK = 2
+ENTRY_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Batch:
         return any(one.paper.is_sample for one in self.announced)
 
 
-def batch(date: Date) -> Batch:
+def load_batch(date: Date) -> Batch:
     """The papers announced on `date`, with the categories that announced them."""
     listed: dict[int, list[str]] = defaultdict(list)
     rows = Announcement.objects.filter(listing__date=date).order_by("listing__category")
@@ -84,47 +84,50 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
     if profiles is None:
         site_profile()
         profiles = Profile.objects.all()
-    scored = _readable(profiles)
+    with_rules = _with_valid_rules(profiles)
     # A sample day that gave way leaves digests without papers behind.
     Digest.objects.filter(is_sample=True, entries__isnull=True).exclude(
         date__in=Announcement.objects.filter(paper__is_sample=True).values("listing__date")
     ).delete()
-    wanted: dict[Date, set[int]] = {date: set(range(len(scored))) for date in dates}
-    scorer = Scorer([rules for _, rules in scored])
+    to_build: dict[Date, set[int]] = {date: set(range(len(with_rules))) for date in dates}
+    scorer = Scorer([rules for _, rules in with_rules])
     built: list[Digest] = []
-    while wanted:
-        date = min(wanted)
-        indexes = wanted.pop(date)
-        day = batch(date)
+    # Oldest day first: what it shows decides what later days may show again.
+    while to_build:
+        date = min(to_build)
+        indexes = to_build.pop(date)
+        day = load_batch(date)
         kept = scorer.kept(day.candidates)
         for index in sorted(indexes):
-            profile, rules = scored[index]
-            digest, changed = _write(profile, rules, day, _Marker(scorer, index), kept[index])
+            profile, rules = with_rules[index]
+            digest, changed = _write_digest(
+                profile, rules, day, _ProfileScorer(scorer, index), kept[index]
+            )
             if digest is not None:
                 built.append(digest)
             for later in _announced_later(profile, date, changed):
-                wanted.setdefault(later, set()).add(index)
+                to_build.setdefault(later, set()).add(index)
     return built
 
 
-def _readable(profiles: Iterable[Profile]) -> list[tuple[Profile, Rules]]:
-    scored = []
+def _with_valid_rules(profiles: Iterable[Profile]) -> list[tuple[Profile, Rules]]:
+    valid = []
     for profile in profiles:
         try:
-            scored.append((profile, rules_of(profile)))
+            valid.append((profile, rules_of(profile)))
         except ProfileError as error:
             log.error("Profile %s is invalid and gets no digest: %s", profile.slug, error)
-    return scored
+    return valid
 
 
-def shown_before(profile: Profile, day: Batch) -> set[int]:
+def papers_shown_before(profile: Profile, day: Batch) -> set[int]:
     """Which papers of `day` stand in an earlier digest of the profile."""
     earlier = DigestEntry.objects.filter(digest__profile=profile, digest__date__lt=day.date)
     papers = [one.paper.pk for one in day.announced]
     return set(earlier.filter(paper_id__in=papers).values_list("paper_id", flat=True))
 
 
-def fresh(day: Batch, kept: Iterable[Kept], shown: set[int]) -> list[Kept]:
+def not_shown_before(day: Batch, kept: Iterable[Kept], shown: set[int]) -> list[Kept]:
     """What is kept without papers `shown` on an earlier day: replacements may come again."""
     return [
         one
@@ -144,7 +147,7 @@ def _announced_later(profile: Profile, date: Date, papers: set[int]) -> list[Dat
 
 
 @dataclass(frozen=True)
-class _Marker:
+class _ProfileScorer:
     """One profile's view of a scorer."""
 
     scorer: Scorer
@@ -157,7 +160,7 @@ class _Marker:
             for match in self.scorer.matches(self.rule, candidate)
         ]
 
-    def html(self, text: str, keywords: Sequence[object], *, links: bool = False) -> str:
+    def marked_html(self, text: str, keywords: Sequence[object], *, links: bool = False) -> str:
         """`text` with the places of the keywords marked; `keywords` are those that matched."""
         text = normalise(text)
         places = {keyword: number for number, keyword in enumerate(keywords)}
@@ -170,11 +173,11 @@ class _Marker:
         return markup.render(text, marks, links=links)
 
 
-def _entries(day: Batch, ranked: Sequence[Kept], marker: _Marker) -> list[DigestEntry]:
+def _entries(day: Batch, ranked: Sequence[Kept], scorer: _ProfileScorer) -> list[DigestEntry]:
     entries = []
     for number, one in enumerate(ranked, start=1):
         candidate, announced = day.candidates[one.at], day.announced[one.at]
-        matches = marker.matches(candidate)
+        matches = scorer.matches(candidate)
         keywords = [match["keyword"] for match in matches]
         entries.append(
             DigestEntry(
@@ -184,14 +187,16 @@ def _entries(day: Batch, ranked: Sequence[Kept], marker: _Marker) -> list[Digest
                 announce_type=announced.type.value,
                 version=announced.version,
                 matches=matches,
-                title_html=marker.html(candidate.title, keywords),
-                abstract_html=marker.html(candidate.abstract, keywords, links=True),
+                title_html=scorer.marked_html(candidate.title, keywords),
+                abstract_html=scorer.marked_html(candidate.abstract, keywords, links=True),
             )
         )
     return entries
 
 
-def _further(day: Batch, ranked: Sequence[Kept], marker: _Marker) -> list[dict[str, object]]:
+def _further_rows(
+    day: Batch, ranked: Sequence[Kept], scorer: _ProfileScorer
+) -> list[dict[str, object]]:
     """What pages need of the papers beyond a digest's size."""
     return [
         {
@@ -199,14 +204,14 @@ def _further(day: Batch, ranked: Sequence[Kept], marker: _Marker) -> list[dict[s
             "score": one.score,
             "announce_type": day.announced[one.at].type.value,
             "version": day.announced[one.at].version,
-            "matches": marker.matches(day.candidates[one.at]),
+            "matches": scorer.matches(day.candidates[one.at]),
         }
         for one in ranked
     ]
 
 
-def _add_what_was_told(entries: Sequence[DigestEntry], language: str) -> None:
-    """The gist and the chips of each paper, where another room told them."""
+def _add_gists_and_chips(entries: Sequence[DigestEntry], language: str) -> None:
+    """The stored gist and method chips of each paper, where there are any."""
     papers = [entry.paper for entry in entries]
     gists = {g.paper_id: g for g in Gist.objects.filter(language=language, paper__in=papers)}
     chips = dict(Chips.objects.filter(paper__in=papers).values_list("paper_id", "chips"))
@@ -216,7 +221,7 @@ def _add_what_was_told(entries: Sequence[DigestEntry], language: str) -> None:
             entry.gist, entry.gist_html = gist.text, gist.html
 
 
-def _seen_of(entry: DigestEntry) -> list[object]:
+def _visible_fields(entry: DigestEntry) -> list[object]:
     """Everything a reader sees of an entry."""
     paper = entry.paper
     return [
@@ -240,11 +245,11 @@ def _seen_of(entry: DigestEntry) -> list[object]:
 
 
 def _fingerprint(seen: object) -> str:
-    return sha256(json.dumps([LOOK, seen], sort_keys=True).encode()).hexdigest()
+    return sha256(json.dumps([ENTRY_FORMAT, seen], sort_keys=True).encode()).hexdigest()
 
 
-def _write(
-    profile: Profile, rules: Rules, day: Batch, marker: _Marker, kept: Sequence[Kept]
+def _write_digest(
+    profile: Profile, rules: Rules, day: Batch, scorer: _ProfileScorer, kept: Sequence[Kept]
 ) -> tuple[Digest | None, set[int]]:
     """Write one digest if it changed; also the papers that came into it or left it."""
     with transaction.atomic():
@@ -253,19 +258,21 @@ def _write(
         old = Digest.objects.filter(profile=profile, date=day.date).first()
         before = list(old.entries.select_related("paper")) if old else []
         papers = {entry.paper_id for entry in before}
+        # A day that lost its papers (the sample gave way) loses its digest.
         if not day.announced:
             if old:
                 old.delete()
             return None, papers
-        unseen = fresh(day, kept, shown_before(profile, day))
+        unseen = not_shown_before(day, kept, papers_shown_before(profile, day))
         ranked = in_order(rules, unseen, day.candidates)
-        entries = _entries(day, ranked[: rules.size], marker)
+        entries = _entries(day, ranked[: rules.size], scorer)
         further = ranked[rules.size :]
-        _add_what_was_told(entries, profile.language)
+        _add_gists_and_chips(entries, profile.language)
         considered = day.considered(rules)
-        seen = [_seen_of(entry) for entry in entries]
+        seen = [_visible_fields(entry) for entry in entries]
         rest = [(day.announced[one.at].paper.arxiv_id, one.score) for one in further]
         fingerprint = _fingerprint([considered, len(unseen), day.is_sample, seen, rest])
+        # Nothing that a reader sees has changed: feeds and cached pages stay valid.
         if old and old.fingerprint == fingerprint:
             return old, set()
         now = timezone.now()
@@ -274,27 +281,27 @@ def _write(
         digest.fingerprint, digest.changed_at = fingerprint, now
         digest.is_sample = day.is_sample
         digest.save()
-        _replace(digest, before, entries, now)
+        _replace_entries(digest, before, entries, now)
         FurtherMatches.objects.update_or_create(
-            digest=digest, defaults={"rows": _further(day, further, marker)}
+            digest=digest, defaults={"rows": _further_rows(day, further, scorer)}
         )
         return digest, papers ^ {entry.paper.pk for entry in entries}
 
 
-def _replace(
+def _replace_entries(
     digest: Digest, before: list[DigestEntry], entries: list[DigestEntry], now: datetime
 ) -> None:
-    """Write the entries; one that says what it said keeps the time it last changed."""
-    said = {_said(entry): entry.changed_at for entry in before}
+    """Write the entries; one with the same content keeps the time it last changed."""
+    unchanged_since = {_entry_content(entry): entry.changed_at for entry in before}
     digest.entries.all().delete()
     for entry in entries:
         entry.digest = digest
-        entry.changed_at = said.get(_said(entry), now)
+        entry.changed_at = unchanged_since.get(_entry_content(entry), now)
     DigestEntry.objects.bulk_create(entries)
 
 
-def _said(entry: DigestEntry) -> tuple[object, ...]:
-    """What an entry says of its paper, wherever it stands in the order."""
+def _entry_content(entry: DigestEntry) -> tuple[object, ...]:
+    """What an entry shows of its paper, whatever its rank."""
     return (
         entry.paper_id,
         entry.version,

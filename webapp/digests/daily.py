@@ -1,4 +1,4 @@
-"""The daily round: arXiv in, then the digests of every day that changed."""
+"""The daily update: arXiv in, then the digests of every day that changed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import date
 from django.conf import settings
 
 from webapp.digests.build import build
-from webapp.digests.frequencies import recount_due
 from webapp.digests.models import Profile
+from webapp.digests.profiles.keyword_frequencies import recount_stale_frequencies
 from webapp.papers import queries, sample, schedule
 from webapp.papers.days import eastern_date, now
 from webapp.papers.polling import FetchReport
@@ -18,7 +18,7 @@ from webapp.papers.schedule import Progress
 RECENT = 3  # days
 
 
-def wanted_categories() -> list[str]:
+def categories_to_fetch() -> list[str]:
     """Every category that the settings or a profile ask for, each once."""
     names = dict.fromkeys(settings.ARXIV_CATEGORIES)
     for categories in Profile.objects.order_by("pk").values_list("categories", flat=True):
@@ -40,6 +40,6 @@ def update(
     report = schedule.fetch(categories, since, on_progress)
     if report.failed:
         report.dates.update(sample.load_sample(report.reason).dates)
-    recount_due(eastern_date(now()))
+    recount_stale_frequencies(eastern_date(now()))
     build(sorted({*report.dates, *queries.dates(RECENT)}))
     return report

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from urllib.parse import urlencode
 
 from webapp.digests.models import DigestEntry
-from webapp.digests.patterns import keyword_name
+from webapp.digests.scoring.terms import keyword_name
 from webapp.papers.models import AnnounceType
 
 ORDERS = {"score": "Score", "new": "Newest first", "title": "Title"}

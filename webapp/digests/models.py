@@ -122,7 +122,7 @@ class FurtherMatches(models.Model):
 
 
 class Gist(models.Model):
-    """One sentence on a paper, told to this room by whoever summarised it."""
+    """One sentence of a paper's summary, as cards and feeds show it."""
 
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="gists")
     language = models.CharField(max_length=2, choices=Profile.Language.choices)
@@ -140,7 +140,7 @@ class Gist(models.Model):
 
 
 class Chips(models.Model):
-    """The methods a paper concerns, told to this room by whoever knows them."""
+    """The methods a paper concerns, each with its best figure, as cards show them."""
 
     paper = models.OneToOneField(Paper, on_delete=models.CASCADE, related_name="chips")
     chips = models.JSONField()  # as in DigestEntry

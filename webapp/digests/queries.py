@@ -16,7 +16,7 @@ from webapp.papers.models import Listing, Paper
 
 
 @dataclass(frozen=True)
-class Opened:
+class DigestWithNeighbours:
     """A digest between its neighbours."""
 
     digest: Digest  # with its profile and its further matches
@@ -25,7 +25,9 @@ class Opened:
     sample: bool  # whether the sample is shown
 
 
-def opened(slug: str | None = None, date: Date | None = None) -> Opened | None:
+def digest_with_neighbours(
+    slug: str | None = None, date: Date | None = None
+) -> DigestWithNeighbours | None:
     """A profile's digest of `date`, or its latest; the site's own without a slug. One query."""
     mine = Digest.objects.filter(profile=OuterRef("profile"))
     digests = Digest.objects.select_related("profile", "further").annotate(
@@ -37,7 +39,7 @@ def opened(slug: str | None = None, date: Date | None = None) -> Opened | None:
     if date:
         digests = digests.filter(date=date)
     found = digests.order_by("-date").first()
-    return Opened(found, found.previous, found.next, found.sample) if found else None
+    return DigestWithNeighbours(found, found.previous, found.next, found.sample) if found else None
 
 
 def _first(rows: QuerySet[Digest], field: str) -> Subquery:
@@ -60,10 +62,10 @@ _STAMP = """
 """
 
 
-def stamp(slug: str | None = None, date: Date | None = None) -> tuple[object, ...] | None:
-    """All that decides whether the page of `opened` rendered before is still right. One query.
+def page_stamp(slug: str | None = None, date: Date | None = None) -> tuple[object, ...] | None:
+    """All that decides what the page of a digest shows: while it stays the same, so does the page.
 
-    Another stamp, another page; None where there is no digest.
+    None where there is no digest. One query.
     """
     where, values = ("profile.slug = %s", [slug]) if slug else ("profile.is_site", [])
     if date:
@@ -74,17 +76,17 @@ def stamp(slug: str | None = None, date: Date | None = None) -> tuple[object, ..
     return row and tuple(row)
 
 
-def entries(digest: Digest) -> list[DigestEntry]:
+def digest_entries(digest: Digest) -> list[DigestEntry]:
     """The digest's entries in their order, each with its paper: one query."""
     return list(digest.entries.select_related("paper"))
 
 
-def matched(digest: Digest) -> list[DigestEntry]:
+def all_matches(digest: Digest) -> list[DigestEntry]:
     """Every paper that matched, in order: the digest's entries and, not stored, the further ones.
 
-    Those have no texts yet: `add_texts` gets them for the few that a page shows.
+    Those have no texts yet: `load_texts` gets them for the few that a page shows.
     """
-    first = entries(digest)
+    first = digest_entries(digest)
     further = getattr(digest, "further", None)
     if further is None or not further.rows:
         return first
@@ -103,7 +105,7 @@ def matched(digest: Digest) -> list[DigestEntry]:
     ]
 
 
-def add_texts(shown: Iterable[DigestEntry]) -> None:
+def load_texts(shown: Iterable[DigestEntry]) -> None:
     """Title and abstract of entries that are not stored."""
     bare = [entry for entry in shown if entry.pk is None]
     papers = Paper.objects.in_bulk([entry.paper_id for entry in bare])
@@ -112,14 +114,14 @@ def add_texts(shown: Iterable[DigestEntry]) -> None:
 
 
 @dataclass(frozen=True)
-class Late:
+class IncompleteDays:
     """Later days than the one shown that are not complete: how many, and the last of them."""
 
     days: int
     last: Listing
 
 
-def late(listings: Iterable[Listing], date: Date) -> Late | None:
+def incomplete_days_after(listings: Iterable[Listing], date: Date) -> IncompleteDays | None:
     """The days after `date` on which some category is stale or failed; None if there are none."""
     bad = [
         row
@@ -128,10 +130,12 @@ def late(listings: Iterable[Listing], date: Date) -> Late | None:
     ]
     if not bad:
         return None
-    return Late(len({row.date for row in bad}), max(bad, key=lambda row: (row.date, row.polled_at)))
+    return IncompleteDays(
+        len({row.date for row in bad}), max(bad, key=lambda row: (row.date, row.polled_at))
+    )
 
 
-def around(profile: Profile, date: Date) -> tuple[Date | None, Date | None]:
+def neighbouring_dates(profile: Profile, date: Date) -> tuple[Date | None, Date | None]:
     """The last date before and the first after `date` that have a digest."""
     mine = Digest.objects.filter(profile=profile).values_list("date", flat=True)
     return (

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from webapp.digests import feed_urls, profile_views, views
+from webapp.digests import views
+from webapp.digests.feeds import urls as feed_urls
+from webapp.digests.profiles import views as profile_views
 
 app_name = "digests"
 urlpatterns: list[URLPattern] = [

@@ -27,46 +27,46 @@ PAPERS_A_PAGE = 50
 @require_safe
 def today(request: HttpRequest) -> HttpResponse:
     """The site's latest day."""
-    return _page(request, None, None)
+    return _digest_page(request, None, None)
 
 
 @require_safe
 def day(request: HttpRequest, date: Date) -> HttpResponse:
     """The site's digest of one day."""
-    return _page(request, None, date)
+    return _digest_page(request, None, date)
 
 
 @require_safe
 def profile(request: HttpRequest, slug: str) -> HttpResponse:
     """A profile's latest day."""
-    return _page(request, slug, None)
+    return _digest_page(request, slug, None)
 
 
 @require_safe
 def profile_day(request: HttpRequest, slug: str, date: Date) -> HttpResponse:
     """A profile's digest of one day."""
-    return _page(request, slug, date)
+    return _digest_page(request, slug, date)
 
 
-def _page(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
+def _digest_page(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
     """A digest, for the anonymous from memory while nothing it shows has changed."""
-    stamp = queries.stamp(slug, date)
+    stamp = queries.page_stamp(slug, date)
     if stamp is None:
-        return _nothing(request, slug, date)
-    return respond(request, stamp, lambda: _render(request, slug, date))
+        return _no_digest(request, slug, date)
+    return respond(request, stamp, lambda: _render_digest(request, slug, date))
 
 
-def _render(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
-    opened = queries.opened(slug, date)
+def _render_digest(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
+    opened = queries.digest_with_neighbours(slug, date)
     if opened is None:  # gone since it was asked for
-        return _nothing(request, slug, date)
+        return _no_digest(request, slug, date)
     digest = opened.digest
-    entries = queries.matched(digest)
+    entries = queries.all_matches(digest)
     filters = Filters.read(request.GET)
     found = filters.apply(entries)
     page = Paginator(found, digest.profile.size).get_page(request.GET.get("page"))
     shown = list(page.object_list)
-    queries.add_texts(shown)
+    queries.load_texts(shown)
     listings = list(Listing.objects.filter(date__gte=digest.date).order_by("date", "category"))
     context = {
         "section": "today" if digest.profile.is_site and not date else "",
@@ -82,7 +82,7 @@ def _render(request: HttpRequest, slug: str | None, date: Date | None) -> HttpRe
         "orders": filters.choices("order", ORDERS),
         "views": replace(filters, view=filters.view or "list").choices("view", VIEWS),
         "listings": [row for row in listings if row.date == digest.date],
-        "late": None if date else queries.late(listings, digest.date),
+        "late": None if date else queries.incomplete_days_after(listings, digest.date),
         "previous": opened.previous,
         "next": opened.next,
     }
@@ -91,13 +91,15 @@ def _render(request: HttpRequest, slug: str | None, date: Date | None) -> HttpRe
     return render(request, "digests/day.html", context)
 
 
-def _nothing(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
+def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
     """A day without a digest: why, and where to turn instead."""
     if slug is None:
         found = Profile.objects.filter(is_site=True).first() or Profile(name="Assay", is_site=True)
     else:
         found = get_object_or_404(Profile, slug=slug)
-    previous, following = queries.around(found, date) if date and found.pk else (None, None)
+    previous, following = (
+        queries.neighbouring_dates(found, date) if date and found.pk else (None, None)
+    )
     context = {
         "section": "today" if slug is None and date is None else "",
         "date": date,
@@ -124,7 +126,7 @@ def archive(request: HttpRequest) -> HttpResponse:
 
 
 @dataclass(frozen=True)
-class Row:
+class CategoryPaper:
     """A paper as a list without scores shows it."""
 
     paper: Paper
@@ -152,7 +154,7 @@ def category(request: HttpRequest, category: str) -> HttpResponse:
         "wanted": wanted,
         "total": len(papers),
         "page": page,
-        "rows": [Row(a.paper, a.type.value, a.version) for a in page.object_list],
+        "rows": [CategoryPaper(a.paper, a.type.value, a.version) for a in page.object_list],
         "previous": dates[at + 1] if date and at + 1 < len(dates) else None,
         "next": dates[at - 1] if date and at > 0 else None,
         "listing": Listing.objects.filter(category=category, date=date).first() if date else None,

@@ -31,7 +31,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Source:
+class FeedSource:
     """A list as it stands now: same stamp, same bytes. `feed` gets the feed's own address."""
 
     stamp: Hashable
@@ -39,7 +39,7 @@ class Source:
     feed: Callable[[Site, str], Feed]
 
 
-def respond(request: HttpRequest, suffix: str, source: Source) -> HttpResponse:
+def respond(request: HttpRequest, suffix: str, source: FeedSource) -> HttpResponse:
     """A list in the format of that suffix, or 304 for a client that has it."""
     here = site(request)
     address = here.base + request.get_full_path()

@@ -82,7 +82,7 @@ def rss(feed: Feed) -> bytes:
     SubElement(
         channel,
         "atom:link",
-        {"href": _said(feed.address), "rel": "self", "type": "application/rss+xml"},
+        {"href": _xml_safe(feed.address), "rel": "self", "type": "application/rss+xml"},
     )
     for item in feed.items:
         element = SubElement(channel, "item")
@@ -114,7 +114,7 @@ def atom(feed: Feed) -> bytes:
         for author in item.authors or ["unknown"]:
             _text(SubElement(entry, "author"), "name", author)
         for category in item.categories:
-            SubElement(entry, "category", {"term": _said(category)})
+            SubElement(entry, "category", {"term": _xml_safe(category)})
         _link(entry, "alternate", item.link, "text/html")
         _link(entry, "related", item.source, "text/html")
         _text(entry, "summary", item.summary)
@@ -126,23 +126,23 @@ def json_feed(feed: Feed) -> bytes:
     """JSON Feed 1.1 (https://www.jsonfeed.org/version/1.1/)."""
     data = {
         "version": "https://jsonfeed.org/version/1.1",
-        "title": _said(feed.title),
+        "title": _xml_safe(feed.title),
         "home_page_url": feed.home,
         "feed_url": feed.address,
-        "description": _said(feed.description),
+        "description": _xml_safe(feed.description),
         "language": "en",
         "items": [
             {
                 "id": item.id,
                 "url": item.link,
                 "external_url": item.source,
-                "title": _said(item.title),
-                "content_html": _said(item.html),
-                "summary": _said(item.summary),
+                "title": _xml_safe(item.title),
+                "content_html": _xml_safe(item.html),
+                "summary": _xml_safe(item.summary),
                 "date_published": _moment(item.published),
                 "date_modified": _moment(item.updated),
-                "authors": [{"name": _said(author)} for author in item.authors],
-                "tags": [_said(category) for category in item.categories],
+                "authors": [{"name": _xml_safe(author)} for author in item.authors],
+                "tags": [_xml_safe(category) for category in item.categories],
             }
             for item in feed.items
         ],
@@ -177,29 +177,29 @@ def opml(title: str, changed: datetime, groups: Mapping[str, Sequence[Outline]])
     _text(head, "dateModified", format_datetime(changed.astimezone(UTC)))
     body = SubElement(root, "body")
     for name, outlines in groups.items():
-        group = SubElement(body, "outline", {"text": _said(name)})
+        group = SubElement(body, "outline", {"text": _xml_safe(name)})
         for outline in outlines:
             SubElement(
                 group,
                 "outline",
                 {
                     "type": "rss",
-                    "text": _said(outline.title),
-                    "title": _said(outline.title),
-                    "xmlUrl": _said(outline.feed),
-                    "htmlUrl": _said(outline.home),
+                    "text": _xml_safe(outline.title),
+                    "title": _xml_safe(outline.title),
+                    "xmlUrl": _xml_safe(outline.feed),
+                    "htmlUrl": _xml_safe(outline.home),
                 },
             )
     return _xml(root)
 
 
-def _said(text: str) -> str:
+def _xml_safe(text: str) -> str:
     """`text` without what XML cannot say."""
     return _UNSAYABLE.sub("", text)
 
 
 def _text(parent: Element, name: str, text: str, **attributes: str) -> None:
-    SubElement(parent, name, attributes).text = _said(text)
+    SubElement(parent, name, attributes).text = _xml_safe(text)
 
 
 def _texts(parent: Element, **texts: str) -> None:
@@ -208,7 +208,7 @@ def _texts(parent: Element, **texts: str) -> None:
 
 
 def _link(parent: Element, rel: str, href: str, media_type: str) -> None:
-    SubElement(parent, "link", {"rel": rel, "type": media_type, "href": _said(href)})
+    SubElement(parent, "link", {"rel": rel, "type": media_type, "href": _xml_safe(href)})
 
 
 def _moment(moment: datetime) -> str:

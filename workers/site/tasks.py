@@ -14,7 +14,7 @@ from django.conf import settings
 from webapp.catalog import chips, linking
 from webapp.digests import gists
 from webapp.digests.build import build
-from webapp.digests.daily import update, wanted_categories
+from webapp.digests.daily import categories_to_fetch, update
 from webapp.papers import schedule
 from webapp.papers.days import now
 from webapp.papers.enrich import enrich
@@ -34,7 +34,7 @@ ENRICH_REQUESTS = 5  # a tick; more papers wait for the next
 @app.task(name="site.poll")
 def poll() -> None:
     """Ask arXiv for every category that is due; nothing is when the tick before asked."""
-    due = schedule.due(wanted_categories(), now())
+    due = schedule.due(categories_to_fetch(), now())
     if not due:
         return
     report = update(due)
@@ -63,14 +63,14 @@ def request_summaries() -> None:
     for summary in queries.done_lately():
         _store_gist(summary)
     batch.request_and_send(
-        gists.wanted(settings.SUMMARY_PAPERS),
+        gists.papers_to_summarise(settings.SUMMARY_PAPERS),
         lambda summary_id: summarise_paper.apply_async((summary_id,), expires=25),
     )
 
 
 @app.task(name="site.summarise")
 def summarise_paper(summary_id: int) -> None:
-    """Make one summary, and tell the digests its gist."""
+    """Make one summary, and store its gist for the digests."""
     if summarise(summary_id) != "done":
         return
     for summary in queries.done_lately().filter(id=summary_id):
@@ -79,12 +79,12 @@ def summarise_paper(summary_id: int) -> None:
 
 def _store_gist(summary: Summary) -> None:
     details = queries.details(summary)
-    gists.tell(summary.paper_id, summary.language, summary.gist, summary.gist_html, details)
+    gists.store_gist(summary.paper_id, summary.language, summary.gist, summary.gist_html, details)
 
 
 @app.task(name="site.link")
 def link_papers() -> None:
-    """Link new papers to the methods they concern, and tell the digests what was measured."""
+    """Link new papers to the methods they concern, and refresh the chips of the digests."""
     linking.link_new()
     chips.refresh()
 

@@ -16,7 +16,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 django.setup()
 
 from webapp.catalog import chips, linking  # noqa: E402 (after django.setup())
-from webapp.digests.daily import update, wanted_categories  # noqa: E402 (after django.setup())
+from webapp.digests.daily import categories_to_fetch, update  # noqa: E402 (after django.setup())
 from webapp.digests.models import Digest  # noqa: E402
 from webapp.papers.polling import PollResult  # noqa: E402
 from webapp.papers.schedule import Progress  # noqa: E402
@@ -30,7 +30,7 @@ def main() -> int:
         _print(str(error))
     # What the intake warns of is told below, and stands in the audit.
     logging.getLogger("webapp.papers").setLevel(logging.ERROR)
-    report = update(wanted_categories(), on_progress=_print_progress)
+    report = update(categories_to_fetch(), on_progress=_print_progress)
     linking.link_new()
     chips.refresh()
     if report.failed:

@@ -33,7 +33,7 @@ def highlighted(html: str) -> SafeString:
 
 
 @register.simple_tag
-def source_row(file: reading.File, row: reading.Row) -> SafeString:
+def source_row(file: reading.File, row: reading.SourceLine) -> SafeString:
     """One numbered line of source, with what it bound; inside `pre`, where every space shows."""
     at = f"{file.anchor}-L{row.number}"
     bound = format_html_join("", '<span class="bound">{}</span>', ((one,) for one in row.tensors))

@@ -10,7 +10,7 @@ from django.template.context import RequestContext
 from django.urls import reverse
 
 from webapp.digests.models import DigestEntry, Profile, Star
-from webapp.digests.patterns import keyword_name
+from webapp.digests.scoring.terms import keyword_name
 from webapp.papers.models import Paper
 
 register = template.Library()

@@ -47,7 +47,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparedPoint:
     """One variant at one x, over all runs."""
 
     x: str
@@ -64,7 +64,7 @@ class Table:
     measure: str
     x: str
     picture: str
-    lines: tuple[Line, ...]
+    lines: tuple[ComparedPoint, ...]
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _table(
     places = list(dict.fromkeys(place for one in points for place in one))
     places.sort(key=lambda place: list(variants).index(place[0]))
     lines = (
-        Line(
+        ComparedPoint(
             x=present.place(x),
             variant=variants[name].label,
             ours=variants[name].ours,

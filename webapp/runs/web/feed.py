@@ -12,9 +12,9 @@ from django.views.decorators.http import require_safe
 from methods.charts import number
 from webapp.runs.models import Run, State
 from webapp.runs.web import present
-from webapp.runs.web.listing import line
+from webapp.runs.web.listing import listed_run
 from webapp.ui import feed_http
-from webapp.ui.feed_http import Site, Source
+from webapp.ui.feed_http import FeedSource, Site
 from webapp.ui.feeds import Feed, Item
 
 RESULTS = 50
@@ -24,10 +24,10 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 @require_safe
 def results(request: HttpRequest, suffix: str) -> HttpResponse:
     """Public runs that succeeded."""
-    return feed_http.respond(request, suffix, _source())
+    return feed_http.respond(request, suffix, _results_source())
 
 
-def _source() -> Source:
+def _results_source() -> FeedSource:
     runs = Run.objects.filter(public=True, state=State.SUCCEEDED, finished_at__isnull=False)
     stamp = tuple(runs.order_by("-finished_at", "pk").values_list("pk", "finished_at")[:RESULTS])
     updated = max((moment for _, moment in stamp if moment), default=_NEVER)
@@ -44,20 +44,20 @@ def _source() -> Source:
             items=[_item(site, found[key]) for key, _ in stamp if key in found],
         )
 
-    return Source(stamp, updated, feed)
+    return FeedSource(stamp, updated, feed)
 
 
 def _item(site: Site, run: Run) -> Item:
-    told = line(run)
+    listed = listed_run(run)
     address = site.base + reverse("runs:run", args=[run.pk])
     headline = _headline(run)
     ended = run.finished_at or run.queued_at
-    summary = f"{told.method} on {told.hardware}. {headline}".strip()
+    summary = f"{listed.method} on {listed.hardware}. {headline}".strip()
     return Item(
         id=site.tag(f"run:{run.pk}"),
         link=address,
         source=address,
-        title=f"{told.title}: {told.method}, {told.hardware}",
+        title=f"{listed.title}: {listed.method}, {listed.hardware}",
         summary=summary,
         html=f"<p>{escape(summary)}</p><pre>{escape(present.command(run))}</pre>",
         authors=[run.reader.get_username()] if run.reader else ["Assay"],

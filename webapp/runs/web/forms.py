@@ -90,7 +90,7 @@ class RunForm(forms.Form):
                 for problem in error.problems:
                     name = PREFIX + problem.name
                     place = name if name in self.fields else None
-                    self.add_error(place, _said(problem.reason, problem.allowed, problem.given))
+                    self.add_error(place, _refusal(problem.reason, problem.allowed, problem.given))
         return data
 
     @property
@@ -146,7 +146,8 @@ def _live(workers: int) -> str:
     return "one worker is live" if workers == 1 else f"{workers} workers are live"
 
 
-def _said(reason: str, allowed: str, given: str) -> str:
+def _refusal(reason: str, allowed: str, given: str) -> str:
+    """Why a parameter is refused, what is allowed, and what was given."""
     reason = reason[:1].upper() + reason[1:].rstrip(".")
     bounds = f" Allowed: {allowed}." if allowed else ""
     return f"{reason}.{bounds} You gave {given}."

@@ -83,7 +83,7 @@ class Filters:
 
 
 @dataclass(frozen=True)
-class Line:
+class ListedRun:
     """A run in a list."""
 
     run: Run
@@ -97,14 +97,14 @@ class Line:
     settings: str
 
 
-def line(run: Run) -> Line:
+def listed_run(run: Run) -> ListedRun:
     """A run as a list shows it."""
     found = present.spec_of(run)
     changed = [p for p in present.parameters_of(run) if p.changed]
     settings = ", ".join(f"{p.name}={p.value}" for p in changed[:3])
     hidden = len(changed) - 3
     word = run.get_failure_display() if run.failure else run.get_state_display()
-    return Line(
+    return ListedRun(
         run=run,
         title=found[1].title if found else run.benchmark,
         method=found[0].title if found else run.method,

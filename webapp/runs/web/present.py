@@ -14,7 +14,7 @@ from webapp.runs.web.forms import written
 
 
 @dataclass(frozen=True)
-class Row:
+class PointRow:
     """A point of a series in words."""
 
     x: str
@@ -39,7 +39,7 @@ class Shown:
     unit: str
     baseline: str
     pictures: tuple[str, ...]  # SVG, to be cleaned where it is put into a page
-    rows: tuple[Row, ...]
+    rows: tuple[PointRow, ...]
     partial: bool
 
 
@@ -55,7 +55,7 @@ def shown(series: protocol.Series, ident: str = "") -> Shown:
         unit=_with_unit(series.y),
         baseline=labels[series.baseline].label if compared and series.baseline else "",
         pictures=tuple(_pictures(series, ident)),
-        rows=tuple(_row(point, labels[point.variant]) for point in series.points),
+        rows=tuple(_point_row(point, labels[point.variant]) for point in series.points),
         partial=series.partial,
     )
 
@@ -71,9 +71,9 @@ def _with_unit(axis: protocol.Axis) -> str:
     return f"{axis.label} ({axis.unit})" if axis.unit else axis.label
 
 
-def _row(point: protocol.Point, variant: protocol.Variant) -> Row:
+def _point_row(point: protocol.Point, variant: protocol.Variant) -> PointRow:
     ratio = point.ratio
-    return Row(
+    return PointRow(
         x=place(point.x),
         variant=variant.label,
         ours=variant.ours,

@@ -96,7 +96,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "filters": filters,
         "choices": filters.choices(),
         "page": page,
-        "lines": [listing.line(run) for run in page],
+        "lines": [listing.listed_run(run) for run in page],
         "feeds": [(one.suffix, one.media_type) for one in FORMATS.values()],
         "chosen": request.GET.get("with", ""),
         "any": page.paginator.count > 0 or Run.objects.exists(),

@@ -15,7 +15,7 @@ from webapp.runs.times import ALIVE
 
 
 @dataclass(frozen=True)
-class Machine:
+class ListedWorker:
     """A worker, whether it lives, and what it measures now."""
 
     worker: Worker
@@ -42,12 +42,12 @@ class Machine:
         if self.live:
             return "ready", "complete", "good"
         if self.worker.last_seen is None:
-            said = "left" if self.worker.boot else "never seen"
-            return said, "empty", "none"
+            word = "left" if self.worker.boot else "never seen"
+            return word, "empty", "none"
         return "not heard of", "failed", "bad"
 
 
-def workers_now() -> list[Machine]:
+def workers_now() -> list[ListedWorker]:
     """All workers, the live first."""
     since = timezone.now() - ALIVE
     held = {
@@ -55,15 +55,15 @@ def workers_now() -> list[Machine]:
         for run in Run.objects.filter(state__in=WITH_WORKER, worker__isnull=False)
     }
     order = F("last_seen").desc(nulls_last=True)
-    machines = [
-        Machine(
+    listed = [
+        ListedWorker(
             worker,
             bool(worker.enabled and worker.last_seen and worker.last_seen >= since),
             held.get(worker.pk),
         )
         for worker in Worker.objects.order_by(order, "name")
     ]
-    return sorted(machines, key=lambda machine: not machine.live)
+    return sorted(listed, key=lambda worker: not worker.live)
 
 
 @dataclass(frozen=True)

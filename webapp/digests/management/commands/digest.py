@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from webapp.digests.naming import UnknownError, digest_of, profile_named
-from webapp.digests.printing import FORMATS
+from webapp.digests.lookup import NotFoundError, find_digest, find_profile
+from webapp.digests.text_formats import FORMATS
 
 
 class Command(BaseCommand):
@@ -29,8 +29,8 @@ class Command(BaseCommand):
                 f"--date {options['date']!r}: write a day as 2026-03-02", returncode=2
             ) from None
         try:
-            digest = digest_of(profile_named(options["profile"]), day)
-        except UnknownError as error:
+            digest = find_digest(find_profile(options["profile"]), day)
+        except NotFoundError as error:
             raise CommandError(str(error), returncode=2) from None
         entries = list(digest.entries.select_related("paper"))
         self.stdout.write(FORMATS[options["format"]](digest, entries).rstrip("\n"))

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from webapp.digests.daily import update, wanted_categories
+from webapp.digests.daily import categories_to_fetch, update
 from webapp.papers.entries import is_category
 from webapp.papers.models import AnnounceType
 from webapp.papers.polling import FetchReport, PollResult
@@ -36,7 +36,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        categories: list[str] = options["category"] or wanted_categories()
+        categories: list[str] = options["category"] or categories_to_fetch()
         for name in categories:
             if not is_category(name):
                 raise CommandError(f"{name!r} is no arXiv category; write for instance cs.CL")

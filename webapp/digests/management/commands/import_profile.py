@@ -9,8 +9,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webapp.digests.build import build
 from webapp.digests.models import Profile
-from webapp.digests.profiles import ProfileError
-from webapp.digests.seed import import_profile, read_config
+from webapp.digests.profiles.seed_config import import_profile, read_config
+from webapp.digests.profiles.validation import ProfileError
 from webapp.papers.queries import dates
 
 _DAYS = 5  # past days built at once, so that the profile's page is not empty
@@ -40,9 +40,9 @@ class Command(BaseCommand):
                 raw, options["name"] or path.stem, Profile.Matching(options["matching"])
             )
         except ProfileError as error:
-            said = [f"  {name}: {one}" for name, all_ in error.errors.items() for one in all_]
+            errors = [f"  {name}: {one}" for name, all_ in error.errors.items() for one in all_]
             raise CommandError(
-                "\n".join([f"{path} cannot be imported; nothing was changed:", *said]),
+                "\n".join([f"{path} cannot be imported; nothing was changed:", *errors]),
                 returncode=2,
             ) from None
         profile, made = import_profile(new)

@@ -10,10 +10,10 @@ from typing import Any, BinaryIO
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from webapp.digests.naming import UnknownError, profile_named
-from webapp.digests.patterns import keyword_name
-from webapp.digests.profiles import ProfileError, rules_of
-from webapp.digests.scorelines import Scored, score_lines
+from webapp.digests.lookup import NotFoundError, find_profile
+from webapp.digests.profiles.validation import ProfileError, rules_of
+from webapp.digests.scoring.json_lines import ScoredPaper, score_json_lines
+from webapp.digests.scoring.terms import keyword_name
 
 _REASONS = 60  # characters of the reasons in the table
 
@@ -32,8 +32,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            rules = rules_of(profile_named(options["profile"]))
-        except (UnknownError, ProfileError) as error:
+            rules = rules_of(find_profile(options["profile"]))
+        except (NotFoundError, ProfileError) as error:
             raise CommandError(str(error), returncode=2) from None
         refused = 0
 
@@ -45,7 +45,7 @@ class Command(BaseCommand):
         with _opened(options["input"]) as lines:
             if not options["json"]:
                 self.stdout.write(f"{'score':>8}  {'kept':4}  {'id':16}  why")
-            for scored in score_lines(rules, lines, refuse):
+            for scored in score_json_lines(rules, lines, refuse):
                 self.stdout.write(scored.as_json() if options["json"] else _row(scored))
         if refused:
             lines_ = "line was" if refused == 1 else "lines were"
@@ -65,13 +65,13 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def _row(scored: Scored) -> str:
+def _row(scored: ScoredPaper) -> str:
     score = scored.score
     why = ", ".join(f"{keyword_name(one.keyword)} +{one.points:g}" for one in score.matches)
     if len(why) > _REASONS:
         why = why[: _REASONS - 1] + "…"
     kept = "yes" if score.kept else "no"
-    return f"{score.score:8g}  {kept:4}  {_printable(scored.line.id):16}  {why}"
+    return f"{score.score:8g}  {kept:4}  {_printable(scored.paper.id):16}  {why}"
 
 
 def _printable(text: str) -> str:

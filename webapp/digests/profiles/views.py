@@ -14,11 +14,11 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.digests import queries
 from webapp.digests.build import build
-from webapp.digests.forms import ProfileForm
 from webapp.digests.models import Profile
-from webapp.digests.preview import DAYS, preview_profile
-from webapp.digests.profiles import ProfileError, free_slug, rules_of, set_wanted
-from webapp.digests.scoring import Rules
+from webapp.digests.profiles.forms import ProfileForm
+from webapp.digests.profiles.preview import DAYS, preview_profile
+from webapp.digests.profiles.validation import ProfileError, apply_settings, free_slug, rules_of
+from webapp.digests.scoring.scorer import Rules
 from webapp.papers.queries import dates
 from webapp.ui.pages import signed_in
 
@@ -66,13 +66,16 @@ def _form(request: HttpRequest, profile: Profile | None) -> HttpResponse:
         saved = _save(signed_in(request), profile, form)
         messages.success(request, f"“{saved.name}” is saved; its last days are built anew.")
         return redirect("digests:profile", saved.slug) if saved.owner else redirect("digests:today")
+    changes = (
+        preview_profile(profile, _rules(profile), form.profile_settings.rules) if valid else []
+    )
     context = {
         "section": "profiles",
         "profile": profile,
         "form": form,
         "previewed": valid,
         "frequencies": _frequencies(profile, form if valid else None),
-        "changes": preview_profile(profile, _rules(profile), form.wanted.rules) if valid else [],
+        "changes": changes,
     }
     status = 422 if form.is_bound and not valid else 200
     return render(request, "digests/profile_form.html", context, status=status)
@@ -81,7 +84,7 @@ def _form(request: HttpRequest, profile: Profile | None) -> HttpResponse:
 def _frequencies(profile: Profile | None, form: ProfileForm | None) -> dict[str, float | None]:
     """How often each keyword occurs in 1,000 papers, as far as it was counted."""
     if form is not None:
-        return {one.keyword: one.frequency for one in form.wanted.keywords}
+        return {one.keyword: one.frequency for one in form.profile_settings.keywords}
     keywords = profile.keywords if profile else []
     return {one["keyword"]: one.get("frequency") for one in keywords}
 
@@ -90,8 +93,8 @@ def _save(reader: User, profile: Profile | None, form: ProfileForm) -> Profile:
     """Store the profile and build the days its preview showed."""
     with transaction.atomic():
         if profile is None:
-            profile = Profile(owner=reader, slug=free_slug(form.wanted.name))
-        set_wanted(profile, form.wanted)
+            profile = Profile(owner=reader, slug=free_slug(form.profile_settings.name))
+        apply_settings(profile, form.profile_settings)
         profile.counted_on = timezone.now().date()
         profile.save()
     build(dates(DAYS), [profile])

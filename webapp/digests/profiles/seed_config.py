@@ -14,7 +14,13 @@ from typing import Any
 from django.db import transaction
 
 from webapp.digests.models import Profile
-from webapp.digests.profiles import ProfileError, Wanted, free_slug, set_wanted, wanted
+from webapp.digests.profiles.validation import (
+    ProfileError,
+    ProfileSettings,
+    apply_settings,
+    checked_settings,
+    free_slug,
+)
 from webapp.papers.models import AnnounceType
 
 MAX_BYTES = 1 << 20
@@ -27,7 +33,7 @@ _OURS = {  # what an error about our field is an error about there
 }
 
 
-def read_config(raw: bytes, name: str, matching: Profile.Matching) -> Wanted:
+def read_config(raw: bytes, name: str, matching: Profile.Matching) -> ProfileSettings:
     """A configuration's bytes as a checked profile. Raises ProfileError, by its own fields.
 
     The seed bot reads only papers announced as new, and counts a keyword as often as it stands in
@@ -59,10 +65,10 @@ def read_config(raw: bytes, name: str, matching: Profile.Matching) -> Wanted:
     else:
         data["exclude"] = list(dict.fromkeys(text.lower() for text in data["exclude"]))
     try:
-        return wanted(data)
+        return checked_settings(data)
     except ProfileError as error:
         raise ProfileError(
-            {_OURS.get(field, field): said for field, said in error.errors.items()}
+            {_OURS.get(field, field): messages for field, messages in error.errors.items()}
         ) from None
 
 
@@ -113,7 +119,7 @@ def _kind(value: object) -> str:
     return "nothing" if value is None else names.get(type(value), "a number")
 
 
-def import_profile(new: Wanted) -> tuple[Profile, bool]:
+def import_profile(new: ProfileSettings) -> tuple[Profile, bool]:
     """Store a profile of the site's operator under its name; whether it was made.
 
     The same configuration under the same name again changes that profile, and makes no other.
@@ -121,6 +127,6 @@ def import_profile(new: Wanted) -> tuple[Profile, bool]:
     with transaction.atomic():
         found = Profile.objects.select_for_update().filter(name=new.name, owner=None).first()
         profile = found or Profile(slug=free_slug(new.name))
-        set_wanted(profile, new)
+        apply_settings(profile, new)
         profile.save()
     return profile, found is None

@@ -1,4 +1,4 @@
-"""The lists that have feeds: digests of the site and of profiles, and categories.
+"""What feeds are made of: digests of the site and of profiles, and categories.
 
 Each answers one small query with its stamp (whatever decides its bytes) and makes the feed only
 when asked to.
@@ -16,11 +16,11 @@ from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 
 from webapp.digests.models import Digest, DigestEntry, Gist, Profile
-from webapp.digests.printing import why
+from webapp.digests.text_formats import score_terms
 from webapp.papers.days import EASTERN
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
 from webapp.papers.queries import categories
-from webapp.ui.feed_http import Site, Source
+from webapp.ui.feed_http import FeedSource, Site
 from webapp.ui.feeds import Feed, Item
 from webapp.ui.markup import plain
 
@@ -29,7 +29,7 @@ CATEGORY_DAYS = 2  # a large category has some five hundred papers a day
 ARXIV = "https://arxiv.org"
 # Written out, because the ORM takes longer to compile these than the database to answer them, and
 # feed readers ask all day. A digest knows its fingerprint; what a feed reads of papers beside it
-# may have changed since, when arXiv's API told more or a new version came.
+# may have changed since, when arXiv's API gave more or a new version came.
 _DIGESTS = """
     SELECT d.id, d.date, d.fingerprint, d.changed_at, p.name AS profile_name,
       p.slug AS profile_slug, MAX(a.enriched_at) AS enriched, SUM(a.version) AS versions
@@ -53,7 +53,7 @@ _LISTINGS = """
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def digest_source(slug: str | None, date: Date | None) -> Source | None:
+def digest_feed_source(slug: str | None, date: Date | None) -> FeedSource | None:
     """A profile's digests (the site's without a slug): the last days or one. None: no such list."""
     whose = "p.is_site" if slug is None else "p.slug = %s"
     when = "" if date is None else "AND d.date = %s"
@@ -62,9 +62,9 @@ def digest_source(slug: str | None, date: Date | None) -> Source | None:
         Digest.objects.raw(_DIGESTS.format(whose=whose, when=when, days=DIGEST_DAYS), parameters)
     )
     if not digests:
-        return _no_digest(slug) if date is None else None
+        return _empty_feed_source(slug) if date is None else None
     name, found_slug = digests[0].profile_name, digests[0].profile_slug
-    updated = max(_latest(one.changed_at, one.enriched) for one in digests)
+    updated = max(_later(one.changed_at, one.enriched) for one in digests)
     stamp = tuple(
         (one.date, one.fingerprint, one.changed_at, str(one.enriched), one.versions)
         for one in digests
@@ -84,10 +84,10 @@ def digest_source(slug: str | None, date: Date | None) -> Source | None:
             entries=list(ordered),
         )
 
-    return Source((name, found_slug, *stamp), updated, feed)
+    return FeedSource((name, found_slug, *stamp), updated, feed)
 
 
-def _no_digest(slug: str | None) -> Source | None:
+def _empty_feed_source(slug: str | None) -> FeedSource | None:
     """The empty feed of a profile that has no digest yet."""
     whose = {"is_site": True} if slug is None else {"slug": slug}
     profile = Profile.objects.filter(**whose).first()
@@ -96,7 +96,7 @@ def _no_digest(slug: str | None) -> Source | None:
     name = profile.name if profile else "Assay"
     found_slug = profile.slug if profile else "site"
     updated = profile.created_at if profile else _NEVER
-    return Source(
+    return FeedSource(
         ("empty", name, updated),
         updated,
         lambda site, address: _digest_feed(
@@ -141,18 +141,20 @@ def _digest_feed(
         site.base + home,
         address,
         updated,
-        _unique(_digest_item(site, entry, details.get(_told(entry), "")) for entry in entries),
+        _without_duplicates(
+            _digest_item(site, entry, details.get(_gist_key(entry), "")) for entry in entries
+        ),
     )
 
 
-def _told(entry: DigestEntry) -> tuple[int, str]:
+def _gist_key(entry: DigestEntry) -> tuple[int, str]:
     """Which gist an entry shows: a paper has one for each language."""
     return entry.paper_id, entry.gist_html
 
 
 def _digest_item(site: Site, entry: DigestEntry, details: str) -> Item:
     sample = "Sample day. " if entry.digest.is_sample else ""
-    reason = f"{sample}Score {entry.score:g}: {why(entry)}"
+    reason = f"{sample}Score {entry.score:g}: {score_terms(entry)}"
     return _item(
         site,
         entry.paper,
@@ -163,12 +165,12 @@ def _digest_item(site: Site, entry: DigestEntry, details: str) -> Item:
         gist=entry.gist,
         gist_html=entry.gist_html,
         details=details,
-        published=_midnight(entry.digest.date),
+        published=_announcement_time(entry.digest.date),
         updated=entry.changed_at,
     )
 
 
-def category_source(category: str, date: Date | None) -> Source | None:
+def category_feed_source(category: str, date: Date | None) -> FeedSource | None:
     """What was announced in a category on its last days, or on one. None: no such list."""
     when = "" if date is None else "AND l.date = %s"
     parameters = [category] if date is None else [category, date]
@@ -177,7 +179,7 @@ def category_source(category: str, date: Date | None) -> Source | None:
     )
     if not listings and (date is not None or category not in categories()):
         return None
-    updated = max((_latest(one.changed_at, one.enriched) for one in listings), default=_NEVER)
+    updated = max((_later(one.changed_at, one.enriched) for one in listings), default=_NEVER)
     stamp = tuple(
         (one.date, one.changed_at, str(one.enriched), one.versions, one.papers) for one in listings
     )
@@ -196,17 +198,17 @@ def category_source(category: str, date: Date | None) -> Source | None:
             site.base + page,
             address,
             updated,
-            _unique(_category_item(site, one) for one in ordered),
+            _without_duplicates(_category_item(site, one) for one in ordered),
         )
 
-    return Source((category, *stamp), updated, feed)
+    return FeedSource((category, *stamp), updated, feed)
 
 
 def _category_item(site: Site, one: Announcement) -> Item:
-    published = _midnight(one.listing.date)
+    published = _announcement_time(one.listing.date)
     sample = "Sample day. " if one.paper.is_sample else ""
     reason = f"{sample}Announced as {AnnounceType(one.type).label} in {one.listing.category}"
-    told = max(published, one.paper.enriched_at or published)
+    updated = max(published, one.paper.enriched_at or published)
     return _item(
         site,
         one.paper,
@@ -215,7 +217,7 @@ def _category_item(site: Site, one: Announcement) -> Item:
         reason=reason,
         abstract_html=one.paper.abstract_html,
         published=published,
-        updated=told,
+        updated=updated,
     )
 
 
@@ -237,9 +239,9 @@ def _item(
     link = site.base + reverse("papers:paper", args=[paper.arxiv_id])
     source = f"{ARXIV}/abs/{paper.arxiv_id}v{version}"
     facts = " · ".join([", ".join(paper.categories), announce_type, f"{paper.arxiv_id}v{version}"])
-    told = f"<p>{gist_html}</p>" if gist_html else ""
+    gist_paragraph = f"<p>{gist_html}</p>" if gist_html else ""
     html = (
-        f"<p>{escape(', '.join(names))}</p>{told}<p>{abstract_html}</p>{details}"
+        f"<p>{escape(', '.join(names))}</p>{gist_paragraph}<p>{abstract_html}</p>{details}"
         f"<p>{escape(reason)}<br>{escape(facts)}</p>"
         f'<p><a href="{escape(source)}">arXiv</a> · '
         f'<a href="{escape(f"{ARXIV}/pdf/{paper.arxiv_id}v{version}")}">PDF</a></p>'
@@ -258,17 +260,19 @@ def _item(
     )
 
 
-def _unique(items: Iterable[Item]) -> list[Item]:
+def _without_duplicates(items: Iterable[Item]) -> list[Item]:
     """The items without later ones of the same identity."""
     return list({item.id: item for item in reversed(list(items))}.values())[::-1]
 
 
-def _latest(changed: datetime, enriched: datetime | str | None) -> datetime:
+def _later(changed: datetime, enriched: datetime | str | None) -> datetime:
     """The later of the two; SQLite gives the second as text."""
-    told = parse_datetime(enriched) if isinstance(enriched, str) else enriched
-    return max(changed, told if told.tzinfo else told.replace(tzinfo=UTC)) if told else changed
+    moment = parse_datetime(enriched) if isinstance(enriched, str) else enriched
+    return (
+        max(changed, moment if moment.tzinfo else moment.replace(tzinfo=UTC)) if moment else changed
+    )
 
 
-def _midnight(date: Date) -> datetime:
+def _announcement_time(date: Date) -> datetime:
     """When arXiv's feeds of `date` are built."""
     return datetime.combine(date, time(), EASTERN)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.digests.days import MONDAY, announce, paper, shown
 from webapp.digests.models import Profile
-from webapp.digests.profiles import ProfileError, rules_of
-from webapp.digests.scoring import Keyword
-from webapp.digests.seed import read_config
+from webapp.digests.profiles.seed_config import read_config
+from webapp.digests.profiles.validation import ProfileError, rules_of
+from webapp.digests.scoring.scorer import Keyword
 
 SEED_KEYWORDS = (
     *("LLM", "RL", "RLHF", "Inference", "Training", "Attention", "Pipeline", "MOE", "Sparse"),

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date as Date
 
-from webapp.digests.build import Batch, batch, fresh, shown_before
+from webapp.digests.build import Batch, load_batch, not_shown_before, papers_shown_before
 from webapp.digests.models import Profile
-from webapp.digests.scoring import Kept, Rules, Scorer, rank
+from webapp.digests.scoring.scorer import Kept, Rules, Scorer, rank
 from webapp.papers.models import Paper
 from webapp.papers.queries import dates
 
@@ -69,8 +69,10 @@ def preview(
 
 def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> list[DayChange]:
     """`preview` over the last days that have papers, the latest first."""
-    days = [batch(date) for date in sorted(dates(DAYS))]
-    shown = {paper for day in days for paper in (shown_before(profile, day) if profile else ())}
+    days = [load_batch(date) for date in sorted(dates(DAYS))]
+    shown = {
+        paper for day in days for paper in (papers_shown_before(profile, day) if profile else ())
+    }
     first = {one.paper.pk for one in days[0].announced} if days else set()
     return preview(old, new, days, shown & first)[::-1]
 
@@ -78,7 +80,7 @@ def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> l
 def _ranked(
     day: Batch, rules: Rules, kept: Sequence[Kept], shown: set[int]
 ) -> dict[str, tuple[int, Kept]]:
-    ranked = rank(rules, fresh(day, kept, shown), day.candidates)
+    ranked = rank(rules, not_shown_before(day, kept, shown), day.candidates)
     shown.update(day.announced[one.at].paper.pk for one in ranked)
     return {day.candidates[one.at].id: (number, one) for number, one in enumerate(ranked, 1)}
 

@@ -7,48 +7,48 @@ from collections.abc import Sequence
 from datetime import date as Date
 from datetime import timedelta
 
-from webapp.digests.default_profile import KEYWORDS
-from webapp.digests.finders import finders
 from webapp.digests.models import Profile
-from webapp.digests.patterns import normalise, term
-from webapp.digests.scoring import Keyword
+from webapp.digests.profiles.defaults import KEYWORDS
+from webapp.digests.scoring.matchers import term_matchers
+from webapp.digests.scoring.scorer import Keyword
+from webapp.digests.scoring.terms import normalise, term
 from webapp.papers.models import Paper
 
-WEEKS = timedelta(weeks=4)
+COUNTED_PERIOD = timedelta(weeks=4)
 LEAST_PAPERS = 300  # fewer tell nothing of a keyword in one paper of a hundred
 MOST_PAPERS = 4_000
-AGAIN = timedelta(days=7)
+RECOUNT_AFTER = timedelta(days=7)
 
 
-def count(keywords: Sequence[str]) -> dict[str, float]:
+def count_frequencies(keywords: Sequence[str]) -> dict[str, float]:
     """Of 1,000 recent papers, how many hold each keyword.
 
     A site with few papers knows the frequencies of the default profile alone.
     """
     words = [text for text in keywords if not Keyword(text).author]
-    papers = _recent()
+    papers = _recent_papers()
     if len(papers) < LEAST_PAPERS:
         return {text: KEYWORDS[text] for text in words if text in KEYWORDS}
     found: Counter[int] = Counter()
-    for finder in finders([term(text) for text in words], single=True):
+    for matcher in term_matchers([term(text) for text in words], single=True):
         for title, abstract in papers:
-            found.update(finder.find(normalise(title), normalise(abstract))[1])
+            found.update(matcher.match(normalise(title), normalise(abstract))[1])
     return {text: round(1000 * found[number] / len(papers), 1) for number, text in enumerate(words)}
 
 
-def _recent() -> list[tuple[str, str]]:
+def _recent_papers() -> list[tuple[str, str]]:
     """Titles and abstracts of the last weeks with papers, the latest first."""
     real = Paper.objects.filter(is_sample=False, announced_on__isnull=False)
     latest = real.order_by("-announced_on").values_list("announced_on", flat=True).first()
     if latest is None:
         return []
-    rows = real.filter(announced_on__gt=latest - WEEKS).order_by("-announced_on", "-pk")
+    rows = real.filter(announced_on__gt=latest - COUNTED_PERIOD).order_by("-announced_on", "-pk")
     return list(rows.values_list("title", "abstract")[:MOST_PAPERS])
 
 
 def recount(profile: Profile, today: Date) -> None:
     """Put fresh frequencies on a profile, not yet saved."""
-    known = count([one["keyword"] for one in profile.keywords])
+    known = count_frequencies([one["keyword"] for one in profile.keywords])
     profile.keywords = [
         {**one, "frequency": known.get(one["keyword"], one.get("frequency"))}
         for one in profile.keywords
@@ -56,9 +56,9 @@ def recount(profile: Profile, today: Date) -> None:
     profile.counted_on = today
 
 
-def recount_due(today: Date) -> None:
+def recount_stale_frequencies(today: Date) -> None:
     """Count anew for every profile weighted by rarity whose count is a week old."""
     for profile in Profile.objects.filter(matching=Profile.Matching.RARITY):
-        if profile.counted_on is None or profile.counted_on <= today - AGAIN:
+        if profile.counted_on is None or profile.counted_on <= today - RECOUNT_AFTER:
             recount(profile, today)
             profile.save(update_fields=["keywords", "counted_on", "updated_at"])

@@ -158,13 +158,13 @@ def term(keyword: str, *, substring: bool = False) -> Term:
     if not keyword.isprintable():
         raise PatternError("holds a line break or a control character")
     if substring:
-        _bounded(keyword, MAX_KEYWORD)
+        _check_length(keyword, MAX_KEYWORD)
         needle = keyword.lower()
         return Term(Kind.SUBSTRING, f"({re2.escape(needle)})", needle=needle)
     keyword = keyword.strip()
     if keyword.startswith("/"):
         return _regex(keyword)
-    _bounded(keyword, MAX_KEYWORD)
+    _check_length(keyword, MAX_KEYWORD)
     synonyms = [_words(one.strip()) for one in keyword.split("|")]
     return synonyms[0] if len(synonyms) == 1 else _any_of(synonyms)
 
@@ -176,7 +176,7 @@ def keyword_name(keyword: str) -> str:
     return keyword if keyword.startswith("/") else keyword.partition("|")[0].strip()
 
 
-def _bounded(keyword: str, most: int) -> None:
+def _check_length(keyword: str, most: int) -> None:
     if len(keyword) > most:
         raise PatternError(f"is longer than {most} characters")
 
@@ -185,14 +185,14 @@ def _regex(keyword: str) -> Term:
     if len(keyword) < 3 or not keyword.endswith("/"):
         raise PatternError("begins as a regular expression but does not end in /")
     source = keyword[1:-1]
-    _bounded(source, MAX_REGEX)
-    made = Term(Kind.REGEX, f"({source})")
+    _check_length(source, MAX_REGEX)
+    parsed = Term(Kind.REGEX, f"({source})")
     chosen = options(Kind.REGEX)
     chosen.max_mem = 1 << 20
     try:
         # On its own first: `a)(b` is no regular expression, though `(a)(b)` is.
         re2.compile(source, chosen)
-        compiled = re2.compile(made.source, chosen)
+        compiled = re2.compile(parsed.source, chosen)
     except re2.error as error:
         reason = error.args[0] if error.args else error
         reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
@@ -203,7 +203,7 @@ def _regex(keyword: str) -> Term:
         match = compiled.search(probe)
         if match and match.end() == match.start():
             raise PatternError("matches the empty text, and so every paper")
-    return made
+    return parsed
 
 
 def _any_of(terms: list[Term]) -> Term:

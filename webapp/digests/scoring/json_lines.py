@@ -9,21 +9,21 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError
 
-from webapp.digests.patterns import normalise
-from webapp.digests.scoring import Candidate, Rules, Score, Scorer
+from webapp.digests.scoring.scorer import Candidate, Rules, Score, Scorer
+from webapp.digests.scoring.terms import normalise
 from webapp.papers.models import AnnounceType
 
 MAX_LINE = 4 << 20  # bytes
 
 
-def _tidy(value: object) -> object:
+def _normalised(value: object) -> object:
     return normalise(value) if isinstance(value, str) else value
 
 
-Text = Annotated[str, BeforeValidator(_tidy)]
+Text = Annotated[str, BeforeValidator(_normalised)]
 
 
-class Line(BaseModel):
+class PaperLine(BaseModel):
     """A paper as a line gives it; further fields are let pass."""
 
     id: Annotated[Text, StringConstraints(min_length=1, max_length=200)]
@@ -41,10 +41,10 @@ class Line(BaseModel):
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredPaper:
     """A line's paper and its score."""
 
-    line: Line
+    paper: PaperLine
     score: Score
 
     def as_json(self) -> str:
@@ -53,7 +53,7 @@ class Scored:
         """
         return json.dumps(
             {
-                "id": self.line.id,
+                "id": self.paper.id,
                 "score": self.score.score,
                 "kept": self.score.kept,
                 "matches": [
@@ -65,9 +65,9 @@ class Scored:
         )
 
 
-def score_lines(
+def score_json_lines(
     rules: Rules, lines: Iterable[bytes], on_error: Callable[[int, str], None]
-) -> Iterator[Scored]:
+) -> Iterator[ScoredPaper]:
     """The scored papers of `lines`, in their order; empty lines are nothing. `on_error` gets the
     number of a line that is none, and why; it costs only itself.
     """
@@ -76,14 +76,14 @@ def score_lines(
         if not raw.strip():
             continue
         try:
-            line = _read(raw)
+            line = _parse(raw)
         except ValueError as error:
             on_error(number, str(error))
             continue
-        yield Scored(line, scorer.score(line.candidate)[0])
+        yield ScoredPaper(line, scorer.score(line.candidate)[0])
 
 
-def _read(raw: bytes) -> Line:
+def _parse(raw: bytes) -> PaperLine:
     """A line as a paper. Raises ValueError, with what is wrong in words."""
     if len(raw) > MAX_LINE:
         raise ValueError(f"is longer than {MAX_LINE:,} bytes")
@@ -99,10 +99,10 @@ def _read(raw: bytes) -> Line:
     if not isinstance(data, dict):
         raise ValueError("is no JSON object")
     try:
-        return Line.model_validate(data)
+        return PaperLine.model_validate(data)
     except ValidationError as error:
-        said = (
+        problems = (
             f"{'.'.join(map(str, one['loc']))}: {one['msg']}"
             for one in error.errors(include_url=False, include_input=False)
         )
-        raise ValueError("; ".join(said)) from None
+        raise ValueError("; ".join(problems)) from None

@@ -20,10 +20,10 @@ from pydantic import (
     model_validator,
 )
 
-from webapp.digests.default_profile import EXCLUDE, KEYWORDS
 from webapp.digests.models import Profile
-from webapp.digests.patterns import Kind, PatternError, normalise, term
-from webapp.digests.scoring import Keyword, Rules
+from webapp.digests.profiles.defaults import EXCLUDE, KEYWORDS
+from webapp.digests.scoring.scorer import Keyword, Rules
+from webapp.digests.scoring.terms import Kind, PatternError, normalise, term
 from webapp.papers.entries import is_category
 from webapp.papers.models import AnnounceType
 
@@ -41,7 +41,9 @@ class ProfileError(ValueError):
 
     def __init__(self, errors: Mapping[str, list[str]]) -> None:
         self.errors = dict(errors)
-        super().__init__("; ".join(f"{name}: {', '.join(said)}" for name, said in errors.items()))
+        super().__init__(
+            "; ".join(f"{name}: {', '.join(messages)}" for name, messages in errors.items())
+        )
 
 
 def _category(name: str) -> str:
@@ -60,7 +62,7 @@ def _clean(text: str) -> str:
 Points = Annotated[float, Field(ge=0, le=MAX_WEIGHT, allow_inf_nan=False)]
 
 
-class WantedKeyword(BaseModel):
+class KeywordSettings(BaseModel):
     """A keyword with what it earns."""
 
     model_config = ConfigDict(extra="forbid")
@@ -77,8 +79,8 @@ class WantedKeyword(BaseModel):
         return self
 
 
-class Wanted(BaseModel):
-    """Everything a reader sets on a profile. Validate by `wanted`, which speaks by field."""
+class ProfileSettings(BaseModel):
+    """Everything a reader sets on a profile. `checked_settings` reports errors by field."""
 
     model_config = ConfigDict(extra="forbid", use_enum_values=True)
 
@@ -93,7 +95,7 @@ class Wanted(BaseModel):
         list[Annotated[str, AfterValidator(_category)]],
         Field(min_length=1, max_length=MAX_CATEGORIES),
     ]
-    keywords: Annotated[list[WantedKeyword], Field(min_length=1, max_length=MAX_KEYWORDS)]
+    keywords: Annotated[list[KeywordSettings], Field(min_length=1, max_length=MAX_KEYWORDS)]
     exclude: Annotated[list[str], Field(max_length=MAX_EXCLUDES)] = []
     announce_types: Annotated[list[AnnounceType], Field(min_length=1)] = list(DEFAULT_TYPES)
     min_score: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = 0.0
@@ -102,10 +104,10 @@ class Wanted(BaseModel):
 
     @field_validator("keywords", "exclude")
     @classmethod
-    def _findable(cls, value: list[Any], info: ValidationInfo) -> list[Any]:
+    def _valid_terms(cls, value: list[Any], info: ValidationInfo) -> list[Any]:
         texts = [one if isinstance(one, str) else one.keyword for one in value]
-        if said := _term_errors(texts, info.data.get("matching") == Profile.Matching.SUBSTRING):
-            raise ValueError(" ".join(said))
+        if messages := _term_errors(texts, info.data.get("matching") == Profile.Matching.SUBSTRING):
+            raise ValueError(" ".join(messages))
         return value
 
     @property
@@ -125,12 +127,13 @@ class Wanted(BaseModel):
         )
 
 
-def wanted(data: Mapping[str, Any]) -> Wanted:
+def checked_settings(data: Mapping[str, Any]) -> ProfileSettings:
     """`data` as a checked profile; duplicates in lists count once. Raises ProfileError."""
     try:
-        checked = Wanted.model_validate(data)
+        checked = ProfileSettings.model_validate(data)
     except ValidationError as error:
         raise ProfileError(_by_field(error)) from None
+    # Duplicates count once, in the order given.
     checked.categories = list(dict.fromkeys(checked.categories))
     checked.announce_types = [one for one in AnnounceType if one in checked.announce_types]
     return checked
@@ -138,28 +141,28 @@ def wanted(data: Mapping[str, Any]) -> Wanted:
 
 def _term_errors(texts: list[str], substring: bool) -> list[str]:
     """What is wrong with keywords: each alone, twice the same, too many expressions."""
-    said = []
+    messages = []
     seen: dict[tuple[str, str], str] = {}
     regexes = 0
     for text in texts:
         shown = f"“{text[:60]}”" if text.strip() else "A keyword"
         if author := Keyword(text).author:
             if seen.setdefault(("author", author), text) is not text:
-                said.append(f"{shown} stands there twice.")
+                messages.append(f"{shown} stands there twice.")
             continue
         try:
-            made = term(text, substring=substring)
+            parsed = term(text, substring=substring)
         except PatternError as error:
-            said.append(f"{shown} {error}.")
+            messages.append(f"{shown} {error}.")
             continue
-        twin = seen.setdefault((made.kind, made.source), text)
+        twin = seen.setdefault((parsed.kind, parsed.source), text)
         if twin is not text:
-            said.append(f"{shown} stands there twice." if twin == text else
+            messages.append(f"{shown} stands there twice." if twin == text else
                         f"{shown} means the same as “{twin[:60]}”.")  # fmt: skip
-        regexes += made.kind is Kind.REGEX
+        regexes += parsed.kind is Kind.REGEX
     if regexes > MAX_REGEXES:
-        said.append(f"{regexes} regular expressions; {MAX_REGEXES} are the most.")
-    return said
+        messages.append(f"{regexes} regular expressions; {MAX_REGEXES} are the most.")
+    return messages
 
 
 def _by_field(error: ValidationError) -> dict[str, list[str]]:
@@ -173,18 +176,18 @@ def _by_field(error: ValidationError) -> dict[str, list[str]]:
     return errors
 
 
-def wanted_of(profile: Profile) -> Wanted:
-    """What a stored profile asks for. Raises ProfileError if it was stored unchecked."""
-    return wanted({name: getattr(profile, name) for name in Wanted.model_fields})
+def settings_of(profile: Profile) -> ProfileSettings:
+    """The settings of a stored profile. Raises ProfileError if it was stored unchecked."""
+    return checked_settings({name: getattr(profile, name) for name in ProfileSettings.model_fields})
 
 
 def rules_of(profile: Profile) -> Rules:
     """A stored profile as scoring reads it."""
-    return wanted_of(profile).rules
+    return settings_of(profile).rules
 
 
-def set_wanted(profile: Profile, new: Wanted) -> None:
-    """Put what is wanted on a profile, not yet saved."""
+def apply_settings(profile: Profile, new: ProfileSettings) -> None:
+    """Copy settings to a profile, without saving it."""
     for name, value in new.model_dump(mode="json").items():
         setattr(profile, name, value)
 
@@ -211,7 +214,7 @@ def site_profile() -> Profile:
                 "name": "Assay",
                 "categories": list(settings.ARXIV_CATEGORIES),
                 "keywords": [
-                    WantedKeyword(keyword=text, frequency=frequency).model_dump()
+                    KeywordSettings(keyword=text, frequency=frequency).model_dump()
                     for text, frequency in KEYWORDS.items()
                 ],
                 "exclude": list(EXCLUDE),

@@ -10,12 +10,12 @@ from django.db.models import Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from webapp.digests.feed_lists import category_source, digest_source
+from webapp.digests.feeds.sources import category_feed_source, digest_feed_source
 from webapp.digests.models import Profile
 from webapp.digests.templatetags.digests import feed_address
 from webapp.papers.queries import categories
 from webapp.ui import feed_http
-from webapp.ui.feed_http import Source
+from webapp.ui.feed_http import FeedSource
 from webapp.ui.feeds import Outline, opml
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -26,13 +26,13 @@ def digest(
     request: HttpRequest, suffix: str, slug: str | None = None, date: Date | None = None
 ) -> HttpResponse:
     """The site's digests or a profile's: the last days, or one."""
-    return _feed(request, suffix, digest_source(slug, date))
+    return _feed(request, suffix, digest_feed_source(slug, date))
 
 
 @require_safe
 def category(request: HttpRequest, category: str, suffix: str) -> HttpResponse:
     """What was announced in a category: the last days, or that of `?date=`."""
-    return _feed(request, suffix, category_source(category, _date(request.GET.get("date"))))
+    return _feed(request, suffix, category_feed_source(category, _date(request.GET.get("date"))))
 
 
 @require_safe
@@ -60,7 +60,7 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _feed(request: HttpRequest, suffix: str, source: Source | None) -> HttpResponse:
+def _feed(request: HttpRequest, suffix: str, source: FeedSource | None) -> HttpResponse:
     if source is None:
         raise Http404("There is no such list.")
     return feed_http.respond(request, suffix, source)

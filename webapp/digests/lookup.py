@@ -1,4 +1,4 @@
-"""Profiles and days by the names people type, with the nearest ones where there is none."""
+"""Finds profiles and digests by the names people type; an error names the nearest ones."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from datetime import date as Date
 from difflib import get_close_matches
 
 from webapp.digests.models import Digest, Profile
-from webapp.digests.profiles import site_profile
+from webapp.digests.profiles.validation import site_profile
 
 
-class UnknownError(LookupError):
+class NotFoundError(LookupError):
     """Nothing has this name; the message says what comes near."""
 
 
-def profile_named(name: str | None) -> Profile:
-    """The profile with this slug, else this name; the site's without one. Raises UnknownError."""
+def find_profile(name: str | None) -> Profile:
+    """The profile with this slug, else this name; the site's without one. Raises NotFoundError."""
     if name is None:
         return site_profile()
     found = (
@@ -26,12 +26,14 @@ def profile_named(name: str | None) -> Profile:
     if found is None:
         site_profile()  # so that there is one to name
         known = [one for pair in Profile.objects.values_list("slug", "name") for one in pair]
-        raise UnknownError(f"There is no profile {name!r}. {_near(name, sorted(set(known)))}")
+        raise NotFoundError(
+            f"There is no profile {name!r}. {_suggestion(name, sorted(set(known)))}"
+        )
     return found
 
 
-def digest_of(profile: Profile, date: Date | None) -> Digest:
-    """The profile's digest of `date`, or its latest. Raises UnknownError."""
+def find_digest(profile: Profile, date: Date | None) -> Digest:
+    """The profile's digest of `date`, or its latest. Raises NotFoundError."""
     digests = Digest.objects.filter(profile=profile)
     found = digests.first() if date is None else digests.filter(date=date).first()
     if found is not None:
@@ -48,11 +50,11 @@ def digest_of(profile: Profile, date: Date | None) -> Digest:
     ]
     if near:
         days = " and ".join(day.isoformat() for day in near)
-        raise UnknownError(f"“{profile.name}” has no digest of {date}. The nearest: {days}.")
-    raise UnknownError(f"“{profile.name}” has no digest yet. Get papers with: manage.py fetch")
+        raise NotFoundError(f"“{profile.name}” has no digest of {date}. The nearest: {days}.")
+    raise NotFoundError(f"“{profile.name}” has no digest yet. Get papers with: manage.py fetch")
 
 
-def _near(name: str, known: Sequence[str]) -> str:
+def _suggestion(name: str, known: Sequence[str]) -> str:
     folded = {one.casefold(): one for one in known}
     close = [folded[one] for one in get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)]
     if close:

@@ -1,4 +1,4 @@
-"""A day for the terminal, for a Markdown file, for another program."""
+"""A digest as plain text, as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
 from webapp.digests.models import Digest, DigestEntry
-from webapp.digests.patterns import keyword_name
+from webapp.digests.scoring.terms import keyword_name
 from webapp.ui.markup import plain
 
 _WIDTH = 88
 _AUTHORS = 6
 _ARXIV = "https://arxiv.org/abs/"
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|!~$&])")
 
 
@@ -25,11 +25,13 @@ def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
         lead = f"{entry.rank:3}. "
         indent = " " * len(lead)
         blocks += [
-            textwrap.fill(lead + _line(entry.paper.title), _WIDTH, subsequent_indent=indent),
+            textwrap.fill(lead + _one_line(entry.paper.title), _WIDTH, subsequent_indent=indent),
             textwrap.indent(textwrap.fill(authors(entry), _WIDTH - len(indent)), indent),
             f"{indent}{entry.paper.primary_category} · {entry.announce_type} · "
             f"{_ARXIV}{entry.paper.arxiv_id}v{entry.version}",
-            textwrap.indent(textwrap.fill(f"{entry.score:g} = {why(entry)}", _WIDTH - 5), indent),
+            textwrap.indent(
+                textwrap.fill(f"{entry.score:g} = {score_terms(entry)}", _WIDTH - 5), indent
+            ),
             "",
         ]
     return "\n".join(blocks)
@@ -37,19 +39,24 @@ def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
 
 def as_markdown(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     """Markdown with nothing in it but what this function wrote: all else is escaped."""
-    blocks = [f"# {_escaped(_heading(digest))}", "", _escaped(_summary(digest, entries)), ""]
+    blocks = [
+        f"# {_escape_markdown(_heading(digest))}",
+        "",
+        _escape_markdown(_summary(digest, entries)),
+        "",
+    ]
     for entry in entries:
         paper = entry.paper
         blocks += [
-            f"## {entry.rank}. [{_escaped(_line(paper.title))}]"
+            f"## {entry.rank}. [{_escape_markdown(_one_line(paper.title))}]"
             f"({_ARXIV}{paper.arxiv_id}v{entry.version})",
             "",
-            _escaped(authors(entry)),
+            _escape_markdown(authors(entry)),
             "",
             f"{paper.primary_category} · {entry.announce_type} · "
-            f"**{entry.score:g}** = {_escaped(why(entry))}",
+            f"**{entry.score:g}** = {_escape_markdown(score_terms(entry))}",
             "",
-            _escaped(_line(paper.abstract)),
+            _escape_markdown(_one_line(paper.abstract)),
             "",
         ]
     return "\n".join(blocks)
@@ -92,7 +99,7 @@ FORMATS: Mapping[str, Callable[[Digest, Sequence[DigestEntry]], str]] = {
 }
 
 
-def why(entry: DigestEntry) -> str:
+def score_terms(entry: DigestEntry) -> str:
     """The score's parts: `Sparse +1.5, Attention +1`."""
     return ", ".join(f"{keyword_name(one['keyword'])} +{one['points']:g}" for one in entry.matches)
 
@@ -101,12 +108,12 @@ def authors(entry: DigestEntry) -> str:
     """The first authors and how many more there are."""
     names = [author["name"] for author in entry.paper.authors]
     more = f" and {len(names) - _AUTHORS} more" if len(names) > _AUTHORS else ""
-    return _line(", ".join(names[:_AUTHORS])) + more
+    return _one_line(", ".join(names[:_AUTHORS])) + more
 
 
 def _heading(digest: Digest) -> str:
     sample = " (sample day)" if digest.is_sample else ""
-    return f"{_line(digest.profile.name)}, {digest.date:%A %-d %B %Y}{sample}"
+    return f"{_one_line(digest.profile.name)}, {digest.date:%A %-d %B %Y}{sample}"
 
 
 def _summary(digest: Digest, entries: Sequence[DigestEntry]) -> str:
@@ -115,10 +122,10 @@ def _summary(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     return f"{len(entries)} of {digest.matched} that matched, of {digest.considered} announced."
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     """Hostile text as one line without characters that a terminal obeys."""
-    return _UNSEEN.sub("", plain(text))
+    return _CONTROL_CHARACTERS.sub("", plain(text))
 
 
-def _escaped(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path, register_converter
 
-from webapp.digests import feed_views
+from webapp.digests.feeds import views
 from webapp.ui.converters import DateConverter, SuffixConverter
 
 
@@ -19,14 +19,14 @@ register_converter(SuffixConverter, "suffix")
 register_converter(CategoryConverter, "arxiv_category")
 
 urlpatterns: list[URLPattern] = [
-    path("digest.<suffix:suffix>", feed_views.digest, name="feed"),
-    path("digest/<date:date>.<suffix:suffix>", feed_views.digest, name="day-feed"),
-    path("p/<slug:slug>.<suffix:suffix>", feed_views.digest, name="profile-feed"),
-    path("p/<slug:slug>/<date:date>.<suffix:suffix>", feed_views.digest, name="profile-day-feed"),
+    path("digest.<suffix:suffix>", views.digest, name="feed"),
+    path("digest/<date:date>.<suffix:suffix>", views.digest, name="day-feed"),
+    path("p/<slug:slug>.<suffix:suffix>", views.digest, name="profile-feed"),
+    path("p/<slug:slug>/<date:date>.<suffix:suffix>", views.digest, name="profile-day-feed"),
     path(
         "category/<arxiv_category:category>.<suffix:suffix>",
-        feed_views.category,
+        views.category,
         name="category-feed",
     ),
-    path("feeds/opml", feed_views.subscriptions, name="opml"),
+    path("feeds/opml", views.subscriptions, name="opml"),
 ]

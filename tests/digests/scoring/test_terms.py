@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.digests.patterns import PatternError, normalise, term
+from webapp.digests.scoring.terms import PatternError, normalise, term
 
 FOUND = [
     ("RL", "RL-based", ["RL"]),

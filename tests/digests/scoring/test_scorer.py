@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webapp.digests.finders import ByAutomaton, ByToken, finders
-from webapp.digests.patterns import Kind, fold, normalise, term
-from webapp.digests.scoring import Candidate, Keyword, Match, Rules, Scorer, rank
+from webapp.digests.scoring.matchers import AutomatonMatcher, TokenMatcher, term_matchers
+from webapp.digests.scoring.scorer import Candidate, Keyword, Match, Rules, Scorer, rank
+from webapp.digests.scoring.terms import Kind, fold, normalise, term
 
 
 def rules(*keywords: str, **fields: object) -> Rules:
@@ -196,9 +196,9 @@ pieces = st.lists(
 @settings(max_examples=400)
 def test_tokens_and_automaton_find_the_same(keywords: list[str], title: str, abstract: str) -> None:
     terms = list(enumerate(map(term, keywords)))
-    by_token = [set(found) for found in ByToken(terms).find(title, abstract)]
-    automaton = ByAutomaton(Kind.WORDS, terms)
-    assert by_token == [set(found) for found in automaton.find(title, abstract)]
+    by_token = [set(found) for found in TokenMatcher(terms).match(title, abstract)]
+    automaton = AutomatonMatcher(Kind.WORDS, terms)
+    assert by_token == [set(found) for found in automaton.match(title, abstract)]
     each = [{number for number, one in terms if one.stands_in(text)} for text in (title, abstract)]
     assert by_token == [each[0], each[0] | each[1]]
 
@@ -215,11 +215,11 @@ def test_many_profiles_score_as_each_alone(keywords: list[str], title: str, abst
 
 
 def test_an_automaton_out_of_memory_still_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.digests.finders.SET_MEMORY", 20_000)
-    automaton = ByAutomaton(
+    monkeypatch.setattr("webapp.digests.scoring.matchers.SET_MEMORY", 20_000)
+    automaton = AutomatonMatcher(
         Kind.WORDS, list(enumerate(map(term, ["sparse", "attention", "zebra"])))
     )
-    in_title, anywhere = automaton.find("Sparse attention", "")
+    in_title, anywhere = automaton.match("Sparse attention", "")
     assert set(in_title) == set(anywhere) == {0, 1}
 
 
@@ -234,8 +234,8 @@ def test_an_expression_that_needs_many_states_is_harmless() -> None:
 
 def test_many_substrings_are_found_as_few() -> None:
     many = [term(f"q{number}", substring=True) for number in range(80)]
-    [finder] = finders(many, single=True)
-    title, everywhere = finder.find("xq7x", "Q79")
+    [matcher] = term_matchers(many, single=True)
+    title, everywhere = matcher.match("xq7x", "Q79")
     assert (set(title), set(everywhere)) == ({7}, {7, 79})
 
 

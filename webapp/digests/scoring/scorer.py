@@ -19,8 +19,8 @@ from math import ceil, log
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from webapp.digests.finders import finders
-from webapp.digests.patterns import AUTHOR, Kind, Term, normalise, term
+from webapp.digests.scoring.matchers import term_matchers
+from webapp.digests.scoring.terms import AUTHOR, Kind, Term, normalise, term
 
 Place = Literal["title", "abstract", "authors"]
 _by_score = attrgetter("score")
@@ -40,10 +40,10 @@ class Keyword:
 
     @property
     def author(self) -> str:
-        """The author it asks for, as `_names` writes them; "" where it asks for words."""
+        """The author it asks for, as authors are compared; "" where it asks for words."""
         if not self.text.casefold().startswith(AUTHOR):
             return ""
-        return _name(self.text[len(AUTHOR) :])
+        return _comparable_name(self.text[len(AUTHOR) :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,33 +116,34 @@ class Scorer:
         self.rules = tuple(rules)
         self._terms: list[Term] = []
         self._numbers: dict[tuple[Kind, str], int] = {}
-        self._uses: list[_Uses] = []  # by term
+        self._uses: list[_TermUses] = []  # by term
         self._keywords: list[list[int | None]] = []  # by rule and place: the term
         self._authors: dict[str, list[tuple[int, int]]] = {}  # by name: rule and points
+        # Number each distinct term once, and note for which rules and points it counts.
         for index, one in enumerate(self.rules):
             numbers = [
-                None if keyword.author else self._number(keyword.text, one)
+                None if keyword.author else self._term_number(keyword.text, one)
                 for keyword in one.keywords
             ]
             self._keywords.append(numbers)
             for number, keyword in zip(numbers, one.keywords, strict=True):
-                anywhere, in_title = _points(keyword, one)
+                anywhere, in_title = _keyword_points(keyword, one)
                 if number is None:
                     self._authors.setdefault(keyword.author, []).append((index, anywhere))
                     continue
                 self._uses[number].anywhere.append((index, anywhere))
                 self._uses[number].in_title.append((index, in_title))
             for text in one.exclude:
-                self._uses[self._number(text, one)].excludes.append(index)
-        self._finders = finders(self._terms, single=len(self.rules) == 1)
+                self._uses[self._term_number(text, one)].excludes.append(index)
+        self._matchers = term_matchers(self._terms, single=len(self.rules) == 1)
         # No keyword, no place in the digest, whatever the least score.
         self._least = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
         self._admitted: dict[tuple[tuple[str, ...], str], frozenset[int]] = {}
 
     def score(self, candidate: Candidate) -> list[Score]:
         """The scores of one paper, one for each set of rules, whether they keep it or not."""
-        totals, excluded = self._totals(candidate)
-        admitted = self._admitting(candidate)
+        totals, excluded = self._points_by_rule(candidate)
+        admitted = self._admitting_rules(candidate)
         return [
             Score(
                 totals.get(index, 0) / _UNIT,
@@ -158,10 +159,10 @@ class Scorer:
         """Which of `candidates` each set of rules keeps, in their order."""
         keeping: list[list[Kept]] = [[] for _ in self.rules]
         for index, candidate in enumerate(candidates):
-            admitted = self._admitting(candidate)
+            admitted = self._admitting_rules(candidate)
             if not admitted:
                 continue
-            totals, excluded = self._totals(candidate)
+            totals, excluded = self._points_by_rule(candidate)
             for rule, total in totals.items():
                 if total >= self._least[rule] and rule in admitted and rule not in excluded:
                     keeping[rule].append(Kept(index, total / _UNIT))
@@ -174,9 +175,9 @@ class Scorer:
         rules = self.rules[rule]
         found = []
         for keyword, number in zip(rules.keywords, self._keywords[rule], strict=True):
-            anywhere, with_bonus = _points(keyword, rules)
+            anywhere, with_bonus = _keyword_points(keyword, rules)
             if number is None:
-                if anywhere and keyword.author in _names(candidate.authors):
+                if anywhere and keyword.author in _comparable_names(candidate.authors):
                     found.append(Match(keyword.text, ("authors",), anywhere / _UNIT))
                 continue
             sought = self._terms[number]
@@ -200,16 +201,16 @@ class Scorer:
             for start, end in self._terms[number].spans(text)
         ]
 
-    def _number(self, keyword: str, rules: Rules) -> int:
+    def _term_number(self, keyword: str, rules: Rules) -> int:
         """The number of the term that `keyword` means, shared by all rules that seek it."""
-        made = term(keyword, substring=rules.substring)
-        number = self._numbers.setdefault((made.kind, made.source), len(self._terms))
+        parsed = term(keyword, substring=rules.substring)
+        number = self._numbers.setdefault((parsed.kind, parsed.source), len(self._terms))
         if number == len(self._terms):
-            self._terms.append(made)
-            self._uses.append(_Uses([], [], []))
+            self._terms.append(parsed)
+            self._uses.append(_TermUses([], [], []))
         return number
 
-    def _admitting(self, candidate: Candidate) -> frozenset[int]:
+    def _admitting_rules(self, candidate: Candidate) -> frozenset[int]:
         """The rules that look at a paper announced like this one."""
         key = (candidate.categories, candidate.announce_type)
         known = self._admitted.get(key)
@@ -221,15 +222,15 @@ class Scorer:
             )
         return known
 
-    def _totals(self, candidate: Candidate) -> tuple[dict[int, int], set[int]]:
+    def _points_by_rule(self, candidate: Candidate) -> tuple[dict[int, int], set[int]]:
         """By rule, the points it gives; and the rules whose excluded terms the paper holds."""
         title, abstract = candidate.title, candidate.abstract
         if not (title.isascii() and abstract.isascii()):
             title, abstract = normalise(title), normalise(abstract)
         totals: dict[int, int] = {}
         excluded: set[int] = set()
-        for finder in self._finders:
-            in_title, anywhere = finder.find(title, abstract)
+        for matcher in self._matchers:
+            in_title, anywhere = matcher.match(title, abstract)
             for number in anywhere:
                 uses = self._uses[number]
                 for rule, points in uses.in_title if number in in_title else uses.anywhere:
@@ -237,14 +238,14 @@ class Scorer:
                 if uses.excludes:
                     excluded.update(uses.excludes)
         if self._authors:
-            for name in _names(candidate.authors) & self._authors.keys():
+            for name in _comparable_names(candidate.authors) & self._authors.keys():
                 for rule, points in self._authors[name]:
                     totals[rule] = totals.get(rule, 0) + points
         return totals, excluded
 
 
 @dataclass(frozen=True, slots=True)
-class _Uses:
+class _TermUses:
     """What a term does: points it gives to rules, and rules it excludes a paper from."""
 
     anywhere: list[tuple[int, int]]
@@ -252,7 +253,7 @@ class _Uses:
     excludes: list[int]
 
 
-def _points(keyword: Keyword, rules: Rules) -> tuple[int, int]:
+def _keyword_points(keyword: Keyword, rules: Rules) -> tuple[int, int]:
     """What a keyword earns outside the title, and in it."""
     weight, bonus = keyword.weight, keyword.title_bonus
     if rules.by_rarity and not keyword.author:
@@ -274,15 +275,15 @@ def rarity_of(frequency: float | None) -> str:
     return "rare" if frequency < 10 else "uncommon" if frequency < 50 else "common"
 
 
-def _name(name: str) -> str:
+def _comparable_name(name: str) -> str:
     """An author's name without case, accents and dots: `jose f doe`."""
     bare = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
     return " ".join(bare.casefold().replace(".", " ").split())
 
 
-def _names(authors: Iterable[str]) -> set[str]:
+def _comparable_names(authors: Iterable[str]) -> set[str]:
     """The names of authors as they are compared: in full, and with an initial (`j doe`)."""
-    names = {_name(author) for author in authors}
+    names = {_comparable_name(author) for author in authors}
     return names | {f"{name[0]} {name.rpartition(' ')[2]}" for name in names if " " in name}
 
 

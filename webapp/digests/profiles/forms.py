@@ -7,15 +7,15 @@ from typing import Any
 
 from django import forms
 
-from webapp.digests.frequencies import count
 from webapp.digests.models import Profile
-from webapp.digests.profiles import (
+from webapp.digests.profiles.keyword_frequencies import count_frequencies
+from webapp.digests.profiles.validation import (
     DEFAULT_TYPES,
     MAX_SIZE,
+    KeywordSettings,
     ProfileError,
-    Wanted,
-    WantedKeyword,
-    wanted,
+    ProfileSettings,
+    checked_settings,
 )
 from webapp.papers.models import AnnounceType
 
@@ -27,7 +27,7 @@ _WEIGHTED = re.compile(
 
 
 class ProfileForm(forms.Form):
-    """What a reader sets. Valid, it has `wanted`."""
+    """What a reader sets. Valid, it has `profile_settings`."""
 
     name = forms.CharField(max_length=80)
     categories = forms.CharField(
@@ -57,7 +57,7 @@ class ProfileForm(forms.Form):
     size = forms.IntegerField(min_value=1, max_value=MAX_SIZE, label="Papers a day")
     language = forms.ChoiceField(choices=Profile.Language.choices, label="Language of summaries")
 
-    wanted: Wanted
+    profile_settings: ProfileSettings
 
     @staticmethod
     def initial_of(profile: Profile | None) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class ProfileForm(forms.Form):
         return {
             "name": profile.name,
             "categories": " ".join(profile.categories),
-            "keywords": "\n".join(_line(one) for one in profile.keywords),
+            "keywords": "\n".join(_keyword_line(one) for one in profile.keywords),
             "exclude": "\n".join(profile.exclude),
             "announce_types": profile.announce_types,
             "matching": profile.matching,
@@ -97,10 +97,10 @@ class ProfileForm(forms.Form):
         good = {name: value for name, value in data.items() if name not in failed}
         missing = {name: value for name, value in stand_in.items() if name in failed}
         try:
-            self.wanted = wanted({**missing, **good})
-            if self.wanted.matching == Profile.Matching.RARITY:
-                known = count([one.keyword for one in self.wanted.keywords])
-                for one in self.wanted.keywords:
+            self.profile_settings = checked_settings({**missing, **good})
+            if self.profile_settings.matching == Profile.Matching.RARITY:
+                known = count_frequencies([one.keyword for one in self.profile_settings.keywords])
+                for one in self.profile_settings.keywords:
                     one.frequency = known.get(one.keyword)
         except ProfileError as error:
             for name, messages in error.errors.items():
@@ -123,8 +123,8 @@ def _keyword(line: str) -> dict[str, Any]:
     }
 
 
-def _line(stored: dict[str, Any]) -> str:
-    one = WantedKeyword.model_validate(stored)
+def _keyword_line(stored: dict[str, Any]) -> str:
+    one = KeywordSettings.model_validate(stored)
     if one.title_bonus != 0.5:
         return f"{one.keyword} ; {one.weight:g} ; {one.title_bonus:g}"
     return one.keyword if one.weight == 1.0 else f"{one.keyword} ; {one.weight:g}"

@@ -14,44 +14,44 @@ from typing import Protocol
 
 import re2
 
-from webapp.digests.patterns import TOKEN, Kind, Term, fold, options
+from webapp.digests.scoring.terms import TOKEN, Kind, Term, fold, options
 
 SET_MEMORY = 64 << 20  # bytes an automaton's states may take before they are begun anew
 SET_TERMS = 64  # terms of one automaton
 MAX_VOCABULARY = 500_000  # tokens remembered
 
-_CANARY = 0  # the empty pattern's index
-_APART = "\n\0\n"  # no phrase reaches over it
+_EMPTY_PATTERN = 0  # the empty pattern's index
+_FIELD_SEPARATOR = "\n\0\n"  # no phrase reaches over it
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+")
 
 Numbered = Sequence[tuple[int, Term]]
 
 
-class Finder(Protocol):
-    """Finds some of the terms."""
+class TermMatcher(Protocol):
+    """Finds some of the terms in a paper."""
 
-    def find(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
+    def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
         """The numbers of the terms in the title, and of those in the title or the abstract."""
 
 
-def finders(terms: Sequence[Term], *, single: bool) -> list[Finder]:
+def term_matchers(terms: Sequence[Term], *, single: bool) -> list[TermMatcher]:
     """What finds all of `terms`, numbered as they stand; `single` when they are one profile's."""
-    made: list[Finder] = []
+    made: list[TermMatcher] = []
     for kind in Kind:
         numbered = [(number, term) for number, term in enumerate(terms) if term.kind is kind]
         if kind is Kind.WORDS and numbered and not (single and len(numbered) <= SET_TERMS):
-            made.append(ByToken(numbered))
+            made.append(TokenMatcher(numbered))
         elif kind is Kind.SUBSTRING and len(numbered) > SET_TERMS:
-            made.append(BySubstring(numbered))
+            made.append(SubstringMatcher(numbered))
         else:
             made += [
-                ByAutomaton(kind, numbered[start : start + SET_TERMS])
+                AutomatonMatcher(kind, numbered[start : start + SET_TERMS])
                 for start in range(0, len(numbered), SET_TERMS)
             ]
     return made
 
 
-class ByAutomaton:
+class AutomatonMatcher:
     """All terms of one kind in one pass over the text."""
 
     def __init__(self, kind: Kind, terms: Numbered) -> None:
@@ -71,20 +71,20 @@ class ByAutomaton:
         except re2.error:
             self._set = None
 
-    def find(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
-        """As `Finder` says."""
+    def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
+        """As `TermMatcher` says."""
         if self._kind is Kind.REGEX:  # `^` and `$` are the ends of a field
-            in_title = self._in(title)
-            return in_title, {*in_title, *self._in(abstract)}
+            in_title = self._terms_in(title)
+            return in_title, {*in_title, *self._terms_in(abstract)}
         if self._kind is Kind.SUBSTRING:  # the seed bot reads both as one text
-            anywhere = self._in(f"{title} {abstract}".lower())
-            return (self._in(title.lower()) if anywhere else ()), anywhere
-        anywhere = self._in(fold(title + _APART + abstract))
-        return (self._in(fold(title)) if anywhere else ()), anywhere
+            anywhere = self._terms_in(f"{title} {abstract}".lower())
+            return (self._terms_in(title.lower()) if anywhere else ()), anywhere
+        anywhere = self._terms_in(fold(title + _FIELD_SEPARATOR + abstract))
+        return (self._terms_in(fold(title)) if anywhere else ()), anywhere
 
-    def _in(self, text: str) -> Collection[int]:
+    def _terms_in(self, text: str) -> Collection[int]:
         found = self._set.Match(text) if self._set is not None else None
-        if found is None or _CANARY not in found:
+        if found is None or _EMPTY_PATTERN not in found:
             return {number for number, term in self._terms if term.pattern.search(text)}
         if len(found) == 1:
             return ()
@@ -92,7 +92,7 @@ class ByAutomaton:
         return [numbers[index] for index in found if index]
 
 
-class ByToken:
+class TokenMatcher:
     """Terms of words, by the tokens a text is made of."""
 
     def __init__(self, terms: Numbered) -> None:
@@ -104,54 +104,56 @@ class ByToken:
         self._lengths = sorted({len(anchor) for anchor in self._open})
         self._terms = dict(terms)
         self._exact = {number for number, term in terms if term.exact}
-        self._seen: set[str] = set()
-        self._telling: dict[str, tuple[set[int], set[int]]] = {}  # token: found, to be looked at
+        self._indexed: set[str] = set()
+        # By token: terms that it alone shows to be there, and terms still to be sought.
+        self._terms_by_token: dict[str, tuple[set[int], set[int]]] = {}
 
-    def find(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
-        """As `Finder` says."""
-        in_title = self._in(fold(title))
-        return in_title, in_title | self._in(fold(abstract))
+    def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
+        """As `TermMatcher` says."""
+        in_title = self._terms_in(fold(title))
+        return in_title, in_title | self._terms_in(fold(abstract))
 
-    def _in(self, text: str) -> set[int]:
+    def _terms_in(self, text: str) -> set[int]:
         sequence = (_ASCII_TOKEN if text.isascii() else TOKEN).findall(text)
         tokens = set(sequence)
-        self._meet(tokens - self._seen)
+        self._index_tokens(tokens - self._indexed)
         found: set[int] = set()
-        likely: set[int] = set()
-        for token in self._telling.keys() & tokens:
-            sure, maybe = self._telling[token]
-            found |= sure
-            likely |= maybe
-        if likely:
+        candidates: set[int] = set()
+        for token in self._terms_by_token.keys() & tokens:
+            certain, possible = self._terms_by_token[token]
+            found |= certain
+            candidates |= possible
+        if candidates:
             joined = f" {' '.join(sequence)}"
-            for number in likely:
+            for number in candidates:
                 term = self._terms[number]
                 if term.sequence in joined and term.pattern.search(text):
                     found.add(number)
         return found
 
-    def _meet(self, tokens: Iterable[str]) -> None:
-        """Learn what tokens not seen before tell of the terms."""
-        if len(self._seen) > MAX_VOCABULARY:
-            self._seen.clear()
-            self._telling.clear()
+    def _index_tokens(self, tokens: Iterable[str]) -> None:
+        """Look up once which terms a new token may begin."""
+        if len(self._indexed) > MAX_VOCABULARY:
+            self._indexed.clear()
+            self._terms_by_token.clear()
         for token in tokens:
-            self._seen.add(token)
+            self._indexed.add(token)
             numbers = set(self._closed.get(token, ()))
+            # Open anchors are beginnings of tokens: try each length that occurs.
             for length in self._lengths:
                 numbers.update(self._open.get(token[:length], ()))
             if numbers:
-                self._telling[token] = (numbers & self._exact, numbers - self._exact)
+                self._terms_by_token[token] = (numbers & self._exact, numbers - self._exact)
 
 
-class BySubstring:
+class SubstringMatcher:
     """Substrings, one by one: more of them than an automaton holds."""
 
     def __init__(self, terms: Numbered) -> None:
         self._needles = [(number, term.needle) for number, term in terms]
 
-    def find(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
-        """As `Finder` says."""
+    def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
+        """As `TermMatcher` says."""
         title, text = title.lower(), f"{title} {abstract}".lower()
         found = [(number, needle) for number, needle in self._needles if needle in text]
         return {number for number, needle in found if needle in title}, {n for n, _ in found}

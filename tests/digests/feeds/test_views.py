@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, listing, paper, profile
 from webapp.digests.build import build
 from webapp.digests.models import DigestEntry, Profile
-from webapp.digests.profiles import site_profile
+from webapp.digests.profiles.validation import site_profile
 from webapp.papers.models import Announcement, Listing, Paper
 from webapp.ui.feeds import FORMATS, Feed, Item, Outline, opml
 

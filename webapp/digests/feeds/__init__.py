@@ -1,0 +1,1 @@
+"""The feeds of digests and categories: addresses, answers, and what they hold."""

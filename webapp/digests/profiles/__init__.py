@@ -1,0 +1,1 @@
+"""Profiles: checked, stored, edited, previewed, and imported from a seed configuration."""

@@ -1,0 +1,1 @@
+"""Scoring of papers by the keywords of profiles, without the database."""
