@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from methods.errors import CheckFailedError
-from methods.measure.statistics import hold_together
 from methods.protocol import (
     MAX_LOG_BYTES,
     Artefact,
@@ -175,6 +174,8 @@ class Context:
         """The series that hold points, for the runner to show once the checks have passed."""
         if self._joined is not None:
             return [one.model_copy(update={"partial": partial}) for one in self._joined]
+        from methods.measure.statistics import hold_together  # noqa: PLC0415 - imports numpy
+
         series = [opened.snapshot(partial=partial) for opened in self._series.values()]
         return [hold_together(one) for one in series if one.points]
 

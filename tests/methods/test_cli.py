@@ -49,7 +49,9 @@ def test_check_prints_the_table_and_fails_with_a_check(cli: Cli) -> None:
 def test_run_prints_a_table_and_nothing_of_the_bar_without_a_terminal(cli: Cli) -> None:
     done = cli("run", "toy.right", "--preset", "smoke", "--set", "n=3")
     assert done.returncode == 0
-    assert "2.05× (1.99 – 2.11)  faster" in done.stdout
+    # Three lengths are three comparisons: each interval is wider than one alone (1.99 – 2.11).
+    assert "2.05× (1.97 – 2.13)  faster" in done.stdout
+    assert "geometric mean of 6 processes; 95 % intervals (Student) of 3 that" in done.stdout
     assert "1 checks passed" in done.stdout
     assert "█" not in done.stdout + done.stderr
     assert "\x1b" not in done.stdout + done.stderr
@@ -99,7 +101,7 @@ def test_a_failed_check_shows_no_number(cli: Cli) -> None:
     assert isinstance(failed, Failed)
     assert (failed.kind, failed.partial) == ("check", False)
     words = cli("run", "toy.wrong")
-    assert "median" not in words.stdout
+    assert "estimate" not in words.stdout
     assert "no numbers" in words.stderr
 
 

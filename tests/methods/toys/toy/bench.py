@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from methods.measure.statistics import point
+from methods.measure.statistics import point, point_of_runs
 from methods.protocol import Axis, Variant
 
 
@@ -27,10 +27,11 @@ def begin(ctx):
 
 
 def add(series, n):
-    slow, fast = [[2.0 * n], [2.1 * n]] * 3, [[1.0 * n]] * 6
+    slow, fast = [2.0 * n, 2.1 * n] * 3, [1.0 * n] * 6  # as of six processes
+    ratios = [a / b for a, b in zip(slow, fast, strict=True)]
     series.add(
-        point("slow", n, slow, direction="lower"),
-        point("fast", n, fast, direction="lower", baseline=slow),
+        point_of_runs("slow", n, slow, slow, [], of="processes"),
+        point_of_runs("fast", n, fast, fast, ratios, of="processes"),
     )
 
 
