@@ -16,10 +16,14 @@ from typing import Any
 from urllib.parse import quote
 
 from kombu.transport import TRANSPORT_ALIASES, redis
+from redis.exceptions import DataError
 
 from webapp import env
 
 LONGEST_SOCKET_PATH = 107  # bytes: what `sockaddr_un` of Linux holds, less its closing zero
+
+# What kombu and Celery raise of a message that is none.
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError, DataError)
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +59,14 @@ class Channel(redis.Channel):
         }
 
     def _drop_malformed(self, handler: Callable[[], object]) -> object:
+        held = set(self.qos._delivered or ())
         try:
             return handler()
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        except MALFORMED as error:
             log.warning("Malformed message dropped: %s: %.200s", type(error).__name__, error)
+            # Unless it is rejected it takes one of the few places of messages under way, for ever.
+            for tag in set(self.qos._delivered or ()) - held:
+                self.basic_reject(tag, requeue=False)
             return None
 
 
@@ -66,6 +74,11 @@ class Transport(redis.Transport):
     """kombu's Redis transport with that channel."""
 
     Channel = Channel
+
+    def _deliver(self, message: Any, queue: str | None) -> None:
+        # A task's own limit counts; one of a wrong type would end the worker when it is compared.
+        message["headers"].pop("timelimit", None)
+        super()._deliver(message, queue)
 
 
 TRANSPORT_ALIASES["redis"] = "webapp.redis_broker:Transport"

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+import uuid
 from itertools import pairwise
 from pathlib import Path
 
@@ -146,6 +147,8 @@ MALFORMED = (
     b"[" * 100_000,
     b'{"body": "e30=", "properties": [], "headers": {}}',
     b'{"body": 5, "headers": 5, "properties": {"delivery_tag": "x", "delivery_info": 5}}',
+    b'{"body": "e30=", "headers": {}, "properties": {"delivery_tag": [1], "delivery_info": {'
+    b'"exchange": "", "routing_key": "x"}}}',
 )
 HEADERS: tuple[dict[str, object], ...] = (
     {"task": ["runs.sweep"], "id": "x"},
@@ -162,7 +165,7 @@ def wrapped(headers: object, body: object = "W1tdLCB7fSwge31d") -> bytes:
     """A message as kombu writes it, of which some part is not as Celery wants it."""
     properties = {
         "correlation_id": "x", "delivery_mode": 2, "priority": 0, "body_encoding": "base64",
-        "delivery_tag": "x", "delivery_info": {"exchange": "", "routing_key": "x"},
+        "delivery_tag": uuid.uuid4().hex, "delivery_info": {"exchange": "", "routing_key": "x"},
     }  # fmt: skip
     envelope = {"content-type": "application/json", "content-encoding": "utf-8"}
     return json.dumps(
