@@ -379,12 +379,12 @@ def test_the_sample_day_gives_way_to_the_first_real_one(arxiv: ArxivServer) -> N
     report = load_sample(failed.reason, at=noon(WEDNESDAY))
     sample = date(2025, 12, 18)
     assert report.dates == {sample}
-    assert Paper.objects.filter(is_sample=True).count() == Paper.objects.count() == 30
+    assert Paper.objects.filter(is_sample=True).count() == Paper.objects.count() == 34
     assert "cannot be reached" in listing(sample).reason
     assert load_sample(failed.reason).rows == []  # once is enough
     arxiv.behave("empty")
     assert fetch(["cs.CL"], at=noon(WEDNESDAY)).dates == set()
-    assert Paper.objects.count() == 30
+    assert Paper.objects.count() == 34
     arxiv.behave("normal")
     report = fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=1))
     assert report.dates == {sample, WEDNESDAY}

@@ -10,13 +10,14 @@ from django.conf import settings
 from django.db import transaction
 
 from webapp.papers.days import now
-from webapp.papers.entries import Batch
+from webapp.papers.entries import Batch, Entry
 from webapp.papers.formats import parse_feed
 from webapp.papers.models import Listing
 from webapp.papers.polling import FetchReport, Poller
 
 SAMPLE = Path(settings.BASE_DIR) / "sample" / "rss_2025-12-18.xml"
 SAMPLE_DAY = date(2025, 12, 18)
+SAMPLE_CATEGORIES = ("cs.AI", "cs.CL", "cs.DC", "cs.LG")  # those of the feed's title
 
 
 def load_sample(reason: str = "", *, at: datetime | None = None) -> FetchReport:
@@ -32,11 +33,16 @@ def load_sample(reason: str = "", *, at: datetime | None = None) -> FetchReport:
             return poller.report
         batch = parse_feed(SAMPLE.read_bytes(), "cs.AI", SAMPLE_DAY)
         note = "A sample: the abstracts are Assay's own summaries."
-        entries = sorted(batch.entries, key=lambda entry: entry.categories[0])
-        for category, group in groupby(entries, key=lambda entry: entry.categories[0]):
+        entries = sorted(batch.entries, key=_listed_under)
+        for category, group in groupby(entries, key=_listed_under):
             part = Batch(category, batch.date, tuple(group), note=f"{note} {reason}".strip())
             poller.store(part, Listing.Source.SAMPLE)
     return poller.report
+
+
+def _listed_under(entry: Entry) -> str:
+    """The first of the sample's categories that announced it: its own, or one it is crossed to."""
+    return next(one for one in entry.categories if one in SAMPLE_CATEGORIES)
 
 
 def sample_days() -> set[date]:

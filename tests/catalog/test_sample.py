@@ -1,0 +1,55 @@
+"""The first minute without arXiv: from the sample day to a method's claim and its measurement."""
+
+from __future__ import annotations
+
+import re
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from webapp.catalog import chips, linking
+from webapp.catalog.models import MethodLink
+from webapp.digests.build import build
+from webapp.digests.models import Digest
+from webapp.digests.profiles.validation import site_profile
+from webapp.papers.sample import load_sample
+
+# A paper about each method, a number of its own abstract, and what was measured of the method.
+SHOWN = [
+    ("sparse_attention", "2512.14082", "2.61×", r"\d+\.\d+× faster at \d+ tokens"),
+    ("concept_lm", "2512.02240", "77-92%", r"\d+\.\d+× faster at \d+ tokens"),
+    ("token_pruning", "2512.02700", "88.9%", r"\d+\.\d+× faster at \d+ rows"),
+    ("seps", "2511.22594", "3.2%", r"\d+\.\d+× faster at images, and as many captions = \d+"),
+]
+FIRST_SEEN = 10  # places of the digest's first page in which each method is met
+
+
+def text(client: Client, address: str) -> str:
+    response = client.get(address)
+    assert response.status_code == 200
+    return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
+
+
+@pytest.mark.django_db
+def test_the_sample_leads_from_the_first_page_to_each_method(client: Client) -> None:
+    call_command("import_results", stdout=StringIO())
+    build(load_sample("arXiv cannot be reached").dates, [site_profile()])
+    linking.link_new()
+    chips.refresh()
+    about = MethodLink.objects.filter(relation=MethodLink.Relation.ABOUT)
+    digest = Digest.objects.get()
+    first = set(
+        digest.entries.filter(rank__lte=FIRST_SEEN).values_list("paper__arxiv_id", flat=True)
+    )
+    for method, paper, number, measured in SHOWN:
+        assert about.filter(method=method, paper__arxiv_id=paper).exists(), method
+        assert paper in first
+        page = text(client, f"/papers/{paper}/")
+        claims, related = page.index("Numbers in the abstract"), page.index("A related method")
+        assert claims < related
+        assert number in page[claims:related]
+        block = page[related : page.index("Claims and verdicts", related)].replace(" ×", "×")
+        assert "Assay carries a related method" in block
+        assert re.search(f"measured {measured}, AMD EPYC", block), block
