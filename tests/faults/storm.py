@@ -60,15 +60,15 @@ class Storm:
         from webapp.runs.models import ENDED, OPEN, Run
 
         seen = Run.objects.filter(state__in=ENDED).count()  # what `up` imported
-        while len(self.asked) < self.runs or Run.objects.filter(state__in=OPEN).count() > 4:
+        while len(self.asked) < self.runs or Run.objects.filter(state__in=OPEN).count() > 1:
             self._mend()
             waiting = Run.objects.filter(state__in=OPEN).count()
-            if len(self.asked) < self.runs and waiting < 8:
+            if len(self.asked) < self.runs and waiting < 3:
                 self._ask()
             ended = Run.objects.filter(state__in=ENDED).count()
             for _ in range(ended - seen):
                 if self.chance.random() < FAULTS_A_RUN:
-                    self._in(self.chance.uniform(0, 5), self._inject)
+                    self._in(self.chance.uniform(0, 3), self._inject)
             seen = ended
             time.sleep(0.1)
         self._mend(everything=True)
