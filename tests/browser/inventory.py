@@ -77,7 +77,7 @@ PAGES = [
     Page("ui:keyboard", "/keyboard/"),
 ]
 NOT_PAGES = {
-    *("digests:star", "readers:sign-out"),  # POST only
+    *("catalog:decide", "digests:star", "readers:sign-out"),  # POST only
     *("papers:bibtex", "papers:ris"),  # files
     *("digests:feed", "digests:day-feed", "digests:profile-feed", "digests:profile-day-feed"),
     *("digests:category-feed", "digests:opml"),
