@@ -170,7 +170,14 @@ def _(body: Cancelled) -> str:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file all at once: readers see the old content or the new, never half."""
+    """Write a file all at once: readers see the old content or the new, never half.
+
+    What is there and is no plain file (a pipe, /dev/null) is written to: to put a file in its
+    place would take it from everybody.
+    """
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from methods.output import write_whole
 from methods.protocol import Cancelled, CheckResult, Failed, Line, Result, Series, Started
 from tests.methods.conftest import Done, command, environment, lines
 
@@ -88,6 +89,16 @@ def test_a_file_and_charts_are_kept(cli: Cli, tmp_path: Path) -> None:
         "toy.right-speed.svg",
     ]
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(pipe, b"measured")
+    assert os.read(reader, 100) == b"measured"
+    os.close(reader)
+    assert pipe.is_fifo()
 
 
 def test_a_failed_check_shows_no_number(cli: Cli) -> None:
