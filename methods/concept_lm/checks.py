@@ -16,7 +16,7 @@ from methods.concept_lm.config import BOUNDARIES, ConceptConfig
 from methods.concept_lm.decode import prefill, step
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.reference import sequential_logits
-from methods.kit.compare import difference
+from methods.kit.compare import difference, largest
 from methods.kit.noise import gumbel
 from methods.kit.seeds import generator, seeded
 from methods.spec import Case
@@ -89,7 +89,7 @@ def gradients(device: str) -> Iterator[Case]:
             model.zero_grad()
             torch.autograd.backward(token_nll(logits, x).mean())
             found.append([p.grad.clone() for p in model.trainable().values() if p.grad is not None])
-        apart = max(difference(a, b) for a, b in zip(*found, strict=True))
+        apart = largest([difference(a, b) for a, b in zip(*found, strict=True)])
         yield Case(apart, 1e-5, label=f"{family} {positions}")
 
 
@@ -242,11 +242,11 @@ def ragged(device: str) -> Iterator[Case]:
         lengths = torch.tensor([T, 17, 3], device=device)
         with torch.no_grad():
             batch = model(x, lengths=lengths).logits
-            difference = max(
+            apart = [
                 difference(batch[b, :n], model(x[b : b + 1, :n]).logits[0])
                 for b, n in enumerate(lengths.tolist())
-            )
-        yield Case(difference, 1e-5, label=f"{positions} {readout}")
+            ]
+        yield Case(largest(apart), 1e-5, label=f"{positions} {readout}")
 
 
 def middle_gradients(device: str) -> Iterator[Case]:

@@ -120,7 +120,7 @@ def test_a_backup_of_an_older_site_that_goes_on_writing(database: str, tmp_path:
     assert rest == before[1:]  # text, index, sequence, secret
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_what_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "assay.backup"
     back_up(file)
