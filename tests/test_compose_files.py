@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import sqlite3
 import subprocess
 import sys
 from importlib.metadata import packages_distributions
@@ -288,17 +287,3 @@ def test_a_bench_worker_needs_only_what_its_image_installs(tmp_path: Path) -> No
     command = [sys.executable, "-c", REFUSE, json.dumps(absent)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_sqlite_is_copied_while_it_is_written(tmp_path: Path) -> None:
-    (tmp_path / "var").mkdir()
-    source = sqlite3.connect(tmp_path / "var" / "assay.sqlite3")
-    source.execute("PRAGMA journal_mode=WAL")
-    source.execute("CREATE TABLE paper (id)")
-    source.execute("INSERT INTO paper VALUES (1)")
-    source.commit()
-    source.execute("INSERT INTO paper VALUES (2)")  # open: another process is writing
-    line = next(line for line in OPERATE.splitlines() if line.startswith("    python3 -c"))
-    subprocess.run(["sh", "-ec", line.strip()], cwd=tmp_path, check=True)
-    copy = sqlite3.connect(tmp_path / "assay-copy.sqlite3")
-    assert copy.execute("SELECT count(*) FROM paper").fetchone() == (1,)
