@@ -13,7 +13,7 @@ from pydantic import (
     field_validator,
 )
 
-from methods.protocol.text import clean
+from methods.protocol import clean
 
 Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1200)]
 ShortText = Annotated[str, StringConstraints(strip_whitespace=True, max_length=300)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from methods.protocol.text import clean
+from methods.protocol import clean
 from webapp.summaries.grounding import GroundTruth
 from webapp.summaries.management.jsonl import objects
 
