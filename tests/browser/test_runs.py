@@ -105,7 +105,9 @@ def watch(browser: Browser, address: str) -> None:
     expect(page.locator("svg.assay-chart").first).to_be_visible()
     assert "passed" in page.locator("table.checks").inner_text()
     rows = page.locator("table.points").first.inner_text()
-    assert any(word in rows for word in ("faster", "slower", "no difference shown"))
+    # Three processes of a smoke run may be too few to tell variants apart, and then it says so.
+    words = ("faster", "slower", "no difference shown", "insufficient data")
+    assert any(word in rows for word in words)
 
     # The end of asking: nothing more is polled.
     polled = sum("/live?" in url for url in asked)
