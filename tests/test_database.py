@@ -102,10 +102,12 @@ def test_the_data_directory_is_closed_to_others(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
     (data / "older").touch(mode=0o644)
+    (data / "folder").mkdir(mode=0o755)
     assert command(data, "sign_in_link").returncode == 0
     modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (data, *data.iterdir())}
     assert modes.pop("data") == "0o700"
     assert "assay.sqlite3" in modes
+    assert modes.pop("folder") == "0o700"
     assert set(modes.values()) <= {"0o600", "0o700"}  # files, folders
 
 
