@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from itertools import combinations
 
 from django.db import connection
 from django.db.models import F, Max, Min
@@ -56,6 +57,22 @@ def matches(
         table, clauses = "papers_search AS found", ["found.rowid BETWEEN %s AND %s"]
     statement = _SQLITE.format(table, " AND ".join(clauses))
     return _keys(statement, [_fts(terms), *values, limit])
+
+
+def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[int]:
+    """Keys of the latest papers whose title or abstract hold two of `words`, or one of `phrases`.
+
+    Words hold letters and digits only; those of a phrase are divided by blanks.
+    """
+    terms = [[Term((one,)), Term((other,))] for one, other in combinations(words, 2)]
+    terms += [[Term(tuple(phrase.split()))] for phrase in phrases]
+    if not terms:
+        return []
+    if connection.vendor == "postgresql":
+        sought = " | ".join(f"({_tsquery(one)})" for one in terms)
+        return _keys(_POSTGRESQL.format("TRUE"), [sought, limit])
+    sought = " OR ".join(_fts(one) for one in terms)
+    return _keys(_SQLITE.format("papers_search AS found", "TRUE"), [sought, limit])
 
 
 def _keys(statement: str, values: list[int | str]) -> list[int]:

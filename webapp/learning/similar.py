@@ -1,0 +1,29 @@
+"""Papers that say much the same: candidates from the search index, ordered by TF-IDF."""
+
+from __future__ import annotations
+
+from webapp.learning.tfidf import dot, vector
+from webapp.papers.models import Paper
+from webapp.papers.search import index
+
+WORDS = 6  # of the strongest, whose pairs are sought
+PHRASES = 4
+CANDIDATES = 120  # read and compared
+LEAST = 0.1  # cosine below which two papers share no more than common words
+
+
+def similar(paper: Paper, limit: int = 5) -> list[tuple[float, Paper]]:
+    """At most `limit` papers like `paper`, the most alike first, each with its cosine (0 to 1).
+
+    Candidates share two of its strongest words, or one of its strongest pairs of neighbours; where
+    a word is common, the latest papers with it are looked at. Two queries.
+    """
+    mine = vector(paper.title, paper.abstract)
+    strongest = sorted(mine, key=lambda term: (-mine[term], term))
+    words = [term for term in strongest if " " not in term][:WORDS]
+    phrases = [term for term in strongest if " " in term][:PHRASES]
+    keys = index.sharing(words, phrases, CANDIDATES)
+    found = Paper.objects.filter(pk__in=keys).exclude(pk=paper.pk)
+    alike = [(dot(mine, vector(one.title, one.abstract)), one) for one in found]
+    ordered = sorted(alike, key=lambda pair: (-pair[0], -pair[1].pk))
+    return [pair for pair in ordered if pair[0] >= LEAST][:limit]
