@@ -80,7 +80,7 @@ NOT_PAGES = {
     *("catalog:decide", "digests:star", "readers:sign-out"),  # POST only
     *("papers:bibtex", "papers:ris"),  # files
     *("digests:feed", "digests:day-feed", "digests:profile-feed", "digests:profile-day-feed"),
-    *("digests:category-feed", "digests:opml"),
+    *("digests:category-feed", "digests:search-feed", "digests:opml"),
     *("summaries:summary", "summaries:ask"),  # a part of the paper's page, and a POST
     *("runs:again", "runs:cancel", "runs:live"),  # POST only, and a part of the run's page
     *("runs:artefact", "runs:chart-style", "runs:csv", "runs:feed", "runs:json"),  # files

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import date
 
 import pytest
@@ -13,9 +14,11 @@ from tests.papers.test_store import entry
 from webapp.papers.days import DAY
 from webapp.papers.entries import Author, Batch
 from webapp.papers.models import Listing, Paper
-from webapp.papers.search import MAX_PAGES, PAGE, filters, parse, search
+from webapp.papers.search import MAX_PAGES, PAGE, filters, parse, search, spelling
+from webapp.papers.search.marking import marked
 from webapp.papers.search.query import Query, Term
 from webapp.papers.store import store_batch
+from webapp.ui.markup import render
 
 pytestmark = pytest.mark.django_db
 
@@ -243,3 +246,56 @@ class Hostile(TestCase):
     def test_no_query_is_an_error(self, query: str, category: str | None) -> None:
         search(query, category)
         search(query, category, WEDNESDAY)
+
+
+@pytest.mark.usefixtures("papers")
+class TestWhatAPageSays:
+    def setup_method(self) -> None:
+        spelling._known_words.cache_clear()
+
+    def marks(self, query: str) -> list[tuple[str, str]]:
+        return [(one.title_html, one.abstract_html) for one in search(query).marked()]
+
+    def test_the_words_are_marked_where_they_were_sought(self) -> None:
+        (title, abstract), (other, elsewhere) = self.marks("sparse attention")
+        assert (
+            title == '<mark data-k="0">Sparse</mark> <mark data-k="1">attention</mark> for lanterns'
+        )
+        assert "<mark" not in abstract
+        assert "<mark" not in other
+        assert elsewhere.count("<mark") == 2
+
+    def test_inflections_phrases_and_fields_are_marked(self) -> None:
+        assert self.marks("quantize")[0][0] == '<mark data-k="0">Quantized</mark> boats'
+        assert '<mark data-k="0">Sparse attention</mark>' in self.marks('"sparse attention"')[0][0]
+        assert "<mark" not in self.marks("abs:boats")[0][0]
+        assert "<mark" not in "".join(self.marks("au:quill for")[0])
+
+    @pytest.mark.parametrize(
+        ("query", "meant"),
+        [
+            ("atention", "attention"),
+            ("Sprase attention", "sparse attention"),
+            ("au:quil", "au:quill"),
+            ("zebra", ""),
+            ("attention", ""),
+        ],
+    )
+    def test_a_misspelt_word_is_guessed_at(self, query: str, meant: str) -> None:
+        assert search(query).suggestion == meant
+
+    def test_what_was_left_out_is_said(self) -> None:
+        results = search("lanterns zebra")
+        assert (results.dropped, [p.title for p in results.papers]) == (
+            ("zebra",),
+            ["Sparse attention for lanterns"],
+        )
+        assert search("lanterns zebra", relax=False).papers == []
+
+
+@given(st.text(max_size=60), st.text(max_size=20))
+def test_marks_never_change_a_text(text: str, query: str) -> None:
+    terms = parse(query).terms
+    paper = Paper(title=text, abstract=text)
+    (one,) = marked([paper], terms)
+    assert re.sub(r"</?mark[^>]*>", "", one.title_html) == render(text)

@@ -5,3 +5,11 @@ class CatalogConfig(AppConfig):
     """Methods, and the papers that concern them."""
 
     name = "webapp.catalog"
+
+    def ready(self) -> None:
+        """Answer for `method:` and `has:` in a search."""
+        from webapp.catalog import queries  # noqa: PLC0415 - models are ready only now
+        from webapp.papers.search import filters  # noqa: PLC0415 - as above
+
+        filters["method"] = queries.papers_about
+        filters["has"] = queries.papers_with

@@ -12,6 +12,7 @@ from methods.spec import Method
 from webapp.catalog.measured import Answered, Best, Measurement, answer, best, latest
 from webapp.catalog.models import MethodLink
 from webapp.papers.models import Paper
+from webapp.runs.models import StandingMeasurement
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,21 @@ def papers_of(method: str, *, undecided: bool = False) -> list[MethodLink]:
     if not undecided:
         links = links.filter(MethodLink.counting())
     return list(links.order_by("-paper__announced_on", "-paper__arxiv_id")[:50])
+
+
+def papers_about(method: str) -> list[int]:
+    """Keys of the papers about a method, for `method:sparse_attention` in a search."""
+    links = MethodLink.objects.filter(MethodLink.counting(), method=method.replace("-", "_"))
+    return list(links.values_list("paper_id", flat=True))
+
+
+def papers_with(what: str) -> list[int]:
+    """Keys of the papers about a method that was measured here, for `has:measured`."""
+    if what != "measured":
+        return []
+    measured = StandingMeasurement.objects.values("method")
+    links = MethodLink.objects.filter(MethodLink.counting(), method__in=measured)
+    return list(links.values_list("paper_id", flat=True))
 
 
 def methods_of(paper: Paper) -> list[tuple[MethodLink, Carried]]:

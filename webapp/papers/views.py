@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date as Date
 from datetime import timedelta
 from itertools import groupby
+from urllib.parse import urlencode
 
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
@@ -20,6 +21,7 @@ from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import AnnounceType, Listing, Paper
 from webapp.papers.search import Order
 from webapp.papers.search import search as find
+from webapp.ui.feeds import FORMATS
 
 DAYS_A_PAGE = 7
 STRIP_DAYS = 15
@@ -110,10 +112,13 @@ def search(request: HttpRequest) -> HttpResponse:
         "category": category,
         "period": period,
         "results": results,
+        "marked": results.marked(),
         "categories": queries.categories(),
         "periods": PERIODS.items(),
         "order": order,
         "orders": ORDERS.items(),
+        "feeds": [(one.suffix, one.name, one.media_type) for one in FORMATS.values()],
+        "feed_query": urlencode({"q": q} | ({"category": category} if category else {})),
     }
     return render(request, "papers/search.html", context)
 

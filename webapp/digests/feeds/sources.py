@@ -11,6 +11,7 @@ from datetime import UTC, datetime, time
 from datetime import date as Date
 from html import escape
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
@@ -20,6 +21,7 @@ from webapp.digests.text_formats import score_terms
 from webapp.papers.days import EASTERN
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
 from webapp.papers.queries import categories
+from webapp.papers.search import search
 from webapp.ui.feed_http import FeedSource, Site
 from webapp.ui.feeds import Feed, Item
 from webapp.ui.markup import plain
@@ -219,6 +221,50 @@ def _category_item(site: Site, one: Announcement) -> Item:
         published=published,
         updated=updated,
     )
+
+
+def search_feed_source(q: str, category: str) -> FeedSource | None:
+    """The latest papers that hold everything a search asks for. None: it asks for nothing."""
+    results = search(q, category or None, order="newest", relax=False)
+    if results.query is None:
+        return None
+    papers = results.papers
+    updated = max((_paper_time(paper) for paper in papers), default=_NEVER)
+    stamp = tuple((paper.arxiv_id, paper.version, str(paper.enriched_at)) for paper in papers)
+    name = " in ".join(one for one in (q, category) if one)
+
+    def feed(site: Site, address: str) -> Feed:
+        page = f"{reverse('papers:search')}?{urlencode({'q': q, 'category': category})}"
+        return Feed(
+            site.tag(f"search/{quote(name)}"),
+            f"Search: {name}",
+            f"The latest papers that hold “{name}”.",
+            site.base + page,
+            address,
+            updated,
+            [_search_item(site, one.paper, name, one.abstract_html) for one in results.marked()],
+        )
+
+    return FeedSource((name, *stamp), updated, feed)
+
+
+def _search_item(site: Site, paper: Paper, name: str, abstract_html: str) -> Item:
+    return _item(
+        site,
+        paper,
+        announce_type=AnnounceType.NEW,
+        version=paper.version,
+        reason=f"Found by “{name}”",
+        abstract_html=abstract_html,
+        published=_announcement_time(paper.announced_on or _NEVER.date()),
+        updated=_paper_time(paper),
+    )
+
+
+def _paper_time(paper: Paper) -> datetime:
+    """When what a feed says of a paper last changed."""
+    announced = _announcement_time(paper.announced_on or _NEVER.date())
+    return max(announced, paper.enriched_at or announced)
 
 
 def _item(

@@ -28,5 +28,6 @@ urlpatterns: list[URLPattern] = [
         views.category,
         name="category-feed",
     ),
+    path("search.<suffix:suffix>", views.search, name="search-feed"),
     path("feeds/opml", views.subscriptions, name="opml"),
 ]

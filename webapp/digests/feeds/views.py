@@ -10,7 +10,11 @@ from django.db.models import Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from webapp.digests.feeds.sources import category_feed_source, digest_feed_source
+from webapp.digests.feeds.sources import (
+    category_feed_source,
+    digest_feed_source,
+    search_feed_source,
+)
 from webapp.digests.models import Profile
 from webapp.digests.templatetags.digests import feed_address
 from webapp.papers.queries import categories
@@ -33,6 +37,13 @@ def digest(
 def category(request: HttpRequest, category: str, suffix: str) -> HttpResponse:
     """What was announced in a category: the last days, or that of `?date=`."""
     return _feed(request, suffix, category_feed_source(category, _date(request.GET.get("date"))))
+
+
+@require_safe
+def search(request: HttpRequest, suffix: str) -> HttpResponse:
+    """The latest papers that a search finds; 404 for one that asks for nothing."""
+    q, category = request.GET.get("q", "").strip(), request.GET.get("category", "").strip()[:32]
+    return _feed(request, suffix, search_feed_source(q, category))
 
 
 @require_safe

@@ -16,6 +16,7 @@ from webapp.digests import queries
 from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.digests.profiles.forms import ProfileForm
+from webapp.digests.profiles.from_search import initial_of_search
 from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.validation import ProfileError, apply_settings, free_slug, rules_of
 from webapp.digests.scoring.scorer import Rules
@@ -59,7 +60,8 @@ def edit(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _form(request: HttpRequest, profile: Profile | None) -> HttpResponse:
     """The form, what it would change, or what it changed."""
-    initial = ProfileForm.initial_of(profile)
+    q, category = request.GET.get("q", ""), request.GET.get("category", "")
+    initial = ProfileForm.initial_of(profile) | (initial_of_search(q, category) if q else {})
     form = ProfileForm(request.POST or None, initial=initial, label_suffix="")
     valid = form.is_bound and form.is_valid()
     if valid and "save" in request.POST:

@@ -2,7 +2,8 @@
 
     search("sparse attention", order="relevance")
 
-`query` reads what a reader typed, `index` asks the database for candidates, `ranking` orders them.
+`query` reads what a reader typed, `index` asks the database for candidates, `ranking` orders them,
+`marking` shows where the words stand, `spelling` guesses at words that no paper holds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Literal
 from webapp.papers.days import eastern_date, now
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import Paper
-from webapp.papers.search import index
+from webapp.papers.search import index, spelling
+from webapp.papers.search.marking import Marked, marked
 from webapp.papers.search.query import Query, Term, category_word, parse
 from webapp.papers.search.ranking import by_relevance
 
@@ -34,7 +36,8 @@ class Results:
     """One page of papers of `count` matches; `has_next` where there are more.
 
     `more` says that there are more matches than `count`. `dropped` names words left out because no
-    paper holds them; `loosened` says that phrases were taken for their words.
+    paper holds them; `loosened` says that phrases were taken for their words; `suggestion` is the
+    query with these words as they may have been meant. `query` is None where nothing was asked.
     """
 
     papers: list[Paper] = field(default_factory=list)
@@ -44,6 +47,12 @@ class Results:
     more: bool = False
     dropped: tuple[str, ...] = ()
     loosened: bool = False
+    suggestion: str = ""
+    query: Query | None = None
+
+    def marked(self) -> list[Marked]:
+        """The papers with the words that were sought marked in their texts."""
+        return marked(self.papers, self.query.terms if self.query else ())
 
 
 def search(
@@ -52,6 +61,8 @@ def search(
     since: date | None = None,
     page: int = 1,
     order: Order = "relevance",
+    *,
+    relax: bool = True,
 ) -> Results:
     """The papers that hold every term of `text`, the most relevant or the latest first.
 
@@ -60,7 +71,8 @@ def search(
     `after:2026-05`, `before:`, `year:` for days announced, `-word` to exclude; an identifier finds
     its paper. `category` and `since` (first announced on or after) narrow it; a category alone
     lists its papers. Any string is a valid query; one that asks for nothing finds nothing. Where
-    no paper holds everything, phrases count as their words and words that none holds are left out.
+    no paper holds everything, with `relax` phrases count as their words and words that none holds
+    are left out.
     """
     page = max(1, min(page, MAX_PAGES))
     paper = _by_identifier(text)
@@ -74,12 +86,14 @@ def search(
     if since is not None:
         query = replace(query, since=max(since, query.since or since))
     results = _page(query, page, order)
-    if results.papers or page > 1:
+    if results.papers or page > 1 or not relax:
         return results
-    relaxed, dropped = _relaxed(query)
+    relaxed, missing = _relaxed(query)
+    suggestion = spelling.corrected(text, missing)
     if relaxed == query:
-        return results
-    return replace(_page(relaxed, page, order), dropped=dropped, loosened=not dropped)
+        return replace(results, suggestion=suggestion)
+    results = _page(relaxed, page, order)
+    return replace(results, dropped=missing, loosened=not missing, suggestion=suggestion)
 
 
 def _page(query: Query, page: int, order: Order) -> Results:
@@ -90,12 +104,14 @@ def _page(query: Query, page: int, order: Order) -> Results:
     if order == "newest" or not any(_is_rankable(term) for term in query.terms):
         shown = _by_day(keys)[(page - 1) * PAGE :]
         found = _load(shown[:PAGE])
-        return Results(found, page, len(shown) > PAGE and page < MAX_PAGES, count, more)
+        has_next = len(shown) > PAGE and page < MAX_PAGES
+        return Results(found, page, has_next, count, more, query=query)
     if more:  # not all can be ranked: those with the words in the title, and the latest
         keys = list(dict.fromkeys(_in_title(query, allowed) + keys[:CANDIDATES]))
     ranked = by_relevance(_load(keys), query.terms, eastern_date(now()))
     shown_papers = ranked[(page - 1) * PAGE : page * PAGE]
-    return Results(shown_papers, page, page * PAGE < len(ranked) and page < MAX_PAGES, count, more)
+    has_next = page * PAGE < len(ranked) and page < MAX_PAGES
+    return Results(shown_papers, page, has_next, count, more, query=query)
 
 
 def _in_title(query: Query, allowed: list[int] | None) -> list[int]:
@@ -141,7 +157,10 @@ def _allowed(query: Query) -> list[int] | None:
 
 
 def _relaxed(query: Query) -> tuple[Query, tuple[str, ...]]:
-    """The query with phrases as words, without words that no paper holds, and these words."""
+    """The query with phrases as words, without words that no paper holds, and these words.
+
+    Where nothing else is left of it, the query as it is.
+    """
     kept: list[Term] = []
     dropped: list[str] = []
     for term in query.terms:
@@ -156,7 +175,7 @@ def _relaxed(query: Query) -> tuple[Query, tuple[str, ...]]:
                 dropped.append(word)
     relaxed = replace(query, terms=tuple(dict.fromkeys(kept)))
     known = any(_is_rankable(term) for term in kept)
-    return (relaxed, tuple(dropped)) if known and _answerable(relaxed) else (query, ())
+    return relaxed if known and _answerable(relaxed) else query, tuple(dropped)
 
 
 def _by_identifier(text: str) -> Paper | None:

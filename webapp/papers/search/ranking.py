@@ -61,10 +61,10 @@ class _Scorer:
 
     def __init__(self, terms: Sequence[Term]) -> None:
         self._terms = [
-            (term, [_pattern(words, prefix=term.prefix) for words in term.spellings()])
+            (term, [pattern(words, prefix=term.prefix) for words in term.spellings()])
             for term in terms
         ]
-        self._weights = [_weight(term) for term in terms]
+        self._weights = [weight(term) for term in terms]
         self._phrase = _phrase(terms)
 
     def score(self, paper: Paper) -> float:
@@ -92,7 +92,7 @@ class _Scorer:
         return points
 
 
-def _pattern(words: Sequence[str], *, prefix: bool) -> re.Pattern[str]:
+def pattern(words: Sequence[str], *, prefix: bool) -> re.Pattern[str]:
     """Finds the words one after the other in a folded text, with their inflections."""
     *first, last = words
     stems = [rf"{re.escape(_stem(word))}\w{{0,6}}" for word in first]
@@ -104,7 +104,7 @@ def _pattern(words: Sequence[str], *, prefix: bool) -> re.Pattern[str]:
 def _phrase(terms: Sequence[Term]) -> re.Pattern[str] | None:
     """Finds all words of the query one after the other; None for a single word."""
     words = [word for term in terms if term.column in {"", "title"} for word in term.words]
-    return _pattern(words, prefix=bool(terms) and terms[-1].prefix) if len(words) > 1 else None
+    return pattern(words, prefix=bool(terms) and terms[-1].prefix) if len(words) > 1 else None
 
 
 def _stem(word: str) -> str:
@@ -113,7 +113,8 @@ def _stem(word: str) -> str:
     return stem if len(stem) >= 3 else word
 
 
-def _weight(term: Term) -> float:
+def weight(term: Term) -> float:
+    """What a term counts: little where it is nothing but small words."""
     return 0.1 if all(word in STOP_WORDS for word in term.words) else 1.0
 
 

@@ -1,0 +1,66 @@
+"""The words of a query, marked where they stand in a paper's own text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from webapp.papers.models import Paper
+from webapp.papers.search.query import Term, words_of
+from webapp.papers.search.ranking import pattern, weight
+from webapp.ui.markup import render
+
+_WORD = re.compile(r"c\+\+|c#|[^\W_]+", re.IGNORECASE)  # as `query.fold` takes texts apart
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A paper as a list of results shows it; sanitised HTML with `<mark>` around what matched."""
+
+    paper: Paper
+    title_html: str
+    abstract_html: str
+
+
+def marked(papers: Iterable[Paper], terms: Sequence[Term]) -> list[Marked]:
+    """The papers in their order, with the words of `terms` marked in titles and abstracts."""
+    wanted = [
+        (number, term.column, pattern(words, prefix=term.prefix))
+        for number, term in enumerate(terms)
+        if not term.exclude and term.column not in {"authors", "categories"} and weight(term) == 1
+        for words in term.spellings()
+    ]
+
+    def html(text: str, column: str, *, links: bool) -> str:
+        patterns = [(number, one) for number, where, one in wanted if where in {"", column}]
+        return render(text, list(_spans(text, patterns)), links=links)
+
+    return [
+        Marked(
+            paper,
+            html(paper.title, "title", links=False),
+            html(paper.abstract, "abstract", links=True),
+        )
+        for paper in papers
+    ]
+
+
+def _spans(
+    text: str, patterns: Iterable[tuple[int, re.Pattern[str]]]
+) -> Iterator[tuple[int, int, int]]:
+    """Where the patterns of folded words stand in `text`: (start, end, number)."""
+    found = [(one, " ".join(words_of(one[0]))) for one in _WORD.finditer(text)]
+    folded = " ".join(word for _, word in found)
+    # Of each word, where it ends in the folded text: words are one space apart.
+    ends = list(accumulate((len(word) + 1 for _, word in found)))
+    for number, one in patterns:
+        at = 0
+        for match in one.finditer(folded):
+            while ends[at] <= match.start():
+                at += 1
+            last = at
+            while ends[last] < match.end():
+                last += 1
+            yield found[at][0].start(), found[last][0].end(), number
