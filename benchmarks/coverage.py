@@ -1,9 +1,9 @@
 """How often intervals cover and verdicts are false, simulated: ``python -m benchmarks.coverage``.
 
 Two variants with a known ratio are "measured" by simulated processes through the very functions
-that real measurements go through (`methods.measure.statistics`): five interleaved blocks a process,
-then further processes until the interval is narrow or there are four times as many. It is a
-simulation: its result does not depend on the machine and is the same each time.
+that real measurements go through (`statistics` and `looks` in `methods.measure`): five interleaved
+blocks a process, then further processes until a look finds every interval narrow or there are four
+times as many. It is a simulation: it does not depend on the machine and is the same each time.
 
 Coverage is the share of charts whose intervals all hold the true ratio; "different" is the share of
 charts of equal variants in which any is called faster or slower. Both are shown for one comparison
@@ -19,9 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from methods.measure.looks import MOST, Looks
 from methods.measure.statistics import block_ratio, geometric_interval
 
-BLOCKS, PROCESSES, MOST, PRECISION = 5, 5, 20, 0.03
+BLOCKS, PROCESSES, PRECISION = 5, 5, 0.03
 Rng = np.random.Generator
 Logs = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
@@ -88,11 +89,14 @@ def simulate(
         runs = [
             [one_process(machine, rng, ratio) for _ in range(PROCESSES)] for _ in range(comparisons)
         ]
+        looks = Looks(PROCESSES)
         while True:
-            found = [geometric_interval(one, comparisons) for one in runs]
-            widest = max(math.log(one.high / one.low) / 2 for one in found)
-            if not stopping or widest <= PRECISION or len(runs[0]) >= MOST:
-                break
+            last = not stopping or len(runs[0]) >= MOST * PROCESSES
+            if confidence := looks.confidence(len(runs[0]), last=last):
+                found = [geometric_interval(one, comparisons, confidence) for one in runs]
+                widest = max(math.log(one.high / one.low) / 2 for one in found)
+                if last or widest <= PRECISION:
+                    break
             for one in runs:
                 one.append(one_process(machine, rng, ratio))
         good += all(one.low <= ratio <= one.high for one in found)
@@ -102,7 +106,7 @@ def simulate(
 def main() -> None:
     """Print the table as it stands in docs/measuring.md."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--charts", type=int, default=800)
+    parser.add_argument("--charts", type=int, default=1000)
     charts = parser.parse_args().charts
     cases = [(1, False), (1, True), (12, True)]
     heads = ["one, 5 processes", "one, stopped", "12, stopped"]
@@ -114,7 +118,7 @@ def main() -> None:
             shares = [
                 simulate(
                     machine,
-                    charts=max(1, charts // (8 if comparisons > 1 else 1)),
+                    charts=max(1, charts // (2 if comparisons > 1 else 1)),
                     comparisons=comparisons,
                     stopping=stopping,
                     ratio=ratio,

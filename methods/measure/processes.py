@@ -4,7 +4,8 @@ Two processes that run the same code differ: memory lies elsewhere, another cloc
 one process measures says nothing of that, so each process is one observation (see `statistics`).
 Within each, variants are interleaved (see `timing`).
 
-Processes are added until the interval of every ratio is narrow enough or the time is up.
+Processes are added until the interval of every ratio is narrow enough or the time is up. Narrow
+intervals are looked for after one, two and four times the least number of processes (see `looks`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import IO, Literal
 
 from methods.context import Context
 from methods.errors import MethodsError
-from methods.measure.statistics import hold_together, point_of_runs
+from methods.measure.looks import MOST, Looks
+from methods.measure.statistics import CONFIDENCE, hold_together, point_of_runs
 from methods.protocol import (
     TERMINAL,
     Artefact,
@@ -37,7 +39,6 @@ from methods.protocol import (
 )
 from methods.spec import Benchmark, Method, TimedParams
 
-MOST = 4  # times the least number of processes
 # Doubts about one process; they stand where more than a quarter of the processes raise them.
 _LOCAL = (Flag.ONE_PROCESS, Flag.FEW)
 
@@ -66,7 +67,7 @@ def measure(ctx: Context, method: Method, benchmark: Benchmark, params: TimedPar
     Raises:
         ProcessFailedError: where a process did not end with a result.
     """
-    begun = time.monotonic()
+    begun, looks = time.monotonic(), Looks(params.processes)
     runs: list[list[Series]] = []
     while True:
         number = len(runs)
@@ -77,17 +78,22 @@ def measure(ctx: Context, method: Method, benchmark: Benchmark, params: TimedPar
             else:
                 _relay(ctx, body, number, max(params.processes, number + 1))
         runs.append(series)
-        joined = join(runs)
+        last = _last(params, len(runs), time.monotonic() - begun)
+        confidence = looks.confidence(len(runs), last=bool(last))
+        joined = join(runs, confidence or CONFIDENCE)
         ctx.adopt(joined)
-        if len(runs) < params.processes:
-            continue
-        spent = time.monotonic() - begun
-        if widest(joined) <= params.precision:
+        if confidence and widest(joined) <= params.precision:
             return Measured(len(runs), "narrow")
-        if spent * (1 + 1 / len(runs)) > params.seconds:
-            return Measured(len(runs), "time")
-        if len(runs) >= MOST * params.processes:
-            return Measured(len(runs), "most")
+        if last:
+            return Measured(len(runs), last)
+
+
+def _last(params: TimedParams, runs: int, spent: float) -> Literal["", "time", "most"]:
+    """Why there is no further process, whatever was measured: empty where there may be one."""
+    if runs >= MOST * params.processes:
+        return "most"
+    late = runs >= params.processes and spent * (1 + 1 / runs) > params.seconds
+    return "time" if late else ""
 
 
 def _relay(ctx: Context, body: Strict, number: int, planned: int) -> None:
@@ -146,7 +152,7 @@ def _lines(stream: IO[str]) -> Iterator[Strict]:
         )
 
 
-def join(runs: Sequence[Sequence[Series]]) -> list[Series]:
+def join(runs: Sequence[Sequence[Series]], confidence: float = CONFIDENCE) -> list[Series]:
     """One series of each name from what every process measured."""
     joined = []
     for series in runs[0]:
@@ -157,7 +163,8 @@ def join(runs: Sequence[Sequence[Series]]) -> list[Series]:
             for place in by_place[0]
             if all(place in found for found in by_place)
         ]
-        joined.append(hold_together(series.model_copy(update={"points": tuple(points)})))
+        whole = series.model_copy(update={"points": tuple(points)})
+        joined.append(hold_together(whole, confidence))
     return joined
 
 

@@ -9,8 +9,8 @@ spikes. The estimate is the geometric mean over processes (the mean over seeds),
 Student's on the logarithms (on the values).
 
 The intervals of one chart hold together: with m comparisons each is drawn at the confidence
-0.95^(1/m) (Sidak), so that all of them cover in 95 of 100 charts. ``python -m benchmarks.coverage``
-simulates how often they do.
+0.95^(1/m) (Sidak), so that all of them cover in 95 of 100 charts. Where measuring may end early
+they are drawn wider (see `looks`). ``python -m benchmarks.coverage`` simulates how often they hold.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import median
 
 import numpy as np
 from scipy.special import stdtrit  # type: ignore[import-untyped]
@@ -45,7 +46,9 @@ class Interval:
     high: float
 
 
-def mean_interval(values: Sequence[float], comparisons: int = 1) -> Interval:
+def mean_interval(
+    values: Sequence[float], comparisons: int = 1, confidence: float = CONFIDENCE
+) -> Interval:
     """The mean of independent values with Student's interval, one of so many that hold together.
 
     One value alone has no interval: low and high are then the value itself. Raises ValueError for
@@ -57,26 +60,29 @@ def mean_interval(values: Sequence[float], comparisons: int = 1) -> Interval:
     mean, n = float(data.mean()), data.size
     if n == 1:
         return Interval(mean, mean, mean)
-    half = student_quantile(n - 1, comparisons) * float(data.std(ddof=1)) / math.sqrt(n)
+    error = float(data.std(ddof=1)) / math.sqrt(n)
+    half = student_quantile(n - 1, comparisons, confidence) * error
     return Interval(mean, mean - half, mean + half)
 
 
-def geometric_interval(values: Sequence[float], comparisons: int = 1) -> Interval:
+def geometric_interval(
+    values: Sequence[float], comparisons: int = 1, confidence: float = CONFIDENCE
+) -> Interval:
     """The same of positive values by their logarithms."""
-    found = mean_interval([math.log(value) for value in values], comparisons)
+    found = mean_interval([math.log(value) for value in values], comparisons, confidence)
     return Interval(math.exp(found.value), math.exp(found.low), math.exp(found.high))
 
 
 @lru_cache(maxsize=256)
-def student_quantile(degrees: int, comparisons: int = 1) -> float:
+def student_quantile(degrees: int, comparisons: int = 1, confidence: float = CONFIDENCE) -> float:
     """Half width, in standard errors, of one of so many intervals that hold together."""
-    tail = (1 - CONFIDENCE ** (1 / comparisons)) / 2
+    tail = (1 - confidence ** (1 / comparisons)) / 2
     return float(stdtrit(degrees, 1 - tail))
 
 
 def block_medians(blocks: Blocks) -> list[float]:
     """The median of each block's samples."""
-    return [float(np.median(np.asarray(block, dtype=np.float64))) for block in blocks]
+    return [float(median(block)) for block in blocks]
 
 
 def block_ratio(blocks: Blocks, baseline: Blocks, direction: Direction) -> float | None:
@@ -91,7 +97,7 @@ def block_ratio(blocks: Blocks, baseline: Blocks, direction: Direction) -> float
     if min(*ours, *theirs) <= 0:
         return None
     logs = [math.log(a / b) for a, b in zip(ours, theirs, strict=True)]
-    return math.exp(float(np.median(logs)) * (-1 if direction == "lower" else 1))
+    return math.exp(median(logs) * (-1 if direction == "lower" else 1))
 
 
 def verdict(ratio: Interval, *, enough: bool, timed: bool) -> Verdict:
@@ -139,7 +145,7 @@ def point(
     times = None if baseline is None else block_ratio(blocks, baseline, direction)
     samples = [sample for block in blocks for sample in block]
     doubts = {*flags, *noise_flags(blocks), Flag.ONE_PROCESS}
-    runs, ratios = [float(np.median(block_medians(blocks)))], [times] if times else []
+    runs, ratios = [median(block_medians(blocks))], [times] if times else []
     return point_of_runs(variant, x, samples, runs, ratios, of="processes", flags=doubts)
 
 
@@ -170,7 +176,7 @@ def point_of_runs(
     flags: Sequence[Flag] | set[Flag] = (),
 ) -> Point:
     """A point from its runs; its intervals are drawn by :func:`hold_together`."""
-    q1, median, q3 = (float(q) for q in np.quantile(samples, [0.25, 0.5, 0.75]))
+    q1, middle, q3 = (float(q) for q in np.quantile(samples, [0.25, 0.5, 0.75]))
     ratio = None
     if ratios:
         ratio = Ratio(value=1.0, low=1.0, high=1.0, verdict="insufficient data", runs=tuple(ratios))
@@ -178,11 +184,11 @@ def point_of_runs(
         variant=variant,
         x=float(x) if not isinstance(x, str) else x,
         samples=tuple(float(sample) for sample in samples)[:5_000],
-        median=median,
+        median=middle,
         q1=q1,
         q3=q3,
-        low=median,
-        high=median,
+        low=middle,
+        high=middle,
         ratio=ratio,
         flags=tuple(flag for flag in Flag if flag in flags),
         runs=tuple(float(run) for run in runs),
@@ -192,7 +198,10 @@ def point_of_runs(
 
 
 def with_intervals(
-    point: Point, comparisons: int = 1, within: tuple[float, float] = (-math.inf, math.inf)
+    point: Point,
+    comparisons: int = 1,
+    within: tuple[float, float] = (-math.inf, math.inf),
+    confidence: float = CONFIDENCE,
 ) -> Point:
     """The point with estimates and intervals from its runs, and what they allow to be said.
 
@@ -202,10 +211,12 @@ def with_intervals(
         return point
     timed, enough = point.of == "processes", len(point.runs) >= MIN_RUNS[point.of]
     geometric = timed and min(point.runs) > 0
-    found = (geometric_interval if geometric else mean_interval)(point.runs, comparisons)
+    found = (geometric_interval if geometric else mean_interval)(
+        point.runs, comparisons, confidence
+    )
     ratio = None
     if point.ratio is not None and point.ratio.runs:
-        times = geometric_interval(point.ratio.runs, comparisons)
+        times = geometric_interval(point.ratio.runs, comparisons, confidence)
         said = verdict(times, enough=enough, timed=timed)
         ratio = point.ratio.model_copy(
             update={"value": times.value, "low": times.low, "high": times.high, "verdict": said}
@@ -222,7 +233,7 @@ def with_intervals(
     )
 
 
-def hold_together(series: Series) -> Series:
+def hold_together(series: Series, confidence: float = CONFIDENCE) -> Series:
     """The series with intervals that all cover at once in 95 of 100 series."""
     compared = [point for point in series.points if point.ratio and point.ratio.runs]
     measured = [point for point in series.points if point.runs]
@@ -232,12 +243,16 @@ def hold_together(series: Series) -> Series:
     axis = series.y
     least = -math.inf if axis.least is None else axis.least
     most = math.inf if axis.most is None else axis.most
-    points = tuple(with_intervals(one, comparisons, (least, most)) for one in series.points)
+    points = tuple(
+        with_intervals(one, comparisons, (least, most), confidence) for one in series.points
+    )
     runs, of = len(measured[0].runs), measured[0].of
     what = "geometric mean" if of == "processes" else "mean"
     how = f"{what} of {runs} {of if runs > 1 else of.removesuffix('es')}"
     if runs > 1:
         how += f"; 95 % intervals (Student) of {comparisons} that hold together"
+        if confidence > CONFIDENCE:
+            how += f", drawn at {100 * confidence:.3g} % since narrow ones end measuring"
     return series.model_copy(update={"points": points, "estimator": how})
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.coverage import MACHINES, one_process, simulate
+from methods.measure.looks import Looks
 from methods.measure.statistics import (
     block_ratio,
     exact_point,
@@ -40,6 +41,27 @@ def test_five_processes_cover_the_true_ratio(machine) -> None:
     """The whole table is `python -m benchmarks.coverage`; here 300 charts of one comparison."""
     covered = simulate(machine, charts=300, comparisons=1, stopping=False, ratio=1.3, seed=1)
     assert covered >= 0.91  # 93 % less twice the error of 300
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_stopping_when_intervals_are_narrow_costs_no_coverage(machine) -> None:
+    covered = simulate(machine, charts=300, comparisons=1, stopping=True, ratio=1.0, seed=3)
+    assert covered >= 0.95  # looking at plain intervals covers 0.92
+
+
+def test_the_errors_of_all_looks_are_those_of_one() -> None:
+    looks = Looks(5)
+    due = {runs: looks.confidence(runs, last=runs == 20) for runs in range(5, 21)}
+    seen = {runs: sure for runs, sure in due.items() if sure is not None}
+    assert list(seen) == [5, 10, 20]
+    assert sum(1 - sure for sure in seen.values()) == pytest.approx(0.05)
+    assert min(seen[5], seen[10]) > 0.95
+    # One look that is the last has all of it, at whatever number the time ends.
+    assert Looks(5).confidence(5, last=True) == pytest.approx(0.95)
+    early = Looks(5)
+    assert early.confidence(5, last=False) == pytest.approx(0.99)
+    assert early.confidence(7, last=False) is None
+    assert early.confidence(7, last=True) == pytest.approx(0.96)
 
 
 def test_a_chart_of_many_equal_variants_shows_no_false_difference() -> None:
@@ -141,6 +163,9 @@ def test_intervals_of_a_chart_hold_together_and_stay_within_what_can_be() -> Non
     assert shown.points[0].ratio.low == pytest.approx(wanted.low)
     assert wanted.low < points[0].ratio.low  # wider than one alone
     assert hold_together(shown) == shown
+    surer = hold_together(shown, 0.99)
+    assert surer.points[0].ratio.low < wanted.low
+    assert surer.estimator.endswith("drawn at 99 % since narrow ones end measuring")
 
 
 def test_doubts_are_raised_by_what_causes_them() -> None:
