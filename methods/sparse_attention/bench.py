@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -15,16 +15,19 @@ from methods.measure import memory as measured_memory
 from methods.measure.statistics import exact_point
 from methods.measure.timing import Comparison, time_all
 from methods.protocol import Axis, Limit, Variant
-from methods.sparse_attention import checks, peers
+from methods.sparse_attention import peers
 from methods.sparse_attention.api import sparse_attention
 from methods.sparse_attention.cache import SparseKVCache
+from methods.sparse_attention.checks import BOUNDS
 from methods.sparse_attention.config import (
     SparseAttentionConfig,
     flop_limit,
     resolve_window,
 )
+from methods.sparse_attention.gate import at_shape, gate
 from methods.sparse_attention.gpt2 import GPT2, GPT2Config
 from methods.sparse_attention.spec import LatencyParams, MemoryParams, ModelParams
+from methods.spec import Case
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 TOKENS = Axis(label="Sequence length", unit="tokens", scale="log")
@@ -58,7 +61,6 @@ def _configs(params: LatencyParams | MemoryParams) -> dict[str, SparseAttentionC
 
 def latency(ctx: Context, params: LatencyParams) -> None:
     """Forward, and forward with backward, over lengths: dense, naive, published peers and ours."""
-    ctx.check_all("gate", checks.gate(ctx.device))
     time_all(
         ctx,
         _comparisons(ctx, params),
@@ -112,13 +114,10 @@ def _calls(
     peers.head_masks.cache_clear()
     q, k, v, grad = _random((params.batch, heads, n, params.d_head), 4, ctx, dtype)
     for name, config in configs.items():
-        cases = checks.at_shape(q, k, v, grad if backward else None, config)
+        cases = at_shape(q, k, v, grad if backward else None, config)
         ctx.check_all("at_shape", (replace(case, label=f"{name}, {case.label}") for case in cases))
     attentions = _attentions(ctx, params, configs, n, backward=backward)
-    for peer in ("sdpa_mask", "flex"):
-        if peer in attentions:
-            apart = peers.difference(attentions["adaptive"], attentions[peer], q, k, v)
-            ctx.check(f"same_as_{peer}", apart, checks.BOUNDS[dtype], label=f"n = {n}")
+    ctx.check_all("same_as_peers", _as_peers(attentions, q, k, v))
     inputs = [x.requires_grad_(backward) for x in (q, k, v)]
 
     def call(attend: peers.Attention) -> Callable[[], object]:
@@ -133,6 +132,14 @@ def _calls(
         return run
 
     return {name: call(attend) for name, attend in attentions.items()}
+
+
+def _as_peers(attentions: Mapping[str, peers.Attention], *qkv: Tensor) -> Iterator[Case]:
+    """Peers that compute the very same function find the same."""
+    for name in ("sdpa_mask", "flex"):
+        if name in attentions:
+            apart = peers.difference(attentions["adaptive"], attentions[name], *qkv)
+            yield Case(apart, BOUNDS[qkv[0].dtype], label=f"{name}, n = {qkv[0].shape[2]}")
 
 
 def _attentions(
@@ -178,7 +185,6 @@ def latency_memory(params: LatencyParams, device: str) -> int:
 
 def memory(ctx: Context, params: MemoryParams) -> None:
     """Peak of one training step of attention, and the size of the key-value cache."""
-    ctx.check_all("gate", checks.gate(ctx.device))
     configs = _configs(params)
     heads, shown = configs["adaptive"].heads, ("dense", "adaptive", "fixed", "naive", "sdpa_mask")
     peaks = ctx.series(
@@ -202,6 +208,7 @@ def memory(ctx: Context, params: MemoryParams) -> None:
     )
     for step, n in enumerate(params.lengths):
         ctx.progress(step, len(params.lengths), f"n = {n}")
+        ctx.check_all("at_shape", gate(configs, 1, n, params.d_head, device=ctx.device))
         q, k, v, grad = _random((1, heads, n, params.d_head), 4, ctx, torch.float32)
         inputs = [x.requires_grad_() for x in (q, k, v)]
         attentions = {"dense": peers.dense} | {name: _ours(c) for name, c in configs.items()}
@@ -252,7 +259,6 @@ def memory_memory(params: MemoryParams, device: str) -> int:
 
 def model(ctx: Context, params: ModelParams) -> None:
     """A whole GPT-2 with either attention: what is left of the gain when the rest is counted."""
-    ctx.check_all("gate", checks.gate(ctx.device))
     variants = [VARIANTS["dense"], VARIANTS["adaptive"]]
     opened = {
         name: ctx.series(
@@ -283,6 +289,8 @@ def _steps(
     ctx: Context, params: ModelParams, n: int, training: bool
 ) -> dict[str, Callable[[], object]]:
     """A step of the model with either attention, on the same tokens."""
+    ours, d_head = {"adaptive": _scaled(params.n_head)}, params.n_embd // params.n_head
+    ctx.check_all("at_shape", gate(ours, params.batch, n, d_head, device=ctx.device))
     torch.manual_seed(ctx.seed)
     tokens = torch.randint(0, params.vocab_size, (params.batch, n), device=ctx.device)
     config = GPT2Config(
@@ -291,7 +299,7 @@ def _steps(
         n_layer=params.n_layer,
         n_head=params.n_head,
         n_embd=params.n_embd,
-        sparse_config=_scaled(params.n_head),
+        sparse_config=ours["adaptive"],
     )
     sparse = replace(config, use_sparse_attention=True)
     return {

@@ -21,12 +21,12 @@ from methods.kit.report import Stages, over_seeds
 from methods.kit.seeds import generator
 from methods.kit.training import descend
 from methods.protocol import Axis, Variant
-from methods.sparse_attention import checks
 from methods.sparse_attention.config import SparseAttentionConfig
+from methods.sparse_attention.gate import gate
 from methods.sparse_attention.gpt2 import GPT2, GPT2Config
 from methods.sparse_attention.spec import LanguageModelParams, RecallParams
 
-HEADS = 6
+HEADS, RECALL_WIDTH = 6, 48
 CORPUS_BYTES = 4_000_000
 HELD_OUT = 0.1
 STRIDE = 10
@@ -37,8 +37,8 @@ OURS = Variant(name="ours", label="Ours, 4 local + 2 global", ours=True)
 POOL = Variant(name="pool", label="Ours, pooled anchors", ours=True)
 
 
-def _sparse_config(name: str, window: int) -> SparseAttentionConfig | None:
-    """What a variant attends with; None is dense."""
+def _sparse_configs(window: int) -> dict[str, SparseAttentionConfig]:
+    """What each variant but the dense one attends with."""
     ours = SparseAttentionConfig(
         local_heads=4,
         global_heads=2,
@@ -47,17 +47,22 @@ def _sparse_config(name: str, window: int) -> SparseAttentionConfig | None:
         adaptive_window=False,
     )
     return {
-        "dense": None,
         "local_only": replace(ours, local_heads=HEADS, global_heads=0),
         "ours": ours,
         "pool": replace(ours, anchor="pool"),
-    }[name]
+    }
+
+
+def _check(ctx: Context, params: LanguageModelParams | RecallParams, n_embd: int) -> None:
+    configs, d_head = _sparse_configs(params.window), n_embd // HEADS
+    cases = gate(configs, params.batch, params.context, d_head, device=ctx.device)
+    ctx.check_all("at_shape", cases)
 
 
 def _network(
     name: str, window: int, *, vocab: int, context: int, n_layer: int, n_embd: int
 ) -> GPT2:
-    config = _sparse_config(name, window)
+    config = _sparse_configs(window).get(name)
     return GPT2(
         GPT2Config(
             vocab_size=vocab,
@@ -106,7 +111,7 @@ def standard_library() -> tuple[Tensor, str]:
 
 def language_model(ctx: Context, params: LanguageModelParams) -> None:
     """Bits per byte held out, after the same training on the same bytes, for each attention."""
-    ctx.check_all("gate", checks.gate(ctx.device))
+    _check(ctx, params, params.n_embd)
     corpus, digest = standard_library()
     ctx.log(f"corpus: {len(corpus)} bytes of the standard library, SHA-256 {digest}")
     cut = int(len(corpus) * (1 - HELD_OUT))
@@ -218,7 +223,7 @@ class Needles:
 
 def recall(ctx: Context, params: RecallParams) -> None:
     """Share of needles answered right, on and off the anchors, and by distance."""
-    ctx.check_all("gate", checks.gate(ctx.device))
+    _check(ctx, params, RECALL_WIDTH)
     variants = (DENSE, LOCAL, OURS, POOL)
     on_off: dict[tuple[str, str], list[float]] = {}
     by_distance: dict[tuple[str, float], list[float]] = {}
@@ -232,7 +237,7 @@ def recall(ctx: Context, params: RecallParams) -> None:
                 vocab=VOCAB,
                 context=params.context,
                 n_layer=2,
-                n_embd=48,
+                n_embd=RECALL_WIDTH,
             ).to(ctx.device)
             draw = generator(1000 + ctx.seed + seed)
 

@@ -98,15 +98,15 @@ def backends(device: str) -> tuple[Backend, ...]:
     return ("cpu", "portable", "gpu") if device == "cpu" else ("gpu", "portable")
 
 
-def on_one_thread(check: Callable[[str], Iterator[Case]]) -> Callable[[str], list[Case]]:
+def on_one_thread(check: Callable[[str], Iterator[Case]]) -> Callable[[str], Iterator[Case]]:
     """Small tensors gain nothing from threads, and wait for each other on a busy machine."""
 
     @wraps(check)
-    def run(device: str) -> list[Case]:
+    def run(device: str) -> Iterator[Case]:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            return list(check(device))
+            yield from check(device)
         finally:
             torch.set_num_threads(threads)
 
@@ -292,50 +292,3 @@ def two_layer_reach(device: str) -> Iterator[Case]:
     del device
     yield Case(reach(_fixed(10), 500), 1.0, ">=", label="w = s = 10, n = 500")
     yield Case(reach(SparseAttentionConfig(), 1000), 1.0, ">=", label="defaults, n = 1000")
-
-
-@on_one_thread
-def gate(device: str) -> Iterator[Case]:
-    """What a benchmark must pass before it measures: correct values, no look into the future."""
-    config, n = SparseAttentionConfig(), 700
-    qkv, grad = _draw(1, config.heads, n, 64, device=device)
-    found = _with_gradients(sparse_attention, qkv, grad, config)
-    wanted = _with_gradients(oracle_attention, qkv, grad.double(), config)
-    errors = [relative_error(*pair) for pair in zip(found, wanted, strict=True)]
-    yield Case(largest(errors), FINE, label="output and gradients against the oracle")
-    yield from causality(device)
-
-
-def at_shape(
-    q: Tensor, k: Tensor, v: Tensor, grad: Tensor | None, config: SparseAttentionConfig
-) -> Iterator[Case]:
-    """What is timed is right at the very shape and batch that it is timed at, on sampled rows.
-
-    The gradient of the output is 0 but for those rows: then they alone make up dK and dV, and the
-    definition gives every key's in time. `grad` None checks the output alone.
-    """
-    n, bound = q.shape[2], BOUNDS[q.dtype]
-    even = torch.linspace(0, n - 1, min(n, 48)).long().tolist()
-    drawn = torch.randint(n, (16,), generator=generator(n)).tolist()
-    rows = torch.tensor(sorted({*even, *drawn}))
-    inputs = Inputs(q, k, v).leaves(trained=grad is not None)
-    exact = Inputs(q, k, v).each(torch.Tensor.double).leaves(trained=grad is not None)
-    at = rows.to(q.device)
-    with torch.set_grad_enabled(grad is not None):
-        out = sparse_attention(*inputs, config)
-        wanted = oracle_attention(*exact, config, rows=rows)
-    yield Case(_distance(out[:, :, at], wanted), bound, label=f"n = {n}, output")
-    if grad is None:
-        return
-    upstream = torch.zeros_like(grad)
-    upstream[:, :, at] = grad[:, :, at]
-    found = torch.autograd.grad(out, inputs, upstream)
-    wanted_gradients = torch.autograd.grad(wanted, exact, grad[:, :, at].double())
-    for name, a, b in zip(("dQ", "dK", "dV"), found, wanted_gradients, strict=True):
-        yield Case(_distance(a, b), bound, label=f"n = {n}, {name}")
-
-
-def _distance(found: Tensor, wanted: Tensor) -> float:
-    """|found - wanted| / |wanted| in Euclidean norm, without a floor to speak of."""
-    wanted = wanted.detach()
-    return float((found.detach().double() - wanted).norm() / max(float(wanted.norm()), 1e-3))

@@ -73,6 +73,9 @@ class ModelParams(TimedParams):
     vocab_size: int = parameter(50304, "Tokens in the vocabulary.", ge=64, le=131_072)
     batch: int = parameter(1, "Samples a step.", ge=1, le=64)
     blocks: int = parameter(5, "Interleaved blocks a process.", ge=5, le=100)
+    threads: int = parameter(
+        0, "Threads on the CPU, 0 for all cores; one is timed by processor time.", ge=0, le=256
+    )
     max_warm_up_s: float = parameter(5.0, "Longest warm-up of a variant.", unit="s", ge=0, le=60)
 
     @model_validator(mode="after")
@@ -382,6 +385,7 @@ METHOD = Method(
                     lengths=(256,),
                     n_embd=192,
                     vocab_size=512,
+                    threads=1,
                     processes=3,
                     seconds=0,
                     max_warm_up_s=0.3,
