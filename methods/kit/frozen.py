@@ -32,6 +32,7 @@ def load_frozen(
     error: type[InputError],
     dtype: torch.dtype | None = None,
     seed: int = 0,
+    **options: Any,
 ) -> Any:
     """A frozen model of `model_class`, in evaluation mode.
 
@@ -41,14 +42,15 @@ def load_frozen(
         error: what is raised when weights cannot be read, are missing or are no numbers.
         dtype: of the weights; that of the files, or float32, where not given.
         seed: of random weights.
+        options: of the class, such as `add_pooling_layer`.
     """
     if not isinstance(source, str | Path):
         with seeded(seed):
-            model = model_class(source).to(dtype or torch.float32)
+            model = model_class(source, **options).to(dtype or torch.float32)
         return model.requires_grad_(False).eval()
     try:
         model, report = model_class.from_pretrained(
-            str(source), dtype=dtype or "auto", output_loading_info=True
+            str(source), dtype=dtype or "auto", output_loading_info=True, **options
         )
     except (OSError, ValueError, RuntimeError) as problem:
         raise error(f"the weights of {source} cannot be read: {problem}") from problem

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -51,10 +53,19 @@ def cosines(tokens: Tensor, words: Tensor) -> Tensor:
     return cosines
 
 
-def alignment(A: Tensor, real: Tensor, relevance: Relevance | None) -> Tensor:
+def alignment(
+    A: Tensor,
+    real: Tensor,
+    relevance: Relevance | None,
+    *,
+    stay: Tensor | None = None,
+    halves: Literal["both", "tokens", "words"] = "both",
+) -> Tensor:
     r"""Similarities (T, B) from cosines (T, B, J, W), of which words `real` (T, W) are no padding.
 
-    Without `relevance` this is open_source's: LeakyReLU, then the two means.
+    Without `relevance` this is open_source's: LeakyReLU, then the two means. `stay` (T, B, J) has 0
+    for tokens that are not there; its gradient is that of the mean over tokens. `halves` leaves out
+    what the words, or the tokens, look for.
 
     Equation 5: $S = \operatorname{mean}_i \max_j A + \mathrm{MLP}(\mathrm{topk}_i \max_j A)
     + \operatorname{mean}_j \max_i A + \mathrm{MLP}(\mathrm{topk}_j \max_i A)$
@@ -62,13 +73,18 @@ def alignment(A: Tensor, real: Tensor, relevance: Relevance | None) -> Tensor:
     if relevance is None:
         A = F.leaky_relu(A, LEAK)
     of_tokens = A.masked_fill(~real[:, None, None], -torch.inf).amax(3)  # (T, B, J)
+    per_token = of_tokens.mean(-1)  # (T, B)
+    if stay is not None:
+        per_token = (stay * of_tokens).sum(-1) / stay.sum(-1)  # (T, B)
+        A = A.masked_fill(stay[..., None] == 0, -torch.inf)  # (T, B, J, W)
+        of_tokens = of_tokens.masked_fill(stay == 0, -torch.inf)  # (T, B, J)
     of_words = A.amax(2)  # (T, B, W)
     per_word = of_words.masked_fill(~real[:, None], 0.0).sum(-1) / real.sum(1)[:, None]
-    S = of_tokens.mean(-1) + per_word  # (T, B)
     if relevance is not None:
-        S = S + relevance(of_tokens)
-        S = S + relevance(of_words.masked_fill(~real[:, None], -torch.inf))
-    return S
+        per_token = per_token + relevance(of_tokens)
+        per_word = per_word + relevance(of_words.masked_fill(~real[:, None], -torch.inf))
+    parts = {"both": per_token + per_word, "tokens": per_token, "words": per_word}  # (T, B) each
+    return parts[halves]
 
 
 def alignment_loss(
@@ -103,10 +119,13 @@ def alignment_loss(
     return hardest * worst + (1 - hardest) * every
 
 
-def ratio_loss(masks: list[Tensor], keep: float) -> Tensor:
-    r"""How far the share of patches that stay, averaged over the branches, is from `keep`.
+def ratio_loss(masks: list[Tensor], keep: float, lam: float | None = None) -> Tensor:
+    r"""How far the share of patches that stay is from `keep`.
+
+    `lam` weighs each branch: the paper's default is 1, by which two branches that keep half of the
+    patches each are told to keep a quarter; without it they share 1.
 
     Equation 7: $L_{ratio} = (\rho - \lambda_1 \bar D_s - \lambda_2 \bar D_d)^2$
     """
-    share = sum((mask.mean() for mask in masks), torch.zeros((), device=masks[0].device))
-    return (keep - share / len(masks)) ** 2
+    share = torch.stack([mask.mean() for mask in masks]).sum()
+    return (keep - share * (1 / len(masks) if lam is None else lam)) ** 2

@@ -34,6 +34,11 @@ class Whole(Seps):
         self.scores, self.aggregations = nn.ModuleList(), nn.ModuleList()
         self.scale.requires_grad = False
 
+    @property
+    def tokens(self) -> int:
+        """Every patch, and CLS."""
+        return int(self.config.cls) + self.config.patches
+
     def compare(self, patches: Tensor, texts: list[Prepared]) -> Output:
         r"""Similarities of all pairs, each patch (B, 1 + N, C) standing for itself.
 

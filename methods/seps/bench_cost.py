@@ -8,6 +8,7 @@ from functools import partial
 import torch
 
 from methods.context import Context, OpenSeries
+from methods.kit.seeds import seeded
 from methods.measure import memory
 from methods.measure.statistics import exact_point
 from methods.measure.timing import compare
@@ -124,8 +125,7 @@ def _calls(
     base = SepsConfig(dim=params.dim, patches=params.patches, keep=keep)
     calls: dict[str, Callable[[], object]] = {"cross": partial(cross_attention, patches, sparse)}
     for name in ("whole", "laps", "seps_learnt", "seps_sparse", "seps"):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(ctx.seed)
+        with seeded(ctx.seed):
             model: Seps = candidate(name, base).to(ctx.device).eval()
         own = dense if model.config.dense else None
         calls[name] = partial(model.all_pairs, patches, sparse, own)

@@ -11,27 +11,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from methods.kit import noise
+from methods.kit.compare import difference
+from methods.kit.seeds import seeded
 from methods.seps import align, slimming
 from methods.seps.config import SepsConfig, mended
 from methods.seps.model import Output, Seps, Texts
 from methods.seps.reference import pair_similarity
 from methods.spec import Case
 
+ALONE: dict[str, Any] = {"dim": 32, "patches": 16, "aggregate": 0.5, "dense": False, "beta": 0.0}
 VARIANTS: dict[str, SepsConfig] = {
     "open_source": SepsConfig(dim=32, patches=16, aggregate=0.5, variant="open_source"),
     "paper": SepsConfig(dim=32, patches=16, aggregate=0.5),
     "mended": mended(dim=32, patches=16, aggregate=0.5),
     "mended, dense of the image": mended(dim=32, patches=16, aggregate=0.5, dense_of="image"),
     "mended, sparse only": mended(dim=32, patches=16, aggregate=0.5, dense=False),
-    "mended, no guides": mended(dim=32, patches=16, aggregate=0.5, dense=False, beta=0.0),
+    "mended, no guides": mended(**ALONE),
+    "ablation, patches unmerged": mended(**ALONE, tokens="kept"),
+    "ablation, patches and extra": mended(**ALONE, tokens="extra"),
+    "ablation, tokens look": mended(**ALONE, halves="tokens"),
+    "ablation, words look": mended(**ALONE, halves="words"),
+    "mended, no CLS": mended(dim=32, patches=16, aggregate=0.5, cls=False),
 }
 PARAMETERS = {"open_source": 291, "paper": 1198}
 
 
 def example(device: str, config: SepsConfig, *, exact: bool = True) -> Seps:
     """A model with seeded weights, in float64 where equality is to be exact."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with seeded(0):
         model = Seps(config)
     return model.to(device, torch.float64 if exact else torch.float32).eval()
 
@@ -51,7 +59,7 @@ def inputs(
         real = torch.arange(length) < lengths[:, None]  # (B, W)
         return Texts(normal(batch, length, config.dim), real.to(device))
 
-    patches = normal(batch, 1 + config.patches, config.dim)  # (B, 1 + N, C)
+    patches = normal(batch, int(config.cls) + config.patches, config.dim)  # (B, 1 + N, C)
     sparse, dense = texts(words), texts(words + 3)
     return {"patches": patches, "sparse": sparse, "dense": dense if config.dense else None}
 
@@ -91,7 +99,7 @@ def oracle(device: str) -> Iterator[Case]:
             with torch.no_grad():
                 ours = model(**given).similarity
                 wanted = torch.stack([_row(model, given, t) for t in range(len(ours))])
-            yield Case(worst(ours, wanted), 1e-12, label=f"{name}, {words} words")
+            yield Case(difference(ours, wanted), 1e-12, label=f"{name}, {words} words")
 
 
 def _row(model: Seps, given: dict[str, Any], t: int) -> Tensor:
@@ -107,22 +115,16 @@ def _row(model: Seps, given: dict[str, Any], t: int) -> Tensor:
     return torch.stack(row)
 
 
-def worst(found: Tensor, wanted: Tensor) -> float:
-    """Largest absolute difference; NaN where there is one."""
-    return float((found - wanted).detach().abs().max())
-
-
 def weights(device: str) -> Iterator[Case]:
     """Aggregation weights sum to 1 over the patches, and a dropped patch has none."""
     for (name, config), training in product(VARIANTS.items(), (False, True)):
         model = example(device, config)
         model.train(training)
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.manual_seed(0)
+        with seeded(0), torch.no_grad():
             output = model(**inputs(device, config, batch=8))
         label = f"{name}, {'training' if training else 'evaluation'}"
         sums = torch.stack([shares.kept.sum(-1) for shares in output.shares])
-        yield Case(worst(sums, torch.ones_like(sums)), 1e-12, label=label)
+        yield Case(difference(sums, torch.ones_like(sums)), 1e-12, label=label)
         lost = [
             (shares.kept * (1 - mask)[:, :, None]).abs().max()
             for shares, mask in zip(output.shares, output.masks, strict=False)
@@ -161,8 +163,7 @@ def _trained(device: str, config: SepsConfig, *, training: bool = True) -> tuple
     """A model and its output with a graph; noise as in training where that is asked for."""
     model = example(device, config)
     model.train(training)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with seeded(0):
         return model, model(**inputs(device, config, batch=8))
 
 
@@ -187,12 +188,12 @@ def straight_through(device: str) -> Iterator[Case]:
         scores = torch.randn(4, 3, 16, generator=generator).to(device, dtype).requires_grad_()
         pull = torch.randn(4, 3, 16, generator=generator).to(device, dtype)
         hard, soft = slimming.top_mask(scores.detach(), 8), scores.sigmoid()
-        D = slimming.straight_through(hard, soft)
-        yield Case(worst(D, hard), 0.0, label=f"{dtype}: value")
+        D = noise.straight_through(hard, soft)
+        yield Case(difference(D, hard), 0.0, label=f"{dtype}: value")
         ours, wanted = (
             torch.autograd.grad((x * pull).sum(), scores, retain_graph=True)[0] for x in (D, soft)
         )
-        yield Case(worst(ours, wanted), 0.0, label=f"{dtype}: gradient")
+        yield Case(difference(ours, wanted), 0.0, label=f"{dtype}: gradient")
     for name in ("paper", "mended"):
         _, output = _trained(device, VARIANTS[name])
         values = torch.stack(output.masks)
@@ -209,7 +210,9 @@ def kept(device: str) -> Iterator[Case]:
         with torch.no_grad():
             counts = torch.stack([mask.sum(-1) for mask in model(**given).masks])
         K = math.ceil(keep * 31)
-        yield Case(worst(counts, torch.full_like(counts, K)), 0.0, label=f"{name}, keep {keep}")
+        yield Case(
+            difference(counts, torch.full_like(counts, K)), 0.0, label=f"{name}, keep {keep}"
+        )
 
 
 def batches(device: str) -> Iterator[Case]:
@@ -222,9 +225,9 @@ def batches(device: str) -> Iterator[Case]:
             for i in range(8):
                 row = slice(i, i + 1)
                 alone = {key: None if x is None else _take(x, row) for key, x in given.items()}
-                yield Case(worst(model(**alone).similarity, whole[row, row]), 1e-5, label=name)
+                yield Case(difference(model(**alone).similarity, whole[row, row]), 1e-5, label=name)
         parts = model.all_pairs(given["patches"], given["sparse"], given["dense"], images=3)
-        yield Case(worst(parts, whole), 1e-5, label=f"{name}: three images at once")
+        yield Case(difference(parts, whole), 1e-5, label=f"{name}: three images at once")
 
 
 def _take(x: Tensor | Texts, rows: slice) -> Tensor | Texts:
@@ -243,7 +246,7 @@ def padding(device: str) -> Iterator[Case]:
                     key: _pad(x, count) if isinstance(x, Texts) else x for key, x in given.items()
                 }
                 after = model(**longer).similarity
-            yield Case(worst(after, before), 1e-12, label=f"{name}, {count} more words")
+            yield Case(difference(after, before), 1e-12, label=f"{name}, {count} more words")
 
 
 def _pad(text: Texts, count: int) -> Texts:
@@ -261,8 +264,7 @@ def ratio(device: str) -> Iterator[Case]:
         config = mended(dim=32, patches=64, keep=keep, aggregate=0.5)
         model = example(device, config, exact=False).train()
         optimiser = torch.optim.Adam(model.scores.parameters(), lr=1e-2)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+        with seeded(0):
             given = inputs(device, config, batch=4, exact=False)
             for _ in range(80):
                 loss = align.ratio_loss(model(**given).masks, keep)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from methods.errors import InputError
+from methods.kit.config import configuration
 
-Variant = Literal["open_source", "paper"]
-Relaxation = Literal["softmax", "gumbel_sigmoid"]
-Owner = Literal["caption", "image"]
-CHOICES = {
-    "variant": get_args(Variant),
-    "relaxation": get_args(Relaxation),
-    "dense_of": get_args(Owner),
-}
-
+Share = Annotated[float, Field(gt=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
 
 MENDED: dict[str, Any] = {"relaxation": "gumbel_sigmoid", "gate": True, "idle_biases": False}
 
@@ -25,62 +21,55 @@ class SepsError(InputError):
     """A model, checkpoint or input cannot be used as asked; the message says what to change."""
 
 
-@dataclass(frozen=True)
+@configuration(SepsError)
 class SepsConfig:
     """The shape of a slimming model and which of the source's faults are mended.
 
     The defaults of `relaxation`, `gate`, `idle_biases` and `dense_of` are the source's; `mended`
-    changes the first three.
+    changes the first three. `tokens` and `halves` are ablations.
 
     Raises:
         SepsError: for values that no model can have.
     """
 
-    dim: int = 512  # C, width of patches and words
-    patches: int = 196  # N, without CLS
-    keep: float = 0.5  # rho, share of the patches that stay
-    aggregate: float = 0.4  # aggregated tokens for each patch that stays
-    variant: Variant = "paper"
+    dim: Annotated[int, Field(ge=5)] = 512  # C, width of patches and words
+    patches: Annotated[int, Field(ge=1)] = 196  # N, without CLS
+    cls: bool = True  # whether a CLS precedes the patches, as in a ViT; a Swin has none
+    keep: Share = 0.5  # rho, share of the patches that stay
+    aggregate: Share = 0.4  # aggregated tokens for each patch that stays
+    variant: Literal["open_source", "paper"] = "paper"
     dense: bool = True  # a second, longer text steers (paper) or is matched (open_source)
-    relaxation: Relaxation = "softmax"  # what stands for the hard choice in the backward pass
+    # What stands for the hard choice in the backward pass.
+    relaxation: Literal["softmax", "gumbel_sigmoid"] = "softmax"
     gate: bool = False  # whether the choice multiplies the patches, so that it can be learnt
     idle_biases: bool = True  # the two biases that every loss here is blind to
-    dense_of: Owner = "caption"  # whose dense text a pair uses: the caption's or the image's
-    beta: float = 0.25  # weight of the guides in the score
-    temperature: float = 0.05  # of the keep-or-drop draw of gumbel_sigmoid
-    margin: float = 0.2  # alpha of the alignment loss
-    top: int = 5  # k, the strongest matches that the relevance MLP reads
-    ratio_weight: float = 2.0  # of the ratio loss
+    # Whose dense text a pair uses: the caption's or the image's.
+    dense_of: Literal["caption", "image"] = "caption"
+    beta: Annotated[float, Field(ge=0, le=0.5)] = 0.25  # weight of the guides in the score
+    temperature: Positive = 0.05  # of the keep-or-drop draw of gumbel_sigmoid
+    margin: Positive = 0.2  # alpha of the alignment loss
+    top: Annotated[int, Field(ge=1)] = 5  # k, the strongest matches that the relevance MLP reads
+    ratio_weight: Positive = 2.0  # of the ratio loss
+    lam: Share | None = None  # lambda of each branch in the ratio loss; None: they share 1
+    # What meets the words: aggregated tokens and the extra one; the patches that stay, unmerged,
+    # and the extra one; or those patches alone.
+    tokens: Literal["merged", "extra", "kept"] = "merged"
+    halves: Literal["both", "tokens", "words"] = "both"  # of the alignment: who looks for a match
 
     def __post_init__(self) -> None:
-        for name, least in (("dim", 5), ("patches", 1), ("top", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < least:
-                raise SepsError(
-                    f"{name} is {value!r}; a whole number of at least {least} is needed"
-                )
-        for name in ("keep", "aggregate"):
-            if not 0 < getattr(self, name) <= 1:
-                raise SepsError(f"{name} is {getattr(self, name)}; a share lies in (0, 1]")
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise SepsError(
-                    f"{name} is {getattr(self, name)!r}; choose from {', '.join(known)}"
-                )
-        if not 0 <= self.beta <= 0.5:
-            raise SepsError(f"beta is {self.beta}; the weight of a guide lies in [0, 0.5]")
-        for name in ("temperature", "margin", "ratio_weight"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
-                raise SepsError(f"{name} is {getattr(self, name)}; it must be positive and finite")
         if self.aggregated < 1:
-            raise SepsError(
+            raise ValueError(
                 f"{self.patches} patches x keep {self.keep} x aggregate {self.aggregate} leaves no "
                 "aggregated token; raise one of them"
             )
+        if self.tokens != "merged" and (self.dense or self.variant == "open_source"):
+            raise ValueError(
+                "only the paper's variant without a dense text can leave patches unmerged"
+            )
         if self.variant == "open_source" and (self.gate or self.relaxation != "softmax"):
-            raise SepsError("open_source has no score to learn: gate and relaxation are for paper")
+            raise ValueError("open_source has no score to learn: gate and relaxation are for paper")
         if self.variant == "open_source" and self.dense_of == "image":
-            raise SepsError("open_source matches the dense text itself: it must be the caption's")
+            raise ValueError("open_source matches the dense text itself: it must be the caption's")
 
     @property
     def kept(self) -> int:

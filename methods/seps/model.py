@@ -5,16 +5,36 @@ Letters: T captions, B images, N patches, C width, J aggregated tokens, W words.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from methods.kit import noise
 from methods.seps import align, slimming
 from methods.seps.config import SepsConfig, SepsError
 from methods.seps.scores import ScoreMLP, cosine_guide, self_guide, significance
-from methods.seps.slimming import Aggregation, Shares, straight_through, top_mask
+from methods.seps.slimming import Aggregation, Shares, top_mask
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pairs of an image and a caption as encoders take them; `owners` (B,) says whose image a pair
+    has, where several captions are of one.
+    """
+
+    images: Tensor  # (B, 3, side, side)
+    sparse: Tensor  # (B, W) word ids
+    dense: Tensor | None = None  # (B, W') word ids
+    owners: Tensor | None = None
+
+    def to(self, device: str) -> Self:
+        """The same on another device."""
+        moved = {n: None if t is None else t.to(device) for n, t in vars(self).items()}
+        return replace(self, **moved)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -100,7 +120,7 @@ class Seps(nn.Module):
         r"""Similarities of captions and images.
 
         Args:
-            patches: (B, 1 + N, C), CLS first.
+            patches: (B, 1 + N, C), CLS first, or (B, N, C) where `cls` is off.
             sparse: the captions.
             dense: a longer text for each caption, or for each image where `dense_of` says so.
 
@@ -123,8 +143,9 @@ class Seps(nn.Module):
         Equation: $S = \sum_x S(A^x), \quad A^x_{jw} = \cos(\hat v_j, t^x_w), \quad
         \hat v = [\mathrm{CLS}, \mathrm{aggregated}, \mathrm{extra}]$
         """
-        cls = patches[None, :, :1]  # (1, B, 1, C)
-        spatial = patches[:, 1:]  # (B, N, C)
+        first = int(self.config.cls)
+        cls = patches[None, :, :first]  # (1, B, 1, C), nothing where there is none
+        spatial = patches[:, first:]  # (B, N, C)
         if self.config.variant == "open_source":
             return self._open_source(cls, spatial, texts)
         return self._paper(cls, spatial, texts)
@@ -139,7 +160,7 @@ class Seps(nn.Module):
             gate = top_mask(scores, self.config.kept)  # (T, B, N)
             masks.append(gate)
             shares.append(slimming.share(strengths, gate, scores))
-            S = S + self._match(cls, slimming.merge(spatial, shares[-1:]), text)
+            S = S + self._match([cls, *slimming.merge(spatial, shares[-1:])], text)
         return Output(S, masks[:1], shares)
 
     def _paper(self, cls: Tensor, spatial: Tensor, texts: list[Prepared]) -> Output:
@@ -153,8 +174,13 @@ class Seps(nn.Module):
             strengths = aggregation(spatial, self.scale)  # (B, N, J)
             shares.append(slimming.share(strengths, gate, scores))
             masks.append(D)
-        S = self._match(cls, slimming.merge(spatial, shares), texts[0])  # (T, B)
-        return Output(S, masks, shares)
+        tokens, extra = slimming.merge(spatial, shares)  # (T, B, J, C), (T, B, 1, C)
+        if self.config.tokens == "merged":
+            return Output(self._match([cls, tokens, extra], texts[0]), masks, shares)
+        ones = torch.ones_like(gate[..., :1])  # (T, B, 1)
+        parts = [(cls, ones[..., : cls.shape[2]]), (spatial[None], gate), (extra, ones)]
+        found, stay = zip(*parts[: 3 if self.config.tokens == "extra" else 2], strict=True)
+        return Output(self._match(found, texts[0], torch.cat(stay, 2)), masks, shares)
 
     def guides(self, spatial: Tensor, texts: list[Prepared]) -> list[Tensor]:
         r"""What each text asks of the patches (B, N, C): (T, B, N) each.
@@ -189,32 +215,50 @@ class Seps(nn.Module):
         Equation 7: $D = \mathrm{hard} + \mathrm{soft} - \mathrm{sg}(\mathrm{soft})$
         """
         if self.config.relaxation == "softmax":
-            noise = slimming.gumbel_noise(scores) if self.training else torch.zeros_like(scores)
-            soft = (scores + noise).softmax(-1)  # (T, B, N)
-            return straight_through(top_mask(scores, self.config.kept), soft)
+            noisy = scores + noise.gumbel(scores) if self.training else scores  # (T, B, N)
+            soft = noisy.softmax(-1)  # (T, B, N)
+            return noise.straight_through(top_mask(scores, self.config.kept), soft)
         middle = (1 + 2 * self.config.beta) / 2  # of the score's range
         logits = (scores - middle) / self.config.temperature  # (T, B, N)
         if not self.training:
-            return straight_through(top_mask(scores, self.config.kept), logits.sigmoid())
+            return noise.straight_through(top_mask(scores, self.config.kept), logits.sigmoid())
         soft = (logits + slimming.logistic_noise(logits[0])).sigmoid()  # (T, B, N)
         drawn = (soft > 0.5).to(soft.dtype)  # (T, B, N)
-        return straight_through(torch.maximum(drawn, top_mask(scores, 1)), soft)
+        return noise.straight_through(torch.maximum(drawn, top_mask(scores, 1)), soft)
 
-    def _match(self, cls: Tensor, merged: list[Tensor], text: Prepared) -> Tensor:
-        A = torch.cat([align.cosines(tokens, text.unit) for tokens in (cls, *merged)], 2)
-        return align.alignment(A, text.real, self.relevance)  # (T, B)
+    def _match(
+        self, tokens: Sequence[Tensor], text: Prepared, stay: Tensor | None = None
+    ) -> Tensor:
+        found = [align.cosines(part, text.unit) for part in tokens if part.shape[2]]
+        A = torch.cat([part.expand(len(text.unit), -1, -1, -1) for part in found], 2)
+        return align.alignment(
+            A, text.real, self.relevance, stay=stay, halves=self.config.halves
+        )  # (T, B)
 
-    def losses(self, output: Output, *, hardest: float = 1.0) -> tuple[Tensor, Tensor]:
+    def losses(
+        self, output: Output, *, hardest: float = 1.0, owners: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         r"""Alignment and weighted ratio loss of a batch of true pairs: two scalars.
 
-        Those of equations 6 and 7; w is `ratio_weight`.
+        Those of equations 6 and 7; w is `ratio_weight`, `owners` are `align.alignment_loss`'s.
 
         Equation: $(L_{align}, w L_{ratio})$
         """
-        align_loss = align.alignment_loss(output.similarity, self.config.margin, hardest=hardest)
-        return align_loss, self.config.ratio_weight * align.ratio_loss(
-            output.masks, self.config.keep
+        config = self.config
+        align_loss = align.alignment_loss(
+            output.similarity, config.margin, hardest=hardest, owners=owners
         )
+        ratio = align.ratio_loss(output.masks, config.keep, config.lam)
+        return align_loss, config.ratio_weight * ratio
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of an image that meet the words."""
+        config = self.config
+        first = int(config.cls)
+        if config.tokens == "merged":
+            return first + config.aggregated + 1
+        return first + config.kept + (config.tokens == "extra")
 
     @torch.no_grad()
     def all_pairs(
@@ -245,11 +289,12 @@ class Seps(nn.Module):
         Raises:
             SepsError: for the first thing that does not fit.
         """
-        wanted = (1 + self.config.patches, self.config.dim)
+        first = int(self.config.cls)
+        wanted = (first + self.config.patches, self.config.dim)
         if patches.ndim != 3 or patches.shape[1:] != wanted or not len(patches):
             raise SepsError(
-                f"patches are {tuple(patches.shape)}; (images, 1 + {self.config.patches}, "
-                f"{self.config.dim}) are needed, CLS first"
+                f"patches are {tuple(patches.shape)}; (images, {first} + {self.config.patches}, "
+                f"{self.config.dim}) are needed, {'CLS first' if first else 'no CLS'}"
             )
         if (dense is not None) != self.config.dense:
             has = "has" if dense is not None else "has no"

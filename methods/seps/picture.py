@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from methods.seps import scenes
+from methods.seps.model import Batch
 from methods.seps.scenes import GRID, PATCH, SIDE
 from methods.seps.train import Matcher
 
@@ -17,11 +18,10 @@ HUES = [(hue * 47) % 360 for hue in range(24)]
 
 
 @torch.no_grad()
-def picture(matcher: Matcher, batch: scenes.Scenes, index: int = 0) -> str:
+def picture(matcher: Matcher, batch: Batch, index: int = 0) -> str:
     """Three panels for an image and its own caption: the image, who stays, who is merged where."""
-    one = scenes.Scenes(
-        *(t[index : index + 1] for t in (batch.images, batch.sparse, batch.dense, batch.labels))
-    )
+    own = slice(index, index + 1)
+    one = Batch(batch.images[own], batch.sparse[own], batch.dense[own])  # type: ignore[index]
     matcher.eval()
     output = matcher(one)
     stays = output.masks[0][0, 0] > 0.5  # (N,)

@@ -28,7 +28,8 @@ def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor
 
     Equation: $S = \sum_x S(A^x), \quad A^x_{jw} = \cos(\hat v_j, t^x_w)$
     """
-    cls, v = patches[0], patches[1:]  # (C,), (N, C)
+    first = int(model.config.cls)
+    cls, v = patches[:first], patches[first:]  # (1, C) or (0, C), (N, C)
     image = _cosine(v, v.mean(0))  # (N,)
     guides = [_cosine(v, words.mean(0)) for words in texts]
     if model.config.variant == "open_source":
@@ -60,26 +61,31 @@ def _stretch(scores: Tensor) -> Tensor:
 
 
 def _merge(model: Seps, net: torch.nn.Module, v: Tensor, scores: Tensor) -> Tensor:
-    """Aggregated tokens and the extra one: (J + 1, C)."""
+    """Aggregated tokens and the extra one, or what the configuration has in their place."""
     assert isinstance(net, Aggregation)
     K = math.ceil(model.config.keep * len(v))
     order = scores.argsort(descending=True)  # (N,)
     kept, dropped = order[:K], order[K:]
+    extra = (scores[dropped].softmax(0) @ v[dropped])[None]  # (1, C)
+    if model.config.tokens != "merged":
+        return torch.cat([v[kept], extra] if model.config.tokens == "extra" else [v[kept]])
     W = (model.scale * net.net(v[kept])).softmax(0)  # (K, J)
-    extra = scores[dropped].softmax(0) @ v[dropped]  # (C,)
-    return torch.cat([W.T @ v[kept], extra[None]])
+    return torch.cat([W.T @ v[kept], extra])
 
 
 def _match(model: Seps, cls: Tensor, merged: list[Tensor], words: Tensor) -> Tensor:
-    tokens = torch.cat([cls[None], torch.stack(merged).sum(0)])  # (1 + J + 1, C)
+    tokens = torch.cat([cls, torch.stack(merged).sum(0)])  # (1 + J + 1, C)
     A = torch.stack([_cosine(tokens, word) for word in words], 1)  # (1 + J + 1, W)
     if model.relevance is None:
         A = torch.where(A > 0, A, LEAK * A)
-        return A.amax(1).mean() + A.amax(0).mean()
-    S = A.amax(1).mean() + A.amax(0).mean()
-    for best in (A.amax(1), A.amax(0)):
-        strongest = best.new_zeros(model.config.top)
-        values = best.sort(descending=True).values[: model.config.top]
-        strongest[: len(values)] = values
-        S = S + model.relevance.net(strongest)[0]
+    S = A.new_zeros(())
+    for half, best in (("tokens", A.amax(1)), ("words", A.amax(0))):
+        if model.config.halves not in ("both", half):
+            continue
+        S = S + best.mean()
+        if model.relevance is not None:
+            strongest = best.new_zeros(model.config.top)
+            values = best.sort(descending=True).values[: model.config.top]
+            strongest[: len(values)] = values
+            S = S + model.relevance.net(strongest)[0]
     return S

@@ -8,13 +8,14 @@ depends on the seed and its number alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import torch
 from torch import Tensor
 
 from methods.seps.config import SepsError
+from methods.seps.model import Batch
 
 SIDE, PATCH, CELL = 32, 4, 8  # pixels
 GRID = SIDE // PATCH  # patches a side
@@ -36,20 +37,14 @@ FRAGMENTS = 14  # patches of clutter in an object's colour
 
 
 @dataclass(frozen=True)
-class Scenes:
-    """A batch of scenes with their captions."""
+class Scenes(Batch):
+    """A batch of scenes with their captions.
 
-    images: Tensor  # (B, 3, 32, 32) in 0 .. 1
-    sparse: Tensor  # (B, 7) word ids, 0 is padding
-    dense: Tensor  # (B, 18) word ids
-    labels: Tensor  # (B, 64, 3) size, colour, shape of each patch; the last class is clutter
+    Images are (B, 3, 32, 32) in 0 .. 1, sparse captions (B, 7), dense ones (B, 18), of which 0 is
+    padding; labels are size, colour and shape of each patch, the last class clutter.
+    """
 
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def to(self, device: str) -> Scenes:
-        """The same on another device."""
-        return Scenes(*(t.to(device) for t in (self.images, self.sparse, self.dense, self.labels)))
+    labels: Tensor = field(kw_only=True)  # (B, 64, 3)
 
 
 @cache
@@ -128,7 +123,7 @@ def draw(count: int, seed: int) -> Scenes:
     sparse = torch.tensor([_padded(text, SPARSE_WORDS) for text, _ in texts])
     dense = torch.tensor([_padded(text, DENSE_WORDS) for _, text in texts])
     noise = 0.05 * torch.randn(images.shape, generator=generator)
-    return Scenes((images + noise).clamp(0, 1), sparse, dense, labels.flatten(1, 2))
+    return Scenes((images + noise).clamp(0, 1), sparse, dense, labels=labels.flatten(1, 2))
 
 
 def _unfold(patches: Tensor) -> Tensor:

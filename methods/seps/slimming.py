@@ -17,15 +17,6 @@ def top_mask(scores: Tensor, kept: int) -> Tensor:
     return torch.zeros_like(scores).scatter_(-1, index, 1.0)
 
 
-def straight_through(hard: Tensor, soft: Tensor) -> Tensor:
-    r"""The value of `hard`, the gradient of `soft`.
-
-    Equation: $D = \mathrm{hard} + \mathrm{soft} - \mathrm{sg}(\mathrm{soft})$
-    """
-    # Written so that the value is hard to the last bit: hard + soft - soft rounds.
-    return hard + (soft - soft.detach())
-
-
 def logistic_noise(like: Tensor) -> Tensor:
     r"""The difference of two Gumbel variables, drawn from torch's global generator.
 
@@ -33,15 +24,6 @@ def logistic_noise(like: Tensor) -> Tensor:
     """
     u = torch.rand_like(like).clamp(1e-6, 1 - 1e-6)
     return u.log() - (-u).log1p()
-
-
-def gumbel_noise(like: Tensor) -> Tensor:
-    r"""Gumbel variables, drawn from torch's global generator.
-
-    Equation: $g = -\log(-\log u)$
-    """
-    u = torch.rand_like(like).clamp(1e-6, 1 - 1e-6)
-    return -(-u.log()).log()
 
 
 class Aggregation(nn.Module):

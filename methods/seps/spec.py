@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from methods.spec import (
     Benchmark,
     Check,
     Claim,
+    Command,
     Comparable,
     Family,
     Method,
@@ -45,6 +46,48 @@ class RetrievalParams(Params):
     judged: int = parameter(256, "Held-out pairs that are searched.", ge=16, le=5000)
     seeds: int = parameter(3, "Trainings of each candidate.", ge=1, le=10)
     threads: int = parameter(0, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
+
+
+Source = Annotated[str, Field(min_length=1, max_length=300)]
+
+
+class _Real(Params):
+    data: Source = parameter(..., "The source's data folder: f30k, coco and images.", local=True)
+    dataset: Literal["f30k", "coco"] = parameter("f30k", "Flickr30K or COCO.")
+    vision: Source = parameter(..., "Folder or hub id of a ViT or Swin.", local=True)
+    text: Source = parameter(..., "Folder or hub id of a BERT with its tokenizer.", local=True)
+    skip: bool = parameter(False, "Leave out images that cannot be used.")
+
+
+class TrainParams(_Real):
+    """Parameters of `train`: Flickr30K or COCO; the defaults are the source's for ViT."""
+
+    out: Source = parameter(..., "Folder for training.pt, to resume from, and best.pt.", local=True)
+    candidate: Literal[
+        "seps_learnt", "seps_sparse", "seps_image", "seps", "paper", "open_source", "laps",
+        "random", "whole",
+    ] = parameter("seps_learnt", "What is trained: as `retrieval` names them.")  # fmt: skip
+    dim: int = parameter(512, "Width that patches and words share.", ge=8, le=4096)
+    keep: float = parameter(0.5, "Share of the patches that stay; .8 for Swin.", gt=0, le=1)
+    aggregate: float = parameter(0.4, "Aggregated tokens for each; .6 for Swin.", gt=0, le=1)
+    words: int = parameter(90, "Tokens of a text at most.", unit="tokens", ge=3, le=512)
+    steps: int = parameter(68_000, "Steps; these are 30 epochs of Flickr30K.", ge=1, le=10_000_000)
+    batch: int = parameter(64, "Pairs a batch.", ge=2, le=4096)
+    rate: float = parameter(2e-5, "Of the encoders; what is new learns ten times faster.", gt=0)
+    hardest_after: float = parameter(0.03, "Share of steps before hardest negatives.", ge=0, le=1)
+    held_out: int = parameter(1000, "Images of train to validate by, without a dev split.", ge=1)
+    judge_every: int = parameter(2000, "Steps between validations.", ge=1)
+    every: int = parameter(500, "Steps between checkpoints.", ge=1)
+    seed: int = parameter(0, "Of weights, order and augmentation.", ge=0, le=2**31)
+
+
+class EvaluateParams(_Real):
+    """Parameters of `evaluate`."""
+
+    matcher: Source = parameter(..., "The best.pt that `train` wrote.", local=True)
+    split: Literal["", "test", "testall", "dev"] = parameter(
+        "", "Empty: the data set's test split."
+    )
 
 
 class CostParams(TimedParams):
@@ -88,6 +131,7 @@ _LEAK = (
 )
 _TO_TEXT, _TO_IMAGE = "image to text, R@1", "text to image, R@1"
 _SMOKE = RetrievalParams(steps=6, teach_steps=4, batch=8, dim=32, judged=16, seeds=1)
+_FULL = RetrievalParams(steps=5000, teach_steps=2000, batch=128, dim=128, judged=1000, seeds=5)
 
 METHOD = Method(
     slug="seps",
@@ -218,6 +262,10 @@ METHOD = Method(
         _check("padding", "Padding words never change a score", "1e-12 in fp64"),
         _check("ratio", "The mended ratio loss reaches its share", "within 0.05"),
     ),
+    commands=(
+        Command(name="train", params=TrainParams, entry="practice:train"),
+        Command(name="evaluate", params=EvaluateParams, entry="practice:evaluate"),
+    ),
     example="example:main",
     benchmarks=(
         Benchmark(
@@ -230,12 +278,24 @@ METHOD = Method(
             presets={
                 "smoke": _SMOKE,
                 "standard": RetrievalParams(),
-                "full": RetrievalParams(
-                    steps=5000, teach_steps=2000, batch=128, dim=128, judged=1000, seeds=5
-                ),
+                "full": _FULL,
             },
             version=3,
             entry="bench:retrieval",
+        ),
+        Benchmark(
+            slug="ablations",
+            title="What each part is worth",
+            description="Slimming without merging, merging without slimming, fewer and more "
+            "tokens, each half of the alignment, lambda 1 and the dense text as the query, trained "
+            "alike; rSum against tokens and operations, with a margin set beforehand.",
+            params=RetrievalParams,
+            presets={
+                "smoke": _SMOKE,
+                "standard": RetrievalParams(threads=1),
+                "full": _FULL,
+            },
+            entry="bench:ablations",
         ),
         Benchmark(
             slug="cost",

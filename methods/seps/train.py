@@ -1,7 +1,7 @@
-"""Training on the scenes: fixed seeds, progress, checkpoints that a run can go on from.
+"""Training: fixed seeds, progress, checkpoints that a run can go on from.
 
 Batch and noise of a step depend on the seed and the step alone, so that a training that was
-interrupted goes on as if it had not been, and every model compared sees the same scenes.
+interrupted goes on as if it had not been, and every model compared sees the same pairs.
 """
 
 from __future__ import annotations
@@ -11,22 +11,29 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
+from methods.kit import training as kit
+from methods.kit.checkpoint import Checkpoint, Part
+from methods.kit.config import configuration
+from methods.kit.seeds import seeded
 from methods.seps import scenes
 from methods.seps.config import SepsError
 from methods.seps.encoders import ImageEncoder, TextEncoder
-from methods.seps.model import Output, Seps
+from methods.seps.model import Batch, Output, Seps
+from methods.seps.recall import Recall, recall
 
-FORMAT = 2
 TRAINING, TEACHING, HELD_OUT = 1_000_000, 2_000_000, 3_000_000  # where the scenes' seeds begin
-OnStep = Callable[[int, int, float], None]
+CLIP = 1.0  # of the gradient's norm
+Draw = Callable[[int], Batch]
+Asked = Literal["sparse", "dense"]
 
 
-@dataclass(frozen=True)
+@configuration(SepsError)
 class Plan:
     """How long and how fast to train.
 
@@ -34,24 +41,15 @@ class Plan:
         SepsError: for values with which nothing would be learnt.
     """
 
-    steps: int
-    batch: int = 32
-    rate: float = 1e-3
-    warm_up: int = 20
-    hardest_after: float = 1.0  # share of the steps in which every negative counts alike
-    head: float = 10.0  # how much faster the slimming model learns than the encoders under it
+    steps: Annotated[int, Field(ge=1)]
+    batch: Annotated[int, Field(ge=2)] = 32
+    rate: Annotated[float, Field(gt=0)] = 1e-3
+    warm_up: Annotated[int, Field(ge=0)] = 20
+    # Share of the steps in which every negative counts alike.
+    hardest_after: Annotated[float, Field(ge=0, le=1)] = 1.0
+    # How much faster what is new (slimming model, projections) learns than the encoders under it.
+    head: Annotated[float, Field(gt=0)] = 10.0
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.steps < 1 or self.batch < 2 or not self.rate > 0 or self.warm_up < 0:
-            raise SepsError(
-                f"steps {self.steps}, batch {self.batch}, rate {self.rate}, warm_up "
-                f"{self.warm_up}: at least 1 step of 2 pairs, a positive rate, no negative warm-up"
-            )
-        if not (math.isfinite(self.head) and self.head > 0):
-            raise SepsError(f"head is {self.head}; it must be positive and finite")
-        if not 0 <= self.hardest_after <= 1:
-            raise SepsError(f"hardest_after is {self.hardest_after}; a share lies in [0, 1]")
 
     def hardest_at(self, step: int) -> float:
         """Weight of the hardest negatives: 0 until `hardest_after`, then growing towards 1."""
@@ -67,145 +65,89 @@ class Plan:
 
 
 class Matcher(nn.Module):
-    """Two encoders and a slimming model between them."""
+    """Two encoders and a slimming model between them; `asks` says which text is the query."""
 
-    def __init__(self, images: ImageEncoder, texts: TextEncoder, slimmer: Seps) -> None:
+    def __init__(
+        self,
+        images: nn.Module,
+        texts: nn.Module,
+        slimmer: Seps,
+        asks: Asked = "sparse",
+    ) -> None:
         super().__init__()
-        self.images, self.texts, self.slimmer = images, texts, slimmer
+        self.images, self.texts, self.slimmer, self.asks = images, texts, slimmer, asks
 
-    def forward(self, batch: scenes.Scenes) -> Output:
+    def _queries(self, batch: Batch) -> list[Any]:
+        """Patches, the query and the text that guides, if there is one."""
+        dense = batch.dense
+        asked = batch.sparse if self.asks == "sparse" else dense
+        guide = self.texts(dense) if self.slimmer.config.dense else None
+        return [self.images(batch.images), self.texts(asked), guide]
+
+    def forward(self, batch: Batch) -> Output:
         r"""All pairs of a batch.
 
         Equation: $S = \mathrm{Seps}(\mathrm{Encoder}(x), \mathrm{Encoder}(\mathrm{sparse}),
         \mathrm{Encoder}(\mathrm{dense}))$
         """
-        dense = self.texts(batch.dense) if self.slimmer.config.dense else None
-        output: Output = self.slimmer(self.images(batch.images), self.texts(batch.sparse), dense)
+        output: Output = self.slimmer(*self._queries(batch))
         return output
 
-    def loss(self, batch: scenes.Scenes, *, hardest: float) -> Tensor:
+    def loss(self, batch: Batch, *, hardest: float) -> Tensor:
         """Alignment and weighted ratio loss together: a scalar.
 
         Equation: $L = L_{align} + w L_{ratio}$
         """
-        align, ratio = self.slimmer.losses(self(batch), hardest=hardest)
+        align, ratio = self.slimmer.losses(self(batch), hardest=hardest, owners=batch.owners)
         return align + ratio
 
     @torch.no_grad()
-    def judge(self, held_out: scenes.Scenes) -> Recall:
-        """Recall on scenes that no training has seen."""
+    def judge(self, held_out: Batch) -> Recall:
+        """Recall on pairs that no training has seen."""
         self.eval()
-        dense = self.texts(held_out.dense) if self.slimmer.config.dense else None
-        S = self.slimmer.all_pairs(
-            self.images(held_out.images), self.texts(held_out.sparse), dense, images=8
-        )
-        return recall(S)
+        return recall(self.slimmer.all_pairs(*self._queries(held_out), images=8))
 
 
-@dataclass(frozen=True)
-class Recall:
-    """Percent of queries whose counterpart is among the first 1, 5 and 10."""
-
-    to_text: tuple[float, float, float]
-    to_image: tuple[float, float, float]
-
-    @property
-    def total(self) -> float:
-        """rSum: all six, 600 at best."""
-        return sum(self.to_text) + sum(self.to_image)
-
-
-def recall(S: Tensor, owners: Tensor | None = None) -> Recall:
-    r"""R@1, 5, 10 both ways from similarities (n, m), captions by images.
-
-    `owners` (n,) says whose image a caption is of, as five are in Flickr30K and COCO; without it
-    the true pairs are the diagonal. An image has found its text with its best caption. A tie counts
-    against the true pair, or a constant similarity would be perfect.
-
-    Equation: $R@k = \frac{100}{n} \sum_i [\operatorname{rank}_i \le k]$
-
-    Raises:
-        SepsError: for similarities that are no numbers or, without owners, not square; owners that
-            are no images; an image without a caption.
-    """
-    if S.ndim != 2 or not S.numel() or not bool(torch.isfinite(S).all()):
-        raise SepsError(
-            f"recall needs finite similarities (captions, images), not {tuple(S.shape)}"
-        )
-    n, m = S.shape
-    if owners is None:
-        if n != m:
-            raise SepsError(f"{n} captions for {m} images: say by `owners` whose each caption is")
-        owners = torch.arange(n, device=S.device)
-    if owners.shape != (n,) or sorted(set(owners.tolist())) != list(range(m)):
-        raise SepsError(f"owners must give each of {n} captions one of {m} images, each image some")
-    true = S.gather(1, owners[:, None])  # (n, 1)
-    own = owners[:, None] == torch.arange(m, device=S.device)  # (n, m)
-
-    def within(ranks: Tensor) -> tuple[float, float, float]:
-        one, five, ten = (100 * float((ranks <= k).double().mean()) for k in (1, 5, 10))
-        return one, five, ten
-
-    best = S.masked_fill(~own, -torch.inf).amax(0)  # (m,) of an image's own captions
-    others = (best <= S) & ~own  # (n, m)
-    return Recall(to_text=within(1 + others.sum(0)), to_image=within((true <= S).sum(1)))
-
-
-def folds(S: Tensor, owners: Tensor, count: int = 5) -> Recall:
-    r"""Recall averaged over `count` equal parts of the images, as COCO's 1K test is read.
-
-    Equation: $R = \frac{1}{F} \sum_f R(S_f)$, S_f the f-th part's images with their captions
-
-    Raises:
-        SepsError: when the images do not divide into so many parts.
-    """
-    m = S.shape[1]
-    if count < 1 or m % count:
-        raise SepsError(f"{m} images do not divide into {count} folds")
-    size, found = m // count, []
-    for begin in range(0, m, size):
-        rows = (owners >= begin) & (owners < begin + size)
-        found.append(recall(S[rows, begin : begin + size], owners[rows] - begin))
-
-    def mean(ways: list[tuple[float, float, float]]) -> tuple[float, float, float]:
-        one, five, ten = (sum(column) / count for column in zip(*ways, strict=True))
-        return one, five, ten
-
-    return Recall(mean([one.to_text for one in found]), mean([one.to_image for one in found]))
-
-
-def teach(dim: int, steps: int, seed: int, batch: int = 32, on_step: OnStep | None = None) -> Any:
+def teach(
+    dim: int, steps: int, seed: int, batch: int = 32, on_step: Callable[[int], None] | None = None
+) -> tuple[ImageEncoder, TextEncoder]:
     """An image encoder that knows the labels of patches, and a fresh text encoder."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         images, texts = ImageEncoder(dim), TextEncoder(dim)
     plan = Plan(max(1, steps), batch=batch, rate=2e-3)
     optimiser = torch.optim.AdamW(images.parameters(), lr=plan.rate, weight_decay=0.01)
     for step in range(steps):
         loss = images.label_loss(scenes.draw(batch, TEACHING + seed * 100_003 + step))
-        _step(optimiser, loss, list(images.parameters()), plan.rate_at(step), step)
+        _descend(optimiser, loss, plan, step)
         if on_step is not None:
-            on_step(step + 1, steps, float(loss.detach()))
+            on_step(step + 1)
     return images, texts
 
 
-def assemble(taught: tuple[ImageEncoder, TextEncoder], slimmer: Seps) -> Matcher:
+def assemble(taught: tuple[ImageEncoder, TextEncoder], slimmer: Seps, asks: Asked) -> Matcher:
     """A matcher of its own copies of the taught encoders."""
-    return Matcher(deepcopy(taught[0]), deepcopy(taught[1]), slimmer)
+    return Matcher(deepcopy(taught[0]), deepcopy(taught[1]), slimmer, asks)
 
 
 @dataclass
-class History:
-    """The loss of each step."""
+class History(kit.History):
+    """Also rSum of each validation, where there are some."""
 
-    loss: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)
+
+
+def drawn(plan: Plan, device: str = "cpu") -> Draw:
+    """Scenes of a step, new ones each time."""
+    begin = TRAINING + plan.seed * 100_003
+    return lambda step: scenes.draw(plan.batch, begin + step).to(device)
 
 
 def train(
     matcher: Matcher,
     plan: Plan,
+    draw: Draw,
     *,
-    on_step: OnStep | None = None,
+    on_step: Callable[[int, History], None] | None = None,
     checkpoint: Path | None = None,
     every: int = 100,
 ) -> History:
@@ -214,101 +156,48 @@ def train(
     Args:
         matcher: what is trained.
         plan: steps, rates, seed.
-        on_step: hears the steps done, those in all, and the loss.
+        draw: the pairs of a step.
+        on_step: hears the steps done and the history so far.
         checkpoint: file to go on from, where it is there, and to write every `every` steps.
         every: steps between checkpoints.
 
     Raises:
-        SepsError: for a checkpoint of another plan, configuration or shape, or a loss that is no
-            number.
+        CheckpointError: for a checkpoint of another plan, configuration or shape.
+        SepsError: for a loss that is no number.
     """
-    heads = [p for p in matcher.slimmer.parameters() if p.requires_grad]
-    encoders = [*matcher.images.parameters(), *matcher.texts.parameters()]
-    optimiser = torch.optim.AdamW(
-        [{"params": encoders, "speed": 1.0}, {"params": heads, "speed": plan.head}],
-        weight_decay=0.01,
-    )
-    parameters, history = [*encoders, *heads], History()
-    if checkpoint is not None and checkpoint.exists():
-        _resume(checkpoint, matcher, optimiser, history, plan)
-    device = parameters[0].device
-    matcher.train()
-    for step in range(len(history.loss), plan.steps):
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(plan.seed * 1_000_003 + step)
-            seed = TRAINING + plan.seed * 100_003 + step
-            batch = scenes.draw(plan.batch, seed).to(str(device))
-            loss = matcher.loss(batch, hardest=plan.hardest_at(step))
-            _step(optimiser, loss, parameters, plan.rate_at(step), step)
+    new = [(n.startswith("slimmer.") or ".to_shared." in n, p) for n, p in _trainable(matcher)]
+    groups = [
+        {"params": [p for is_new, p in new if is_new == chosen], "speed": speed}
+        for chosen, speed in ((False, 1.0), (True, plan.head))
+    ]
+    optimiser = torch.optim.AdamW(groups, weight_decay=0.01)
+    history = History()
+
+    def step(number: int) -> None:
+        loss = matcher.loss(draw(number), hardest=plan.hardest_at(number))
+        history.grad_norm.append(_descend(optimiser, loss, plan, number))
         history.loss.append(float(loss.detach()))
-        if on_step is not None:
-            on_step(step + 1, plan.steps, history.loss[-1])
-        if checkpoint is not None and ((step + 1) % every == 0 or step + 1 == plan.steps):
-            _save(checkpoint, matcher, optimiser, history, plan)
-    matcher.eval()
-    return history
+
+    about = {"plan": asdict(plan), "config": matcher.slimmer.config.as_dict()}
+    parts: dict[str, Part] = {"matcher": matcher, "optimiser": optimiser}
+    return kit.run_steps(
+        step,
+        plan.steps,
+        history,
+        module=matcher,
+        seed=plan.seed,
+        on_step=on_step,
+        checkpoint=None if checkpoint is None else Checkpoint(checkpoint, about, parts, every),
+    )
 
 
-def _step(
-    optimiser: torch.optim.Optimizer,
-    loss: Tensor,
-    parameters: list[nn.Parameter],
-    rate: float,
-    step: int,
-) -> None:
-    if not bool(torch.isfinite(loss)):
-        raise SepsError(f"the loss is {float(loss.detach())} at step {step}; lower the rate")
+def _trainable(matcher: Matcher) -> list[tuple[str, nn.Parameter]]:
+    return [(name, p) for name, p in matcher.named_parameters() if p.requires_grad]
+
+
+def _descend(optimiser: torch.optim.Optimizer, loss: Tensor, plan: Plan, step: int) -> float:
+    """A clipped step at the plan's rate, each group at its own speed; the gradient's norm."""
     for group in optimiser.param_groups:
-        group["lr"] = rate * group.get("speed", 1.0)
-    optimiser.zero_grad(set_to_none=True)
-    torch.autograd.backward(loss)
-    nn.utils.clip_grad_norm_(parameters, 1.0)
-    optimiser.step()
-
-
-def _save(
-    path: Path,
-    matcher: Matcher,
-    optimiser: torch.optim.Optimizer,
-    history: History,
-    plan: Plan,
-) -> None:
-    state = {
-        "format": FORMAT,
-        "plan": asdict(plan),
-        "config": matcher.slimmer.config.as_dict(),
-        "module": matcher.state_dict(),
-        "optimiser": optimiser.state_dict(),
-        "history": asdict(history),
-    }
-    partial = path.with_suffix(path.suffix + ".partial")
-    torch.save(state, partial)
-    partial.replace(path)  # a checkpoint is whole or absent
-
-
-def _resume(
-    path: Path,
-    matcher: Matcher,
-    optimiser: torch.optim.Optimizer,
-    history: History,
-    plan: Plan,
-) -> None:
-    try:
-        state = torch.load(path, weights_only=True)
-    except Exception as error:  # torch.load raises whatever its unpickler meets
-        raise SepsError(f"{path.name} is not a checkpoint: {error}") from error
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
-        found = state.get("format") if isinstance(state, dict) else None
-        raise SepsError(f"{path.name} is a checkpoint of format {found}, this code reads {FORMAT}")
-    for what, ours in (("plan", asdict(plan)), ("config", matcher.slimmer.config.as_dict())):
-        theirs = state[what]
-        changed = sorted(key for key in ours if theirs.get(key) != ours[key])
-        if changed:
-            told = "; ".join(f"{key} {theirs.get(key)!r}, now {ours[key]!r}" for key in changed)
-            raise SepsError(f"{path.name} was made with another {what}: {told}")
-    try:
-        matcher.load_state_dict(state["module"])
-    except RuntimeError as error:
-        raise SepsError(f"{path.name} holds weights of another shape: {error}") from error
-    optimiser.load_state_dict(state["optimiser"])
-    history.loss[:] = state["history"]["loss"]
+        group["lr"] = plan.rate_at(step) * group.get("speed", 1.0)
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    return kit.descend(optimiser, loss, parameters, step=step, clip=CLIP, error=SepsError)

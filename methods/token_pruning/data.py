@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
+from methods.kit.images import refuse, unreadable
 from methods.token_pruning.config import PruningError
 from methods.token_pruning.generate import ask
 from methods.token_pruning.stream import IGNORE, Prompt
-
-SHOWN = 3  # faults named in a message; the rest are counted
 
 
 @dataclass(frozen=True)
@@ -105,25 +104,8 @@ def _turns(path: Path, turns: Sequence[Any]) -> list[Example]:
     return found
 
 
-def unreadable(path: Path) -> str:
-    """Why an image cannot be used; empty where it can."""
-    try:
-        with Image.open(path) as image:
-            image.verify()
-    except FileNotFoundError:
-        return f"{path.name} is not there"
-    except (OSError, UnidentifiedImageError, SyntaxError, ValueError):
-        return f"{path.name} is no image that can be read"
-    return ""
-
-
 def _tell(folder: Path, found: Sequence[Example], faults: Sequence[str]) -> None:
-    if faults:
-        more = f" and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
-        raise PruningError(
-            f"{len(faults)} records of {folder.name} cannot be used: "
-            f"{'; '.join(faults[:SHOWN])}{more}; mend them, or leave them out with --set skip=true"
-        )
+    refuse(faults, f"records of {folder.name}", PruningError)
     if not found:
         raise PruningError(
             f"{folder.name} holds no example: a *.json with records of image and conversations, as "

@@ -2,6 +2,7 @@
 
 import torch
 
+from methods.kit import noise
 from methods.seps import align, checks, config, model, slimming
 from methods.seps.config import mended
 from methods.seps.model import Seps
@@ -52,7 +53,7 @@ def mend_the_faithful(patch):
 
 
 def round_the_choice(patch):
-    patch.setattr(slimming, "straight_through", lambda hard, soft: hard + 1.1 * soft - soft)
+    patch.setattr(noise, "straight_through", lambda hard, soft: hard + 1.1 * soft - soft)
 
 
 def keep_ties(patch):
@@ -89,7 +90,7 @@ def softmax_over_the_patches(patch):
 
     def choose(self, scores):
         soft = scores.softmax(-1)
-        return slimming.straight_through(right(self, scores).detach().round(), soft)
+        return noise.straight_through(right(self, scores).detach().round(), soft)
 
     patch.setattr(Seps, "choose", choose)
 

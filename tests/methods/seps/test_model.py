@@ -13,18 +13,19 @@ SMALL = checks.VARIANTS["paper"]
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"keep": 0.0}, r"keep is 0.0; a share lies in \(0, 1\]"),
-        ({"keep": 1.5}, r"keep is 1.5; a share lies in \(0, 1\]"),
-        ({"keep": float("nan")}, "keep is nan"),
-        ({"aggregate": -1.0}, "aggregate is -1.0"),
-        ({"patches": 0}, "patches is 0"),
-        ({"dim": 2.5}, "dim is 2.5"),
-        ({"variant": "laps"}, "variant is 'laps'; choose from open_source, paper"),
-        ({"beta": 0.6}, r"beta is 0.6; .* \[0, 0.5\]"),
-        ({"margin": float("inf")}, "margin is inf; it must be positive and finite"),
+        ({"keep": 0.0}, "keep: .* greater than 0, not 0.0"),
+        ({"keep": 1.5}, "keep: .* less than or equal to 1, not 1.5"),
+        ({"keep": float("nan")}, "keep: .* finite"),
+        ({"aggregate": -1.0}, "aggregate: .*not -1.0"),
+        ({"patches": 0}, "patches: .* 1, not 0"),
+        ({"dim": 5.5}, "dim: .*not 5.5"),
+        ({"variant": "laps"}, "variant: .*'open_source' or 'paper', not 'laps'"),
+        ({"beta": 0.6}, "beta: .* 0.5, not 0.6"),
+        ({"margin": float("inf")}, "margin: .* finite"),
         ({"patches": 4, "keep": 0.3}, "leaves no aggregated token"),
         ({"variant": "open_source", "gate": True}, "gate and relaxation are for paper"),
         ({"variant": "open_source", "dense_of": "image"}, "it must be the caption's"),
+        ({"tokens": "kept"}, "without a dense text can leave patches unmerged"),
     ],
 )
 def test_bad_configurations(changes, message):
@@ -96,6 +97,7 @@ def test_only_the_mended_choice_gates_with_a_gradient(name, flows):
 def test_the_ratio_loss_is_the_squared_distance_from_keep():
     masks = [torch.tensor([1.0, 0.0, 0.0, 0.0]), torch.tensor([1.0, 1.0, 0.0, 0.0])]
     assert float(align.ratio_loss(masks, 0.5)) == pytest.approx((0.5 - 0.375) ** 2)
+    assert float(align.ratio_loss(masks, 0.5, lam=1.0)) == pytest.approx((0.5 - 0.75) ** 2)
 
 
 def test_losses_need_a_negative():
@@ -165,6 +167,22 @@ def test_cross_attention_is_its_definition():
             wanted = torch.cosine_similarity(seen, w).mean()
             wanted = wanted + torch.cosine_similarity(shown, v).mean()
             assert float((found[t, b] - wanted).abs()) < 1e-5
+
+
+def test_halves_of_the_alignment_and_tokens_that_stay():
+    """Two tokens, two words; the second token is not there."""
+    A = torch.tensor([[[[0.2, 0.4], [0.9, 0.1]]]])  # (T, B, J, W)
+    real = torch.ones(1, 2, dtype=torch.bool)
+
+    def found(**kind):
+        return float(align.alignment(A, real, None, **kind))
+
+    assert found(halves="tokens") == pytest.approx((0.4 + 0.9) / 2)
+    assert found(halves="words") == pytest.approx((0.9 + 0.4) / 2)
+    stay = torch.tensor([[[1.0, 0.0]]])
+    assert found(stay=stay, halves="tokens") == pytest.approx(0.4)
+    assert found(stay=stay, halves="words") == pytest.approx((0.2 + 0.4) / 2)
+    assert found(stay=stay) == pytest.approx(0.4 + 0.3)
 
 
 def test_captions_of_one_score_meet_an_image_under_one_draw():

@@ -6,10 +6,14 @@ import pytest
 import torch
 
 from methods import registry, runner
-from methods.protocol import Artefact, Failed, Series
-from methods.seps import baselines, scenes
+from methods.kit.checkpoint import CheckpointError
+from methods.measure.statistics import Interval
+from methods.protocol import Artefact, Failed, Log, Series
+from methods.seps import baselines, bench, scenes
 from methods.seps.config import SepsConfig, SepsError
-from methods.seps.train import Plan, assemble, folds, recall, teach, train
+from methods.seps.recall import folds, recall
+from methods.seps.train import Plan, assemble, drawn, teach
+from methods.seps.train import train as train_drawn
 
 BASE = SepsConfig(dim=32, patches=64)
 
@@ -19,9 +23,13 @@ def taught():
     return teach(32, 1, seed=0, batch=4)
 
 
+def train(made, plan, **kwargs):
+    return train_drawn(made, plan, drawn(plan), **kwargs)
+
+
 def matcher(taught, name="seps_sparse", base=BASE):
     torch.manual_seed(0)
-    return assemble(taught, baselines.candidate(name, base))
+    return assemble(taught, baselines.candidate(name, base), "sparse")
 
 
 def weights(made):
@@ -61,7 +69,7 @@ def test_resuming_changes_nothing(tmp_path, taught):
     train(whole, Plan(4, batch=4))
     path = tmp_path / "run.pt"
 
-    def interrupt(step, of, loss):
+    def interrupt(step, history):
         if step == 3:
             raise KeyboardInterrupt
 
@@ -72,24 +80,18 @@ def test_resuming_changes_nothing(tmp_path, taught):
     assert torch.equal(weights(whole), weights(again))
 
 
-def test_checkpoints_of_another_shape(tmp_path, taught):
+def test_checkpoints_of_another_run(tmp_path, taught):
     path = tmp_path / "run.pt"
     train(matcher(taught), Plan(1, batch=4), checkpoint=path)
     other = matcher(taught, base=SepsConfig(dim=32, patches=64, keep=0.25))
-    with pytest.raises(SepsError, match=r"another config: keep 0.5, now 0.25"):
+    with pytest.raises(CheckpointError, match=r"another config: keep 0.5, now 0.25"):
         train(other, Plan(1, batch=4), checkpoint=path)
-    with pytest.raises(SepsError, match="another plan: steps 1, now 2"):
+    with pytest.raises(CheckpointError, match="another plan: steps 1, now 2"):
         train(matcher(taught), Plan(2, batch=4), checkpoint=path)
     state = torch.load(path)
-    state["module"]["slimmer.scale"] = torch.ones(2)
+    state["parts"]["matcher"]["slimmer.scale"] = torch.ones(2)
     torch.save(state, path)
-    with pytest.raises(SepsError, match="weights of another shape"):
-        train(matcher(taught), Plan(1, batch=4), checkpoint=path)
-    torch.save(state | {"format": 99}, path)
-    with pytest.raises(SepsError, match="format 99, this code reads 2"):
-        train(matcher(taught), Plan(1, batch=4), checkpoint=path)
-    path.write_bytes(b"nothing")
-    with pytest.raises(SepsError, match="is not a checkpoint"):
+    with pytest.raises(CheckpointError, match=r"another shape: slimmer.scale is \(2,\) there"):
         train(matcher(taught), Plan(1, batch=4), checkpoint=path)
 
 
@@ -97,7 +99,7 @@ def test_checkpoints_of_another_shape(tmp_path, taught):
     "values", [{"steps": 0}, {"steps": 1, "batch": 1}, {"steps": 1, "rate": float("nan")}]
 )
 def test_bad_plans(values):
-    with pytest.raises(SepsError, match="at least 1 step of 2 pairs"):
+    with pytest.raises(SepsError, match=f"{list(values)[-1]}: "):
         Plan(**values)
 
 
@@ -190,6 +192,27 @@ def test_retrieval_measures_every_candidate(tmp_path, monkeypatch):
     monkeypatch.setenv("ASSAY_CHECKPOINTS", str(tmp_path / "none"))
     with pytest.raises(AssertionError, match="which is no folder"):
         run("seps.retrieval", **settings)
+
+
+def test_ablations_measure_every_row():
+    events = run("seps.ablations", steps=1, teach_steps=1, batch=4, threads=1)
+    series = {event.name: event for event in events if isinstance(event, Series)}
+    assert set(series) == {"rsum", "front", "search"}
+    assert len(series["rsum"].points) == len(bench.ABLATIONS)
+    tokens = {point.variant: point.x for point in series["front"].points}
+    assert tokens == {
+        "whole": 65, "seps_learnt": 14, "kept": 33, "extra": 34, "merged": 14, "fewer": 8,
+        "more": 27,
+    }  # fmt: skip
+    told = [event.text for event in events if isinstance(event, Log)]
+    assert sum("not shown, margin 0.97" in line for line in told) == len(bench.ABLATIONS) - 1
+
+
+def test_not_inferior_is_said_of_the_interval():
+    assert bench.said(Interval(1.0, 0.98, 1.02), 3) == "not inferior"
+    assert bench.said(Interval(1.0, 0.96, 1.04), 3) == "not shown"
+    assert bench.said(Interval(0.9, 0.85, 0.96), 3) == "inferior"
+    assert bench.said(Interval(1.0, 1.0, 1.0), 1) == "not shown"
 
 
 def test_cost_measures_time_and_memory():

@@ -1,0 +1,163 @@
+"""Flickr30K and COCO in the layout of the source's `data` folder, checked before any work.
+
+::
+
+    data/f30k/     train_ids.txt train_caps.txt test_ids.txt test_caps.txt id_mapping.json
+                   f30k_train.jsonl f30k_test.jsonl
+    data/coco/     the same, testall in the place of test
+    data/flickr30k-images/    data/coco-images/{train2014,val2014}
+
+`*_ids.txt` numbers an image a line, or repeats it for each of its captions; `*_caps.txt` holds a
+caption a line, in the same order, as many for each image; `*.jsonl` a dense text for each image,
+`{"text": ...}`. A split `dev` is for validation; where there is none, images of `train` are held
+out for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from methods.kit.images import refuse, unreadable
+from methods.seps.config import SepsError
+
+IMAGES = {"f30k": "flickr30k-images", "coco": "coco-images"}
+TEST = {"f30k": "test", "coco": "testall"}
+SOURCES = (
+    "caption files are in the data folder of github.com/CrossmodalGroup/LAPS, dense texts "
+    "(*.jsonl) in that of the source's repository; images are of kaggle.com/datasets/hsankesara/"
+    "flickr-image-dataset and cocodataset.org (train2014, val2014)"
+)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Images with their captions; `owners` says which image each caption is of."""
+
+    images: tuple[Path, ...]
+    captions: tuple[str, ...]
+    owners: tuple[int, ...]
+    dense: tuple[str, ...] = ()  # one for each image, or none at all
+
+    def take(self, images: Sequence[int]) -> Split:
+        """Some of the images, with what belongs to them."""
+        number = {old: new for new, old in enumerate(images)}
+        rows = [i for i, owner in enumerate(self.owners) if owner in number]
+        return Split(
+            tuple(self.images[i] for i in images),
+            tuple(self.captions[i] for i in rows),
+            tuple(number[self.owners[i]] for i in rows),
+            tuple(self.dense[i] for i in images) if self.dense else (),
+        )
+
+
+def load(
+    root: Path, dataset: str, split: str, *, dense: bool, skip: bool = False
+) -> tuple[Split, list[str]]:
+    """A split of a data set.
+
+    Args:
+        root: the folder called `data` above.
+        dataset: `f30k` or `coco`.
+        split: `train`, `dev`, `test` or `testall`.
+        dense: whether dense texts are needed.
+        skip: leave out images that cannot be used, in the place of an error.
+
+    Returns:
+        the split, and what was left out and why.
+
+    Raises:
+        SepsError: naming every file that is missing and where it is to be had; for files that do
+            not fit each other; without `skip` also for images and captions that cannot be used.
+    """
+    folder, base = root / dataset, root / IMAGES[dataset]
+    names = [f"{split}_ids.txt", f"{split}_caps.txt", "id_mapping.json"]
+    names += [f"{dataset}_{split}.jsonl"] if dense else []
+    missing = [str(folder / name) for name in names if not (folder / name).is_file()]
+    missing += [] if base.is_dir() else [f"{base}/"]
+    if missing:
+        raise SepsError(f"missing: {', '.join(missing)}; {SOURCES}")
+    lines = _lines(folder / names[0])
+    captions = _lines(folder / names[1])
+    if not lines or not captions or len(captions) % len(lines):
+        raise SepsError(
+            f"{names[1]} has {len(captions)} captions for the {len(lines)} images of {names[0]}: "
+            "every line of images needs as many captions as the others"
+        )
+    each = len(captions) // len(lines)
+    ids = list(dict.fromkeys(lines))
+    number = {image: i for i, image in enumerate(ids)}
+    owners = [number[lines[i // each]] for i in range(len(captions))]
+    texts = _texts(folder / names[3], len(ids)) if dense else []
+    mapping = _json(folder / names[2], (folder / names[2]).read_text(encoding="utf-8"))
+    paths = [base / mapping[i] if isinstance(mapping.get(i), str) else None for i in ids]
+    why = [
+        f"image {i} is not in id_mapping.json" if path is None else unreadable(path)
+        for i, path in zip(ids, paths, strict=True)
+    ]
+    for row, (caption, owner) in enumerate(zip(captions, owners, strict=True), start=1):
+        if not caption:
+            why[owner] = why[owner] or f"caption {row} is empty"
+    for i in range(len(texts)):
+        if not texts[i]:
+            why[i] = why[i] or f"the dense text of image {ids[i]} is empty"
+    faults = [fault for fault in why if fault]
+    if not skip or len(faults) == len(ids):
+        refuse(faults, f"images of {dataset}/{split}", SepsError)
+    every = Split(
+        tuple(path or base for path in paths), tuple(captions), tuple(owners), tuple(texts)
+    )
+    return every.take([i for i, fault in enumerate(why) if not fault]), faults
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line.strip() for line in path.read_text(encoding="utf-8").rstrip().split("\n")]
+    except (OSError, UnicodeDecodeError) as problem:
+        raise SepsError(f"{path.name} cannot be read: {problem}") from problem
+
+
+def _json(path: Path, text: str) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+    except ValueError as problem:
+        raise SepsError(f"{path.name} is no JSON: {problem}") from problem
+    if not isinstance(values, dict):
+        raise SepsError(f"{path.name} holds {type(values).__name__}, not a mapping")
+    return values
+
+
+def _texts(path: Path, images: int) -> list[str]:
+    """The dense texts; a line that cannot be read would give every later image another's text."""
+    texts = [str(_json(path, line).get("text", "")).strip() for line in _lines(path)]
+    if len(texts) != images:
+        raise SepsError(f"{path.name} has {len(texts)} dense texts for {images} images")
+    return texts
+
+
+def with_validation(
+    root: Path, dataset: str, held_out: int, *, dense: bool, skip: bool = False
+) -> tuple[Split, Split, list[str]]:
+    """What is trained on and what is validated by, and what was left out and why.
+
+    Validation is the split `dev`, or else the last `held_out` images of `train`; the test split is
+    never looked at.
+
+    Raises:
+        SepsError: as `load`, and when nothing is left to train on.
+    """
+    train, faults = load(root, dataset, "train", dense=dense, skip=skip)
+    if (root / dataset / "dev_ids.txt").is_file():
+        dev, more = load(root, dataset, "dev", dense=dense, skip=skip)
+        return train, dev, faults + more
+    count = len(train.images) - held_out
+    if count < 2:
+        raise SepsError(
+            f"{len(train.images)} images of train, of which {held_out} are held out: fewer than "
+            "two are left; lower held_out, or add dev_ids.txt and dev_caps.txt"
+        )
+    every = range(len(train.images))
+    return train.take(every[:count]), train.take(every[count:]), faults

@@ -1,0 +1,213 @@
+"""Image–caption retrieval on data that people have: `train` and `evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from methods.kit.checkpoint import load_weights, read_state, save_state, state_of
+from methods.kit.seeds import generator, seeded
+from methods.seps.baselines import candidate
+from methods.seps.config import SepsConfig, SepsError
+from methods.seps.data import TEST, Split, load, with_validation
+from methods.seps.model import Batch, Texts
+from methods.seps.pretrained import BertEncoder, VisionEncoder, pixels
+from methods.seps.recall import Recall, folds, recall
+from methods.seps.spec import EvaluateParams, TrainParams
+from methods.seps.train import Draw, History, Matcher, Plan
+from methods.seps.train import train as train_matcher
+
+Tell = Callable[[float, float, str], None]
+TOGETHER = 64  # images, or texts, that are encoded at once
+CAPTIONS = 5000  # that meet an image at once
+LEAK = (
+    "each caption brought the dense text of its own image, so a query describes its target: read "
+    "a model without it (--set candidate=seps_learnt) beside this one"
+)
+
+
+class Retriever(Matcher):
+    """A matcher on encoders with weights of their own."""
+
+    images: VisionEncoder
+    texts: BertEncoder
+
+
+def build(params: TrainParams | EvaluateParams, name: str, shape: dict[str, Any]) -> Retriever:
+    """Encoders of the folders given, and the slimming model called `name` on top of them.
+
+    Raises:
+        SepsError: for weights that cannot be read or do not fit.
+    """
+    vision, text = (
+        VisionEncoder(params.vision, shape["dim"]),
+        BertEncoder(params.text, shape["dim"]),
+    )
+    base = SepsConfig(**shape, patches=vision.patches, cls=vision.cls)
+    return Retriever(vision, text, candidate(name, base))
+
+
+def batches(matcher: Retriever, split: Split, plan: Plan, words: int, device: str) -> Draw:
+    """Pairs of a step: all captions once an epoch, in an order of its own.
+
+    Raises:
+        SepsError: for batches that might hold captions of one image alone, or more than there are.
+    """
+    most = max(split.owners.count(0), len(split.captions) // len(split.images))
+    if not most < plan.batch <= len(split.captions):
+        raise SepsError(
+            f"batch is {plan.batch}; with {most} captions an image and {len(split.captions)} in "
+            f"all, {most + 1} to {len(split.captions)} pairs have a negative each"
+        )
+    each = len(split.captions) // plan.batch
+
+    def draw(step: int) -> Batch:
+        epoch, place = divmod(step, each)
+        order = torch.randperm(len(split.captions), generator=generator(plan.seed + 7 * epoch))
+        rows = order[place * plan.batch : (place + 1) * plan.batch].tolist()
+        chance = generator(plan.seed * 1_000_003 + step)
+        owners = [split.owners[i] for i in rows]
+        dense = matcher.slimmer.config.dense
+        return Batch(
+            pixels([split.images[i] for i in owners], matcher.images.side, chance),
+            matcher.texts.ids([split.captions[i] for i in rows], words, chance),
+            matcher.texts.ids([split.dense[i] for i in owners], words, chance) if dense else None,
+            torch.tensor(owners),
+        ).to(device)
+
+    return draw
+
+
+@torch.no_grad()
+def similarities(
+    matcher: Retriever, split: Split, words: int, tell: Callable[[float], None]
+) -> Tensor:
+    """All captions (n) of a split with all its images (m): (n, m), on the CPU."""
+    training = matcher.training
+    matcher.eval()
+    device = next(matcher.parameters()).device
+    config, found = matcher.slimmer.config, []
+    captions = _encoded(matcher, split.captions, words)
+    dense = _encoded(matcher, split.dense, words) if config.dense else None
+    owners = torch.tensor(split.owners, device=device)
+    for begin in range(0, len(split.images), TOGETHER):
+        rows = slice(begin, begin + TOGETHER)
+        patches = matcher.images(pixels(list(split.images[rows]), matcher.images.side).to(device))
+        own = None if dense is None else _take(dense, rows)
+        found.append(torch.cat([
+            matcher.slimmer.all_pairs(
+                patches, _take(captions, part),
+                own if dense is None or config.dense_of == "image" else _take(dense, owners[part]),
+            )
+            for part in (slice(i, i + CAPTIONS) for i in range(0, len(owners), CAPTIONS))
+        ]).cpu())  # fmt: skip
+        tell(min(1.0, (begin + TOGETHER) / len(split.images)))
+    matcher.train(training)
+    return torch.cat(found, 1)
+
+
+def _encoded(matcher: Retriever, texts: tuple[str, ...], words: int) -> Texts:
+    device = next(matcher.parameters()).device
+    ids = matcher.texts.ids(list(texts), words).to(device)
+    parts = [matcher.texts(part) for part in torch.split(ids, TOGETHER)]
+    return Texts(torch.cat([p.words for p in parts]), torch.cat([p.real for p in parts]))
+
+
+def _take(texts: Texts, rows: slice | Tensor) -> Texts:
+    return Texts(texts.words[rows], texts.real[rows])
+
+
+def train(params: TrainParams, device: str, tell: Tell) -> str:
+    """Train a matcher, keep the one that is best on validation; what was learnt, in words.
+
+    Raises:
+        SepsError: for data, weights or settings that do not fit, before any work.
+        CheckpointError: for a checkpoint of another run.
+    """
+    out = Path(params.out)
+    if not out.is_dir():
+        raise SepsError(f"out={params.out!r} is no folder; make it first")
+    shape = {"dim": params.dim, "keep": params.keep, "aggregate": params.aggregate}
+    with seeded(params.seed):
+        matcher = build(params, params.candidate, shape).to(device)
+    split, dev, left_out = with_validation(
+        Path(params.data), params.dataset, params.held_out,
+        dense=matcher.slimmer.config.dense, skip=params.skip,
+    )  # fmt: skip
+    plan = Plan(
+        params.steps,
+        params.batch,
+        params.rate,
+        hardest_after=params.hardest_after,
+        seed=params.seed,
+    )
+    draw = batches(matcher, split, plan, params.words, device)
+    about = {"candidate": params.candidate, "shape": shape, "words": params.words}
+
+    def on_step(step: int, history: History) -> None:
+        said = f"loss {history.loss[-1]:.3f}"
+        if step % params.judge_every == 0 or step == plan.steps:
+            S = similarities(matcher, dev, params.words, lambda _: None)
+            history.validation.append(recall(S, torch.tensor(dev.owners)).total)
+            if history.validation[-1] == max(history.validation):
+                save_state(out / "best.pt", {"about": about, "weights": state_of(matcher)})
+        if history.validation:
+            said += f", validation rSum {history.validation[-1]:.1f}"
+        tell(step, plan.steps, said)
+
+    history = train_matcher(
+        matcher, plan, draw, on_step=on_step, checkpoint=out / "training.pt", every=params.every
+    )
+    best = history.validation.index(max(history.validation))
+    return (
+        f"{len(split.captions)} captions of {len(split.images)} images, {len(left_out)} images "
+        f"left out; {len(dev.images)} for validation: rSum {history.validation[best]:.1f} at its "
+        f"{best + 1}. look of {len(history.validation)}; best.pt in {out}"
+    )
+
+
+def evaluate(params: EvaluateParams, device: str, tell: Tell) -> str:
+    """Search a split both ways with what `train` kept; recalls in words.
+
+    Raises:
+        SepsError: for data or weights that do not fit, before any work.
+        CheckpointError: for a file that is no checkpoint, or of other encoders.
+    """
+    path = Path(params.matcher)
+    if not path.is_file():
+        raise SepsError(f"no file at {params.matcher!r}: give the best.pt that train wrote")
+    state = read_state(path)
+    about = state.get("about", {})
+    if not {"candidate", "shape", "words"} <= about.keys():
+        raise SepsError(f"{path.name} is not what train wrote as best.pt")
+    matcher = build(params, about["candidate"], about["shape"]).to(device)
+    load_weights(matcher, state["weights"], path.name)
+    config = matcher.slimmer.config
+    name = params.split or TEST[params.dataset]
+    split, left_out = load(
+        Path(params.data), params.dataset, name, dense=config.dense, skip=params.skip
+    )
+    S = similarities(
+        matcher, split, about["words"], lambda done: tell(done, 1.0, "images searched")
+    )
+    owners = torch.tensor(split.owners)
+    told = [
+        f"{len(split.captions)} captions of {len(split.images)} images, {len(left_out)} left out",
+        in_words("all at once", recall(S, owners)),
+    ]
+    if params.dataset == "coco" and len(split.images) % 5 == 0:
+        told.append(in_words("mean of 5 folds", folds(S, owners)))
+    if config.dense and config.dense_of == "caption":
+        told.append(LEAK)
+    return "\n".join(told)
+
+
+def in_words(name: str, found: Recall) -> str:
+    """``all: image to text R@1 86.1, R@5 93.7, ...; rSum 560.9``."""
+    ways = (("image to text", found.to_text), ("text to image", found.to_image))
+    said = [f"{way} R@1 {a:.1f}, R@5 {b:.1f}, R@10 {c:.1f}" for way, (a, b, c) in ways]
+    return f"{name}: {'; '.join(said)}; rSum {found.total:.1f}"

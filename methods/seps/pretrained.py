@@ -1,0 +1,169 @@
+"""Encoders with weights of their own: ViT, Swin and BERT from a folder or the hub."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from methods.kit.frozen import load_frozen, read_config
+from methods.seps.config import SepsError
+from methods.seps.model import Texts
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as in the source
+READERS = 8  # threads that read images
+WANTED = {
+    "image": "google/vit-base-patch16-224-in21k or microsoft/swin-base-patch4-window7-224",
+    "text": "bert-base-uncased",
+}
+
+
+def _load(source: str, kind: str, classes: dict[str, str]) -> Any:
+    """A model without its pooler, in float32 whatever the file has, to be trained."""
+    import transformers  # noqa: PLC0415 - slow to import
+
+    found = read_config(source, SepsError, f"{kind} encoder (the source's: {WANTED[kind]})")
+    if found.model_type not in classes:
+        raise SepsError(
+            f"{source!r} is of type {found.model_type!r}; {kind} encoders are {', '.join(classes)}"
+        )
+    made = load_frozen(
+        getattr(transformers, classes[found.model_type]),
+        source,
+        error=SepsError,
+        dtype=torch.float32,
+        add_pooling_layer=False,
+    )
+    return made.requires_grad_(True)
+
+
+def _to_shared(width: int, dim: int) -> nn.Module:
+    return nn.Identity() if width == dim else nn.Linear(width, dim)
+
+
+class VisionEncoder(nn.Module):
+    """Pixels (B, 3, side, side) to what `Seps` reads: CLS and patches of a ViT, a Swin's patches.
+
+    Raises:
+        SepsError: for weights that cannot be read or are of neither.
+    """
+
+    def __init__(self, source: str, dim: int) -> None:
+        super().__init__()
+        self.tower = _load(source, "image", {"vit": "ViTModel", "swin": "SwinModel"})
+        config = self.tower.config
+        self.cls = config.model_type == "vit"
+        shrunk = config.patch_size * (1 if self.cls else 2 ** (len(config.depths) - 1))
+        self.side = int(config.image_size)
+        self.patches = (self.side // shrunk) ** 2
+        self.to_shared = _to_shared(config.hidden_size, dim)
+
+    def forward(self, images: Tensor) -> Tensor:
+        r"""CLS (of a ViT) and patches (B, 1 + N, C).
+
+        Equation: $v = W\, \mathrm{Tower}(x) + b$
+        """
+        encoded: Tensor = self.to_shared(self.tower(images).last_hidden_state)  # (B, 1 + N, C)
+        return encoded
+
+
+class BertEncoder(nn.Module):
+    """Word ids (T, W), padding being the tokenizer's, to words (T, W, C).
+
+    Raises:
+        SepsError: for weights that cannot be read or are of no BERT, or a missing tokenizer.
+    """
+
+    def __init__(self, source: str, dim: int) -> None:
+        super().__init__()
+        from transformers import AutoTokenizer  # noqa: PLC0415 - slow to import
+
+        self.bert = _load(source, "text", {"bert": "BertModel"})
+        self.to_shared = _to_shared(self.bert.config.hidden_size, dim)
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True)
+        except (OSError, ValueError) as problem:
+            told = str(problem).splitlines()[0]
+            raise SepsError(f"{source!r} has no tokenizer beside its weights: {told}") from problem
+        if self.tokenizer.mask_token_id is None or self.tokenizer.pad_token_id is None:
+            raise SepsError(
+                f"the tokenizer of {source!r} has no [MASK] or no [PAD]; BERT's has both"
+            )
+
+    def forward(self, ids: Tensor) -> Texts:
+        r"""The words (T, W, C) of captions (T, W), [CLS] and [SEP] among them, as in the source.
+
+        Equation: $t_w = W\, \mathrm{BERT}(\mathrm{id})_w + b$
+        """
+        real = ids != self.tokenizer.pad_token_id  # (T, W)
+        words = self.bert(ids, attention_mask=real.long()).last_hidden_state  # (T, W, C')
+        return Texts(self.to_shared(words), real)
+
+    def ids(self, texts: list[str], most: int, generator: torch.Generator | None = None) -> Tensor:
+        """Word ids (T, W) of texts cut at `most`; `generator` is given in training: `augmented`."""
+        found = self.tokenizer(texts, truncation=True, max_length=most)
+        rows = found["input_ids"]
+        if generator is not None:
+            rows = [
+                augmented(ids, found.word_ids(i), self.tokenizer, generator)
+                for i, ids in enumerate(rows)
+            ]
+        widest = max(map(len, rows))
+        pad = self.tokenizer.pad_token_id
+        return torch.tensor([ids + [pad] * (widest - len(ids)) for ids in rows])
+
+
+def augmented(
+    ids: list[int], words: list[int | None], tokenizer: Any, generator: torch.Generator
+) -> list[int]:
+    """The source's augmentation of one word in five: masked (.5), another (.1) or gone (.4).
+
+    All pieces of a word share its fate; [CLS] and [SEP], whose word is None, stay.
+    """
+    count = 1 + max((word for word in words if word is not None), default=0)
+    fate = torch.rand(count, generator=generator).tolist()
+    kept = []
+    for token, word in zip(ids, words, strict=True):
+        drawn = 1.0 if word is None else fate[word] / 0.2
+        if drawn < 0.5:
+            kept.append(tokenizer.mask_token_id)
+        elif drawn < 0.6:
+            kept.append(int(torch.randint(len(tokenizer), (), generator=generator)))
+        elif drawn >= 1:
+            kept.append(token)
+    return kept
+
+
+def pixels(paths: list[Path], side: int, generator: torch.Generator | None = None) -> Tensor:
+    """Images (B, 3, side, side); with a generator cropped and mirrored by chance, to train on."""
+    draws: list[list[float] | None] = [None] * len(paths)
+    if generator is not None:
+        draws = torch.rand(len(paths), 5, generator=generator).tolist()
+    with ThreadPoolExecutor(READERS) as pool:
+        return torch.stack(list(pool.map(partial(_pixels, side=side), paths, draws)))
+
+
+def _pixels(path: Path, draw: list[float] | None, side: int) -> Tensor:
+    with Image.open(path) as opened:
+        image = opened.convert("RGB")
+    box = None if draw is None else _crop(image.size, draw)
+    image = image.resize((side, side), Image.Resampling.BICUBIC, box=box)
+    data = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
+    made = data.view(side, side, 3).permute(2, 0, 1) / 255  # (3, side, side)
+    made = (made - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
+    return made.flip(2) if draw is not None and draw[4] < 0.5 else made
+
+
+def _crop(size: tuple[int, int], draw: list[float]) -> tuple[float, float, float, float]:
+    """A box of 60 to 100 % of the area, its sides 3 : 4 to 4 : 3, as far as it fits."""
+    width, height = size
+    area = (0.6 + 0.4 * draw[0]) * width * height
+    ratio = (3 / 4) ** (1 - 2 * draw[1])
+    w, h = min(width, (area * ratio) ** 0.5), min(height, (area / ratio) ** 0.5)
+    left, top = draw[2] * (width - w), draw[3] * (height - h)
+    return left, top, left + w, top + h

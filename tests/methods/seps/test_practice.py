@@ -1,0 +1,256 @@
+"""Train and evaluate on folders such as people have, with tiny saved encoders."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from transformers import (
+    BertConfig,
+    BertModel,
+    BertTokenizerFast,
+    SwinConfig,
+    SwinModel,
+    ViTConfig,
+    ViTModel,
+)
+
+from methods.__main__ import main
+from methods.kit.seeds import generator
+from methods.seps import data, practice, pretrained
+from methods.seps.config import SepsError
+
+WORDS = ("a", "dog", "cat", "red", "blue", "ball", "on", "grass", "run", "##ning", "two", "men")
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+IMAGES = {"train": range(8), "dev": range(8, 12), "test": range(12, 17)}
+
+
+def save_encoders(folder: Path) -> None:
+    """A ViT in half precision, a Swin without CLS, a BERT with its words."""
+    size = {"image_size": 32, "num_channels": 3}
+    torch.manual_seed(0)
+    ViTModel(
+        ViTConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+                  patch_size=8, **size)
+    ).half().save_pretrained(folder / "vit")  # fmt: skip
+    SwinModel(
+        SwinConfig(
+            embed_dim=8, depths=[1, 1], num_heads=[1, 2], window_size=4, patch_size=4, **size
+        )
+    ).save_pretrained(folder / "swin")
+    BertModel(
+        BertConfig(vocab_size=len(SPECIAL) + len(WORDS), hidden_size=16, num_hidden_layers=1,
+                   num_attention_heads=2, intermediate_size=32)
+    ).save_pretrained(folder / "bert")  # fmt: skip
+    (folder / "vocab.txt").write_text("\n".join((*SPECIAL, *WORDS)))
+    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder / "bert")
+
+
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoders")
+    save_encoders(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path, encoders):
+    """Flickr30K's layout, five captions an image: ids once in train, once a caption in test."""
+    own = tmp_path / "data" / "f30k"
+    own.mkdir(parents=True)
+    images = tmp_path / "data" / "flickr30k-images"
+    images.mkdir()
+    mapping = {}
+    for split, numbers in IMAGES.items():
+        captions, ids = [], []
+        for i in numbers:
+            noise = np.random.default_rng(i).integers(0, 255, (40, 50, 3), dtype=np.uint8)
+            Image.fromarray(noise).save(images / f"{1000 + i}.jpg")
+            mapping[str(i)] = f"{1000 + i}.jpg"
+            captions += [f"{WORDS[(i + k) % 12]} {WORDS[i % 12]} on a grass" for k in range(5)]
+            ids += [str(i)] * (5 if split == "test" else 1)
+        (own / f"{split}_caps.txt").write_text("\n".join(captions) + "\n")
+        (own / f"{split}_ids.txt").write_text("\n".join(ids) + "\n")
+        texts = [json.dumps({"text": f"two red {WORDS[i % 12]} running"}) for i in numbers]
+        (own / f"f30k_{split}.jsonl").write_text("\n".join(texts) + "\n")
+    (own / "id_mapping.json").write_text(json.dumps(mapping))
+    (tmp_path / "out").mkdir()
+    return tmp_path
+
+
+def call(folder: Path, encoders: Path, name: str, **changes: object) -> int:
+    values = {
+        "data": folder / "data", "vision": encoders / "vit", "text": encoders / "bert",
+    } | changes  # fmt: skip
+    pairs = [part for k, v in values.items() for part in ("--set", f"{k}={v}")]
+    return main([name, "seps", *pairs, "--device", "cpu"])
+
+
+def train(folder: Path, encoders: Path, **changes: object) -> int:
+    values = {
+        "out": folder / "out", "dim": 16, "batch": 8, "steps": 4, "every": 2, "judge_every": 2,
+        "words": 12, "rate": 1e-3,
+    } | changes  # fmt: skip
+    return call(folder, encoders, "train", **values)
+
+
+def best(folder: Path) -> dict[str, torch.Tensor]:
+    return torch.load(folder / "out" / "best.pt")["weights"]
+
+
+def test_train_resume_and_evaluate(folder, encoders, capsys, monkeypatch):
+    assert train(folder, encoders) == 0
+    told = capsys.readouterr().out
+    assert "40 captions of 8 images, 0 images left out; 4 for validation: rSum" in told
+    whole = best(folder)
+    for name in ("best.pt", "training.pt"):
+        (folder / "out" / name).unlink()
+    right = practice.train_matcher
+
+    def interrupted(*args, on_step, **kwargs):
+        def stop(step, history):
+            on_step(step, history)
+            if step == 3:
+                raise KeyboardInterrupt
+
+        return right(*args, on_step=stop, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(practice, "train_matcher", interrupted)
+        assert train(folder, encoders) == 130
+    assert train(folder, encoders) == 0
+    assert all(torch.equal(whole[name], tensor) for name, tensor in best(folder).items())
+    assert train(folder, encoders, steps=5) == 2
+    assert "made with another plan: steps 4, now 5" in capsys.readouterr().err
+    assert call(folder, encoders, "evaluate", matcher=folder / "out" / "best.pt") == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "25 captions of 5 images, 0 left out"
+    assert told[1].startswith("all at once: image to text R@1 ")
+    assert len(told) == 2
+
+
+def test_a_swin_with_the_dense_text_of_coco(folder, encoders, capsys):
+    """No CLS, no dev split, folds of a fifth, and a warning that queries know their target."""
+    (folder / "data" / "f30k").rename(folder / "data" / "coco")
+    (folder / "data" / "flickr30k-images").rename(folder / "data" / "coco-images")
+    own = folder / "data" / "coco"
+    for old, new in (("test_ids.txt", "testall_ids.txt"), ("test_caps.txt", "testall_caps.txt"),
+                     ("f30k_test.jsonl", "coco_testall.jsonl"), ("f30k_train.jsonl",
+                     "coco_train.jsonl")):  # fmt: skip
+        (own / old).rename(own / new)
+    (own / "dev_ids.txt").unlink()
+    kind = {"dataset": "coco", "vision": encoders / "swin"}
+    assert train(folder, encoders, candidate="seps", held_out=2, keep=0.8, **kind) == 0
+    assert "30 captions of 6 images, 0 images left out; 2 for" in capsys.readouterr().out
+    assert call(folder, encoders, "evaluate", matcher=folder / "out" / "best.pt", **kind) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[2].startswith("mean of 5 folds: image to text R@1 100.0")  # each of one image
+    assert told[3] == practice.LEAK
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (
+            lambda f: (f / "f30k/train_caps.txt").unlink(),
+            "f30k/train_caps.txt; caption files are in",
+        ),
+        (lambda f: (f / "f30k/id_mapping.json").write_text("["), "id_mapping.json is no JSON"),
+        (lambda f: (f / "f30k/id_mapping.json").write_text("{}"), "8 images of f30k/train cannot"),
+        (lambda f: (f / "f30k/train_caps.txt").write_text("a\nb\n"), "2 captions for the 8 images"),
+        (lambda f: (f / "flickr30k-images/1001.jpg").unlink(), "1001.jpg is not there"),
+        (lambda f: (f / "flickr30k-images/1001.jpg").write_bytes(b"no"), "is no image that can"),
+        (
+            lambda f: (f / "flickr30k-images").rename(f / "images"),
+            "flickr30k-images/; caption files",
+        ),
+        (lambda f: (f.parent / "out").rmdir(), "is no folder; make it first"),
+    ],
+)
+def test_what_is_refused_before_any_work(folder, encoders, spoil, said, capsys):
+    spoil(folder / "data")
+    assert train(folder, encoders) == 2
+    assert said in capsys.readouterr().err
+    assert not (folder / "out" / "training.pt").exists()
+
+
+def test_images_are_left_out_only_when_asked(folder, encoders, capsys):
+    (folder / "data/flickr30k-images/1001.jpg").write_bytes(b"no")
+    assert train(folder, encoders, skip=True, steps=1) == 0
+    assert "35 captions of 7 images, 1 images left out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"vision": "bert"}, "is of type 'bert'; image encoders are vit, swin"),
+        ({"text": "vit"}, "is of type 'vit'; text encoders are bert"),
+        ({"vision": "none"}, "microsoft/swin-base-patch4-window7-224"),
+        ({"batch": 5}, "with 5 captions an image and 40 in all, 6 to 40 pairs"),
+        ({"batch": 64}, "6 to 40 pairs"),
+    ],
+)
+def test_encoders_and_batches_that_do_not_fit(folder, encoders, changes, said, capsys):
+    values = {k: encoders / v if isinstance(v, str) else v for k, v in changes.items()}
+    assert train(folder, encoders, **values) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_dense_texts_belong_to_their_images(folder):
+    split, _ = data.load(folder / "data", "f30k", "test", dense=True)
+    assert split.owners == tuple(i for i in range(5) for _ in range(5))
+    assert split.dense[1] == "two red dog running"
+    assert split.take([1, 3]).owners == (0,) * 5 + (1,) * 5
+    path = folder / "data" / "f30k" / "f30k_test.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[1:]))
+    with pytest.raises(SepsError, match="4 dense texts for 5 images"):
+        data.load(folder / "data", "f30k", "test", dense=True)
+    path.write_text("\n".join(["no", *lines[1:]]))  # the source would pass over it
+    with pytest.raises(SepsError, match=r"f30k_test.jsonl is no JSON"):
+        data.load(folder / "data", "f30k", "test", dense=True)
+
+
+def test_another_model_s_checkpoint_is_refused(folder, encoders, capsys):
+    assert train(folder, encoders, steps=1) == 0
+    path = folder / "out" / "best.pt"
+    assert call(folder, encoders, "evaluate", matcher=path, vision=encoders / "swin") == 2
+    assert "best.pt is of another" in capsys.readouterr().err
+    state = torch.load(path)
+    torch.save({"format": state["format"]}, path)
+    assert call(folder, encoders, "evaluate", matcher=path) == 2
+    assert "is not what train wrote" in capsys.readouterr().err
+    assert call(folder, encoders, "evaluate", matcher=folder / "none.pt") == 2
+    assert "give the best.pt that train wrote" in capsys.readouterr().err
+
+
+def test_words_are_augmented_whole(encoders):
+    """One word in five: masked (.5), another (.1) or gone (.4), with all its pieces."""
+    bert = pretrained.BertEncoder(str(encoders / "bert"), 16)
+    tokenizer = bert.tokenizer
+    found = tokenizer("running dog " * 2000)
+    ids, words = found["input_ids"], found.word_ids()
+    run, ning, mask = tokenizer.convert_tokens_to_ids(["run", "##ning", "[MASK]"])
+    made = pretrained.augmented(ids, words, tokenizer, generator(0))
+    assert (made[0], made[-1]) == (ids[0], ids[-1])
+    assert made.count(run) == pytest.approx(made.count(ning), abs=12)  # but for words by chance
+    pieces = len(ids) - 2
+    assert (pieces - len(made) + 2) / pieces == pytest.approx(0.08, abs=0.012)
+    assert made.count(mask) / pieces == pytest.approx(0.10, abs=0.012)
+    assert bert.ids(["a dog"], 12).tolist() == [tokenizer("a dog")["input_ids"]]
+
+
+def test_pixels_are_normalised_and_cropped_in_training(folder):
+    path = folder / "white.png"
+    Image.new("RGB", (60, 40), (255, 255, 255)).save(path)
+    found = pretrained.pixels([path], 8)
+    assert found.shape == (1, 3, 8, 8)
+    assert found[0, :, 0, 0].tolist() == pytest.approx([2.2489, 2.4286, 2.64], abs=1e-3)
+    image = folder / "data/flickr30k-images/1000.jpg"
+    still, moved = pretrained.pixels([image], 8), pretrained.pixels([image], 8, generator(0))
+    assert not torch.equal(still, moved)
+    left, top, right, bottom = pretrained._crop((100, 100), [0.0, 0.5, 1.0, 0.0])
+    assert (right, top) == (pytest.approx(100), 0)
+    assert (right - left) * (bottom - top) == pytest.approx(6000)
