@@ -170,9 +170,10 @@ def _install(
     try:
         if group == "torch" and installer.is_uv:
             # PyTorch's own index has the build for this machine's driver, or the one without CUDA.
+            attempt = [*command, "--torch-backend=auto"]
             with suppress(BootstrapError):
-                return _run([*command, "--torch-backend=auto"], lock, report, installer.variables)
-            report("Taking torch from where pip takes packages")
+                return _run(attempt, lock, _until_error(report), installer.variables)
+            report("PyTorch's own index gave no torch: taking it from where pip takes packages")
         _run(command, lock, report, installer.variables)
     except BootstrapError as error:
         if group != "redis":
@@ -270,6 +271,19 @@ def _run(
             f"{Path(command[0]).name} failed (exit status {process.returncode}). It said last:\n"
             f"{last}\n{_advice(said)}"
         )
+
+
+def _until_error(report: Report) -> Report:
+    """`report` without an installer's first error and what follows: another attempt is made."""
+    failed = False
+
+    def show_progress(line: str) -> None:
+        nonlocal failed
+        failed = failed or line.startswith(("error", "×"))
+        if not failed:
+            report(line)
+
+    return show_progress
 
 
 def _advice(output: str) -> str:

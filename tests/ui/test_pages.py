@@ -7,16 +7,16 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 
 from webapp.ui import pages
-from webapp.ui.pages import Page, Shelf, respond
+from webapp.ui.pages import Page, PageCache, respond
 
 BODY = b"<p>a page</p>" * 50
 
 
 @pytest.fixture(autouse=True)
-def _empty_shelf():
-    pages.shelf.clear()
+def _empty_cache():
+    pages.cache.clear()
     yield
-    pages.shelf.clear()
+    pages.cache.clear()
 
 
 def get(stamp="one", path="/", body=BODY, status=200, **headers):
@@ -52,6 +52,11 @@ def test_another_stamp_or_address_renders_anew():
         ("gzip, deflate, br", "br"),
         ("gzip", "gzip"),
         ("br;q=0, gzip;q=0.5", "gzip"),
+        ("br", "br"),
+        ("br;q=0.5, gzip;q=1.0", "gzip"),
+        ("*", "br"),
+        ("br; q=0.000, *;q=0.1", "gzip"),
+        ("*;q=0", ""),
         ("identity", ""),
         ("", ""),
         ("x" * 9000, ""),
@@ -98,14 +103,14 @@ def test_failures_are_not_kept():
     assert get()[1] == 1
 
 
-def test_the_shelf_forgets_the_least_recently_read():
+def test_the_cache_forgets_the_least_recently_read():
     size = Page("s", BODY).size
-    shelf = Shelf(max_bytes=2 * size)
+    kept = PageCache(max_bytes=2 * size)
     for address in "ab":
-        shelf.put(address, Page("s", BODY))
-    assert shelf.get("a", "s")
-    shelf.put("c", Page("s", BODY))
-    assert [bool(shelf.get(address, "s")) for address in "abc"] == [True, False, True]
-    shelf.put("c", Page("t", BODY))
-    assert shelf.get("c", "s") is None
-    assert shelf.get("a", "s")
+        kept.put(address, Page("s", BODY))
+    assert kept.get("a", "s")
+    kept.put("c", Page("s", BODY))
+    assert [bool(kept.get(address, "s")) for address in "abc"] == [True, False, True]
+    kept.put("c", Page("t", BODY))
+    assert kept.get("c", "s") is None
+    assert kept.get("a", "s")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,9 +12,11 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.http import http_date, parse_etags, parse_http_date_safe
 
+from webapp.ui.encodings import ENCODINGS, chosen, encoded
 from webapp.ui.feeds import FORMATS, Feed
 
 LOOK = 1  # in every ETag: raise it when the same list is written in another way
+EFFORT = 5  # of compression: done for each answer
 MAX_AGE = 900  # seconds a cache may answer without asking
 
 
@@ -61,16 +62,6 @@ def _tag(stamp: Hashable) -> str:
     return sha256(repr(stamp).encode()).hexdigest()[:32]
 
 
-def _encoding(request: HttpRequest) -> str:
-    """gzip where the client takes it, else nothing."""
-    for offer in request.headers.get("Accept-Encoding", "").lower().split(","):
-        name, *parameters = (part.strip() for part in offer.split(";"))
-        if name in {"gzip", "*"}:
-            weights = [part.removeprefix("q=") for part in parameters if part.startswith("q=")]
-            return "" if weights and not weights[0].strip("0.") else "gzip"
-    return ""
-
-
 def _etag(tag: str, encoding: str) -> str:
     """A strong tag: it names these bytes in this encoding."""
     return f'"{tag}-{encoding}"' if encoding else f'"{tag}"'
@@ -80,8 +71,8 @@ def conditional(request: HttpRequest, tag: str, updated: datetime) -> HttpRespon
     """304 for a client that has what it would get (RFC 9110, 13.2.2)."""
     asked = request.headers.get("If-None-Match")
     if asked is not None:
-        # Weakly compared: what a client has in one encoding is as good in the other.
-        mine = {_etag(tag, ""), _etag(tag, "gzip")}
+        # Weakly compared: what a client has in one encoding is as good in another.
+        mine = {_etag(tag, encoding) for encoding in ("", *ENCODINGS)}
         known = {one.removeprefix("W/") for one in parse_etags(asked)}
         has_it = "*" in known or bool(mine & known)
     else:
@@ -94,9 +85,8 @@ def answer(
     request: HttpRequest, body: bytes, content_type: str, tag: str, updated: datetime
 ) -> HttpResponse:
     """A whole answer: compressed where the client takes it, open to any page."""
-    encoding = _encoding(request)
-    if encoding:
-        body = gzip.compress(body, 6, mtime=0)  # without a time in it: the same bytes again
+    encoding = chosen(request)
+    body = encoded(body, encoding, EFFORT)
     response = HttpResponse(body, content_type=content_type)
     if encoding:
         response["Content-Encoding"] = encoding
@@ -109,7 +99,7 @@ def answer(
 def _labelled(
     response: HttpResponse, request: HttpRequest, tag: str, updated: datetime
 ) -> HttpResponse:
-    response["ETag"] = _etag(tag, _encoding(request))
+    response["ETag"] = _etag(tag, chosen(request))
     response["Last-Modified"] = http_date(updated.timestamp())
     response["Cache-Control"] = f"public, max-age={MAX_AGE}"
     response["Vary"] = "Accept-Encoding"

@@ -7,26 +7,23 @@ stays the same. Each process keeps its own; nothing needs to be invalidated by h
 
 from __future__ import annotations
 
-import gzip
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from hashlib import sha256
+from operator import attrgetter
 from threading import Lock
 
-import brotli
+from cachetools import LRUCache
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.cache import patch_vary_headers
 from django.utils.http import parse_etags
 
+from webapp.ui.encodings import ENCODINGS, chosen, encoded
+
 MAX_BYTES = 32 * 2**20  # of all kept pages of one process
-
-
-_COMPRESS: dict[str, Callable[[bytes], bytes]] = {
-    "br": lambda body: brotli.compress(body, mode=brotli.MODE_TEXT, quality=9),
-    "gzip": lambda body: gzip.compress(body, 9, mtime=0),
-}
+EFFORT = 9  # of compression: done once for many readers
 
 
 class Page:
@@ -34,49 +31,38 @@ class Page:
 
     def __init__(self, stamp: Hashable, body: bytes) -> None:
         self.stamp = stamp
-        self.bodies = {"": body} | {name: make(body) for name, make in _COMPRESS.items()}
+        self.bodies = {name: encoded(body, name, EFFORT) for name in ("", *ENCODINGS)}
         digest = sha256(body).hexdigest()[:24]
         # Strong tags: each names these bytes in this encoding.
         self.etags = {name: f'"{digest}{name and "-" + name}"' for name in self.bodies}
         self.size = sum(map(len, self.bodies.values()))
 
 
-class Shelf:
-    """The kept pages of this process, the least recently read forgotten first."""
+class PageCache:
+    """The kept pages of this process by address, the least recently read forgotten first."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._pages: OrderedDict[str, Page] = OrderedDict()
-        self._bytes = 0
-        self._max_bytes = max_bytes
-        self._lock = Lock()
+        self._pages: LRUCache[str, Page] = LRUCache(max_bytes, getsizeof=attrgetter("size"))
+        self._lock = Lock()  # gunicorn's threads share it
 
     def get(self, address: str, stamp: Hashable) -> Page | None:
         """The page kept for `address`, if it still bears this stamp."""
         with self._lock:
             page = self._pages.get(address)
-            if page is None or page.stamp != stamp:
-                return None
-            self._pages.move_to_end(address)
-            return page
+        return page if page is not None and page.stamp == stamp else None
 
     def put(self, address: str, page: Page) -> None:
-        """Keep `page`, and forget what is then too much."""
-        with self._lock:
-            old = self._pages.pop(address, None)
-            self._bytes += page.size - (old.size if old else 0)
+        """Keep `page`, and forget what is then too much; a page above the limit is not kept."""
+        with self._lock, suppress(ValueError):
             self._pages[address] = page
-            while self._bytes > self._max_bytes and len(self._pages) > 1:
-                _, forgotten = self._pages.popitem(last=False)
-                self._bytes -= forgotten.size
 
     def clear(self) -> None:
         """Forget every page."""
         with self._lock:
             self._pages.clear()
-            self._bytes = 0
 
 
-shelf = Shelf()
+cache = PageCache()
 
 
 def signed_in(request: HttpRequest) -> User:
@@ -105,14 +91,14 @@ def respond(
         patch_vary_headers(response, ["Cookie"])
         return response
     address = request.get_full_path()
-    encoding = _encoding(request.headers.get("Accept-Encoding", ""))
-    page = shelf.get(address, stamp)
+    encoding = chosen(request)
+    page = cache.get(address, stamp)
     if page is None:
         response = render()
         if response.status_code != 200:
             return response
         page = Page(stamp, response.content)
-        shelf.put(address, page)
+        cache.put(address, page)
     tag = page.etags[encoding]
     response = (
         HttpResponseNotModified()
@@ -125,12 +111,3 @@ def respond(
     if encoding and response.status_code == 200:
         response["Content-Encoding"] = encoding
     return response
-
-
-def _encoding(accepted: str) -> str:
-    """The best of br and gzip that the client accepts, or "" for neither."""
-    offers = {}
-    for offer in accepted.lower().split(","):
-        name, _, weight = offer.partition(";")
-        offers[name.strip()] = weight.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
-    return next((name for name in _COMPRESS if offers.get(name)), "")

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from xml.etree import ElementTree
 
+import brotli
 import feedparser
 import pytest
 from django.db import connection
@@ -232,6 +233,12 @@ class TestConditional:
     def test_each_encoding_has_its_tag_and_either_will_do(self, client: Client) -> None:
         zipped = get(client, "/p/mine.rss", accept_encoding="gzip, deflate")
         assert get(client, "/p/mine.rss", if_none_match=zipped["ETag"]).status_code == 304
+
+    def test_a_client_of_brotli_alone_is_sent_it(self, client: Client) -> None:
+        plain, packed = get(client, "/p/mine.rss"), get(client, "/p/mine.rss", accept_encoding="br")
+        assert (packed["Content-Encoding"], packed["Vary"]) == ("br", "Accept-Encoding")
+        assert brotli.decompress(packed.content) == plain.content
+        assert get(client, "/p/mine.rss", if_none_match=packed["ETag"]).status_code == 304
 
     def test_head_is_get_without_a_body(self, client: Client) -> None:
         whole, head = client.get("/p/mine.rss"), client.head("/p/mine.rss")
