@@ -8,6 +8,7 @@ measured as partial, or, if a check failed, shows none of it.
 from __future__ import annotations
 
 import random
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -15,7 +16,6 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-import torch
 
 from methods import registry
 from methods.context import Context, Device, Emit
@@ -26,7 +26,7 @@ from methods.errors import (
     NotEnoughMemoryError,
 )
 from methods.interrupts import Interruptible
-from methods.measure import environment, memory, processes
+from methods.measure import environment, processes
 from methods.measure.processes import Measured, ProcessFailedError
 from methods.protocol import Cancelled, Failed, Result, Started, Strict, clean, one_line
 from methods.spec import Benchmark, Method, Params, TimedParams
@@ -44,35 +44,39 @@ EXIT_OF: dict[str, int] = {
 
 def choose_device(asked: str, offered: tuple[str, ...] = ("cpu", "cuda")) -> Device:
     """The device for ``auto``, ``cpu`` or ``cuda``; raises DeviceUnavailableError."""
-    has_gpu = torch.cuda.is_available()
-    if asked == "auto":
-        wanted: tuple[Device, ...] = ("cuda", "cpu") if has_gpu else ("cpu",)
-        found = next((device for device in wanted if device in offered), None)
-        if found is None:
-            raise DeviceUnavailableError("this needs a GPU and torch sees none on this machine")
-        return found
-    if asked not in offered:
+    if asked not in ("auto", *offered):
         raise DeviceUnavailableError(
             f"this runs on {' or '.join(offered)} only, not on {asked[:40]!r}"
         )
-    if asked == "cuda" and not has_gpu:
+    if asked == "cpu" or "cuda" not in offered:
+        return "cpu"
+    import torch  # noqa: PLC0415 - not every benchmark needs it, and it takes seconds
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if asked == "cuda":
         raise DeviceUnavailableError(
             "no CUDA device is visible to torch on this machine; use --device cpu or auto"
         )
-    return "cuda" if asked == "cuda" else "cpu"
+    if "cpu" not in offered:
+        raise DeviceUnavailableError("this needs a GPU and torch sees none on this machine")
+    return "cpu"
 
 
 def seed_everything(seed: int) -> None:
-    """Seed python's, numpy's and torch's global generators."""
+    """Seed python's, numpy's and, where it is loaded, torch's global generators."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
 
 
 def prepare(method: Method, benchmark: Benchmark, params: Params, asked: str) -> Device:
     """The device to run on, once the run is known to fit there; raises InputError."""
     device = choose_device(asked, benchmark.devices)
     if benchmark.memory:
+        from methods.measure import memory  # noqa: PLC0415 - imports torch
+
         memory.require(registry.load(method.slug, benchmark.memory)(params, device), device)
     return device
 
@@ -129,8 +133,15 @@ def run_here(
 
 
 def _here(method: Method, benchmark: Benchmark, params: Params, context: Context) -> None:
+    entry = registry.load(method.slug, benchmark.entry)
+    with_torch = "torch" in sys.modules
     seed_everything(context.seed)
-    registry.load(method.slug, benchmark.entry)(context, params)
+    entry(context, params)
+    if not with_torch and "torch" in sys.modules:
+        raise RuntimeError(
+            "the benchmark imported torch while it ran, too late for its seed: "
+            "import torch at the head of its module"
+        )
 
 
 def _run(
@@ -150,8 +161,6 @@ def _run(
         with interrupts.held():
             emit(body)
 
-    if threads := getattr(params, "threads", 0):
-        torch.set_num_threads(threads)  # before the environment tells how many there are
     context = make(device, seed, emit_whole)
     with interrupts:
         try:
@@ -190,6 +199,10 @@ def _started(
     device: Device,
     seed: int,
 ) -> Started:
+    """What runs and where; the benchmark is loaded first, and torch with it if it needs that."""
+    registry.load(method.slug, benchmark.entry)
+    if (threads := getattr(params, "threads", 0)) and "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)  # before the environment tells of them
     return Started(
         method=method.slug,
         benchmark=benchmark.slug,
@@ -232,7 +245,8 @@ def _tell_partial(context: Context, emit: Emit) -> bool:
 def _kind(error: BaseException) -> FailedKind:
     if isinstance(error, CheckFailedError):
         return "check"
-    if isinstance(error, NotEnoughMemoryError | torch.OutOfMemoryError | MemoryError):
+    out_of_memory = getattr(sys.modules.get("torch"), "OutOfMemoryError", MemoryError)
+    if isinstance(error, (NotEnoughMemoryError, MemoryError, out_of_memory)):
         return "memory"
     if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):
         return "memory"  # torch's CPU allocator has no class of its own for this

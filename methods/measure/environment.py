@@ -8,12 +8,13 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import psutil
-import torch
 
 from methods.protocol import Environment, Gpu, MachineState, one_line
 
@@ -35,7 +36,7 @@ def collect(device: str = "cpu") -> Environment:
         hardware=gpu.name if gpu else f"{processor}, {cores} cores"[:200],
         processor=processor,
         cores=cores or 1,
-        threads=torch.get_num_threads(),
+        threads=sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1,
         memory_bytes=int(psutil.virtual_memory().total),
         gpu=gpu,
         platform=platform.platform()[:200],
@@ -124,7 +125,7 @@ def machine_state(device: str = "cpu", since: CpuTimes | None = None) -> Machine
 
 def l2_bytes() -> int:
     """Size of the GPU's second-level cache."""
-    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size)
+    return int(_gpu_properties().L2_cache_size)
 
 
 @cache
@@ -146,8 +147,8 @@ def _versions() -> dict[str, str]:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    if torch.version.cuda:
-        versions["cuda"] = torch.version.cuda
+    if "torch" in sys.modules and (cuda := sys.modules["torch"].version.cuda):
+        versions["cuda"] = cuda
     return versions
 
 
@@ -159,8 +160,14 @@ def _commit() -> tuple[str, bool | None]:
     return commit.strip(), None if status is None else bool(status.strip())
 
 
+def _gpu_properties() -> Any:
+    import torch  # noqa: PLC0415 - a benchmark without torch tells of its machine, too
+
+    return torch.cuda.get_device_properties(torch.cuda.current_device())
+
+
 def _gpu() -> Gpu:
-    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    properties = _gpu_properties()
     smi = _smi(["driver_version", "power.limit"])
     return Gpu(
         name=properties.name,
@@ -203,7 +210,7 @@ def _smi(fields: list[str]) -> dict[str, str]:
 
 def _gpu_id() -> str:
     """The GPU as nvidia-smi knows it: its UUID, since CUDA_VISIBLE_DEVICES renumbers."""
-    uuid = str(torch.cuda.get_device_properties(torch.cuda.current_device()).uuid)
+    uuid = str(_gpu_properties().uuid)
     return uuid if uuid.startswith(("GPU-", "MIG-")) else f"GPU-{uuid}"
 
 

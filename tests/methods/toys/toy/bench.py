@@ -4,8 +4,6 @@ import os
 import signal
 import time
 
-import torch
-
 from methods.measure.statistics import point, point_of_runs
 from methods.protocol import Axis, Variant
 
@@ -79,7 +77,15 @@ def endless(ctx, params):
 
 def exhausted(ctx, params):
     add(begin(ctx), 1)
+    import torch
+
     torch.empty(2**50, dtype=torch.int8)
+
+
+def late(ctx, params):
+    import torch
+
+    add(begin(ctx), torch.initial_seed())
 
 
 def petabyte(params, device):

@@ -53,6 +53,7 @@ METHOD = Method(
         benchmark("silent"),
         benchmark("endless"),
         benchmark("exhausted"),
+        benchmark("late"),
         benchmark("hungry", memory="bench:petabyte"),
         timed(),
         benchmark("gpu_only", devices=("cuda",)),
