@@ -198,7 +198,7 @@ def test_a_refusal_for_memory_says_so_to_the_program_that_asked(cli: Cli) -> Non
 def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path) -> None:
     kept = tmp_path / "kept.jsonl"
     process = subprocess.Popen(
-        command("run", "toy.endless", "--json", kept),
+        command("run", "toy.endless", "--device", "cpu", "--json", kept),
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -223,7 +223,7 @@ def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path) -> None:
 
 def test_a_reader_that_goes_away_ends_the_run_quietly() -> None:
     process = subprocess.Popen(
-        command("run", "toy.right", "--json", "-"),
+        command("run", "toy.right", "--device", "cpu", "--json", "-"),
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -239,7 +239,7 @@ def test_a_reader_that_goes_away_ends_the_run_quietly() -> None:
 def test_a_terminal_sees_a_bar_with_the_time_left() -> None:
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        command("run", "toy.right", "--set", "n=5"),
+        command("run", "toy.right", "--device", "cpu", "--set", "n=5"),
         env={**environment(), "COLUMNS": "80"},
         stdout=subprocess.PIPE,
         stderr=follower,

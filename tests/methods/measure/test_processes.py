@@ -13,7 +13,9 @@ from tests.methods.conftest import command, environment, lines
 
 def run(cli, *settings: str):
     arguments = [part for one in settings for part in ("--set", one)]
-    done = cli("run", "toy.timed", "--preset", "smoke", "--json", "-", *arguments)
+    done = cli(
+        "run", "toy.timed", "--device", "cpu", "--preset", "smoke", "--json", "-", *arguments
+    )
     return done.returncode, [line.body for line in lines(done.stdout)]
 
 
@@ -74,7 +76,18 @@ def test_a_process_that_fails_ends_the_run_as_it_ended(cli, how, ended, said) ->
 
 
 def test_an_interrupted_run_leaves_no_process_behind(tmp_path) -> None:
-    arguments = ("run", "toy.timed", "--preset", "smoke", "--json", "-", "--set", "how=endless")
+    arguments = (
+        "run",
+        "toy.timed",
+        "--device",
+        "cpu",
+        "--preset",
+        "smoke",
+        "--json",
+        "-",
+        "--set",
+        "how=endless",
+    )
     with subprocess.Popen(
         command(*arguments), cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True
     ) as process:
