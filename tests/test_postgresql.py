@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes import ROOT
 
-ROOMS = ("digests", "health", "papers", "readers", "runs", "summaries")
+ROOMS = ("api", "digests", "health", "papers", "readers", "runs", "summaries", "ui")
 
 
 @pytest.mark.slow

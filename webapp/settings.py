@@ -154,6 +154,7 @@ SUMMARY_DAILY_TOKENS = ENV.summary_daily_tokens
 # Celery: the site's workers and beat.
 CELERY_BROKER_URL = redis_broker.url(DATA_DIR)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # for as long as it takes
 CELERY_TASK_DEFAULT_QUEUE = "site"
 # The queues of the site's workers; models take minutes, and have one of their own.
 QUEUES = ["site", "events", *(["summaries"] if SUMMARY_MODEL else [])]
@@ -166,7 +167,6 @@ CELERY_WORKER_CONCURRENCY = 1
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5  # seconds between two signs of life
-CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 
 LOG_LEVEL = ENV.log_level
 # One line a request says nothing that the audit does not, one a periodic task nothing at all.

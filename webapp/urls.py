@@ -7,6 +7,8 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from webapp.api.urls import api_urlpatterns
 
+handler500 = "webapp.health.views.server_error"
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("webapp.digests.urls")),
     path("", include("webapp.papers.urls")),

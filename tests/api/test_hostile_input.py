@@ -7,12 +7,14 @@ the names of parameters those that the source reads, so that a new one is asked 
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.contrib.auth.models import User
+from django.http import HttpResponse
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
@@ -85,13 +87,34 @@ def ask(client: Client, address: str, value: str, headers: dict[str, str]) -> It
         "JSON": lambda: client.post(address, body, "application/json", headers=headers),
     }
     for name, send in requests.items():
-        began = time.thread_time()
-        status = send().status_code
-        took = time.thread_time() - began
+        status, took = answer(send)
         # Without workers and a broker the site says that it is not ready.
         broken = status >= 500 and (status, address) != (503, "/readyz")
         if broken or took > SECONDS:
             yield f"{name} {address[:60]!r} with {value[:20]!r}: {status} in {took:.1f} s"
+
+
+def answer(send: Callable[[], HttpResponse]) -> tuple[int, float]:
+    """Status and seconds by the clock, the quickest of three where it was late: a busy machine
+    holds one answer up, not three in a row."""
+    took = math.inf
+    for _ in range(3):
+        began = time.monotonic()
+        status = send().status_code
+        took = min(took, time.monotonic() - began)
+        if took <= SECONDS:
+            break
+    return status, took
+
+
+def test_a_page_that_sleeps_is_late() -> None:
+    def sleeping() -> HttpResponse:
+        time.sleep(SECONDS + 0.05)
+        return HttpResponse()
+
+    assert answer(sleeping)[1] > SECONDS
+    late = iter([SECONDS + 0.05, 0.0])
+    assert answer(lambda: time.sleep(next(late)) or HttpResponse())[1] < SECONDS
 
 
 @pytest.mark.parametrize("visitor", VISITORS)

@@ -65,7 +65,7 @@ api = Api(
     openapi_url="/openapi.json",
 )
 runs = Router(tags=["runs"])
-REFUSED = dict.fromkeys((400, 401, 403, 404, 405, 409, 413, 422, 429), Problem)
+REFUSED = dict.fromkeys((400, 401, 403, 404, 405, 409, 413, 422, 429, 503), Problem)
 
 
 class Bearer(HttpBearer):

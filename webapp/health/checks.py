@@ -76,8 +76,10 @@ def _broker() -> str:
         with Connection(settings.CELERY_BROKER_URL, connect_timeout=BROKER_SECONDS) as broker:
             broker.ensure_connection(max_retries=1, timeout=BROKER_SECONDS, interval_start=0)
     except (OSError, KombuError) as error:
-        log.warning("Check of the broker: Redis does not answer: %s", error)
-        raise _NotReadyError("Redis does not answer") from error
+        log.warning("Check of the broker: %s", error)
+        full = "MISCONF" in str(error)  # what it says of every command while it cannot write
+        said = "Redis cannot write: is its disk full?" if full else "Redis does not answer"
+        raise _NotReadyError(said) from error
     return "Redis"
 
 

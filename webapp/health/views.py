@@ -1,10 +1,13 @@
-"""Addresses for machines that watch the site."""
+"""Addresses for machines that watch the site, and the answer where something failed."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template import loader
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -35,3 +38,20 @@ def readyz(request: HttpRequest) -> JsonResponse:
 def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus' text format."""
     return HttpResponse(exposition(), content_type=CONTENT_TYPE_LATEST)
+
+
+def server_error(_request: HttpRequest) -> HttpResponse:
+    """500; 503 and why where the database did not take or give what the page needed."""
+    error = sys.exc_info()[1]
+    said = ""
+    if isinstance(error, InterfaceError | OperationalError):
+        full = any(words in str(error) for words in ("is full", "No space left", "disk I/O"))
+        said = "The disk is full" if full else "The database does not answer"
+        said += ": nothing was changed"
+    status = 503 if said else 500
+    page = loader.get_template("500.html").render({"status": status, "said": said})
+    # The reason phrase is what the log says, and the API.
+    response = HttpResponse(page, status=status, reason=said or None)
+    if said:
+        response["Retry-After"] = "60"
+    return response

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login, logout
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -27,11 +28,13 @@ def use_link(request: HttpRequest, token: str) -> HttpResponse:
     """A button on GET, the sign-in on POST: a mail scanner that looks at a link does not use it."""
     if request.method != "POST":
         return render(request, "readers/use_link.html", {"section": "sign-in"})
-    reader = links.redeem(token)
-    if reader is None:
-        context = {"section": "sign-in", "spent": True}
-        return render(request, "readers/sign_in.html", context, status=410)
-    login(request, reader)
+    with transaction.atomic():  # where the session cannot be stored, the link is not spent
+        reader = links.redeem(token)
+        if reader is None:
+            context = {"section": "sign-in", "spent": True}
+            return render(request, "readers/sign_in.html", context, status=410)
+        login(request, reader)
+        request.session.save()
     messages.success(request, f"You are signed in as {reader}.")
     return redirect(settings.LOGIN_REDIRECT_URL)
 

@@ -55,6 +55,7 @@ app = Celery("assay-bench")
 app.conf.update(
     broker_url=redis_broker.url(DATA_DIR),
     broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,  # a benchmark goes on, however long the broker is away
     control_exchange="bench",  # of our own: the site's workers do not know these commands
     accept_content=["json"],
     task_serializer="json",

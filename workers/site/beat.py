@@ -1,4 +1,4 @@
-"""The scheduler of the periodic tasks, with a heartbeat in the database.
+"""The scheduler of the periodic tasks, with a heartbeat in the database and no file of its own.
 
 Celery imports this module with the tasks: after Django is set up.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
+from datetime import timedelta
 from typing import Any
 
-from celery.beat import PersistentScheduler
+from celery import beat
 from django.db import DatabaseError, connection
 
 from webapp.health import heartbeats
@@ -30,12 +31,22 @@ def _store_heartbeat() -> None:
         connection.close()
 
 
-class Scheduler(PersistentScheduler):
-    """Celery's own scheduler, with a heartbeat."""
+class Scheduler(beat.Scheduler):
+    """Celery's own scheduler, with a heartbeat; when it starts, everything is due.
+
+    The tasks themselves know from the database what there is to do, so a file that remembers when
+    each was sent would only be one more that a full disk or a kill can break.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._last_heartbeat = float("-inf")
         super().__init__(*args, **kwargs)
+
+    def setup_schedule(self) -> None:
+        """Read the schedule."""
+        super().setup_schedule()
+        for entry in self.schedule.values():
+            entry.last_run_at = self.app.now() - timedelta(days=1)
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Send what is due; seconds until the next tick."""

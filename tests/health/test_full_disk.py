@@ -1,0 +1,80 @@
+"""A database that takes no more: pages go on, what would write says so, and nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import OperationalError, connection
+from django.test import Client
+from django.urls import reverse
+
+from tests import factories
+from webapp.api import tokens
+from webapp.readers import links
+from webapp.readers.models import SignInLink
+from webapp.runs.models import Run
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def readers() -> list[User]:
+    """So many that what they ask for does not fit into the pages that are there."""
+    factories.make_paper(0)
+    return [User.objects.create_user(f"reader-{number}") for number in range(20)]
+
+
+@pytest.fixture
+def full(readers: list[User]) -> Iterator[None]:
+    """SQLite's own limit stands for the disk's: the same error from the same call."""
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL has no limit to set; tests/faults fills its disk")
+    with connection.cursor() as cursor:
+        # Free pages would be used before the file grows.
+        cursor.execute("VACUUM")
+        cursor.execute("CREATE TABLE ballast (words TEXT)")
+        (pages,) = cursor.execute("PRAGMA page_count").fetchone()
+        cursor.execute(f"PRAGMA max_page_count={pages}")
+        with suppress(OperationalError):
+            while True:
+                cursor.execute("INSERT INTO ballast VALUES (hex(randomblob(200)))")
+        yield
+        cursor.execute("PRAGMA max_page_count=1073741823")
+        cursor.execute("DROP TABLE ballast")
+
+
+WANTED = {"method": "sparse_attention", "benchmark": "latency"}
+
+
+def test_the_api_says_so(readers: list[User], request: pytest.FixtureRequest) -> None:
+    headers = [{"Authorization": f"Bearer {tokens.make(one, 'tests')}"} for one in readers]
+    request.getfixturevalue("full")
+    client = Client(raise_request_exception=False)
+    answers = [
+        client.post("/api/v1/runs", WANTED, "application/json", headers=header)
+        for header in headers * 3
+    ]
+    refused = [answer for answer in answers if answer.status_code == 503]
+    assert refused, {answer.status_code for answer in answers}
+    assert refused[0]["Content-Type"] == "application/problem+json"
+    assert refused[0].json()["detail"] == "The disk is full: nothing was changed."
+    assert refused[0]["Retry-After"] == "60"
+    assert Run.objects.count() == sum(answer.status_code == 202 for answer in answers)
+    assert client.get("/api/v1/runs").status_code == 200
+
+
+def test_pages_say_so(readers: list[User], request: pytest.FixtureRequest) -> None:
+    made = [links.make_link(reader) for reader in readers * 5]
+    request.getfixturevalue("full")
+    client = Client(raise_request_exception=False)
+    answers = [client.post(reverse("readers:use-link", args=[link])) for link in made]
+    refused = [answer for answer in answers if answer.status_code == 503]
+    assert refused, {answer.status_code for answer in answers}
+    assert "The disk is full: nothing was changed." in refused[0].content.decode()
+    for page in ("/", "/methods/", "/runs/"):
+        assert Client().get(page).status_code == 200
+    signed_in = sum(answer.status_code == 302 for answer in answers)
+    assert SignInLink.objects.exclude(used_at=None).count() == signed_in, "no link is lost"
