@@ -45,6 +45,7 @@ INSTALLED_APPS = [
     "webapp.readers",
     "webapp.papers",
     "webapp.digests",
+    "webapp.library",
     "webapp.runs",
     "webapp.summaries",
     "webapp.catalog",

@@ -77,9 +77,9 @@ addEventListener("resize", fit);
 const press = async (button) => {
   const data = new FormData(button.form);
   data.set(button.name, button.value);
-  const answer = await fetch(button.form.action, { method: "POST", body: data, headers: { Accept: "application/json" } });
+  const answer = await fetch(button.formAction || button.form.action, { method: "POST", body: data, headers: { Accept: "application/json" } });
   if (!answer.ok || answer.redirected) throw new Error(`saving was answered ${answer.status}`);
-  button.setAttribute("aria-pressed", (await answer.json()).starred);
+  button.setAttribute("aria-pressed", Object.values(await answer.json())[0]);
 };
 document.getElementById("stars")?.addEventListener("submit", (event) => {
   const form = event.target;

@@ -46,7 +46,9 @@ PAGES = [
     Page("digests:profile-new", "/profiles/new/", signed_in=True),
     Page("digests:profile-edit", "/profiles/long-context/", signed_in=True),
     Page("digests:profile-edit", "/profiles/site/", signed_in=True, status=403),
-    Page("digests:stars", "/starred/", signed_in=True),
+    Page("library:library", "/library/", signed_in=True),
+    Page("library:library", "/library/?show=left", signed_in=True),
+    Page("library:import", "/library/import/", signed_in=True),
     Page("papers:paper", "/papers/2603.00049/"),
     Page("papers:paper", "/papers/2603.00049/", signed_in=True),
     Page("papers:paper", "/papers/hep-th/9901001/"),
@@ -78,6 +80,8 @@ PAGES = [
 ]
 NOT_PAGES = {
     *("catalog:decide", "digests:star", "readers:sign-out"),  # POST only
+    *("library:entry", "library:leave", "library:remove-list"),  # POST only
+    *("library:starred", "library:export"),  # where the library was, and files
     *("papers:bibtex", "papers:ris"),  # files
     *("digests:feed", "digests:day-feed", "digests:profile-feed", "digests:profile-day-feed"),
     *("digests:category-feed", "digests:search-feed", "digests:opml"),

@@ -131,7 +131,7 @@ def test_saving_stays_in_place_and_is_kept(reader: BrowserContext) -> None:
     assert tab.url.endswith("/")
     tab.reload()
     expect(button).to_have_attribute("aria-pressed", "true")
-    tab.goto("/starred/")
+    tab.goto("/library/")
     expect(tab.locator(f'[id="{card}"]')).to_be_visible()
     tab.goto("/")
     button.click()

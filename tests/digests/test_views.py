@@ -192,11 +192,11 @@ def test_saving_and_letting_go(client, reader):
         "/star/", {"paper": paper.arxiv_id}, headers={"accept": "application/json"}
     )
     assert answer.json() == {"starred": True}
-    assert paper.title_html in text(client.get("/starred/"))
+    assert paper.title_html in text(client.get("/library/"))
     back = client.post("/star/", {"paper": paper.arxiv_id, "next": "/digest/2026-03-12/?type=new"})
     assert back["Location"] == f"/digest/2026-03-12/?type=new#p-{paper.arxiv_id}"
     assert not Star.objects.exists()
-    assert "Nothing saved yet" in text(client.get("/starred/"))
+    assert "Nothing saved yet" in text(client.get("/library/"))
 
 
 @pytest.mark.parametrize("elsewhere", ["https://evil.example/", "//evil.example", "javascript:a()"])
@@ -212,7 +212,7 @@ def test_saving_needs_a_reader_a_post_and_a_paper(client):
     client.force_login(factories.make_reader())
     assert client.get("/star/").status_code == 405
     assert client.post("/star/", {"paper": "nonsense"}).status_code == 404
-    assert client.get("/starred/").status_code == 200
+    assert client.get("/library/").status_code == 200
 
 
 def test_a_signed_in_page_is_the_readers_own(client, reader):
@@ -308,9 +308,9 @@ def test_profiles_of_one_reader_are_limited(client, reader, monkeypatch):
     assert Profile.objects.count() == 1
 
 
-@pytest.mark.parametrize("name", ["profile-new", "stars"])
+@pytest.mark.parametrize("name", ["digests:profile-new", "library:library"])
 def test_what_is_a_readers_own_asks_to_sign_in(client, name):
-    response = client.get(reverse(f"digests:{name}"))
+    response = client.get(reverse(name))
     assert response["Location"].startswith("/sign-in/?next=")
 
 

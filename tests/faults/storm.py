@@ -193,7 +193,7 @@ class Storm:
             "kind": "result", "body": {"duration": 0.0, "checks": 1, "series": []}, "sig": "0" * 64,
         }  # fmt: skip
         with suppress(broker.BrokerDownError):
-            broker._send("runs.record", "events", [forged])
+            broker.send("runs.record", "events", [forged])
             return True
         return False
 

@@ -27,14 +27,14 @@ from webapp.runs.models import Run, State, Worker
 
 def purge(queue: str) -> int:
     """Lose every message of a queue."""
-    app: Celery = broker._app()
+    app: Celery = broker.app()
     with app.connection_for_write() as connection:
         return connection.default_channel.queue_purge(queue)
 
 
 def taken(queue: str) -> list[dict]:
     """Every event that waits, in order; none waits any more."""
-    app: Celery = broker._app()
+    app: Celery = broker.app()
     with app.connection_for_write() as connection:
         channel = connection.default_channel
         messages = list(iter(lambda: channel.basic_get(queue, no_ack=True), None))
@@ -43,7 +43,7 @@ def taken(queue: str) -> list[dict]:
 
 
 def put(task: str, queue: str, *args: object) -> None:
-    broker._app().send_task(task, args=args, queue=queue)
+    broker.app().send_task(task, args=args, queue=queue)
 
 
 def test_a_lost_job_is_sent_again(rig: Rig) -> None:
@@ -132,7 +132,7 @@ def test_forged_replayed_malformed_and_oversized(rig: Rig) -> None:
 
 def _raw(queue: str, data: bytes) -> None:
     """Put bytes on a queue past every library."""
-    app: Celery = broker._app()
+    app: Celery = broker.app()
     with app.connection_for_write() as connection:
         connection.default_channel.client.lpush(queue, data)
 

@@ -212,7 +212,7 @@ def _settings(environment: Mapping[str, str]) -> Iterator[None]:
     kept = connections["default"]
     connections.settings["default"] = {**former, "OPTIONS": {}, **env.database_from(database)}
     connections["default"] = connections.create_connection("default")
-    broker._app.cache_clear()
+    broker.app.cache_clear()
     changed = override_settings(
         SECRET_KEY=environment["ASSAY_SECRET_KEY"],
         CELERY_BROKER_URL=redis_broker.url(data),
@@ -226,4 +226,4 @@ def _settings(environment: Mapping[str, str]) -> Iterator[None]:
         connections["default"].close()
         connections.settings["default"] = former
         connections["default"] = kept
-        broker._app.cache_clear()
+        broker.app.cache_clear()

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Gist, Profile
 from webapp.digests.profiles.validation import ProfileError, rules_of, site_profile
+from webapp.digests.scoring import learned
 from webapp.digests.scoring.scorer import Candidate, Kept, Rules, Scorer, in_order
 from webapp.digests.scoring.terms import normalise
 from webapp.papers.models import Announcement, AnnounceType
@@ -169,6 +170,11 @@ class _ProfileScorer:
             (start, end, places[names[place]])
             for start, end, place in self.scorer.spans(self.rule, text)
             if names[place] in places
+        ] + [
+            (start, end, number)
+            for keyword, number in places.items()
+            if str(keyword).startswith(learned.LEARNED)
+            for start, end in learned.places(str(keyword), text)
         ]
         return markup.render(text, marks, links=links)
 

@@ -16,6 +16,11 @@ class Profile(models.Model):
         TOKEN = "token", "words and phrases, points as written"
         SUBSTRING = "substring", "substrings, exactly as the seed bot"
 
+    class Ranking(models.TextChoices):
+        RULES = "rules", "the rules below"
+        BOTH = "both", "the rules and what is learned from what I keep"
+        LEARNED = "learned", "what is learned from what I keep"
+
     class Language(models.TextChoices):
         ENGLISH = "en", "English"
         CHINESE = "zh", "中文"
@@ -37,6 +42,7 @@ class Profile(models.Model):
     exclude = models.JSONField(default=list)  # [str]
     announce_types = models.JSONField(default=list)  # [AnnounceType]
     matching = models.CharField(max_length=9, choices=Matching.choices, default=Matching.TOKEN)
+    ranking = models.CharField(max_length=7, choices=Ranking.choices, default=Ranking.RULES)
     min_score = models.FloatField(default=0.0)
     size = models.PositiveSmallIntegerField(default=30)
     language = models.CharField(max_length=2, choices=Language.choices, default=Language.ENGLISH)
@@ -150,6 +156,23 @@ class Chips(models.Model):
 
     def __str__(self) -> str:
         return f"{self.paper_id}: {len(self.chips)}"
+
+
+class LearnedModel(models.Model):
+    """What a reader likes, as weights of words: learned from the papers they keep or leave."""
+
+    reader = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="learned_model"
+    )
+    intercept = models.FloatField()
+    weights = models.JSONField()  # {word or pair of words: weight}
+    liked = models.PositiveIntegerField()  # papers it was learned from
+    disliked = models.PositiveIntegerField()  # of these marked as not for me
+    fingerprint = models.CharField(max_length=64)  # of the examples: same, same model
+    trained_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.reader_id}: {self.liked} liked"
 
 
 class Star(models.Model):

@@ -101,7 +101,7 @@ FORMATS: Mapping[str, Callable[[Digest, Sequence[DigestEntry]], str]] = {
 
 def score_terms(entry: DigestEntry) -> str:
     """The score's parts: `Sparse +1.5, Attention +1`."""
-    return ", ".join(f"{keyword_name(one['keyword'])} +{one['points']:g}" for one in entry.matches)
+    return ", ".join(f"{keyword_name(one['keyword'])} {one['points']:+g}" for one in entry.matches)
 
 
 def authors(entry: DigestEntry) -> str:

@@ -20,5 +20,4 @@ urlpatterns: list[URLPattern] = [
     path("profiles/new/", profile_views.new, name="profile-new"),
     path("profiles/<slug:slug>/", profile_views.edit, name="profile-edit"),
     path("star/", views.star, name="star"),
-    path("starred/", views.stars, name="stars"),
 ]

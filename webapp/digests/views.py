@@ -75,6 +75,7 @@ def _render_digest(request: HttpRequest, slug: str | None, date: Date | None) ->
         "profile": digest.profile,
         "entries": entries,
         "found": len(found),
+        "learned_share": queries.learned_share(entries),
         "page": page,
         "shown": shown,
         "filters": filters,
@@ -193,13 +194,3 @@ def star(request: HttpRequest) -> HttpResponse:
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
         back = "/"
     return redirect(f"{back}#p-{paper.arxiv_id}")
-
-
-@require_safe
-@login_required
-def stars(request: HttpRequest) -> HttpResponse:
-    """What the reader saved, the latest first."""
-    saved = Star.objects.filter(reader=signed_in(request)).select_related("paper")
-    page = Paginator(saved, PAPERS_A_PAGE).get_page(request.GET.get("page"))
-    context = {"section": "stars", "page": page, "papers": [star.paper for star in page]}
-    return render(request, "digests/stars.html", context)

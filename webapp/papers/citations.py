@@ -87,6 +87,29 @@ def ris(paper: Paper) -> str:
     return "\r\n".join([*lines, "ER  - ", ""])
 
 
+def csl(paper: Paper) -> dict[str, object]:
+    """A CSL-JSON item (https://citeproc-js.readthedocs.io/en/latest/csl-json/markup.html)."""
+    day = published(paper)
+    parts = [day.year, day.month, day.day] if day else [year(paper)]
+    names = (_ris_name(author["name"]).partition(", ") for author in paper.authors)
+    item = {
+        "id": _key(paper),
+        "type": "article",
+        "title": plain(paper.title),
+        "author": [
+            {"family": family, "given": given} if given else {"literal": family}
+            for family, _, given in names
+        ],
+        "issued": {"date-parts": [parts]},
+        "abstract": plain(paper.abstract),
+        "publisher": "arXiv",
+        "number": f"arXiv:{paper.arxiv_id}",
+        "DOI": paper.doi,
+        "URL": f"https://arxiv.org/abs/{paper.arxiv_id}",
+    }
+    return {name: value for name, value in item.items() if value}
+
+
 def _key(paper: Paper) -> str:
     """`surname2026word`, in ASCII."""
     names = paper.authors[0]["name"].split() if paper.authors else []

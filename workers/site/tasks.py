@@ -15,6 +15,7 @@ from webapp.catalog import chips, linking
 from webapp.digests import gists
 from webapp.digests.build import build
 from webapp.digests.daily import categories_to_fetch, update
+from webapp.library import learning
 from webapp.papers import schedule
 from webapp.papers.days import now
 from webapp.papers.enrich import enrich
@@ -87,6 +88,18 @@ def link_papers() -> None:
     """Link new papers to the methods they concern, and refresh the chips of the digests."""
     linking.link_new()
     chips.refresh()
+
+
+@app.task(name="site.learn", time_limit=BRIEF)
+def learn_from_reader(reader_id: int) -> None:
+    """Learn what a reader likes, and rank their last days by it."""
+    learning.learn(reader_id)
+
+
+@app.task(name="site.learn_all")
+def learn_from_all() -> None:
+    """The same for every reader whose papers changed unnoticed."""
+    learning.learn_all()
 
 
 # The broker forgets an event only when it stands in the database: acknowledged late.

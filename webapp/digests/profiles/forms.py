@@ -33,7 +33,15 @@ class ProfileForm(forms.Form):
     categories = forms.CharField(
         max_length=2000, help_text="arXiv categories, for instance cs.CL cs.LG hep-th."
     )
+    ranking = forms.ChoiceField(
+        choices=Profile.Ranking.choices,
+        required=False,
+        label="Rank by",
+        help_text="What is learned comes from papers you save, read, note, or mark as not for you; "
+        "it begins with five.",
+    )
     keywords = forms.CharField(
+        required=False,
         widget=forms.Textarea(attrs={"rows": 12}),
         max_length=MAX_TEXT,
         help_text="Words or phrases, with their plurals; | between synonyms (mixture of experts | "
@@ -66,6 +74,7 @@ class ProfileForm(forms.Form):
             return {
                 "announce_types": [one.value for one in DEFAULT_TYPES],
                 "matching": Profile.Matching.RARITY,
+                "ranking": Profile.Ranking.BOTH,
                 "min_score": 0,
                 "size": 30,
                 "language": Profile.Language.ENGLISH,
@@ -77,6 +86,7 @@ class ProfileForm(forms.Form):
             "exclude": "\n".join(profile.exclude),
             "announce_types": profile.announce_types,
             "matching": profile.matching,
+            "ranking": profile.ranking,
             "min_score": profile.min_score,
             "size": profile.size,
             "language": profile.language,
@@ -85,6 +95,7 @@ class ProfileForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Check the whole as a profile; what pydantic and RE2 say goes to the fields."""
         data = dict(self.cleaned_data)
+        data["ranking"] = data.get("ranking") or Profile.Ranking.RULES
         if "categories" in data:
             data["categories"] = data["categories"].replace(",", " ").split()
         if "keywords" in data:

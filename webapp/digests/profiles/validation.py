@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Self
 
 from django.conf import settings
@@ -20,10 +21,11 @@ from pydantic import (
     model_validator,
 )
 
-from webapp.digests.models import Profile
+from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.defaults import EXCLUDE, KEYWORDS
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.digests.scoring.terms import Kind, PatternError, normalise, term
+from webapp.learning.linear import Linear
 from webapp.papers.entries import is_category
 from webapp.papers.models import AnnounceType
 
@@ -89,13 +91,14 @@ class ProfileSettings(BaseModel):
         StringConstraints(strip_whitespace=True, min_length=1, max_length=80),
         AfterValidator(_clean),
     ]
-    # Before the terms, which are read by it.
+    # Before the terms, which are read by them.
+    ranking: Profile.Ranking = Profile.Ranking.RULES
     matching: Profile.Matching = Profile.Matching.TOKEN
     categories: Annotated[
         list[Annotated[str, AfterValidator(_category)]],
         Field(min_length=1, max_length=MAX_CATEGORIES),
     ]
-    keywords: Annotated[list[KeywordSettings], Field(min_length=1, max_length=MAX_KEYWORDS)]
+    keywords: Annotated[list[KeywordSettings], Field(max_length=MAX_KEYWORDS)]
     exclude: Annotated[list[str], Field(max_length=MAX_EXCLUDES)] = []
     announce_types: Annotated[list[AnnounceType], Field(min_length=1)] = list(DEFAULT_TYPES)
     min_score: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = 0.0
@@ -108,6 +111,8 @@ class ProfileSettings(BaseModel):
         texts = [one if isinstance(one, str) else one.keyword for one in value]
         if messages := _term_errors(texts, info.data.get("matching") == Profile.Matching.SUBSTRING):
             raise ValueError(" ".join(messages))
+        if info.field_name == "keywords" and not value and info.data.get("ranking") != "learned":
+            raise ValueError("Write at least one: only a learned ranking needs none.")
         return value
 
     @property
@@ -182,8 +187,22 @@ def settings_of(profile: Profile) -> ProfileSettings:
 
 
 def rules_of(profile: Profile) -> Rules:
-    """A stored profile as scoring reads it."""
-    return settings_of(profile).rules
+    """A stored profile as scoring reads it, with what was learned from its owner."""
+    return with_learned(settings_of(profile), profile.owner_id)
+
+
+def with_learned(new: ProfileSettings, owner: int | None) -> Rules:
+    """The rules of a profile's settings, with the model of `owner` where they ask for it.
+
+    While nothing is learned yet, a learned ranking goes by the keywords it has.
+    """
+    if new.ranking == Profile.Ranking.RULES or owner is None:
+        return new.rules
+    kept = LearnedModel.objects.filter(reader=owner).first()
+    if kept is None:
+        return new.rules
+    rules = replace(new.rules, learned=Linear(kept.intercept, kept.weights))
+    return replace(rules, keywords=()) if new.ranking == Profile.Ranking.LEARNED else rules
 
 
 def apply_settings(profile: Profile, new: ProfileSettings) -> None:

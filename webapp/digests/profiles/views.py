@@ -18,7 +18,13 @@ from webapp.digests.models import Profile
 from webapp.digests.profiles.forms import ProfileForm
 from webapp.digests.profiles.from_search import initial_of_search
 from webapp.digests.profiles.preview import DAYS, preview_profile
-from webapp.digests.profiles.validation import ProfileError, apply_settings, free_slug, rules_of
+from webapp.digests.profiles.validation import (
+    ProfileError,
+    apply_settings,
+    free_slug,
+    rules_of,
+    with_learned,
+)
 from webapp.digests.scoring.scorer import Rules
 from webapp.papers.queries import dates
 from webapp.ui.pages import signed_in
@@ -68,8 +74,11 @@ def _form(request: HttpRequest, profile: Profile | None) -> HttpResponse:
         saved = _save(signed_in(request), profile, form)
         messages.success(request, f"“{saved.name}” is saved; its last days are built anew.")
         return redirect("digests:profile", saved.slug) if saved.owner else redirect("digests:today")
+    owner = profile.owner_id if profile else signed_in(request).pk
     changes = (
-        preview_profile(profile, _rules(profile), form.profile_settings.rules) if valid else []
+        preview_profile(profile, _rules(profile), with_learned(form.profile_settings, owner))
+        if valid
+        else []
     )
     context = {
         "section": "profiles",

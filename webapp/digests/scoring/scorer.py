@@ -4,7 +4,8 @@
 
 By rarity, both are multiplied by ln(1000 / f) first, f being how many of 1,000 recent papers hold
 the keyword (inverse document frequency, Spärck Jones 1972), and rounded to a tenth. An author is a
-keyword too, `author:Jane Doe`, and earns the weight as it is.
+keyword too, `author:Jane Doe`, and earns the weight as it is. What a model learned from the reader
+adds its points, or takes them (`learned`).
 
 Profiles share their keywords: each is sought once in a paper, for all profiles together.
 """
@@ -19,8 +20,10 @@ from math import ceil, log
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
+from webapp.digests.scoring import learned
 from webapp.digests.scoring.matchers import term_matchers
 from webapp.digests.scoring.terms import AUTHOR, Kind, Term, normalise, term
+from webapp.learning.linear import Linear
 
 Place = Literal["title", "abstract", "authors"]
 _by_score = attrgetter("score")
@@ -58,6 +61,7 @@ class Rules:
     by_rarity: bool = False
     min_score: float = 0.0
     size: int = 30
+    learned: Linear | None = None
 
     def admits(self, categories: Iterable[str], announce_type: str) -> bool:
         """Whether a paper announced so is looked at at all."""
@@ -90,7 +94,7 @@ class Match:
     keyword: str
     where: tuple[Place, ...]
     points: float
-    rarity: str = ""  # by rarity: rare, uncommon or common
+    rarity: str = ""  # by rarity: rare, uncommon or common; or learned
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,7 @@ class Scorer:
         self._matchers = term_matchers(self._terms, single=len(self.rules) == 1)
         # No keyword, no place in the digest, whatever the least score.
         self._least = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
+        self._learning = [i for i, one in enumerate(self.rules) if one.learned is not None]
         self._admitted: dict[tuple[tuple[str, ...], str], frozenset[int]] = {}
 
     def score(self, candidate: Candidate) -> list[Score]:
@@ -190,6 +195,11 @@ class Scorer:
                 where += ("abstract",) if in_abstract else ()
                 rarity = rarity_of(keyword.frequency) if rules.by_rarity else ""
                 found.append(Match(keyword.text, where, points / _UNIT, rarity))
+        if rules.learned is not None:
+            vector = learned.paper_vector(candidate.title, candidate.abstract)
+            for one in learned.reasons(rules.learned, vector):
+                where = ("title",) if any(learned.places(one.keyword, title)) else ()
+                found.append(Match(one.keyword, where, one.points, "learned"))
         return tuple(found)
 
     def spans(self, rule: int, text: str) -> list[tuple[int, int, int]]:
@@ -241,6 +251,12 @@ class Scorer:
             for name in _comparable_names(candidate.authors) & self._authors.keys():
                 for rule, points in self._authors[name]:
                     totals[rule] = totals.get(rule, 0) + points
+        for rule in self._learning:
+            model = self.rules[rule].learned
+            if model is not None and rule in self._admitting_rules(candidate):
+                vector = learned.paper_vector(candidate.title, candidate.abstract)
+                earned = round(learned.points(model, vector) * _UNIT)
+                totals[rule] = totals.get(rule, 0) + earned
         return totals, excluded
 
 

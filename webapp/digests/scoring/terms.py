@@ -171,6 +171,7 @@ def term(keyword: str, *, substring: bool = False) -> Term:
 
 def keyword_name(keyword: str) -> str:
     """What a keyword is called where there is little room: its first synonym, or the author."""
+    keyword = keyword.removeprefix("learned:")
     if keyword.casefold().startswith(AUTHOR):
         return f"by {keyword[len(AUTHOR) :].strip()}"
     return keyword if keyword.startswith("/") else keyword.partition("|")[0].strip()

@@ -61,6 +61,12 @@ def points(value: float) -> str:
 
 
 @register.filter
+def signed(value: float) -> str:
+    """Points with their sign: +1.5, −0.8."""
+    return f"{'−' if value < 0 else '+'}{points(abs(value))}"
+
+
+@register.filter
 def moment(value: datetime | None) -> SafeString | str:
     """A time, absolute as rendered (pages are cached); the script makes it relative."""
     if value is None:

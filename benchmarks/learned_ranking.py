@@ -1,0 +1,223 @@
+"""Whether learning from stars ranks a reader's papers better than rules or likeness alone.
+
+    python benchmarks/learned_ranking.py --input PAPERS.jsonl [--stars 5 10 20] [--readers 4]
+
+PAPERS.jsonl holds lines {"id", "title", "abstract", "categories", "day"} of real papers; fetch them
+yourself. A reader is interested in a topic: a group of arXiv categories other than the four that
+most papers have, so that what is relevant is not decided by the words that rank. They star some of
+its papers, drawn from the three months before; each of the last days is then ranked by
+
+    rules       phrases that such a reader would write (TOPICS below), weighted by rarity
+    similarity  the mean cosine of a paper's TF-IDF vector to those of the starred ones
+    learned     the site's own model, trained on the stars
+    both        rules and learned points together, as a profile that uses both
+
+Prints nDCG@30 over the days, with 95 % intervals: bootstrap over topics, whose readers stay
+together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import statistics
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+AT = 30
+DAYS, LEAST_PAPERS = 20, 60  # ranked days, and papers a day has at least
+STAR_DAYS = 60  # before them, from which stars are drawn
+BACKGROUND = 400  # papers of these days taken as not liked
+COUNTED = 2_000  # the latest of them, in which keywords are counted
+# Of each topic its categories, and what a reader of it would write as keywords.
+TOPICS = {
+    "robots": (("cs.RO",), ("robot", "manipulation", "navigation", "embodied", "grasping")),
+    "graphics": (("cs.GR",), ("Gaussian splatting", "rendering", "3D generation", "mesh")),
+    "imaging": (("eess.IV", "physics.med-ph"),
+                ("medical image", "MRI", "CT", "image restoration", "super-resolution")),
+    "people": (("cs.HC",), ("user study", "human-AI", "interface", "usability", "accessibility")),
+    "retrieval": (("cs.IR",),
+                  ("recommendation", "retrieval-augmented | RAG", "dense retrieval", "reranking")),
+    "society": (("cs.CY",), ("education", "fairness", "policy", "governance", "societal")),
+    "agents": (("cs.MA",), ("multi-agent", "agent collaboration", "agent communication")),
+    "security": (("cs.CR",), ("jailbreak", "adversarial attack", "privacy", "backdoor")),
+    "games": (("cs.GT", "econ.TH"), ("game theory", "auction", "mechanism design", "equilibrium")),
+    "speech": (("cs.SD", "eess.AS"), ("speech", "audio", "music", "speaker", "ASR")),
+    "software": (("cs.SE", "cs.PL"),
+                 ("code generation", "software engineering", "program repair", "bug", "unit test")),
+    "biology": (("q-bio.QM", "q-bio.NC", "q-bio.BM", "q-bio.GN"),
+                ("protein", "drug discovery", "genomic", "brain", "molecule")),
+    "systems": (("cs.DC", "cs.AR", "cs.PF"),
+                ("GPU", "LLM serving", "distributed training", "hardware accelerator")),
+    "multimedia": (("cs.MM",), ("video", "audio-visual", "multimodal", "streaming", "lip-sync")),
+    "neurons": (("cs.NE",), ("spiking neural network", "evolutionary", "neuromorphic", "genetic")),
+}  # fmt: skip
+METHODS = ("rules", "similarity", "learned", "both")
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper with its vector."""
+
+    candidate: object
+    categories: frozenset[str]
+    vector: dict[str, float]
+
+
+def main() -> int:
+    """Simulate, print; 1 where the model is not above rules and similarity."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--input", type=Path, required=True)
+    parser.add_argument("--stars", type=int, nargs="+", default=[5, 10, 20])
+    parser.add_argument("--readers", type=int, default=4, help="of each topic")
+    options = parser.parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    import django
+
+    django.setup()
+    past, days = load(options.input)
+    print(f"{sum(map(len, days))} papers of {len(days)} days ranked, {len(past)} before them")
+    met = True
+    for stars in options.stars:
+        gains = simulate(past, days, stars, options.readers)
+        for name in METHODS:
+            mean, low, high = interval([by_method[name] for by_method in gains.values()])
+            print(f"{stars:3d} stars  {name:10s} nDCG@{AT} {mean:.3f} ({low:.3f} to {high:.3f})")
+        for name, other in (("learned", "rules"), ("learned", "similarity"), ("both", "rules"),
+                            ("both", "learned")):  # fmt: skip
+            mean, low, high = interval(
+                [[a - b for a, b in zip(g[name], g[other], strict=True)] for g in gains.values()]
+            )
+            met &= low > 0 or (name, other) == ("both", "learned")
+            print(f"{stars:3d} stars  {name} - {other}: {mean:+.3f} ({low:+.3f} to {high:+.3f})")
+    return int(not met)
+
+
+def load(source: Path) -> tuple[list[Paper], list[list[Paper]]]:
+    """Papers from which stars are drawn, and the days that are ranked."""
+    from webapp.digests.scoring.scorer import Candidate
+    from webapp.learning.tfidf import vector
+
+    by_day = defaultdict(list)
+    with source.open() as lines:
+        for line in lines:
+            row = json.loads(line)
+            by_day[row["day"]].append(row)
+    whole = sorted(day for day, rows in by_day.items() if len(rows) >= LEAST_PAPERS)
+
+    def papers(day: str) -> list[Paper]:
+        return [
+            Paper(
+                Candidate(row["id"], row["title"], row["abstract"]),
+                frozenset(row["categories"]),
+                vector(row["title"], row["abstract"]),
+            )
+            for row in by_day[day]
+        ]
+
+    past = [paper for day in whole[-DAYS - STAR_DAYS : -DAYS] for paper in papers(day)]
+    return past, [papers(day) for day in whole[-DAYS:]]
+
+
+def simulate(
+    past: list[Paper], days: list[list[Paper]], stars: int, readers: int
+) -> dict[str, dict[str, list[float]]]:
+    """By topic and method, the mean nDCG of each of its readers."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for topic, (categories, keywords) in TOPICS.items():
+        mine = [paper for paper in past if paper.categories & set(categories)]
+        relevant = [[bool(p.categories & set(categories)) for p in day] for day in days]
+        if len(mine) < 2 * stars or sum(map(any, relevant)) < len(days) / 2:
+            continue
+        rules = rule_points(keywords, past, days)
+        gains = defaultdict(list)
+        for seed in range(readers):
+            ranked = rank(past, days, rules, random.Random(f"{topic} {seed}").sample(mine, stars))
+            for name, points in ranked.items():
+                gains[name].append(
+                    statistics.fmean(
+                        ndcg(p, r) for p, r in zip(points, relevant, strict=True) if any(r)
+                    )
+                )
+        found[topic] = gains
+    return found
+
+
+def rule_points(
+    keywords: tuple[str, ...], past: list[Paper], days: list[list[Paper]]
+) -> list[list[float]]:
+    """Points by a profile with these keywords, weighted by how seldom they occur in `past`."""
+    from webapp.digests.scoring.scorer import Keyword, Rules, Scorer
+
+    counter = Scorer([Rules((Keyword(word),)) for word in keywords])
+    counted = past[-COUNTED:]
+    kept = counter.kept([paper.candidate for paper in counted])
+    frequencies = [1000 * len(one) / len(counted) for one in kept]
+    known = tuple(
+        Keyword(word, frequency=often) for word, often in zip(keywords, frequencies, strict=True)
+    )
+    scorer = Scorer([Rules(known, by_rarity=True)])
+    return [[scorer.score(paper.candidate)[0].score for paper in day] for day in days]
+
+
+def rank(
+    past: list[Paper], days: list[list[Paper]], rules: list[list[float]], liked: list[Paper]
+) -> dict[str, list[list[float]]]:
+    """By method, the points of every paper of every day."""
+    from webapp.digests.scoring.learned import POINTS
+    from webapp.learning.svm import Example, fit
+    from webapp.learning.tfidf import dot
+
+    chosen = {id(paper) for paper in liked}
+    others = [paper for paper in past if id(paper) not in chosen]
+    background = random.Random(0).sample(others, min(BACKGROUND, len(others)))
+    model = fit(
+        [Example(paper.vector, True) for paper in liked]
+        + [Example(paper.vector, False) for paper in background]
+    )
+    centre: dict[str, float] = defaultdict(float)  # cosine to it is the mean of the cosines
+    for star in liked:
+        for term, value in star.vector.items():
+            centre[term] += value / len(liked)
+    learned = [[POINTS * model.decide(paper.vector) for paper in day] for day in days]
+    return {
+        "rules": rules,
+        "similarity": [[dot(paper.vector, centre) for paper in day] for day in days],
+        "learned": learned,
+        "both": [
+            [a + b for a, b in zip(one, other, strict=True)]
+            for one, other in zip(rules, learned, strict=True)
+        ],
+    }
+
+
+def ndcg(points: list[float], relevant: list[bool]) -> float:
+    """nDCG@30 with gains of 0 and 1; papers with equal points share the expected gain."""
+    order = sorted(range(len(points)), key=lambda at: -points[at])
+    gain, place = 0.0, 0
+    while place < min(AT, len(order)):
+        tied = [at for at in order[place:] if points[at] == points[order[place]]]
+        share = sum(relevant[at] for at in tied) / len(tied)
+        last = min(place + len(tied), AT)
+        gain += share * sum(1 / math.log2(at + 2) for at in range(place, last))
+        place += len(tied)
+    return gain / sum(1 / math.log2(at + 2) for at in range(min(AT, sum(relevant))))
+
+
+def interval(by_topic: list[list[float]]) -> tuple[float, float, float]:
+    """The mean over topics with its 95 % bootstrap interval, 2,000 draws of topics."""
+    means = [statistics.fmean(values) for values in by_topic]
+    draws = random.Random(0)
+    sampled = sorted(statistics.fmean(draws.choices(means, k=len(means))) for _ in range(2000))
+    return statistics.fmean(means), sampled[49], sampled[1949]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

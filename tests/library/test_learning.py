@@ -1,0 +1,179 @@
+"""What is learned from a reader, and how it ranks their next days."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests import factories
+from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile, shown
+from webapp.digests.build import build
+from webapp.digests.models import Digest, LearnedModel, Profile, Star
+from webapp.digests.profiles.validation import rules_of
+from webapp.digests.scoring.learned import LEARNED, points
+from webapp.learning.svm import Example, fit
+from webapp.learning.tfidf import vector
+from webapp.library import learning
+from webapp.library.models import LibraryEntry, LikedText, ReadingList
+from webapp.papers.models import Paper
+
+pytestmark = pytest.mark.django_db
+LIKED = ("robot manipulation", "A policy for robot grasping and manipulation.")
+OTHER = ("translation quality", "Human evaluation of machine translation quality.")
+
+
+@pytest.fixture
+def reader() -> User:
+    made: User = factories.make_reader()
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _past() -> None:
+    """Twenty papers of Monday, half of either kind; two of Tuesday."""
+    for number in range(20):
+        title, abstract = LIKED if number % 2 else OTHER
+        announce(MONDAY, paper(number, f"{title} {number}", abstract=abstract))
+    announce(
+        TUESDAY, paper(50, OTHER[0], abstract=OTHER[1]), paper(51, LIKED[0], abstract=LIKED[1])
+    )
+
+
+def star(reader: User, count: int) -> None:
+    for one in Paper.objects.filter(title__startswith="robot")[:count]:
+        Star.objects.create(reader=reader, paper=one)
+
+
+def learned_profile(reader: User, ranking: str) -> Profile:
+    return profile("Mine", owner=reader, ranking=ranking, words=["evaluation"])
+
+
+def test_five_stars_change_the_next_day_and_say_why(reader: User) -> None:
+    mine = learned_profile(reader, "both")
+    build([TUESDAY], [mine])
+    assert shown(mine, TUESDAY) == ["2603.00050"]
+    star(reader, 4)
+    assert not learning.learn(reader.pk)
+    star_of_fifth = Paper.objects.filter(title__startswith="robot").last()
+    Star.objects.create(reader=reader, paper=star_of_fifth)
+    assert learning.learn(reader.pk)
+    assert shown(mine, TUESDAY)[0] == "2603.00051"
+    first = Digest.objects.get(profile=mine, date=TUESDAY).entries.get(rank=1)
+    reasons = {one["keyword"].removeprefix(LEARNED): one["points"] for one in first.matches}
+    assert reasons["robot"] > 0
+    assert all(one["rarity"] == "learned" for one in first.matches)
+    assert sum(reasons.values()) == pytest.approx(first.score)
+    assert '<mark data-k="0">' in first.title_html
+
+
+def test_a_learned_profile_needs_no_keywords_and_keeps_what_is_like(reader: User) -> None:
+    star(reader, 5)
+    mine = learned_profile(reader, "learned")
+    learning.learn(reader.pk)
+    assert shown(mine, TUESDAY) == ["2603.00051"]
+    Star.objects.filter(reader=reader).delete()
+    assert learning.learn(reader.pk)  # nothing to go by: its keywords again
+    assert shown(mine, TUESDAY) == ["2603.00050"]
+
+
+def test_rules_alone_are_not_touched(reader: User) -> None:
+    star(reader, 5)
+    mine = learned_profile(reader, "rules")
+    build([TUESDAY], [mine])
+    before = Digest.objects.get(profile=mine).fingerprint
+    learning.learn(reader.pk)
+    assert rules_of(mine).learned is None
+    assert Digest.objects.get(profile=mine, date=TUESDAY).fingerprint == before
+
+
+def test_every_signal_counts_and_the_same_signals_change_nothing(reader: User) -> None:
+    papers = list(Paper.objects.filter(title__startswith="robot")[:6])
+    entry = LibraryEntry.objects.create(reader=reader, paper=papers[0], note="mine", tags=["x"])
+    LibraryEntry.objects.create(reader=reader, paper=papers[1], read_at=factories.moment(MONDAY, 9))
+    made = ReadingList.objects.create(reader=reader, name="L")
+    made.papers.add(papers[2], papers[3])
+    LikedText.objects.create(reader=reader, title="Robot hands", abstract="Robot grasping.")
+    said = learning.signals(reader)
+    assert sorted(said.liked.values()) == [pytest.approx(1 / 3), 1, 1, 1]
+    assert said.count == 4
+    Star.objects.create(reader=reader, paper=papers[4])
+    assert learning.learn(reader.pk)
+    assert not learning.learn(reader.pk)
+    entry.not_for_me = True
+    entry.save()
+    assert learning.signals(reader).count == 4
+    LearnedModel.objects.get(reader=reader)
+
+
+def test_what_is_not_for_me_is_learned_too(reader: User) -> None:
+    star(reader, 5)
+    learning.learn(reader.pk)
+    before = LearnedModel.objects.get(reader=reader)
+    left = Paper.objects.filter(title__startswith="translation").first()
+    LibraryEntry.objects.create(reader=reader, paper=left, not_for_me=True)
+    learning.learn_all()
+    after = LearnedModel.objects.get(reader=reader)
+    assert after.disliked == 1
+    assert after.weights["translation"] < before.weights["translation"] < 0
+
+
+def test_another_readers_stars_say_nothing_of_mine(reader: User) -> None:
+    star(factories.make_reader("other"), 5)
+    assert not learning.learn(reader.pk)
+
+
+def test_the_page_says_what_share_was_learned(reader: User, client: Client) -> None:
+    mine = learned_profile(reader, "both")
+    build([TUESDAY], [mine])
+    client.force_login(reader)
+    assert b"Nothing is learned from you yet" in client.get("/p/mine/").content
+    star(reader, 5)
+    learning.learn(reader.pk)
+    page = client.get("/p/mine/").content.decode()
+    assert "% learned" in page.replace("%</b> are learned", "% learned")
+    assert "<i>learned</i>" in page
+    assert "+" in page
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_star_asks_for_learning_when_it_is_stored(
+    reader: User, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: object
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(learning, "ask", asked.append)
+    with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
+        star(reader, 1)
+    assert asked == [reader.pk]
+
+
+class TestMachine:
+    def examples(self) -> list[Example]:
+        return [Example(vector(*LIKED), True)] + [Example(vector(*OTHER), False)] * 9
+
+    def test_it_parts_the_classes_whatever_their_sizes(self) -> None:
+        model = fit(self.examples())
+        assert points(model, vector(*LIKED)) > 0 > points(model, vector(*OTHER))
+
+    def test_it_minimises_what_it_says(self) -> None:
+        """At the optimum no weight can be moved for the better."""
+        model = fit(self.examples(), cost=0.3)
+
+        def objective(shift: str | None, by: float) -> float:
+            weights = dict(model.weights) | {"": model.intercept}
+            if shift is not None:
+                weights[shift] = weights.get(shift, 0) + by
+            loss = sum(value * value for value in weights.values()) / 2
+            for one, cost in zip(self.examples(), [1.5] + [0.3 * 5 / 9] * 9, strict=True):
+                margin = weights[""] + sum(v * weights.get(t, 0) for t, v in one.vector.items())
+                loss += cost * max(0.0, 1 - (1 if one.liked else -1) * margin) ** 2
+            return loss
+
+        least = objective(None, 0)
+        for term in ["", "robot", "translation", "quality"]:
+            for by in (-0.02, 0.02):
+                assert objective(term, by) > least - 1e-6
+
+    def test_one_class_alone_is_no_model(self) -> None:
+        with pytest.raises(ValueError, match="others"):
+            fit([Example(vector(*LIKED), True)])

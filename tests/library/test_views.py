@@ -1,0 +1,152 @@
+"""A reader's library: what they keep, write, import and take along; nobody else's."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from tests import factories
+from webapp.digests.models import Star
+from webapp.library.importing import references
+from webapp.library.models import LibraryEntry, LikedText, ReadingList
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def reader(client: Client) -> User:
+    made: User = factories.make_reader()
+    client.force_login(made)
+    return made
+
+
+def text(client: Client, address: str) -> str:
+    return client.get(address).content.decode()
+
+
+def test_a_note_tags_read_state_and_lists_are_kept_and_found(client: Client, reader: User) -> None:
+    paper = factories.make_paper(1)
+    address = f"/library/papers/{paper.arxiv_id}/"
+    back = client.post(address, {"read": "1", "next": f"/papers/{paper.arxiv_id}/"})
+    assert back["Location"] == f"/papers/{paper.arxiv_id}/#library"
+    sent = {"note": "**Bold** <script>x</script>", "tags": "kernels, , kernels", "new_list": "Wk"}
+    client.post(address, sent)
+    entry = LibraryEntry.objects.get(reader=reader)
+    assert (entry.tags, entry.read_at is not None) == (["kernels"], True)
+    page = text(client, f"/papers/{paper.arxiv_id}/")
+    assert "<strong>Bold</strong>" in page
+    assert "<script>x" not in page
+    assert "Read: mark as unread" in page
+    made = ReadingList.objects.get(name="Wk")
+    for part in ("show=read", "show=notes", "tag=kernels", f"list={made.pk}"):
+        assert f'id="p-{paper.arxiv_id}"' in text(client, f"/library/?{part}"), part
+    for part in ("show=saved", "show=unread", "show=left", "tag=other", "list=99999"):
+        assert f'id="p-{paper.arxiv_id}"' not in text(client, f"/library/?{part}"), part
+    client.post(address, {"note": "", "tags": ""})  # no list ticked: it leaves them
+    assert not made.papers.exists()
+    client.post(f"/library/lists/{made.pk}/")
+    assert not ReadingList.objects.exists()
+
+
+def test_a_note_that_is_too_long_is_refused_and_nothing_is_lost(
+    client: Client, reader: User
+) -> None:
+    paper = factories.make_paper(1)
+    LibraryEntry.objects.create(reader=reader, paper=paper, note="kept")
+    client.post(f"/library/papers/{paper.arxiv_id}/", {"note": "x" * 20_001})
+    assert LibraryEntry.objects.get().note == "kept"
+    assert "Nothing was saved" in text(client, f"/papers/{paper.arxiv_id}/")
+
+
+def test_what_is_not_for_me_is_no_longer_saved(client: Client, reader: User) -> None:
+    paper = factories.make_paper(1)
+    Star.objects.create(reader=reader, paper=paper)
+    headers = {"accept": "application/json"}
+    answer = client.post("/library/leave/", {"paper": paper.arxiv_id}, headers=headers)
+    assert answer.json() == {"left": True}
+    assert not Star.objects.exists()
+    back = client.post("/library/leave/", {"paper": paper.arxiv_id, "next": "//evil.example"})
+    assert back["Location"] == f"/library/#p-{paper.arxiv_id}"
+    assert not LibraryEntry.objects.get().not_for_me
+    assert client.post("/library/leave/", {"paper": "none"}).status_code == 404
+
+
+def test_any_part_goes_to_a_reference_manager(client: Client, reader: User) -> None:
+    for number in (1, 2):
+        Star.objects.create(reader=reader, paper=factories.make_paper(number, doi=f"10.1/{number}"))
+    assert text(client, "/library.bib?show=saved").count("@misc{") == 2
+    assert text(client, "/library.ris").count("TY  - UNPB") == 2
+    items = json.loads(text(client, "/library.csl.json"))
+    assert {item["number"] for item in items} == {"arXiv:2603.00001", "arXiv:2603.00002"}
+    assert items[0]["author"][0]["family"]
+    assert items[0]["issued"]["date-parts"] == [[2026, 3, 11]]
+    assert text(client, "/library.bib?show=notes") == ""
+
+
+def test_nobody_sees_anothers_library(client: Client, reader: User) -> None:
+    paper = factories.make_paper(1)
+    other = factories.make_reader("other")
+    LibraryEntry.objects.create(reader=other, paper=paper, note="secret", tags=["private"])
+    theirs = ReadingList.objects.create(reader=other, name="Theirs")
+    theirs.papers.add(paper)
+    Star.objects.create(reader=other, paper=paper)
+    for address in ("/library/", f"/library/?list={theirs.pk}", "/library/?tag=private",
+                    f"/papers/{paper.arxiv_id}/", "/library.bib"):  # fmt: skip
+        page = text(client, address)
+        assert not any(w in page for w in ("secret", "Theirs", "Delete this list")), address
+        assert "/papers/" in address or "<article" not in page
+    assert client.post(f"/library/lists/{theirs.pk}/").status_code == 404
+    client.post(f"/library/papers/{paper.arxiv_id}/", {"lists": str(theirs.pk)})
+    assert list(theirs.papers.all()) == [paper]
+    assert LibraryEntry.objects.get(reader=other).note == "secret"
+
+
+BIBTEX = """
+@misc{a, title = {{Sparse} Attention for {L}anterns}, eprint = {2603.00001}}
+@article{b, title = "A Paper from {ICML}", abstract = {On $k$ things.}, year = 2019}
+@comment{ignored}
+"""
+RIS = "TY  - UNPB\nTI  - Sparse attention\nUR  - https://arxiv.org/abs/2603.00001v2\nER  - \n"
+CSL = json.dumps([{"title": "Old", "abstract": "Words."}, {"URL": "arxiv.org/abs/2603.00001"}])
+
+
+@pytest.mark.parametrize(
+    ("given", "became"),
+    [
+        ("2603.00001, https://arxiv.org/pdf/2603.00001v3 hep-th/9901001 2699.00001", (1, 0, 2)),
+        (BIBTEX, (1, 1, 0)),
+        (RIS, (1, 0, 0)),
+        (CSL, (1, 1, 0)),
+        ("[1, {]", (0, 0, 0)),
+        ("nothing at all", (0, 0, 0)),
+    ],
+)
+def test_papers_are_imported_as_they_are_named(
+    client: Client, reader: User, given: str, became: tuple[int, int, int]
+) -> None:
+    factories.make_paper(1)
+    page = client.post("/library/import/", {"text": given})
+    done = page.context["done"]
+    assert (done.starred, done.learned_from, len(done.unknown)) == became
+    assert Star.objects.count() == became[0]
+    again = client.post("/library/import/", {"text": given}).context["done"]
+    assert (again.starred, again.learned_from) == (0, 0)
+    assert LikedText.objects.count() == became[1]
+
+
+def test_a_file_is_read_and_nothing_is_an_error(client: Client, reader: User) -> None:
+    factories.make_paper(1)
+    file = SimpleUploadedFile("zotero.bib", BIBTEX.encode() + b"\xff")
+    assert client.post("/library/import/", {"file": file}).context["done"].starred == 1
+    assert client.post("/library/import/", {"text": " "}).status_code == 422
+
+
+def test_titles_of_bibtex_lose_their_braces() -> None:
+    assert [one.title for one in references(BIBTEX)] == [
+        "Sparse Attention for Lanterns",
+        "A Paper from ICML",
+    ]

@@ -1,0 +1,59 @@
+"""What a model learned from a reader's papers says of one, as points that add up.
+
+Pure functions: no database. Half a margin's width to the liked side earns what two rare keywords
+do; below nothing a paper loses points.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from webapp.learning.linear import Linear
+from webapp.learning.tfidf import Vector, vector
+
+POINTS = 5.0  # for a distance of one margin from the boundary
+SHOWN = 4  # words named as reasons; the others are one reason together
+LEARNED = "learned:"  # before a word in a stored match
+OTHERS = f"{LEARNED}other words"
+
+paper_vector = lru_cache(maxsize=2048)(vector)  # many readers, the same papers of a day
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A word or pair of words with what it gave or took."""
+
+    keyword: str
+    points: float
+
+
+def points(model: Linear, paper: Vector) -> float:
+    """The points of a paper: below 0 where it is unlike what was liked. Tenths of a point."""
+    return round(POINTS * model.decide(paper), 1)
+
+
+def reasons(model: Linear, paper: Vector) -> list[Reason]:
+    """What moved a paper most, and the rest as one; together they are its points."""
+    parts = [
+        (term, POINTS * value * model.weights[term])
+        for term, value in paper.items()
+        if term in model.weights
+    ]
+    parts.sort(key=lambda part: (-abs(part[1]), part[0]))
+    named = [Reason(LEARNED + term, round(value, 1)) for term, value in parts[:SHOWN]]
+    named = [one for one in named if one.points]
+    rest = points(model, paper) - sum(one.points for one in named)
+    return [*named, Reason(OTHERS, round(rest, 1))] if round(rest, 1) else named
+
+
+def places(keyword: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where the word, or the two words, of a reason stand in a text."""
+    words = keyword.removeprefix(LEARNED).split()
+    if keyword == OTHERS or not words:
+        return
+    pattern = r"(?<![a-z0-9])" + r"[^a-z0-9]+".join(map(re.escape, words)) + r"(?![a-z0-9])"
+    for match in re.finditer(pattern, text, re.IGNORECASE):
+        yield match.span()

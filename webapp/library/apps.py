@@ -1,0 +1,13 @@
+from django.apps import AppConfig
+
+
+class LibraryConfig(AppConfig):
+    """What a reader keeps, and what is learned from it."""
+
+    name = "webapp.library"
+
+    def ready(self) -> None:
+        """Learn anew, in the background, whenever a reader kept or left a paper."""
+        from webapp.library import learning  # noqa: PLC0415 - models are ready only now
+
+        learning.watch()

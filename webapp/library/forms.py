@@ -1,0 +1,51 @@
+"""What readers write into their library."""
+
+from __future__ import annotations
+
+from django import forms
+
+MAX_NOTE, MAX_TAGS, MAX_TAG = 20_000, 20, 40
+
+
+class EntryForm(forms.Form):
+    """A note, tags and a list of one paper."""
+
+    note = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 5}),
+        max_length=MAX_NOTE,
+        required=False,
+        help_text="Markdown: **bold**, lists, links, `code`. Nobody else sees it.",
+    )
+    tags = forms.CharField(max_length=400, required=False, help_text="Separated by commas.")
+    new_list = forms.CharField(max_length=80, required=False, label="New list")
+
+    def clean_tags(self) -> list[str]:
+        """The tags, each once, in the order given."""
+        given = (" ".join(tag.split()) for tag in self.cleaned_data["tags"].split(","))
+        tags = list(dict.fromkeys(tag[:MAX_TAG] for tag in given if tag))
+        if len(tags) > MAX_TAGS:
+            raise forms.ValidationError(f"At most {MAX_TAGS} tags.")
+        return tags
+
+
+class ImportForm(forms.Form):
+    """Papers one likes, pasted or as a file."""
+
+    text = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 8}),
+        max_length=2_000_000,
+        required=False,
+        label="arXiv ids, BibTeX, RIS or CSL-JSON",
+    )
+    file = forms.FileField(required=False, label="Or a file exported from Zotero")
+
+    def clean(self) -> dict[str, object]:
+        """The text of both."""
+        file = self.cleaned_data.get("file")
+        if file and file.size > 2_000_000:
+            self.add_error("file", "The file is larger than 2 MB.")
+        elif file:
+            self.cleaned_data["text"] += "\n" + file.read().decode("utf-8", "replace")
+        if not self.cleaned_data.get("text", "").strip() and not self.errors:
+            self.add_error("text", "Paste something, or choose a file.")
+        return self.cleaned_data

@@ -1,0 +1,129 @@
+"""Papers a reader names as liked: arXiv ids in any text, BibTeX, RIS or CSL-JSON of Zotero."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from webapp.digests.models import Star
+from webapp.library.models import LikedText
+from webapp.papers.models import Paper
+from webapp.papers.search.query import words_of
+
+MOST = 1_000  # papers of one import
+MAX_TEXT = 2_000_000  # characters read
+_ID = re.compile(r"(?<![\d.])\d{4}\.\d{4,5}(?!\d)|\b[a-z-]+(?:\.[A-Z]{2})?/\d{7}\b")
+_BIBTEX_ENTRY = re.compile(r"@(?!comment|string|preamble)\w+\s*[{(]", re.IGNORECASE)
+_BIBTEX_FIELD = re.compile(r"\b(title|abstract)\s*=\s*([{\"])", re.IGNORECASE)
+_RIS_LINE = re.compile(r"(TY|TI|T1|AB|N2|ER)  - ?(.*)")
+
+
+@dataclass
+class Reference:
+    """A paper as an export names it."""
+
+    text: str = ""  # all of it, for the identifier
+    title: str = ""
+    abstract: str = ""
+
+    @property
+    def arxiv_id(self) -> str:
+        """Its arXiv identifier, "" where it names none."""
+        found = _ID.search(self.text)
+        return found[0] if found else ""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of an import."""
+
+    starred: int  # papers that are here, now saved
+    learned_from: int  # titles of papers that are not here, kept to learn from
+    unknown: list[str]  # identifiers of papers that are not here and came without a title
+
+
+def references(text: str) -> list[Reference]:
+    """The papers that a text names, in whichever of the formats it is written."""
+    text = text[:MAX_TEXT]
+    if text.lstrip().startswith(("[", "{")):
+        return list(_csl(text))
+    if re.search(r"^TY  -", text, re.MULTILINE):
+        return list(_ris(text))
+    if _BIBTEX_ENTRY.search(text):
+        return list(_bibtex(text))
+    return [Reference(one) for one in dict.fromkeys(_ID.findall(text))]
+
+
+@transaction.atomic
+def import_liked(reader: User, text: str) -> Imported:
+    """Save the papers that a text names; of those not here keep the title to learn from."""
+    named = references(text)[:MOST]
+    here = {p.arxiv_id: p for p in Paper.objects.filter(arxiv_id__in=[r.arxiv_id for r in named])}
+    starred, texts, unknown = 0, 0, []
+    for one in named:
+        if paper := here.get(one.arxiv_id):
+            starred += Star.objects.get_or_create(reader=reader, paper=paper)[1]
+        elif one.title.strip():
+            title = " ".join(one.title.split())[:500]
+            texts += LikedText.objects.get_or_create(
+                reader=reader, title=title, defaults={"abstract": one.abstract[:5_000]}
+            )[1]
+        elif one.arxiv_id:
+            unknown.append(one.arxiv_id)
+    return Imported(starred, texts, unknown)
+
+
+def _csl(text: str) -> Iterator[Reference]:
+    try:
+        items = json.loads(text)
+    except (ValueError, RecursionError):
+        items = []
+    if isinstance(items, dict):
+        items = items.get("items", [items])
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, dict):
+            title, abstract = (str(item.get(name) or "") for name in ("title", "abstract"))
+            yield Reference(json.dumps(item), title, abstract)
+
+
+def _ris(text: str) -> Iterator[Reference]:
+    one = Reference()
+    for line in text.splitlines():
+        match = _RIS_LINE.match(line)
+        tag, value = match.groups() if match else ("", "")
+        if tag == "TY":
+            one = Reference()
+        elif tag in {"TI", "T1"}:
+            one.title = value
+        elif tag in {"AB", "N2"}:
+            one.abstract = value
+        one.text += line + "\n"
+        if tag == "ER":
+            yield one
+
+
+def _bibtex(text: str) -> Iterator[Reference]:
+    starts = [match.start() for match in _BIBTEX_ENTRY.finditer(text)]
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        entry = text[start:end]
+        fields = {
+            match[1].lower(): _value(entry, match.end() - 1)
+            for match in _BIBTEX_FIELD.finditer(entry)
+        }
+        title = fields.get("title", "")
+        yield Reference(entry, title if words_of(title) else "", fields.get("abstract", ""))
+
+
+def _value(entry: str, start: int) -> str:
+    """The value of a field that opens at `start`, without its braces."""
+    depth, quoted = 0, entry[start] == '"'
+    for at in range(start + quoted, len(entry)):
+        depth += {"{": 1, "}": -1}.get(entry[at], 0)
+        if (quoted and entry[at] == '"' and not depth) or (not quoted and not depth):
+            return re.sub(r"[{}]", "", entry[start + 1 : at])
+    return ""

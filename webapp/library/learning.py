@@ -1,0 +1,169 @@
+"""What a reader likes, learned from what they keep: a linear model over TF-IDF.
+
+A star, a note or a tag, a place on a list, and what was imported each say "liked"; a paper that
+was opened says it with a third of the weight; "not for me" says the contrary, three times as
+loudly as one of the recent papers that stand for everything else.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Model
+from django.db.models.signals import m2m_changed, post_delete, post_save
+from django.utils import timezone
+
+from webapp import tasks
+from webapp.digests.build import build
+from webapp.digests.models import LearnedModel, Profile, Star
+from webapp.digests.profiles.preview import DAYS
+from webapp.learning.svm import Example, fit
+from webapp.learning.tfidf import vector
+from webapp.library.models import LibraryEntry, LikedText, ReadingList
+from webapp.papers.models import Paper
+from webapp.papers.queries import dates
+
+log = logging.getLogger(__name__)
+
+LEAST = 5  # liked papers from which on something is learned
+READ = 1 / 3  # weight of a paper that was only opened
+LEFT = 3.0  # weight of one that is not for the reader
+BACKGROUND, RECENT = 400, 4_000  # papers that stand for the rest, and of how many they are drawn
+MOST = 1_000  # papers of either kind, the latest
+
+
+@dataclass(frozen=True)
+class Signals:
+    """What a reader said of papers: keys with weights, texts of papers that are not here."""
+
+    liked: dict[int, float]
+    left: frozenset[int]
+    texts: tuple[tuple[str, str], ...]
+
+    @property
+    def count(self) -> int:
+        """Papers that were kept, not only opened."""
+        return sum(weight == 1 for weight in self.liked.values()) + len(self.texts)
+
+    @property
+    def fingerprint(self) -> str:
+        """The same signals, the same model."""
+        said = sorted(self.liked.items()), sorted(self.left), self.texts
+        return sha256(repr(said).encode()).hexdigest()
+
+
+def signals(reader: User) -> Signals:
+    """Everything `reader` said of papers."""
+    entries = LibraryEntry.objects.filter(reader=reader)[:MOST]
+    liked = {one.paper_id: READ for one in entries if one.read_at}
+    liked |= {one.paper_id: 1.0 for one in entries if one.note or one.tags}
+    stars = Star.objects.filter(reader=reader).values_list("paper_id", flat=True)
+    listed = ReadingList.papers.through.objects.filter(readinglist__reader=reader)
+    kept = [*stars[:MOST], *listed.values_list("paper_id", flat=True)[:MOST]]
+    liked |= dict.fromkeys(kept, 1.0)
+    left = frozenset(one.paper_id for one in entries if one.not_for_me)
+    texts = LikedText.objects.filter(reader=reader).order_by("-pk")[:MOST]
+    return Signals(
+        {key: weight for key, weight in liked.items() if key not in left},
+        left,
+        tuple((one.title, one.abstract) for one in texts),
+    )
+
+
+def learn(reader_id: int) -> bool:
+    """Learn a reader's model anew where what they keep has changed, and rank their last days by it.
+
+    Idempotent. Returns whether the model changed.
+    """
+    reader = User.objects.filter(pk=reader_id, is_active=True).first()
+    if reader is None:
+        return False
+    said = signals(reader)
+    known = LearnedModel.objects.filter(reader=reader).first()
+    if said.count < LEAST:
+        if known is None:
+            return False
+        known.delete()
+    elif (known and known.fingerprint == said.fingerprint) or not _train(reader, said):
+        return False
+    mine = Profile.objects.filter(owner=reader).exclude(ranking=Profile.Ranking.RULES)
+    if mine:
+        build(dates(DAYS), mine)
+    return True
+
+
+def learn_all() -> int:
+    """`learn` for every reader: for those whose message was lost. Returns how many changed."""
+    readers = User.objects.filter(is_active=True).values_list("pk", flat=True)
+    return sum(learn(reader) for reader in readers)
+
+
+def _train(reader: User, said: Signals) -> bool:
+    """Store a new model; False where there are no other papers to tell the liked ones from."""
+    keys = [*said.liked, *said.left]
+    papers = Paper.objects.in_bulk(keys)
+    examples = [
+        Example(vector(papers[key].title, papers[key].abstract), True, weight)
+        for key, weight in said.liked.items()
+        if key in papers
+    ]
+    examples += [Example(vector(title, abstract), True) for title, abstract in said.texts]
+    examples += [
+        Example(vector(papers[key].title, papers[key].abstract), False, LEFT)
+        for key in sorted(said.left)
+        if key in papers
+    ]
+    examples += [Example(one, False) for one in _others(set(keys))]
+    if all(one.liked for one in examples):
+        return False
+    model = fit(examples)
+    LearnedModel.objects.update_or_create(
+        reader=reader,
+        defaults={
+            "intercept": model.intercept,
+            "weights": model.weights,
+            "liked": len(said.liked) + len(said.texts),
+            "disliked": len(said.left),
+            "fingerprint": said.fingerprint,
+            "trained_at": timezone.now(),
+        },
+    )
+    return True
+
+
+def _others(known: set[int]) -> list[dict[str, float]]:
+    """Vectors of recent papers that the reader said nothing of."""
+    recent = Paper.objects.order_by("-pk").values_list("pk", flat=True)[:RECENT]
+    keys = [key for key in recent if key not in known]
+    drawn = random.Random(0).sample(keys, min(BACKGROUND, len(keys)))
+    rows = Paper.objects.filter(pk__in=drawn).order_by("pk").values_list("title", "abstract")
+    return [vector(title, abstract) for title, abstract in rows]
+
+
+def watch() -> None:
+    """Ask for learning after every change that says something of a paper."""
+    for model in (Star, LibraryEntry, LikedText):
+        for signal in (post_save, post_delete):
+            signal.connect(_changed, sender=model, dispatch_uid=f"learn {model.__name__}")
+    m2m_changed.connect(_changed, sender=ReadingList.papers.through, dispatch_uid="learn list")
+
+
+def _changed(instance: Model, **_: object) -> None:
+    reader = getattr(instance, "reader_id", None)
+    if reader is not None:
+        transaction.on_commit(partial(ask, reader))
+
+
+def ask(reader_id: int) -> None:
+    """Have a worker learn now; where the broker is down, the next tick of the beat does."""
+    try:
+        tasks.send("site.learn", settings.CELERY_TASK_DEFAULT_QUEUE, [reader_id])
+    except tasks.BrokerDownError as error:
+        log.warning("Broker unreachable, learning waits for the next tick: %s", error)

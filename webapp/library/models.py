@@ -1,0 +1,70 @@
+"""What a reader keeps of papers, beside the stars of `digests`."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from webapp.papers.models import Paper
+
+
+class LibraryEntry(models.Model):
+    """What one reader has to do with one paper: read, not for them, a note, tags."""
+
+    reader = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="library"
+    )
+    paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="library_entries")
+    read_at = models.DateTimeField(null=True, blank=True)
+    not_for_me = models.BooleanField(default=False)
+    note = models.TextField(blank=True)  # Markdown, as written
+    tags = models.JSONField(default=list)  # [str]
+    changed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ("-changed_at", "-pk")
+        verbose_name_plural = "library entries"
+        constraints = [
+            models.UniqueConstraint(fields=["reader", "paper"], name="one_entry_a_reader"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.reader_id} {self.paper_id}"
+
+
+class ReadingList(models.Model):
+    """A named list of papers."""
+
+    reader = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="reading_lists"
+    )
+    name = models.CharField(max_length=80)
+    papers = models.ManyToManyField(Paper, related_name="reading_lists")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("name",)
+        constraints = [
+            models.UniqueConstraint(fields=["reader", "name"], name="a_list_once_a_reader"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class LikedText(models.Model):
+    """A paper a reader named as liked that this site has not fetched: enough to learn from."""
+
+    reader = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="liked_texts"
+    )
+    title = models.TextField()
+    abstract = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["reader", "title"], name="liked_once_a_reader"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title[:80]

@@ -1,0 +1,111 @@
+"""What pages and files read of a reader's library."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from django.contrib.auth.models import AnonymousUser, User
+
+from webapp.digests.models import DigestEntry, LearnedModel, Star
+from webapp.library.models import LibraryEntry, ReadingList
+from webapp.papers.models import Paper
+
+SHOWN = {
+    "saved": "Saved",
+    "unread": "Saved, not read",
+    "read": "Read",
+    "notes": "With notes",
+    "left": "Not for me",
+}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which part of a library: by state, or by tag, or one list."""
+
+    show: str = "saved"
+    tag: str = ""
+    of_list: ReadingList | None = None
+
+    @property
+    def title(self) -> str:
+        """What the part is called."""
+        return self.of_list.name if self.of_list else self.tag or SHOWN[self.show]
+
+    @property
+    def query(self) -> str:
+        """The query string that chooses it."""
+        if self.of_list:
+            return f"list={self.of_list.pk}"
+        return f"tag={self.tag}" if self.tag else f"show={self.show}"
+
+
+def choice(reader: User, given: dict[str, str]) -> Choice:
+    """The part that a query string asks for; what is saved where it asks for nothing known."""
+    number = given.get("list", "")
+    lists = ReadingList.objects.filter(reader=reader)
+    of_list = lists.filter(pk=int(number)).first() if number[:9].isdecimal() else None
+    show = given.get("show", "")
+    return Choice(show if show in SHOWN else "saved", given.get("tag", "")[:40], of_list)
+
+
+def papers(reader: User, part: Choice) -> list[Paper]:
+    """The papers of a part, what was added or changed last first."""
+    if part.of_list:
+        rows = part.of_list.papers.through.objects.filter(readinglist=part.of_list)
+        return [row.paper for row in rows.order_by("-pk").select_related("paper")]
+    entries = LibraryEntry.objects.filter(reader=reader).select_related("paper")
+    if part.tag:
+        return [one.paper for one in entries.exclude(tags=[]) if part.tag in one.tags]
+    if part.show == "read":
+        return [one.paper for one in entries.filter(read_at__isnull=False).order_by("-read_at")]
+    if part.show == "notes":
+        return [one.paper for one in entries.exclude(note="")]
+    if part.show == "left":
+        return [one.paper for one in entries.filter(not_for_me=True)]
+    stars = Star.objects.filter(reader=reader).select_related("paper")
+    read: set[int] = set()
+    if part.show == "unread":
+        read |= set(entries.filter(read_at__isnull=False).values_list("paper_id", flat=True))
+    return [star.paper for star in stars if star.paper_id not in read]
+
+
+def tags(reader: User) -> list[tuple[str, int]]:
+    """The reader's tags with how many papers bear them, by name."""
+    rows = LibraryEntry.objects.filter(reader=reader).exclude(tags=[])
+    return sorted(Counter(tag for row in rows for tag in row.tags).items())
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Of some papers, by key: which the reader keeps, left and has read."""
+
+    starred: set[int] = field(default_factory=set)
+    left: set[int] = field(default_factory=set)
+    read: set[int] = field(default_factory=set)
+
+
+def shelf(reader: User | AnonymousUser, shown: Iterable[Paper | DigestEntry]) -> Shelf:
+    """The state of papers, or of the papers of entries; two queries, none for the anonymous."""
+    if not isinstance(reader, User):
+        return Shelf()
+    keys = [one.pk if isinstance(one, Paper) else one.paper.pk for one in shown]
+    entries = LibraryEntry.objects.filter(reader=reader, paper__in=keys)
+    rows = list(entries.values_list("paper_id", "not_for_me", "read_at"))
+    return Shelf(
+        set(Star.objects.filter(reader=reader, paper__in=keys).values_list("paper_id", flat=True)),
+        {key for key, left, _ in rows if left},
+        {key for key, _, read_at in rows if read_at},
+    )
+
+
+def learned(reader: User) -> tuple[LearnedModel | None, list[str], list[str]]:
+    """What was learned from a reader, with the words that speak most for and against a paper."""
+    model = LearnedModel.objects.filter(reader=reader).first()
+    if model is None:
+        return None, [], []
+    ordered = sorted(model.weights.items(), key=lambda item: -item[1])
+    liked = [word for word, weight in ordered[:12] if weight > 0]
+    return model, liked, [word for word, weight in ordered[::-1][:8] if weight < 0]

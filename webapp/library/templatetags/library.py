@@ -1,0 +1,53 @@
+"""A reader's library in templates of any room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django import template
+from django.template.context import RequestContext
+from django.utils.safestring import SafeString
+
+from webapp.digests.models import DigestEntry
+from webapp.library import queries
+from webapp.library.forms import EntryForm
+from webapp.library.models import LibraryEntry, ReadingList
+from webapp.library.notes import html
+from webapp.papers.models import Paper
+from webapp.ui.templatetags.ui import sanitised_blocks
+
+register = template.Library()
+
+
+@register.simple_tag(takes_context=True)
+def shelf(context: RequestContext, *shown: Paper | Iterable[Paper | DigestEntry]) -> queries.Shelf:
+    """Of the papers (or entries) given, which the signed-in reader keeps, left and has read."""
+    papers = [
+        one for given in shown for one in ([given] if isinstance(given, Paper) else list(given))
+    ]
+    return queries.shelf(context["user"], papers)
+
+
+@register.inclusion_tag("library/panel.html", takes_context=True)
+def library_panel(context: RequestContext, paper: Paper) -> dict[str, object]:
+    """The signed-in reader's read state, note, tags and lists of a paper; empty for others."""
+    reader = context["user"]
+    if not reader.is_authenticated:
+        return {}
+    entry = LibraryEntry.objects.filter(reader=reader, paper=paper).first() or LibraryEntry()
+    mine = ReadingList.objects.filter(reader=reader)
+    holding = set(mine.filter(papers=paper).values_list("pk", flat=True))
+    initial = {"note": entry.note, "tags": ", ".join(entry.tags)}
+    return {
+        "request": context["request"],
+        "paper": paper,
+        "entry": entry,
+        "form": EntryForm(initial=initial, label_suffix="", auto_id="library_%s"),
+        "lists": [(one, one.pk in holding) for one in mine],
+    }
+
+
+@register.filter
+def note_html(text: str) -> SafeString:
+    """A note's Markdown as sanitised HTML."""
+    return sanitised_blocks(html(text))

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from django.urls import URLPattern, path, re_path
+from django.views.generic import RedirectView
+
+from webapp.library import views
+
+app_name = "library"
+urlpatterns: list[URLPattern] = [
+    path("library/", views.library, name="library"),
+    path("starred/", RedirectView.as_view(pattern_name="library:library"), name="starred"),
+    re_path(r"^library\.(?P<suffix>bib|ris|csl\.json)$", views.export, name="export"),
+    path("library/leave/", views.leave, name="leave"),
+    path("library/import/", views.import_, name="import"),
+    path("library/lists/<int:pk>/", views.remove_list, name="remove-list"),
+    path("library/papers/<arxiv:arxiv_id>/", views.entry, name="entry"),
+]

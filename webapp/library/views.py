@@ -1,0 +1,163 @@
+"""The pages of a reader's library. What stands in it is theirs alone to see."""
+
+from __future__ import annotations
+
+import json
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from webapp.digests.models import Star
+from webapp.library import queries
+from webapp.library.forms import EntryForm, ImportForm
+from webapp.library.importing import import_liked
+from webapp.library.learning import LEAST
+from webapp.library.models import LibraryEntry, ReadingList
+from webapp.papers import citations
+from webapp.papers.identifiers import parse_identifier
+from webapp.papers.models import Paper
+from webapp.ui.pages import signed_in
+
+PAPERS_A_PAGE = 50
+MAX_LISTS = 100
+FILES = {
+    "bib": ("application/x-bibtex", lambda papers: "\n".join(map(citations.bibtex, papers))),
+    "ris": (
+        "application/x-research-info-systems",
+        lambda papers: "".join(map(citations.ris, papers)),
+    ),
+    "csl.json": (
+        "application/vnd.citationstyles.csl+json",
+        lambda papers: json.dumps([citations.csl(one) for one in papers], ensure_ascii=False),
+    ),
+}
+
+
+@require_safe
+@login_required
+def library(request: HttpRequest) -> HttpResponse:
+    """A part of the library, the latest first."""
+    reader = signed_in(request)
+    part = queries.choice(reader, request.GET.dict())
+    page = Paginator(queries.papers(reader, part), PAPERS_A_PAGE).get_page(request.GET.get("page"))
+    model, liked, disliked = queries.learned(reader)
+    context = {
+        "section": "library",
+        "part": part,
+        "page": page,
+        "papers": list(page.object_list),
+        "shown": queries.SHOWN.items(),
+        "tags": queries.tags(reader),
+        "lists": ReadingList.objects.filter(reader=reader),
+        "files": list(FILES),
+        "model": model,
+        "liked_words": liked,
+        "disliked_words": disliked,
+        "least": LEAST,
+    }
+    return render(request, "library/library.html", context)
+
+
+@require_safe
+@login_required
+def export(request: HttpRequest, suffix: str) -> HttpResponse:
+    """A part of the library for a reference manager."""
+    reader = signed_in(request)
+    part = queries.choice(reader, request.GET.dict())
+    kind, written = FILES[suffix]
+    return HttpResponse(
+        written(queries.papers(reader, part)),
+        content_type=f"{kind}; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="assay.{suffix}"'},
+    )
+
+
+@require_POST
+@login_required
+def leave(request: HttpRequest) -> HttpResponse:
+    """Mark a paper as not for the reader, or take that back; it is then no longer saved."""
+    paper, reader = _paper(request.POST.get("paper", "")), signed_in(request)
+    entry, _ = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)
+    entry.not_for_me = not entry.not_for_me
+    entry.save()
+    if entry.not_for_me:
+        for star in Star.objects.filter(reader=reader, paper=paper):
+            star.delete()
+    if request.headers.get("Accept") == "application/json":
+        return JsonResponse({"left": entry.not_for_me})
+    return _back(request, f"#p-{paper.arxiv_id}")
+
+
+@require_POST
+@login_required
+def entry(request: HttpRequest, arxiv_id: str) -> HttpResponse:
+    """Mark a paper read or unread, or keep a note, tags and lists of it."""
+    paper, reader = _paper(arxiv_id), signed_in(request)
+    kept, _ = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)
+    if "read" in request.POST:
+        kept.read_at = None if kept.read_at else timezone.now()
+        kept.save()
+        return _back(request, "#library")
+    form = EntryForm(request.POST)
+    if not form.is_valid():
+        for field, errors in form.errors.items():
+            messages.error(request, f"{field}: {' '.join(map(str, errors))} Nothing was saved.")
+        return _back(request, "#library")
+    kept.note, kept.tags = form.cleaned_data["note"].strip(), form.cleaned_data["tags"]
+    kept.save()
+    mine = ReadingList.objects.filter(reader=reader)
+    if (name := form.cleaned_data["new_list"].strip()) and mine.count() < MAX_LISTS:
+        made, _ = ReadingList.objects.get_or_create(reader=reader, name=name)
+        made.papers.add(paper)
+    chosen = {int(number) for number in request.POST.getlist("lists") if number[:9].isdecimal()}
+    for one in mine.exclude(name=name):
+        (one.papers.add if one.pk in chosen else one.papers.remove)(paper)
+    messages.success(request, "Kept in your library.")
+    return _back(request, "#library")
+
+
+@require_POST
+@login_required
+def remove_list(request: HttpRequest, pk: int) -> HttpResponse:
+    """Delete a list; its papers stay where else they are."""
+    found = get_object_or_404(ReadingList, pk=pk, reader=signed_in(request))
+    found.papers.clear()
+    found.delete()
+    messages.success(request, f"The list “{found.name}” is deleted.")
+    return redirect("library:library")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def import_(request: HttpRequest) -> HttpResponse:
+    """Name papers one likes: what is here is saved, the rest is kept to learn from."""
+    form = ImportForm(request.POST or None, request.FILES or None, label_suffix="")
+    if form.is_bound and form.is_valid():
+        done = import_liked(signed_in(request), form.cleaned_data["text"])
+        context = {"section": "library", "done": done, "form": ImportForm(label_suffix="")}
+        return render(request, "library/import.html", context)
+    status = 422 if form.is_bound else 200
+    return render(
+        request, "library/import.html", {"section": "library", "form": form}, status=status
+    )
+
+
+def _paper(text: str) -> Paper:
+    try:
+        identifier, _ = parse_identifier(text)
+    except ValueError:
+        raise Http404("There is no such paper.") from None
+    return get_object_or_404(Paper, arxiv_id=identifier)
+
+
+def _back(request: HttpRequest, anchor: str) -> HttpResponseRedirect:
+    back = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
+        back = "/library/"
+    return HttpResponseRedirect(back + anchor)
