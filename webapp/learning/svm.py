@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from webapp.learning.linear import Linear
 from webapp.learning.tfidf import Vector
 
-COST = 0.3  # C of a class's examples, on average
+COST = 0.03  # C of a class's examples, on average
 PASSES = 30  # at most, over all examples
 STILL = 0.01  # the largest projected gradient of a pass at which it ends
 _BIAS = ""  # no term: the intercept is learned as the weight of a constant

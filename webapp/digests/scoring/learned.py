@@ -14,7 +14,7 @@ from functools import lru_cache
 from webapp.learning.linear import Linear
 from webapp.learning.tfidf import Vector, vector
 
-POINTS = 5.0  # for a distance of one margin from the boundary
+POINTS = 10.0  # for a distance of one margin from the boundary
 SHOWN = 4  # words named as reasons; the others are one reason together
 LEARNED = "learned:"  # before a word in a stored match
 OTHERS = f"{LEARNED}other words"
