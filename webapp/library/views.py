@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -26,7 +27,7 @@ from webapp.ui.pages import signed_in
 
 PAPERS_A_PAGE = 50
 MAX_LISTS = 100
-FILES = {
+FILES: dict[str, tuple[str, Callable[[list[Paper]], str]]] = {
     "bib": ("application/x-bibtex", lambda papers: "\n".join(map(citations.bibtex, papers))),
     "ris": (
         "application/x-research-info-systems",
