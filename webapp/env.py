@@ -36,6 +36,15 @@ def _address(text: str) -> str:
     return text.rstrip("/")
 
 
+def _mail_server(url: SecretStr) -> SecretStr:
+    parts = urlsplit(url.get_secret_value())
+    if parts.scheme not in {"", "smtp", "smtps", "smtp+tls"} or bool(parts.scheme) != bool(
+        parts.hostname
+    ):
+        raise ValueError("write smtp+tls://user:password@host:587, or smtps:// or smtp://")
+    return url
+
+
 def _upper(text: object) -> object:
     return text.strip().upper() if isinstance(text, str) else text
 
@@ -43,6 +52,7 @@ def _upper(text: object) -> object:
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]  # split at commas and blanks
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda text: text or None)]
 Address = Annotated[str, AfterValidator(_address)]  # without a slash at the end
+MailServer = Annotated[SecretStr, AfterValidator(_mail_server)]
 LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
 
 
@@ -120,6 +130,12 @@ class Settings(BaseSettings):
     contact: str = variable(
         "ASSAY_CONTACT", "", "Address put in the User-Agent of requests to arXiv."
     )
+    smtp_url: MailServer = variable(
+        "ASSAY_SMTP_URL",
+        "",
+        "Server that mail is sent by: smtp+tls://user:password@host:587 (STARTTLS), smtps or smtp.",
+    )
+    mail_from: str = variable("ASSAY_MAIL_FROM", "assay@localhost", "Sender of all mail.")
     run_minutes: int = variable(
         "ASSAY_RUN_MINUTES",
         "120",

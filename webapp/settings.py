@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_urlsafe
+from urllib.parse import unquote, urlsplit
 
 from csp.constants import NONE, SELF
 
@@ -46,6 +47,7 @@ INSTALLED_APPS = [
     "webapp.papers",
     "webapp.digests",
     "webapp.library",
+    "webapp.mail",
     "webapp.runs",
     "webapp.summaries",
     "webapp.catalog",
@@ -140,6 +142,16 @@ ARXIV_SECONDS = ENV.arxiv_seconds
 ARXIV_CATEGORIES = list(ENV.categories)
 ARXIV_CONTACT = ENV.contact
 
+MAIL_ON = bool(ENV.smtp_url.get_secret_value())
+_SMTP = urlsplit(ENV.smtp_url.get_secret_value())
+EMAIL_HOST, EMAIL_PORT = _SMTP.hostname or "localhost", _SMTP.port or 587
+EMAIL_HOST_USER = unquote(_SMTP.username or "")
+EMAIL_HOST_PASSWORD = unquote(_SMTP.password or "")
+EMAIL_USE_SSL = _SMTP.scheme == "smtps"
+EMAIL_USE_TLS = _SMTP.scheme == "smtp+tls"
+EMAIL_TIMEOUT = 20  # seconds
+MAIL_FROM = DEFAULT_FROM_EMAIL = ENV.mail_from
+
 RUN_LEASE = ENV.lease
 RUN_MODELS = list(ENV.models)
 RUN_MINUTES_A_DAY = ENV.run_minutes
@@ -189,6 +201,7 @@ LOGGING = {
             "secrets": (
                 SECRET_KEY,
                 OPENAI_API_KEY,
+                EMAIL_HOST_PASSWORD,
                 logs.password_of(CELERY_BROKER_URL),
                 str(DATABASES["default"].get("PASSWORD", "")),
             ),

@@ -13,6 +13,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("webapp.digests.urls")),
     path("", include("webapp.papers.urls")),
     path("", include("webapp.library.urls")),
+    path("", include("webapp.mail.urls")),
     path("", include("webapp.summaries.urls")),
     path("", include("webapp.catalog.urls")),
     path("", include("webapp.runs.web.urls")),

@@ -29,8 +29,10 @@ def test_looking_at_a_link_does_not_use_it(client: Client) -> None:
 def test_pressing_the_button_signs_in_once(client: Client) -> None:
     page = reverse("readers:use-link", args=[links.make_link(links.administrator())])
     answer = client.post(page)
-    assert (answer.status_code, answer["Location"]) == (302, "/")
+    assert (answer.status_code, answer["Location"]) == (302, "/first-steps/")
     assert signed_in(client)
+    again = reverse("readers:use-link", args=[links.make_link(links.administrator())])
+    assert Client().post(again)["Location"] == "/"
 
     other = Client()
     answer = other.post(page)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from webapp.digests.models import Digest, DigestEntry
 from webapp.digests.scoring.terms import keyword_name
+from webapp.papers.models import Paper
 from webapp.ui.markup import plain
 
 _WIDTH = 88
@@ -26,7 +27,7 @@ def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
         indent = " " * len(lead)
         blocks += [
             textwrap.fill(lead + _one_line(entry.paper.title), _WIDTH, subsequent_indent=indent),
-            textwrap.indent(textwrap.fill(authors(entry), _WIDTH - len(indent)), indent),
+            textwrap.indent(textwrap.fill(authors(entry.paper), _WIDTH - len(indent)), indent),
             f"{indent}{entry.paper.primary_category} · {entry.announce_type} · "
             f"{_ARXIV}{entry.paper.arxiv_id}v{entry.version}",
             textwrap.indent(
@@ -51,7 +52,7 @@ def as_markdown(digest: Digest, entries: Sequence[DigestEntry]) -> str:
             f"## {entry.rank}. [{_escape_markdown(_one_line(paper.title))}]"
             f"({_ARXIV}{paper.arxiv_id}v{entry.version})",
             "",
-            _escape_markdown(authors(entry)),
+            _escape_markdown(authors(entry.paper)),
             "",
             f"{paper.primary_category} · {entry.announce_type} · "
             f"**{entry.score:g}** = {_escape_markdown(score_terms(entry))}",
@@ -104,9 +105,9 @@ def score_terms(entry: DigestEntry) -> str:
     return ", ".join(f"{keyword_name(one['keyword'])} {one['points']:+g}" for one in entry.matches)
 
 
-def authors(entry: DigestEntry) -> str:
+def authors(paper: Paper) -> str:
     """The first authors and how many more there are."""
-    names = [author["name"] for author in entry.paper.authors]
+    names = [author["name"] for author in paper.authors]
     more = f" and {len(names) - _AUTHORS} more" if len(names) > _AUTHORS else ""
     return _one_line(", ".join(names[:_AUTHORS])) + more
 

@@ -3,13 +3,14 @@ from __future__ import annotations
 from django.urls import URLPattern, path, re_path
 from django.views.generic import RedirectView
 
-from webapp.library import views
+from webapp.library import first_steps, views
 
 app_name = "library"
 urlpatterns: list[URLPattern] = [
     path("library/", views.library, name="library"),
     path("starred/", RedirectView.as_view(pattern_name="library:library"), name="starred"),
     re_path(r"^library\.(?P<suffix>bib|ris|csl\.json)$", views.export, name="export"),
+    path("first-steps/", first_steps.first_steps, name="first-steps"),
     path("library/leave/", views.leave, name="leave"),
     path("library/import/", views.import_, name="import"),
     path("library/lists/<int:pk>/", views.remove_list, name="remove-list"),

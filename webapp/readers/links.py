@@ -10,6 +10,7 @@ from secrets import token_urlsafe
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
+from django.core.mail import send_mail
 from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
@@ -17,6 +18,7 @@ from django.utils import timezone
 from webapp.readers.models import SignInLink
 
 LIFETIME = timedelta(hours=24)
+MAILED_A_DAY = 3  # unused links of one reader
 
 
 def make_link(reader: User, lifetime: timedelta = LIFETIME) -> str:
@@ -67,6 +69,31 @@ def reader_named(name: str) -> User:
     reader.full_clean(exclude=["password"])
     reader.save()
     return reader
+
+
+def mail_link(address: str) -> None:
+    """Mail a link to the reader of a confirmed address, at most three in a day; else do nothing.
+
+    Who asks is told the same either way, so that nobody learns who reads here. Raises OSError.
+    """
+    reader = User.objects.filter(email__iexact=address, is_active=True).first()
+    if reader is None or not address:
+        return
+    unused = SignInLink.objects.filter(reader=reader, used_at=None, expires_at__gt=timezone.now())
+    if unused.count() < MAILED_A_DAY:
+        send_link(reader, address)
+
+
+def send_link(reader: User, address_of_reader: str) -> None:
+    """Mail a new link. Raises OSError where the mail server cannot be reached."""
+    link = address(make_link(reader), site_address())
+    send_mail(
+        "Your link to Assay",
+        f"This signs you in as {reader}, once, within a day:\n\n{link}\n\n"
+        "If you did not ask for it, do nothing.\n",
+        None,
+        [address_of_reader],
+    )
 
 
 def administrator() -> User:

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 from django.urls import path
 
-from webapp.readers import views
+from webapp.readers import account, views
 
 app_name = "readers"
 urlpatterns = [
     path("sign-in/", views.sign_in, name="sign-in"),
     path("sign-in/<str:token>/", views.use_link, name="use-link"),
     path("sign-out/", views.sign_out, name="sign-out"),
+    path("account/", account.account, name="account"),
+    path("account/data.json", account.export, name="export"),
+    path("account/readers/", account.readers, name="readers"),
 ]

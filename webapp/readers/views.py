@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login, logout
@@ -10,15 +12,24 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_POST
 
 from webapp.readers import links
 
+log = logging.getLogger(__name__)
 
-@require_safe
+
+@require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    """How to come by a link."""
-    return render(request, "readers/sign_in.html", {"section": "sign-in"})
+    """How to come by a link; where mail is set up, one is mailed."""
+    context = {"section": "sign-in", "mail_on": settings.MAIL_ON}
+    if request.method == "POST" and settings.MAIL_ON:
+        try:
+            links.mail_link(request.POST.get("address", "").strip()[:254])
+        except OSError as error:
+            log.warning("Sign-in link not mailed: %s", error)
+        context["mailed"] = True
+    return render(request, "readers/sign_in.html", context)
 
 
 @never_cache
@@ -33,10 +44,11 @@ def use_link(request: HttpRequest, token: str) -> HttpResponse:
         if reader is None:
             context = {"section": "sign-in", "spent": True}
             return render(request, "readers/sign_in.html", context, status=410)
+        is_first = reader.last_login is None
         login(request, reader)
         request.session.save()
     messages.success(request, f"You are signed in as {reader}.")
-    return redirect(settings.LOGIN_REDIRECT_URL)
+    return redirect("library:first-steps" if is_first else settings.LOGIN_REDIRECT_URL)
 
 
 @require_POST

@@ -16,6 +16,7 @@ from webapp.digests import gists
 from webapp.digests.build import build
 from webapp.digests.daily import categories_to_fetch, update
 from webapp.library import learning
+from webapp.mail.deliver import deliver_due
 from webapp.papers import schedule
 from webapp.papers.days import now
 from webapp.papers.enrich import enrich
@@ -100,6 +101,12 @@ def learn_from_reader(reader_id: int) -> None:
 def learn_from_all() -> None:
     """The same for every reader whose papers changed unnoticed."""
     learning.learn_all()
+
+
+@app.task(name="site.mail")
+def send_mail() -> None:
+    """Send the digests and alerts that are due."""
+    deliver_due()
 
 
 # The broker forgets an event only when it stands in the database: acknowledged late.

@@ -1,0 +1,46 @@
+"""A real SMTP server of this machine's, and a site that sends by it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+from aiosmtpd.controller import Controller
+
+
+class Inbox:
+    """What a server took; `refuse` makes it turn mail away."""
+
+    def __init__(self) -> None:
+        self.mails: list[EmailMessage] = []
+        self.refuse = False
+
+    async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802
+        if self.refuse:
+            return "451 Try again later"
+        mail = message_from_bytes(envelope.content, policy=policy.default)
+        assert isinstance(mail, EmailMessage)
+        assert [mail["To"]] == envelope.rcpt_tos
+        self.mails.append(mail)
+        return "250 OK"
+
+
+@pytest.fixture
+def inbox(settings: Any) -> Iterator[Inbox]:
+    made = Inbox()
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+    server = Controller(made, hostname="127.0.0.1", port=port, ready_timeout=60)
+    server.start()
+    settings.MAIL_ON, settings.EMAIL_HOST, settings.EMAIL_PORT = True, "127.0.0.1", port
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.MAIL_FROM = settings.DEFAULT_FROM_EMAIL = "assay@site.example"
+    settings.BASE_URL = "https://site.example"
+    settings.EMAIL_USE_TLS = settings.EMAIL_USE_SSL = False
+    settings.EMAIL_HOST_USER = ""
+    yield made
+    server.stop()

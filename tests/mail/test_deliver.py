@@ -1,0 +1,185 @@
+"""Mail by a real SMTP server: what is new, once, and one click ends it."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests import factories
+from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, paper, profile
+from tests.mail.conftest import Inbox
+from webapp.digests.build import build
+from webapp.digests.models import Profile
+from webapp.mail import deliver
+from webapp.mail.models import Delivery
+from webapp.papers.days import EASTERN
+from webapp.papers.models import Listing
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def reader() -> User:
+    made: User = factories.make_reader()
+    made.email = "reader@home.example"
+    made.save()
+    return made
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def at(day: date, hour: int = 12) -> None:
+        moment = datetime(day.year, day.month, day.day, hour, tzinfo=EASTERN)
+        monkeypatch.setattr(deliver, "now", lambda: moment)
+
+    at(TUESDAY)
+    return at
+
+
+def days(reader: User) -> Profile:
+    """A profile with papers on Monday and Tuesday."""
+    mine = profile("Mine", owner=reader)
+    announce(MONDAY, paper(1, "Sparse attention on Monday", announced_on=MONDAY))
+    announce(TUESDAY, paper(2, "Sparse <attention> on Tuesday", announced_on=TUESDAY))
+    build([MONDAY, TUESDAY], [mine])
+    return mine
+
+
+def asked(reader: User, frequency: str = "daily", **what: Any) -> Delivery:
+    fields = {"sent_until": MONDAY, "looked_on": MONDAY} | what
+    return Delivery.objects.create(reader=reader, frequency=frequency, **fields)
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_day_is_mailed_once_in_text_and_html(inbox: Inbox, reader: User) -> None:
+    asked(reader, profile=days(reader))
+    assert deliver.deliver_due() == 1
+    assert deliver.deliver_due() == 0
+    (mail,) = inbox.mails
+    assert mail["Subject"] == "Mine: 1 paper, 3 March"
+    assert mail["From"] == "assay@site.example"
+    assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    text, html = (mail.get_body([kind]).get_content() for kind in ("plain", "html"))
+    assert "Sparse <attention> on Tuesday" in text
+    assert "https://site.example/papers/2603.00002/" in text
+    assert "sparse +1.5" in text
+    assert "Sparse &lt;attention&gt; on Tuesday" in html
+    assert "Monday" not in text + html
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_search_is_an_alert(inbox: Inbox, reader: User) -> None:
+    days(reader)
+    asked(reader, q="tuesday attention")
+    asked(reader, q="zebra")
+    assert deliver.deliver_due() == 1
+    assert "“tuesday attention”: 1 paper" in inbox.mails[0]["Subject"]
+
+
+def test_a_week_is_one_mail_and_an_empty_one_none(inbox: Inbox, reader: User, clock: Any) -> None:
+    mine = days(reader)
+    old = MONDAY - timedelta(days=3)
+    asked(reader, "weekly", profile=mine, sent_until=old, looked_on=old)
+    assert deliver.deliver_due() == 0
+    clock(old + timedelta(days=7))
+    assert deliver.deliver_due() == 1
+    assert inbox.mails[0]["Subject"].startswith("Mine: 2 papers")
+    clock(old + timedelta(days=14))
+    assert deliver.deliver_due() == 0
+    assert len(inbox.mails) == 1
+
+
+def test_a_day_is_mailed_when_it_is_whole(inbox: Inbox, reader: User, clock: Any) -> None:
+    asked(reader, profile=days(reader))
+    rows = Listing.objects.filter(date=TUESDAY)
+    rows.update(state="failed")
+    assert deliver.deliver_due() == 0
+    rows.update(state="complete", changed_at=deliver.now() - timedelta(minutes=5))
+    assert deliver.deliver_due() == 0
+    clock(WEDNESDAY)
+    assert deliver.deliver_due() == 1
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_server_that_refuses_loses_nothing(inbox: Inbox, reader: User) -> None:
+    asked(reader, profile=days(reader))
+    inbox.refuse = True
+    assert deliver.deliver_due() == 0
+    inbox.refuse = False
+    assert deliver.deliver_due() == 1
+
+
+@pytest.mark.usefixtures("clock")
+def test_nothing_goes_to_the_unconfirmed_the_switched_off_or_without_mail(
+    inbox: Inbox, reader: User, settings: Any
+) -> None:
+    asked(reader, profile=days(reader))
+    for change in ({"email": ""}, {"email": "a@b.example", "is_active": False}):
+        User.objects.filter(pk=reader.pk).update(**change)
+        assert deliver.deliver_due() == 0
+    User.objects.filter(pk=reader.pk).update(is_active=True)
+    settings.MAIL_ON = False
+    assert deliver.deliver_due() == 0
+    assert not inbox.mails
+
+
+@pytest.mark.usefixtures("clock")
+def test_one_click_ends_it_without_a_session(inbox: Inbox, reader: User) -> None:
+    delivery = asked(reader, profile=days(reader))
+    deliver.deliver_due()
+    address = inbox.mails[0]["List-Unsubscribe"].strip("<>").removeprefix("https://site.example")
+    program = Client(enforce_csrf_checks=True)
+    assert "End this mail?" in program.get(address).content.decode()
+    assert Delivery.objects.filter(pk=delivery.pk).exists()
+    sent = program.post(address, "List-Unsubscribe=One-Click", "application/x-www-form-urlencoded")
+    assert sent.status_code == 200
+    assert not Delivery.objects.exists()
+    assert "had ended already" in program.get(address).content.decode()
+    assert program.post("/mail/end/forged:token/").status_code == 404
+
+
+def test_a_profile_and_a_search_are_asked_for_and_ended(client: Client, reader: User) -> None:
+    mine = profile("Mine", owner=reader)
+    theirs = profile("Theirs", owner=factories.make_reader("other"))
+    client.force_login(reader)
+    assert (
+        client.post("/account/mail/", {"profile": mine.pk, "frequency": "daily"}).status_code == 302
+    )
+    client.post("/account/mail/", {"q": "sparse", "frequency": "weekly"})
+    client.post("/account/mail/", {"q": "sparse", "frequency": "daily"})  # changed, not doubled
+    for wrong in ({"profile": theirs.pk}, {}, {"profile": mine.pk, "q": "x"}):
+        given = {"frequency": "daily"} | wrong
+        assert client.post("/account/mail/", given).status_code == 422
+    found = sorted(Delivery.objects.values_list("q", "frequency"))
+    assert found == [("", "daily"), ("sparse", "daily")]
+    other = Client()
+    other.force_login(theirs.owner)
+    pk = Delivery.objects.first().pk
+    other.post("/account/mail/", {"end": pk})
+    assert Delivery.objects.count() == 2
+    client.post("/account/mail/", {"end": pk})
+    assert Delivery.objects.count() == 1
+
+
+def test_an_address_counts_when_its_reader_confirms_it(
+    client: Client, inbox: Inbox, reader: User
+) -> None:
+    client.force_login(reader)
+    client.post("/account/mail/", {"address": "new@home.example"})
+    reader.refresh_from_db()
+    assert reader.email == "reader@home.example"
+    link = re.search(r"https://site.example(/\S+)", inbox.mails[0].get_content())[1]
+    other = Client()
+    other.force_login(factories.make_reader("other"))
+    assert other.post(link).status_code == 404
+    assert "new@home.example" in client.get(link).content.decode()
+    client.post(link)
+    reader.refresh_from_db()
+    assert reader.email == "new@home.example"
+    client.post("/account/mail/", {"address": "not an address"})
+    assert len(inbox.mails) == 1

@@ -1,0 +1,128 @@
+"""Accounts: invitations, links by mail, what is kept of a reader, and its end."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests import factories
+from tests.digests.days import profile
+from tests.mail.conftest import Inbox
+from tests.mail.conftest import inbox as inbox  # noqa: PLC0414 - a fixture
+from webapp.api import tokens
+from webapp.digests.models import Profile, Star
+from webapp.readers import links
+from webapp.runs.models import Run
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def admin(client: Client) -> User:
+    made = links.administrator()
+    client.force_login(made)
+    return made
+
+
+def test_an_invitation_is_a_link_shown_once(client: Client, admin: User) -> None:
+    page = client.post("/account/readers/", {"name": "ada"}).content.decode()
+    link = re.search(r"/sign-in/[\w-]+/", page)[0]
+    assert link not in client.get("/account/readers/").content.decode()
+    guest = Client()
+    assert guest.post(link)["Location"] == "/first-steps/"
+    assert not User.objects.get(username="ada").is_superuser
+    assert (
+        "reads here already"
+        in client.post("/account/readers/", {"name": "ada"}, follow=True).content.decode()
+    )
+    assert guest.get("/account/readers/").status_code == 403
+    assert guest.post("/account/readers/", {"name": "eve"}).status_code == 403
+    assert not User.objects.filter(username="eve").exists()
+
+
+def test_an_account_is_switched_off_and_on(client: Client, admin: User) -> None:
+    ada = factories.make_reader("ada")
+    guest = Client()
+    guest.force_login(ada)
+    client.post("/account/readers/", {"switch": ada.pk})
+    assert guest.get("/account/")["Location"].startswith("/sign-in/")
+    client.post("/account/readers/", {"switch": ada.pk})
+    assert guest.get("/account/").status_code == 200
+    client.post("/account/readers/", {"switch": admin.pk})
+    admin.refresh_from_db()
+    assert admin.is_active
+
+
+def test_where_mail_is_set_up_links_are_mailed(client: Client, admin: User, inbox: Inbox) -> None:
+    client.post("/account/readers/", {"name": "ada", "email": "ada@home.example"})
+    assert inbox.mails[0]["To"] == "ada@home.example"
+    guest = Client()
+    for address in ["nobody@home.example", *["ADA@home.example"] * 4]:
+        page = guest.post("/sign-in/", {"address": address}).content.decode()
+        assert "Look at your mail" in page
+    assert len(inbox.mails) == links.MAILED_A_DAY  # the invitation is one of them
+    link = re.search(r"https://site.example(/\S+)", inbox.mails[-1].get_content())[1]
+    assert guest.post(link).status_code == 302
+    assert guest.get("/account/").status_code == 200
+
+
+def test_without_mail_nothing_is_asked_for(client: Client, settings: Any) -> None:
+    settings.MAIL_ON = False
+    assert "Mail me a link" not in client.get("/sign-in/").content.decode()
+    assert (
+        "Look at your mail" not in client.post("/sign-in/", {"address": "a@b.c"}).content.decode()
+    )
+
+
+def test_everything_kept_of_a_reader_is_theirs_to_take_and_to_delete(client: Client) -> None:
+    ada, other = factories.make_reader("ada"), factories.make_reader("other")
+    paper = factories.make_paper(1)
+    for reader in (ada, other):
+        Star.objects.create(reader=reader, paper=paper)
+        profile(f"Of {reader}", slug=f"of-{reader}", owner=reader)
+    secret = tokens.make(ada, "script")
+    client.force_login(ada)
+    kept = client.get("/account/data.json")
+    rows = kept.json()
+    assert [one["name"] for one in rows["digests.profile"]] == ["Of ada"]
+    assert len(rows["digests.star"]) == 1
+    assert rows["api.token"][0]["name"] == "script"
+    assert "hash" not in kept.content.decode()
+    assert secret not in kept.content.decode()
+    client.post("/account/", {"delete": "wrong"})
+    assert User.objects.filter(username="ada").exists()
+    client.post("/account/", {"delete": "ada"})
+    assert not User.objects.filter(username="ada").exists()
+    assert list(Profile.objects.values_list("slug", flat=True)) == ["of-other"]
+    assert Star.objects.get().reader == other
+    assert client.get("/account/").status_code == 302
+    assert not Run.objects.exists()
+
+
+def test_the_only_administrator_stays(client: Client, admin: User) -> None:
+    client.post("/account/", {"delete": admin.username})
+    assert User.objects.filter(pk=admin.pk).exists()
+
+
+def test_first_steps_make_a_profile_and_learn_from_papers(client: Client) -> None:
+    ada = factories.make_reader("ada")
+    client.force_login(ada)
+    factories.make_day(12)
+    wrong = client.post("/first-steps/", {"categories": "nowhere", "keywords": "", "liked": ""})
+    assert wrong.status_code == 422
+    liked = " ".join(f"2603.{n:05d}" for n in range(1, 6))
+    done = client.post(
+        "/first-steps/", {"categories": "cs.LG cs.CL", "keywords": "sparse", "liked": liked}
+    )
+    made = Profile.objects.get(owner=ada)
+    assert done["Location"] == f"/p/{made.slug}/"
+    assert made.ranking == "both"
+    page = client.get(done["Location"]).content.decode()
+    assert "are learned from what its reader keeps" in page
+    alone = {"categories": "cs.LG", "keywords": "", "liked": liked}
+    client.post("/first-steps/", alone)
+    assert Profile.objects.filter(owner=ada, ranking="learned").exists()

@@ -1,0 +1,92 @@
+"""First steps: a profile from categories, phrases and papers one likes, on one page."""
+
+from __future__ import annotations
+
+from django import forms
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from webapp.digests.build import build
+from webapp.digests.models import Profile
+from webapp.digests.profiles.forms import ProfileForm
+from webapp.digests.profiles.preview import DAYS
+from webapp.digests.profiles.validation import ProfileSettings, apply_settings, free_slug
+from webapp.digests.profiles.views import MAX_PROFILES
+from webapp.library.importing import import_liked
+from webapp.library.learning import learn
+from webapp.papers.queries import dates
+from webapp.ui.pages import signed_in
+
+
+class FirstStepsForm(forms.Form):
+    """What one reads. Valid, it has `profile_settings`."""
+
+    categories = forms.CharField(
+        max_length=2000, help_text="arXiv categories, for instance cs.CL cs.LG hep-th."
+    )
+    keywords = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 4}),
+        max_length=20_000,
+        required=False,
+        label="Words and phrases",
+        help_text="One a line: sparse attention, author:Jane Doe.",
+    )
+    liked = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 4}),
+        max_length=2_000_000,
+        required=False,
+        label="Papers you like",
+        help_text="arXiv ids, BibTeX, RIS or CSL-JSON; from five on the ranking is learned.",
+    )
+
+    profile_settings: ProfileSettings
+
+    def clean(self) -> dict[str, object]:
+        """Check the profile it makes."""
+        data = self.cleaned_data
+        alone = Profile.Ranking.BOTH if data.get("keywords") else Profile.Ranking.LEARNED
+        given = ProfileForm.initial_of(None) | data | {"name": "Mine", "ranking": alone}
+        whole = ProfileForm(given)
+        if whole.is_valid():
+            self.profile_settings = whole.profile_settings
+        for name, errors in whole.errors.items():
+            self.add_error(name if name in self.fields else None, list(errors))
+        if not data.get("keywords") and not data.get("liked"):
+            self.add_error("keywords", "Write a phrase, or name papers you like.")
+        return data
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def first_steps(request: HttpRequest) -> HttpResponse:
+    """Ask what the reader reads, and show the days that are there in their order."""
+    reader = signed_in(request)
+    if Profile.objects.filter(owner=reader).count() >= MAX_PROFILES:
+        return redirect("digests:profiles")
+    initial = {"categories": " ".join(settings.ARXIV_CATEGORIES)}
+    form = FirstStepsForm(request.POST or None, initial=initial, label_suffix="")
+    if form.is_bound and form.is_valid():
+        return redirect("digests:profile", _make(reader, form).slug)
+    context = {
+        "section": "account",
+        "form": form,
+        "mail_on": settings.MAIL_ON,
+        "mail_host": settings.EMAIL_HOST,
+        "model": settings.SUMMARY_MODEL,
+    }
+    status = 422 if form.is_bound else 200
+    return render(request, "library/first_steps.html", context, status=status)
+
+
+def _make(reader: User, form: FirstStepsForm) -> Profile:
+    profile = Profile(owner=reader, slug=free_slug(f"{reader.username} reads"))
+    apply_settings(profile, form.profile_settings)
+    profile.save()
+    import_liked(reader, form.cleaned_data["liked"])
+    if not learn(reader.pk):  # which builds the days of its profiles itself
+        build(dates(DAYS), [profile])
+    return profile

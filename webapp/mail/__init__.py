@@ -1,0 +1,1 @@
+"""Digests and alerts by mail: only when there is something, and one click ends it."""

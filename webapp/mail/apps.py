@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class MailConfig(AppConfig):
+    """Digests and alerts by mail."""
+
+    name = "webapp.mail"

@@ -1,0 +1,40 @@
+"""What is mailed to whom, and how far it has been."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from webapp.digests.models import Profile
+
+
+class Delivery(models.Model):
+    """A profile's digest, or what a search finds, mailed to a reader daily or weekly."""
+
+    class Frequency(models.TextChoices):
+        DAILY = "daily", "every day"
+        WEEKLY = "weekly", "once a week"
+
+    reader = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="deliveries"
+    )
+    profile = models.ForeignKey(Profile, null=True, blank=True, on_delete=models.CASCADE)
+    q = models.CharField(max_length=400, blank=True)  # of a search, where there is no profile
+    frequency = models.CharField(max_length=6, choices=Frequency.choices)
+    sent_until = models.DateField()  # the last day announced that was mailed or looked at
+    looked_on = models.DateField()  # the day of the last mail or look
+
+    class Meta:
+        ordering = ("pk",)
+        verbose_name_plural = "deliveries"
+        constraints = [
+            models.UniqueConstraint(fields=["reader", "profile", "q"], name="one_delivery_each"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def name(self) -> str:
+        """What is mailed, as a subject says it."""
+        return self.profile.name if self.profile else f"“{self.q}”"

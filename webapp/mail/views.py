@@ -1,0 +1,149 @@
+"""What is mailed to a reader: their address, what they asked for, and one click to end it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.core import signing
+from django.core.mail import send_mail
+from django.db.models import Q
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods
+
+from webapp.digests.models import Profile
+from webapp.mail.deliver import UNSUBSCRIBE
+from webapp.mail.models import Delivery
+from webapp.papers.days import eastern_date, now
+from webapp.papers.queries import latest_date
+from webapp.readers.links import site_address
+from webapp.ui.pages import signed_in
+
+MOST = 30  # deliveries of one reader
+CONFIRM, LIFETIME = "mail address", 24 * 60 * 60  # what a token is good for, and its seconds
+
+
+class DeliveryForm(forms.Form):
+    """A profile or a search, and how often."""
+
+    profile = forms.ModelChoiceField(Profile.objects.none(), required=False, empty_label="None")
+    q = forms.CharField(
+        max_length=400,
+        required=False,
+        label="Or what a search finds",
+        help_text="As on the search page: words, author:“Jane Doe”, method:sparse_attention.",
+    )
+    frequency = forms.ChoiceField(choices=Delivery.Frequency.choices)
+
+    def clean(self) -> dict[str, object]:
+        """One of both."""
+        data = self.cleaned_data
+        if bool(data.get("profile")) == bool(data.get("q", "").strip()):
+            raise forms.ValidationError("Choose a profile or write a search, one of both.")
+        return data
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def account_mail(request: HttpRequest) -> HttpResponse:
+    """What is mailed to the reader; ask for more, or end one."""
+    reader = signed_in(request)
+    mine = Delivery.objects.filter(reader=reader).select_related("profile")
+    if "address" in request.POST:
+        _ask_to_confirm(request, reader, request.POST["address"].strip())
+        return redirect("mail:account")
+    if "end" in request.POST:
+        number = request.POST["end"]
+        ended = mine.filter(pk=int(number)).delete()[0] if number[:9].isdecimal() else 0
+        messages.success(request, "Ended." if ended else "There was no such mail.")
+        return redirect("mail:account")
+    form = DeliveryForm(request.POST or None, initial=request.GET.dict(), label_suffix="")
+    form.fields["profile"].queryset = Profile.objects.filter(  # type: ignore[attr-defined]
+        Q(is_site=True) | Q(owner=reader)
+    )
+    if form.is_bound and form.is_valid() and mine.count() < MOST:
+        data, today = form.cleaned_data, eastern_date(now())
+        mine.update_or_create(
+            reader=reader,
+            profile=data["profile"],
+            q=data["q"].strip(),
+            defaults={"frequency": data["frequency"]},
+            create_defaults={
+                "frequency": data["frequency"],
+                "sent_until": latest_date() or today,
+                "looked_on": today if data["frequency"] == "weekly" else today - timedelta(days=1),
+            },
+        )
+        messages.success(request, "You will get it when there is something new.")
+        return redirect("mail:account")
+    context = {"section": "mail", "form": form, "deliveries": mine, "mail_on": settings.MAIL_ON}
+    status = 422 if form.is_bound else 200
+    return render(request, "mail/account.html", context, status=status)
+
+
+def _ask_to_confirm(request: HttpRequest, reader: User, address: str) -> None:
+    """Mail a link that makes the address the reader's: nobody subscribes somebody else."""
+    try:
+        forms.EmailField().clean(address)
+    except forms.ValidationError as error:
+        messages.error(request, f"{address[:80]!r}: {' '.join(error.messages)}")
+        return
+    token = signing.dumps([reader.pk, address], salt=CONFIRM)
+    link = site_address().rstrip("/") + reverse("mail:confirm", args=[token])
+    try:
+        send_mail(
+            "Confirm your address",
+            f"Open this within a day to get mail from Assay here:\n\n{link}\n\n"
+            "If you did not ask for it, do nothing.\n",
+            None,
+            [address],
+        )
+    except OSError as error:
+        messages.error(request, f"The mail could not be sent: {error}")
+        return
+    messages.success(request, f"A link was mailed to {address}: it confirms the address.")
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def confirm(request: HttpRequest, token: str) -> HttpResponse:
+    """Confirm an address by the mailed link; only its reader can."""
+    try:
+        reader_id, address = signing.loads(token, salt=CONFIRM, max_age=LIFETIME)
+    except signing.BadSignature:
+        raise Http404("This link is not valid any more.") from None
+    reader = signed_in(request)
+    if reader_id != reader.pk:
+        raise Http404("This link is somebody else's.")
+    if request.method == "POST":
+        reader.email = address
+        reader.save(update_fields=["email"])
+        messages.success(request, f"Mail goes to {address}.")
+        return redirect("mail:account")
+    return render(request, "mail/confirm.html", {"section": "mail", "address": address})
+
+
+@csrf_exempt  # RFC 8058: the reader's mail program posts it, without a cookie
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
+    """A button on GET, the end on POST: a scanner that follows links ends nothing."""
+    try:
+        pk = signing.loads(token, salt=UNSUBSCRIBE)
+    except signing.BadSignature:
+        raise Http404("This link is not valid.") from None
+    found = Delivery.objects.filter(pk=pk).select_related("profile").first()
+    name = found.name if found else ""
+    if request.method == "POST" and found:
+        found.delete()
+    context = {"section": "mail", "name": name, "ended": request.method == "POST" or not found}
+    return render(request, "mail/unsubscribe.html", context)

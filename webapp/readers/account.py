@@ -1,0 +1,116 @@
+"""A reader's account: what is kept of them, to take along or to delete; and invitations."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import logout
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.core import serializers
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.serializers.json import DjangoJSONEncoder
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_safe
+
+from webapp.readers import links
+from webapp.ui.pages import signed_in
+
+MAX_READERS = 1_000
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def account(request: HttpRequest) -> HttpResponse:
+    """What can be done with an account; deleting it asks for its name."""
+    reader = signed_in(request)
+    if request.method == "POST":
+        if request.POST.get("delete", "").strip() != reader.username:
+            messages.error(request, "Write your name to delete the account. Nothing was deleted.")
+            return redirect("readers:account")
+        others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=reader.pk)
+        if reader.is_superuser and not others.exists():
+            messages.error(request, "You are the only administrator: nothing was deleted.")
+            return redirect("readers:account")
+        logout(request)
+        reader.delete()
+        return redirect(settings.LOGIN_REDIRECT_URL)
+    return render(request, "readers/account.html", {"section": "account"})
+
+
+@never_cache
+@require_safe
+@login_required
+def export(request: HttpRequest) -> HttpResponse:
+    """Every row that is the reader's, as JSON, without the hashes of keys and links."""
+    reader = signed_in(request)
+    rows: dict[str, list[dict[str, Any]]] = {
+        "reader": [{"name": reader.username, "email": reader.email, "joined": reader.date_joined}]
+    }
+    for relation in User._meta.related_objects:
+        model: Any = relation.related_model
+        mine = model._default_manager.filter(**{relation.field.name: reader})
+        if relation.field.name in {"reader", "owner"} and mine.exists():
+            rows[model._meta.label_lower] = [
+                {name: value for name, value in row["fields"].items() if "hash" not in name}
+                for row in serializers.serialize("python", mine)
+            ]
+    return HttpResponse(
+        json.dumps(rows, cls=DjangoJSONEncoder, ensure_ascii=False, indent=1),
+        content_type="application/json; charset=utf-8",
+        headers={"Content-Disposition": 'attachment; filename="assay-account.json"'},
+    )
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def readers(request: HttpRequest) -> HttpResponse:
+    """Who reads here; administrators invite, and switch accounts off and on."""
+    me = signed_in(request)
+    if not me.is_superuser:
+        raise PermissionDenied
+    made = _act(request, me) if request.method == "POST" else ""
+    everyone = User.objects.order_by("username")[:MAX_READERS]
+    context = {"section": "account", "everyone": everyone, "made": made}
+    return render(request, "readers/readers.html", context)
+
+
+def _act(request: HttpRequest, me: User) -> str:
+    """Do what was asked; the link of an invitation, shown once."""
+    if number := request.POST.get("switch", ""):
+        found = User.objects.filter(pk=int(number)).first() if number[:9].isdecimal() else None
+        if found is None or found == me:
+            messages.error(request, "There is no such reader, or it is you.")
+            return ""
+        found.is_active = not found.is_active
+        found.save(update_fields=["is_active"])
+        messages.success(request, f"{found} may sign in{'' if found.is_active else ' no more'}.")
+        return ""
+    name, mail = (request.POST.get(field, "").strip() for field in ("name", "email"))
+    try:
+        if User.objects.filter(username=name).exists():
+            raise ValidationError(f"{name} reads here already.")
+        if mail:
+            forms.EmailField().clean(mail)
+        reader = links.reader_named(name)
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages))
+        return ""
+    if mail and settings.MAIL_ON:
+        reader.email = mail
+        reader.save(update_fields=["email"])
+        try:
+            links.send_link(reader, mail)
+        except OSError as error:
+            messages.error(request, f"The mail could not be sent: {error}. Hand out the link.")
+        else:
+            messages.success(request, f"An invitation was mailed to {mail}.")
+            return ""
+    return links.address(links.make_link(reader), links.site_address())
