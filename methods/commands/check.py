@@ -53,8 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Print the table; 1 when a check fails."""
+    import torch  # noqa: PLC0415 - slow to import
+
     from methods.runner import EXIT_CHECK, EXIT_OK, choose_device  # noqa: PLC0415 - imports torch
 
+    torch.set_num_threads(1)  # checks are small: more threads would only wait for each other
     method = registry.get(args.method)
     checks = _chosen(method, args.only)
     device = choose_device(args.device)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from methods.concept_lm import checks_learning
+from methods.concept_lm import checks_plans
 from methods.concept_lm.bench_monitors import draw_monitors
 from methods.concept_lm.spec import PlannerParams
 from methods.concept_lm.synthetic import PlanTask
@@ -39,7 +39,7 @@ def make(params: PlannerParams, seed: int, naive: bool = False) -> HardEM:
 def planner(ctx: Context, params: PlannerParams) -> None:
     """Train `seeds` times, and the naive variant beside it."""
     torch.set_num_threads(1)  # small matrices: threads would only wait for each other
-    ctx.check_all("typed_plans", checks_learning.typed_plans(ctx.device))
+    ctx.check_all("typed_plans", checks_plans.typed_plans(ctx.device))
     runs: dict[str, list[HardEM]] = {"ours": [], "naive": []}
     traces: dict[str, Trace] = {}
     seconds: list[float] = []
@@ -171,7 +171,7 @@ def drop_concepts(z: Tensor, share: float, eos: int, source: torch.Generator) ->
 def dropout(ctx: Context, params: PlannerParams) -> None:
     """Reconstruction NLL against the share of concepts dropped at evaluation."""
     torch.set_num_threads(1)
-    ctx.check_all("typed_plans", checks_learning.typed_plans(ctx.device))
+    ctx.check_all("typed_plans", checks_plans.typed_plans(ctx.device))
     ems = []
     stages = Stages(ctx, params.seeds * (params.warm_up + params.steps))
     for seed in range(params.seeds):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from methods.concept_lm.base import load_base, tiny_config, widen_norms
+from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import shuffled_codes
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.data import stdlib
@@ -14,9 +14,8 @@ from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.synthetic import PlanTask, RecallTask
 from methods.concept_lm.v3.curriculum import Curriculum
 from methods.concept_lm.v3.em import NAIVE, NAIVE_CURRICULUM, EMSettings, HardEM
-from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.monitors import Action, diagnose
-from methods.concept_lm.v3.planner import Planner, PlanShape, run, sequence_mask
+from methods.concept_lm.v3.planner import PlanShape
 from methods.kit.seeds import seeded
 from methods.spec import Case
 
@@ -119,53 +118,3 @@ def monitors(device: str) -> Iterator[Case]:
                 p[0] += 20.0 if name.endswith("bias") else 0.0
     actions: list[Action] = diagnose(em.observe(1.0))
     yield Case("entropy" in {a.monitor for a in actions}, True, label="the planner writes one plan")
-
-
-def typed_plans(device: str) -> Iterator[Case]:
-    """Typed-parallel log-probabilities == one type at a time; the executor never sees u."""
-    shape = PlanShape(types=3, codes=5, slots=3, u_vocab=7, y_vocab=4, d=32)
-    planner = Planner(shape).to(device).double()
-    executor = Executor(shape).to(device).double()
-    for model in (planner, executor):
-        widen_norms(model)
-    generator = torch.Generator().manual_seed(0)
-    u = torch.randint(7, (4, 5), generator=generator).to(device)
-    z = torch.randint(6, (4, 3, 4), generator=generator).to(device)
-    y = torch.randint(4, (4, 8), generator=generator).to(device)
-    z = torch.where((z == shape.eos).long().cumsum(-1) > 0, shape.eos, z)
-    z[:, :, -1] = shape.eos
-    with torch.no_grad():
-        together = planner.log_prob(u, z)
-        alone = sum(
-            (_alone(planner, u, z, k) for k in range(3)),
-            torch.zeros(4, dtype=torch.float64, device=device),
-        )
-        yield Case(float((together - alone).abs().max()), 1e-6, label="log p(z | u), nats")
-        wanted = executor.nll(z, y)
-        again = executor.nll(z, y)
-        yield Case(float((wanted - again).abs().max()), 0.0, label="executor, same plan twice")
-    e = executor.embed(z[:, :, :-1]).requires_grad_()
-    used = z[:, :, :-1] != shape.eos
-    prompt = planner.prompt.weight
-    nll = executor.token_nll(e, used, y).sum()
-    to_e, to_u = torch.autograd.grad(nll, [e, prompt], allow_unused=True)
-    yield Case(to_u is None, True, label="no path from the prompt to the executor")
-    yield Case(float(to_e[~used].abs().max()), 0.0, label="gradient to slots after EOS")
-
-
-def _alone(planner: Planner, u: Tensor, z: Tensor, k: int) -> Tensor:
-    """log p(z_k | u) in a pass that holds no other type."""
-    logits: Tensor = planner.heads[k](_states_of(planner, u, z, k))
-    logp = logits.log_softmax(-1).gather(-1, z[:, k, :, None])[..., 0]
-    return (logp * sequence_mask(z[:, k], planner.shape.eos)).sum(-1)
-
-
-def _states_of(planner: Planner, u: Tensor, z: Tensor, k: int) -> Tensor:
-    """Plain causal pass over [u, start of type k, its concepts]."""
-    offset = k * (planner.shape.codes + 1)
-    start = planner.start.weight[k].expand(len(u), 1, -1)
-    x = torch.cat([planner.prompt(u), start, planner.concepts(z[:, k, :-1] + offset)], 1)
-    n = x.shape[1]
-    allow = torch.ones(1, n, n, dtype=torch.bool, device=u.device).tril()
-    out = run(planner.backbone, x, torch.arange(n, device=u.device)[None], allow)
-    return out[:, u.shape[1] :]

@@ -4,6 +4,9 @@ import torch
 
 from methods.concept_lm import base, decode, masks, model
 from methods.concept_lm.model import ConceptLM, Packed
+from methods.concept_lm.v3.em import HardEM
+from methods.concept_lm.v3.estep import EStep
+from methods.concept_lm.v3.executor import Executor
 from tests.methods.mutation import Mutation
 
 
@@ -77,14 +80,101 @@ def ignore_the_boundaries(patch):
     patch.setattr(ConceptLM, "forward", forward)
 
 
+def go_on_counting(patch):
+    """Positions of a type go on after those of the type before."""
+    right = Executor.prefix
+
+    def prefix(self, e, used):
+        x, positions, seen = right(self, e, used)
+        return x, torch.arange(len(positions)), seen
+
+    patch.setattr(Executor, "prefix", prefix)
+
+
+def forget_the_type(patch):
+    """The embedding of the type stands on separators alone."""
+    right = Executor.prefix
+
+    def prefix(self, e, used):
+        return right(self, e - self.kind.weight[None, :, None], used)
+
+    patch.setattr(Executor, "prefix", prefix)
+
+
+def show_all_of_the_text(patch):
+    right = Executor.logits
+    patch.setattr(Executor, "logits", lambda self, e, used, y, drop=0.0: right(self, e, used, y))
+
+
+def show_every_plan(patch):
+    patch.setattr(HardEM, "seen", lambda self, ids: ids != self.shape.eos)
+
+
+def ignore_beta(patch):
+    right = EStep.score
+
+    def score(self, u, y, plans, beta):
+        return right(self, u, y, plans, 1.0)
+
+    patch.setattr(EStep, "score", score)
+
+
+def keep_every_input(patch):
+    right = model.add_lora
+
+    def add(base, config, **kwargs):
+        object.__setattr__(config, "lora_dropout", 0.0)
+        return right(base, config, **kwargs)
+
+    patch.setattr(model, "add_lora", add)
+
+
+def adapt_attention_alone(patch):
+    patch.setattr(base, "LORA_TARGETS", base.LORA_TARGETS[:4])
+
+
+def look_one_further_back(patch):
+    """While decoding in step a query sees one token more than its window."""
+    right = decode.SlotCache._put
+
+    def put(self, buffer, new):
+        self._window += self._window > 0
+        try:
+            return right(self, buffer, new)
+        finally:
+            self._window -= self._window > 0
+
+    patch.setattr(decode.SlotCache, "_put", put)
+
+
+def look_one_further_back_out_of_step(patch):
+    right = decode.SlotCache.open
+
+    def open_wider(self, new, device, rows=None, window=0):
+        mask = right(self, new, device, rows, window + (window > 0))
+        self._window = window
+        return mask
+
+    patch.setattr(decode.SlotCache, "open", open_wider)
+
+
 MUTATIONS = [
     Mutation("oracle", causal_everywhere),
     Mutation("gradients", causal_everywhere),
     Mutation("decoding", keep_the_tail),
+    Mutation("decoding", look_one_further_back),
+    Mutation("decoding", look_one_further_back_out_of_step),
     Mutation("leak", see_the_future),
     Mutation("dropped_layers", misplace_the_split),
     Mutation("flex", forget_the_concepts),
     Mutation("trainables", thaw_the_norms),
+    Mutation("trainables", adapt_attention_alone, fails=("qwen2: names", "qwen3: names")),
+    Mutation("lora_dropout", keep_every_input),
     Mutation("ragged", pack_to_the_right),
     Mutation("middle_gradients", ignore_the_boundaries),
+    Mutation("typed_plans", go_on_counting, fails=("executor",), holds=("planner",)),
+    Mutation("typed_plans", forget_the_type, fails=("executor",), holds=("planner",)),
+    Mutation("objectives", show_all_of_the_text, fails=("em_loss: text all", "warm_up_loss: text")),
+    Mutation("objectives", show_every_plan, fails=("em_loss: plans", "warm_up_loss: plans")),
+    Mutation("objectives", ignore_beta, fails=("S of the choice, beta 0.5",)),
 ]

@@ -1,0 +1,93 @@
+"""The rows of the table of checks that hold v3 to its equations."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from methods.concept_lm.base import widen_norms
+from methods.concept_lm.reference import executor_nll, planner_log_prob
+from methods.concept_lm.synthetic import PlanTask
+from methods.concept_lm.v3.curriculum import Curriculum
+from methods.concept_lm.v3.em import EMSettings, HardEM
+from methods.concept_lm.v3.executor import Executor
+from methods.concept_lm.v3.planner import Planner, PlanShape
+from methods.kit.compare import difference, largest
+from methods.kit.seeds import generator, seeded
+from methods.spec import Case
+
+SHAPE = PlanShape(types=3, codes=5, slots=3, u_vocab=7, y_vocab=4, d=32)
+
+
+def typed_plans(device: str) -> Iterator[Case]:
+    """Planner and executor == their equations, one type and one example at a time."""
+    planner = Planner(SHAPE).to(device).double()
+    executor = Executor(SHAPE).to(device).double()
+    for model in (planner, executor):
+        widen_norms(model)
+    with torch.no_grad():
+        executor.kind.weight.mul_(3)
+    source = generator(0)
+    u = torch.randint(7, (4, 5), generator=source).to(device)
+    z = torch.randint(6, (4, 3, 4), generator=source).to(device)
+    y = torch.randint(4, (4, 8), generator=source).to(device)
+    z = torch.where((z == SHAPE.eos).long().cumsum(-1) > 0, SHAPE.eos, z)
+    z[:, :, -1] = SHAPE.eos
+    with torch.no_grad():
+        alone = [planner_log_prob(planner, *one) for one in zip(u, z, strict=True)]
+        yield Case(difference(planner.log_prob(u, z), torch.stack(alone)), 1e-12, label="planner")
+        alone = [executor_nll(executor, *one) for one in zip(z, y, strict=True)]
+        yield Case(difference(executor.nll(z, y), torch.stack(alone)), 1e-12, label="executor")
+    e = executor.embed(z[:, :, :-1]).requires_grad_()
+    used = z[:, :, :-1] != SHAPE.eos
+    nll = executor.token_nll(e, used, y).sum()
+    to_e, to_u = torch.autograd.grad(nll, [e, planner.prompt.weight], allow_unused=True)
+    yield Case(to_u is None, True, label="no path from the prompt to the executor")
+    yield Case(float(to_e[~used].abs().max()), 0.0, label="gradient to slots after EOS")
+
+
+def small(plan_drop: float = 0.0, **changes: float) -> HardEM:
+    """v3 on 2-bit codes, untrained, with what a training may hide set as told."""
+    task = PlanTask(types=2, bits=2)
+    shape = PlanShape(2, task.codes, 1, task.u_vocab, task.y_vocab, d=32)
+    settings = EMSettings(samples=32, batch=16, plan_drop=plan_drop)
+    plan = replace(Curriculum(warm_up=4, steps=4, drop=0.0, warm_up_drop=0.0), **changes)
+    return HardEM(task, shape, settings, plan)
+
+
+def flow(em: HardEM, loss: Tensor, part: nn.Module) -> float:
+    """The largest gradient that a loss sends to a part of v3."""
+    em.everything.zero_grad()
+    torch.autograd.backward(loss)
+    grads = [p.grad for p in part.parameters() if p.grad is not None]
+    return largest([float(grad.abs().max()) for grad in grads]) if grads else 0.0
+
+
+def objectives(device: str) -> Iterator[Case]:
+    """What the losses hide is hidden, and the E-step weighs what it says it weighs."""
+    with seeded(0):
+        for when in ("em_loss", "warm_up_loss"):
+            hidden = small(drop=1.0, warm_up_drop=1.0)
+            seen = small()
+            for em, hides in ((hidden, True), (seen, False)):
+                reached = flow(em, getattr(em, when)(0), em.executor.tokens)
+                yield Case(reached == 0, hides, label=f"{when}: text all dropped {hides}")
+            for drop in (1.0, 0.0):
+                em = small(plan_drop=drop)
+                reached = flow(em, getattr(em, when)(0), em.executor.concepts)
+                yield Case(reached == 0, drop == 1, label=f"{when}: plans dropped {drop}")
+    em = small()
+    with torch.no_grad():
+        for p in em.planner.heads.parameters():
+            p.mul_(20)  # so that what the planner thinks of a plan matters
+        for beta in (0.0, 0.5, 4.0):
+            chosen = em.search.choose(em.u, em.y, em.z, beta, sweep=True)
+            told = [executor_nll(em.executor, *one) for one in zip(chosen.z, em.y, strict=True)]
+            foretold = [
+                planner_log_prob(em.planner, *one) for one in zip(em.u, chosen.z, strict=True)
+            ]
+            wanted = beta * torch.stack(foretold) - torch.stack(told).sum(-1)
+            yield Case(
+                difference(chosen.score, wanted), 1e-4, label=f"S of the choice, beta {beta}"
+            )
