@@ -130,7 +130,7 @@ class Candidate:
         The last two terms are those of `ConceptLM.loss`; `plain` has neither.
 
         Equation: $L = -\operatorname{mean}_{b, t} \log p(x_{b, t + 1} \mid x_{b, \le t})
-        - \lambda U + 0.1 \, L_{multi}$
+        - \lambda U + L_{rule}$
         """
         x = self.corpus.batch(step, self.rows, self.length, self.seed)
         if isinstance(self.model, FullAttentionLM):
@@ -221,6 +221,8 @@ class Candidate:
         shuffled = token_nll(self.run(x, codes=shuffled_codes).logits, x).mean()
         rate = float(is_concept.float().mean())
         cost = concept_token(shape, self.config, length / 2, rate, float(tails.float().mean()))
+        if self.name in WITHOUT_CONCEPTS:  # these have no head
+            cost = plain_token(shape, length / 2, self.config.shallow + self.config.deep)
         return Judgement(
             bits=float(nll) / math.log(2),
             flops=cost,

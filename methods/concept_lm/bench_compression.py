@@ -31,7 +31,7 @@ LABELS = {
     "dropped": "all NULL: no middle layers",
     "equal": "some middle layers dropped: v2's operations",
     "stride": "v2, fixed stride",
-    "similarity": "v2, H-Net's boundary",
+    "similarity": "v2, a cosine rule",
     "random": "v2 with codes that mean nothing",
     "faithful": "v2 as the notes have it",
     "recommended": "v2 as recommended",

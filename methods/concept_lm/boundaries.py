@@ -1,4 +1,4 @@
-"""Five ways to decide where a concept stands, and H-Net's for comparison.
+"""Five ways to decide where a concept stands; word ends and H-Net's boundary beside them.
 
 A rule reads the shallow hidden states in parallel (`signal`), then walks along time with a small
 state (`step`). The packed pass and the decoder take the same steps, so they agree by construction.
@@ -32,12 +32,12 @@ class Boundary(nn.Module):
         self.register_buffer("threshold", torch.tensor(0.0))
         self.register_buffer("seen", torch.tensor(0))
 
-    def signal(self, model: Any, h: Tensor, probe: Any = None) -> Tensor:
-        r"""What the rule reads: (B, T, d) -> (B, T, width). `probe` is a cache while decoding.
+    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
+        r"""What the rule reads: (B, T, d), ids (B, T) -> (B, T, width). `probe` caches decoding.
 
         A rule may read the past and the token itself, nothing later.
 
-        Equation: $s_t = \mathrm{signal}(h_1, \dots, h_t)$
+        Equation: $s_t = \mathrm{signal}(h_1, \dots, h_t, x_t)$
         """
         raise NotImplementedError
 
@@ -102,6 +102,13 @@ class Boundary(nn.Module):
         """
         return None
 
+    def loss(self, model: Any, output: Any, x: Tensor) -> Tensor | None:
+        r"""What the rule adds to the loss of a batch: nothing, unless it says so.
+
+        Equation: $L_{rule} = 0$
+        """
+        return None
+
 
 class Fixed(Boundary):
     """Fixed N -> M: of every N tokens M are concepts, evenly spread; M / N is near rho.
@@ -114,7 +121,7 @@ class Fixed(Boundary):
         ratio = Fraction(rho).limit_denominator(64)
         self.m, self.n = max(ratio.numerator, 1), max(ratio.denominator, 1)
 
-    def signal(self, model: Any, h: Tensor, probe: Any = None) -> Tensor:
+    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
         """Nothing is read: (B, T, d) -> zeros (B, T, 1).
 
         Equation: $s_t = 0$
@@ -145,7 +152,7 @@ class Accumulate(Boundary):
         nn.init.zeros_(self.alpha.bias)
         self.threshold.fill_(0.5 / rho)
 
-    def signal(self, model: Any, h: Tensor, probe: Any = None) -> Tensor:
+    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
         r"""alpha_t in (0, 1): (B, T, d) -> (B, T, 1).
 
         Equation: $\alpha_t = \sigma(w \cdot h_t / \mathrm{rms}(h_t) + b)$
@@ -196,15 +203,40 @@ class Quantile(Boundary):
         self.follow(torch.quantile(signal[:, 0].float(), 1 - self.rho))
 
 
+class Words(Boundary):
+    """A concept at each end of a word, as SpaceByte (arXiv:2404.14408) places its large blocks.
+
+    The token itself decides and the one before it: space-like after word-like. Ids are bytes;
+    letters, digits and the bytes of multi-byte characters are word-like. Nothing is learnt, and
+    the text sets the rate.
+    """
+
+    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
+        r"""Whether each byte is word-like: (B, T, d), (B, T) -> (B, T, 1).
+
+        Equation: $w_t = [\, x_t \in \{\mathrm{0..9, A..Z, a..z}\} \vee x_t \ge 128 \,]$
+        """
+        lower = x | 32
+        word = ((x >= 48) & (x < 58)) | ((lower >= 97) & (lower < 123)) | (x >= 128)
+        return word[..., None].to(h.dtype)
+
+    def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        r"""A word has just ended: (B, 1), (B, 1) -> is_concept (B,), w_t (B, 1).
+
+        Equation: $c_t = w_{t - 1} \wedge \neg w_t$
+        """
+        return (state[:, 0] > 0) & (s[:, 0] == 0), s
+
+
 class Similarity(Quantile):
-    """H-Net's boundary (arXiv:2507.07955): p = (1 - cos(h_t, h_{t-1})) / 2 above a threshold."""
+    """A cosine rule: (1 - cos(h_t, h_{t-1})) / 2 above a threshold; nothing of it is learnt."""
 
     def __init__(self, rho: float, d: int) -> None:
         super().__init__(rho)
         self.width = self.memory = d
 
-    def signal(self, model: Any, h: Tensor, probe: Any = None) -> Tensor:
-        r"""Unit vectors, (B, T, d) -> (B, T, d); H-Net's projections start as the identity.
+    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
+        r"""Unit vectors, (B, T, d) -> (B, T, d).
 
         Equation: $s_t = h_t / \lVert h_t \rVert$
         """
@@ -226,6 +258,80 @@ class Similarity(Quantile):
         super().observe(p[:, None], is_concept)
 
 
+class HNet(Boundary):
+    """H-Net's boundary (arXiv:2507.07955): learnt projections, ratio loss, smoothing.
+
+    p_t = (1 - cos(W_q h_t, W_k h_{t-1})) / 2 at or above a half, p_1 = 1. A chosen embedding
+    carries p's gradient straight through; what the middle layers return is smoothed by p.
+    """
+
+    def __init__(self, rho: float, d: int) -> None:
+        super().__init__(rho)
+        self.width, self.memory = 2 * d, d + 1
+        self.query, self.key = nn.Linear(d, d, bias=False), nn.Linear(d, d, bias=False)
+        nn.init.eye_(self.query.weight)
+        nn.init.eye_(self.key.weight)
+
+    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
+        r"""Unit queries and keys: (B, T, d) -> (B, T, 2 d).
+
+        Equation: $s_t = (W_q h_t / \lVert W_q h_t \rVert, W_k h_t / \lVert W_k h_t \rVert)$
+        """
+        parts = [F.normalize(part(h), dim=-1) for part in (self.query, self.key)]
+        return torch.cat(parts, -1)
+
+    def share(self, signal: Tensor) -> Tensor:
+        r"""p of every token: (B, T, 2 d) -> (B, T).
+
+        Equation: $p_t = \frac{1}{2} (1 - \cos(W_q h_t, W_k h_{t - 1})), \quad p_1 = 1$
+        """
+        q, k = signal.chunk(2, -1)
+        p = (1 - (q[:, 1:] * k[:, :-1]).sum(-1)) / 2
+        return F.pad(p, (1, 0), value=1.0)
+
+    def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Compare with the key before: (B, 2 d), (B, d + 1) -> (B,), the key and p (B, d + 1).
+
+        Equation: $c_t = [\, p_t \ge \frac{1}{2} \,]$
+        """
+        q, k = s.chunk(2, -1)
+        before = state[:, :-1]
+        first = (before == 0).all(-1)
+        p = torch.where(first, 1.0, (1 - (q * before).sum(-1)) / 2)
+        return p >= 0.5, torch.cat([k, p[:, None]], -1)
+
+    def gain(self, signal: Tensor) -> Tensor | None:
+        r"""1 + p - stopgrad(p): (B, T, 2 d) -> (B, T, 1).
+
+        Equation: $g_t = 1 + p_t - \mathrm{sg}(p_t)$
+        """
+        p = self.share(signal)[..., None]
+        return 1 + p - p.detach()
+
+    def loss(self, model: Any, output: Any, x: Tensor) -> Tensor | None:
+        r"""The ratio loss, least where a share 1 / N of tokens are boundaries: scalar.
+
+        Equation: $0.03 \, \frac{N}{N - 1} ((N - 1) F G + (1 - F) (1 - G)), \quad
+        F = \bar c, \; G = \bar p$
+        """
+        N = 1 / self.rho
+        chosen = output.routing.chosen.float().mean()
+        p = self.share(output.routing.signal).mean()
+        return 0.03 * N / (N - 1) * ((N - 1) * chosen * p + (1 - chosen) * (1 - p))
+
+    @staticmethod
+    def smooth(m: Tensor, p: Tensor, before: Tensor) -> Tensor:
+        r"""Running mean over concepts: (B, C, d), (B, C), what came before (B, d) -> (B, C, d).
+
+        Equation: $\bar m_j = p_j m_j + (1 - p_j) \bar m_{j - 1}$
+        """
+        out = []
+        for j in range(m.shape[1]):
+            before = p[:, j, None] * m[:, j] + (1 - p[:, j, None]) * before
+            out.append(before)
+        return torch.stack(out, 1)
+
+
 class Autoregressive(Quantile):
     """Whole-LLM autoregressive: where the model itself, without concepts, is unsure what follows.
 
@@ -233,7 +339,7 @@ class Autoregressive(Quantile):
     arXiv:2412.09871, with the model as its own byte model). Costs one more deep pass a token.
     """
 
-    def signal(self, model: Any, h: Tensor, probe: Any = None) -> Tensor:
+    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
         r"""H(x_{t+1} | x_<=t), nats: (B, T, d) -> (B, T, 1).
 
         Equation: $s_t = -\sum_v p_{tv} \log p_{tv}, \quad
@@ -277,7 +383,7 @@ class MultiToken(Boundary):
         """
         return [model.read_out(head(h)) for head in self.heads]
 
-    def signal(self, model: Any, h: Tensor, probe: Any = None) -> Tensor:
+    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
         r"""Entropies of the predictions, nats: (B, T, d) -> (B, T, horizon).
 
         Equation: $s_{tk} = H(\mathrm{softmax}(\mathrm{logits}^k_t))$
@@ -307,18 +413,18 @@ class MultiToken(Boundary):
         """
         self.threshold += 0.5 * (is_concept.float().mean() - self.rho)
 
-    def loss(self, model: Any, h: Tensor, x: Tensor) -> Tensor:
-        r"""Cross entropy of the heads, which does not train h: (B, T, d), (B, T) -> scalar nats.
+    def loss(self, model: Any, output: Any, x: Tensor) -> Tensor | None:
+        r"""A tenth of the heads' cross entropy, which does not train h (B, T, d): scalar nats.
 
-        Equation: $L = -\frac{1}{n} \sum_{k = 1}^{n} \operatorname{mean}_{t \le T - k} \log
+        Equation: $L = -\frac{0.1}{n} \sum_{k = 1}^{n} \operatorname{mean}_{t \le T - k} \log
         p_k(x_{t + k} \mid h_t), \quad n = \min(\mathrm{horizon}, T - 1)$
         """
         losses = [
             F.cross_entropy(z[:, :-k].transpose(1, 2), x[:, k:])
-            for k, z in enumerate(self.logits(model, h.detach()), 1)
+            for k, z in enumerate(self.logits(model, output.h.detach()), 1)
             if k < x.shape[1]
         ]
-        return torch.stack(losses).mean()
+        return 0.1 * torch.stack(losses).mean()
 
 
 def make(name: str, rho: float, d: int) -> Boundary | None:
@@ -331,6 +437,8 @@ def make(name: str, rho: float, d: int) -> Boundary | None:
         "fixed": lambda: Fixed(rho),
         "multi_token": lambda: MultiToken(rho, d),
         "similarity": lambda: Similarity(rho, d),
+        "words": lambda: Words(rho),
+        "hnet": lambda: HNet(rho, d),
     }
     rule: Boundary = rules[name]()
     return rule

@@ -40,7 +40,7 @@ def example(
         model.double()
     source = generator(seed)
     for name, p in model.named_parameters():
-        if "lora_B" in name:
+        if "lora_B" in name or name in ("gate", "boundary.query.weight", "boundary.key.weight"):
             p.data += torch.randn(p.shape, generator=source).to(p) * 0.05
     return model.eval()
 
@@ -67,9 +67,9 @@ def oracle(device: str) -> Iterator[Case]:
     """The equations, step by step == the packed pass, fp64 logits, with noise and without."""
     settings = product(FAMILIES, POSITIONS, ("seed", "token"), ((0, 0), (5, 7)), (0.01, 0.3, 0.96))
     for family, positions, readout, (cap, window), rho in settings:
+        options = {"positions": positions, "readout": readout, "rho": rho, "residual": bool(cap)}
         if (cap and rho < 1 / (cap + 1)) or (family == "qwen2" and rho != 0.3):
             continue
-        options = {"positions": positions, "readout": readout, "rho": rho}
         model = example(device, family, run_cap=cap, shallow_window=window, **options)
         x = tokens(device, n=16)
         calibrate(model, x)
@@ -129,6 +129,9 @@ def decoding(device: str) -> Iterator[Case]:
                 model.observe(model(x, noise=noise_like(model, x)))
         error = decode_error(model, x, torch.tensor(RAGGED))
         yield Case(error, 1e-12, label=f"boundary {rule}")
+    model = example(device, boundary="words", codes="fsq", n_concepts=64, residual=True)
+    error = decode_error(model, tokens(device, rows=3), torch.tensor(RAGGED))
+    yield Case(error, 1e-12, label="word ends, fsq codes, residual")
 
 
 @torch.no_grad()

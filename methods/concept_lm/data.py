@@ -1,4 +1,4 @@
-"""Text that every machine has: the Python standard library's source, as bytes."""
+"""Text as bytes: the Python standard library's source, which every machine has, or a folder."""
 
 import hashlib
 import sysconfig
@@ -60,22 +60,38 @@ def stdlib(limit: int = 8_000_000) -> Corpus:
         ConceptError: when this Python comes without its sources.
     """
     root = Path(sysconfig.get_path("stdlib"))
-    files = sorted(
-        path
-        for path in root.rglob("*.py")
-        if not {"site-packages", "test", "tests", "idlelib"} & set(path.relative_to(root).parts)
+    left_out = {"site-packages", "test", "tests", "idlelib"}
+    return of_files(
+        [p for p in root.rglob("*.py") if not left_out & set(p.relative_to(root).parts)],
+        f"standard library sources under {root}",
+        limit,
     )
-    sides: tuple[list[bytes], list[bytes]] = ([], [])
-    size = 0
-    for i, path in enumerate(files):
+
+
+def folder(path: str) -> Corpus:
+    """Every file under a folder of one's own; raises :class:`ConceptError` where there is none."""
+    return of_files([p for p in Path(path).rglob("*") if p.is_file()], f"text under {path!r}")
+
+
+def of_files(paths: list[Path], what: str, limit: int = 1 << 30) -> Corpus:
+    """A tenth is held out: every tenth file, or the end of the text where there are fewer.
+
+    Raises:
+        ConceptError: when there is too little text to split.
+    """
+    texts, size = [], 0
+    for path in sorted(paths):
         if size > limit:
             break
-        text = path.read_bytes()
-        size += len(text)
-        sides[i % 10 == 9].append(text)
-    train, valid = (b"".join(side) for side in sides)
-    if not valid:
-        raise ConceptError(f"no standard library sources under {root}")
+        texts.append(path.read_bytes())
+        size += len(texts[-1])
+    if len(texts) < 10:
+        whole = b"".join(texts)
+        texts = [whole[: len(whole) * 9 // 10], *[b""] * 8, whole[len(whole) * 9 // 10 :]]
+    valid = b"".join(texts[9::10])
+    train = b"".join(text for i, text in enumerate(texts) if i % 10 != 9)
+    if not valid or not train:
+        raise ConceptError(f"no {what} to train on and to be judged by")
     digest = hashlib.sha256(train + valid).hexdigest()[:12]
     return Corpus(_as_bytes(train), _as_bytes(valid), digest)
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from methods.concept_lm.base import check_tokens
+from methods.concept_lm.boundaries import HNet
 from methods.concept_lm.config import ConceptError
 from methods.concept_lm.head import draw
 from methods.concept_lm.model import ConceptLM, pack
@@ -144,6 +145,7 @@ class DecodeState:
     times: Tensor  # (B,) tokens so far
     probe: SlotCache  # of the rule that asks the whole model, else empty
     memory: Tensor | None = None  # (B, memory) of the boundary rule
+    given: Tensor | None = None  # (B, d) what the last concept's middle layers gave
 
     @classmethod
     def empty(cls, rows: int, capacity: int) -> "DecodeState":
@@ -202,24 +204,20 @@ def prefill(
     h = model.qwen.embed_tokens(x)
     h = model.run_layers(model.shallow, h, positions, mask, state.shallow)
     state.shallow.advance(lengths)
-    routing = model.route(h, None, lengths.to(device), state.probe)
+    routing = model.route(h, x, None, lengths.to(device), state.probe)
     state.probe.advance(lengths)
     state.memory = routing.memory
     packed = pack(routing.is_concept)
     state.concepts = packed.counts.cpu()
     state.times = lengths.clone()
 
-    C = packed.index.shape[1]
-    m = h[:, :0]
-    places = packed.index
-    if C:
-        e = model.head.embed(routing.ids.gather(1, packed.index), None)
-        if config.positions == "compact":
-            places = torch.arange(C, device=device).expand(B, C)
-        m = model.run_layers(model.middle, e, places, state.middle.open(C, device), state.middle)
+    m, given = model.run_middle(h, routing, packed, state.middle)
+    last = torch.full((B,), -1)
+    if m.shape[1]:
         state.middle.advance(state.concepts)
-
-    last = torch.where(state.concepts > 0, packed.index.cpu().amax(1) if C else -1, -1)
+        ends = (packed.counts - 1).clamp_min(0)
+        state.given = given[torch.arange(B, device=device), ends]
+        last = torch.where(state.concepts > 0, packed.index.cpu().amax(1), -1)
     state.tail = lengths - 1 - last
     # [concepts | tail | the last token's own query], each row left-packed.
     token_readout = config.readout == "token"
@@ -272,7 +270,7 @@ def step(model: ConceptLM, token: Tensor, state: DecodeState) -> Tensor:
     if model.boundary is None or state.memory is None:
         is_concept = model.head.decide(logits)[:, 0].cpu()
     else:
-        signal = model.boundary.signal(model, h, state.probe)
+        signal = model.boundary.signal(model, h, token[:, None], state.probe)
         state.probe.advance(1)
         fires, state.memory = model.boundary.step(signal[:, 0], state.memory)
         is_concept = fires.cpu()
@@ -308,12 +306,20 @@ def _concept(
     device = h.device
     on_device = rows.to(device)
     every = len(rows) == len(h)
-    ids = logits[on_device, :-1].argmax(-1)  # (rows,)
-    e = model.head.embed(ids[:, None], None)  # (rows, 1, d)
+    ids = model.head.route(logits[on_device, None], None).ids  # (rows, 1)
+    e = model.head.embed(ids, None)  # (rows, 1, d)
     place = state.concepts if model.config.positions == "compact" else state.times
     mask = state.middle.open(1, device, None if every else rows)
     m = model.run_layers(model.middle, e, place[rows][:, None].to(device), mask, state.middle)
     state.middle.advance(1)
+    if isinstance(model.boundary, HNet) and state.memory is not None:
+        given = h.new_zeros(len(h), h.shape[-1]) if state.given is None else state.given
+        before = torch.where(
+            (state.concepts[rows] > 0).to(device)[:, None], given[on_device], m[:, 0]
+        )
+        m = HNet.smooth(m, state.memory[on_device, -1:], before)
+        state.given = given.index_copy(0, on_device, m[:, 0])
+    m = model.stand_in(h[on_device], m)
     state.deep.evict(state.tail[rows], rows)
     state.concepts[rows] += 1
     state.tail[rows] = 0

@@ -73,7 +73,13 @@ def concept_token(
     if config.readout == "token":  # the extra query at each concept
         extra = 2 * shape.layer + shape.attend(rho * context + 1)
         attention += rho * config.deep * extra
-    return linear + attention + 2 * shape.d * (shape.vocab + config.n_concepts + 1)
+    return linear + attention + 2 * shape.d * shape.vocab + choosing(shape, config, rho)
+
+
+def choosing(shape: Shape, config: ConceptConfig, rho: float) -> float:
+    """Operations a token to place concepts and name them: the head, and a rule's own maps."""
+    names = config.n_concepts + 1 if config.codes == "softmax" else config.places * (1 + rho)
+    return 2 * shape.d * (names + (2 * shape.d if config.boundary == "hnet" else 0))
 
 
 def speedup_bound(shape: Shape, config: ConceptConfig, context: float, rho: float) -> float:

@@ -23,7 +23,7 @@ from torch.nn import functional as F
 from methods.concept_lm import boundaries, masks
 from methods.concept_lm.base import add_lora, check_tokens
 from methods.concept_lm.config import ConceptConfig, ConceptError
-from methods.concept_lm.head import ConceptHead, Routing, cap_runs
+from methods.concept_lm.head import ConceptHead, FSQHead, Routing, cap_runs
 from methods.kit.noise import gumbel
 from methods.kit.seeds import seeded
 
@@ -91,11 +91,14 @@ class ConceptLM(nn.Module):
         self.peft = add_lora(base, config, seed=seed)
         table = base.get_input_embeddings().weight
         with seeded(seed):
-            self.head = ConceptHead(base.config.hidden_size, config, float(table.float().std()))
-            self.boundary = boundaries.make(config.boundary, config.rho, base.config.hidden_size)
+            d = base.config.hidden_size
+            kind: Any = ConceptHead if config.codes == "softmax" else FSQHead
+            self.head = kind(d, config, float(table.float().std()))
+            self.boundary = boundaries.make(config.boundary, config.rho, d)
         for new in (self.head, self.boundary):
             if new is not None:
                 new.to(device=table.device, dtype=table.dtype)
+        self.gate = nn.Parameter(table.new_zeros(d)) if config.residual else None
         self.attention: Literal["sdpa", "flex"] = "sdpa"
 
     # -- the parts of the base, found through PEFT's wrapper ------------------------------------
@@ -187,11 +190,12 @@ class ConceptLM(nn.Module):
     def route(
         self,
         h: Tensor,
+        x: Tensor,
         noise: Tensor | None,
         lengths: Tensor | None = None,
         probe: Any = None,
     ) -> Routing:
-        r"""Decide the concepts of a batch from its shallow hidden states (B, T, d).
+        r"""Decide the concepts of a batch from its shallow hidden states (B, T, d) and ids (B, T).
 
         The rule is the boundary's, or the head's own choice of NULL, which the noise g takes part
         in: (B, T, K + 1). A row has n = `lengths` (B,) tokens; `probe` is a cache while decoding.
@@ -199,9 +203,9 @@ class ConceptLM(nn.Module):
         Equation: $c_t = \mathrm{cap}_R(\mathrm{rule}(h_1, \dots, h_t)) \wedge t < n, \quad
         \mathrm{id}_t = \arg\max_k (\mathrm{Head}(h_t) + g_t)_k$
         """
-        routing = self.head.route(self.head(h), noise)
+        routing: Routing = self.head.route(self.head(h), noise)
         if self.boundary is not None:
-            routing.signal = self.boundary.signal(self, h, probe)
+            routing.signal = self.boundary.signal(self, h, x, probe)
             routing.chosen, routing.memory = self.boundary.packed(routing.signal, lengths)
         routing.is_concept = cap_runs(routing.chosen, self.config.run_cap)
         if lengths is not None:
@@ -209,22 +213,43 @@ class ConceptLM(nn.Module):
             routing.is_concept = routing.is_concept & inside
         return routing
 
-    def run_middle(self, routing: Routing, packed: Packed) -> Tensor:
-        r"""Embed the chosen concepts and run the middle layers on them alone: (B, C, d).
+    def run_middle(
+        self, h: Tensor, routing: Routing, packed: Packed, cache: Any = None
+    ) -> tuple[Tensor, Tensor]:
+        r"""Embed the chosen concepts and run the middle layers on them alone: twice (B, C, d).
 
-        Equation: $m = \mathrm{Middle}(\mathrm{gather}(e))$
+        What stands in for the tokens, and m as the layers gave it (smoothed under H-Net's rule),
+        which the next concept needs. gamma starts at zero and is there with `residual` only.
+
+        Equation: $m = \mathrm{Middle}(\mathrm{gather}(e)), \quad D_p = m \;\mathrm{or}\;
+        h_p + \gamma \odot m$
         """
         e = self.head.embed(
             routing.ids.gather(1, packed.index), gather(routing.noisy, packed.index)
         )
+        C = e.shape[1]
+        if not C:
+            return e, e
         if self.boundary is not None and routing.signal is not None:
             gain = self.boundary.gain(routing.signal)  # (B, T, 1)
             e = e if gain is None else e * gather(gain, packed.index)
         positions = packed.index
         if self.config.positions == "compact":
-            positions = torch.arange(e.shape[1], device=e.device)[None]
+            positions = torch.arange(C, device=e.device)[None]
         # Unused slots lie to the right of the used ones, so the causal mask already hides them.
-        return self.run_layers(self.middle, e, positions) if e.shape[1] else e
+        mask = None if cache is None else cache.open(C, e.device)
+        m = self.run_layers(self.middle, e, positions, mask, cache)
+        if isinstance(self.boundary, boundaries.HNet) and routing.signal is not None:
+            p = self.boundary.share(routing.signal).gather(1, packed.index)
+            m = self.boundary.smooth(m, p, m[:, 0])
+        return self.stand_in(gather(h, packed.index), m), m
+
+    def stand_in(self, h: Tensor, m: Tensor) -> Tensor:
+        r"""What stands for a token that became a concept: (B, C, d), (B, C, d) -> (B, C, d).
+
+        Equation: $D_p = m \;\mathrm{or}\; h_p + \gamma \odot m$
+        """
+        return m if self.gate is None else h + self.gate * m
 
     def deep_positions(self, is_concept: Tensor) -> Tensor:
         r"""Deep positions: the index, (1, T), or the place in [concepts | tail], (B, T).
@@ -269,13 +294,13 @@ class ConceptLM(nn.Module):
         h = self.run_shallow(x)  # (B, T, d)
         if isinstance(noise, str):
             noise = gumbel(h, (*x.shape, self.config.n_concepts + 1))
-        routing = self.route(h, noise, lengths)
+        routing = self.route(h, x, noise, lengths)
         if is_concept is not None:
             routing.is_concept = is_concept
         if codes is not None:
             routing.ids = codes(routing.ids, routing.is_concept)
         packed = pack(routing.is_concept)
-        m = self.run_middle(routing, packed)  # (B, C, d)
+        m, _ = self.run_middle(h, routing, packed)  # (B, C, d)
         logits = self.read_out(self.run_deep(h, m, routing.is_concept, packed))
         return ConceptOutput(logits, routing, h)
 
@@ -313,11 +338,11 @@ class ConceptLM(nn.Module):
     def loss(self, output: ConceptOutput, x: Tensor, lengths: Tensor | None = None) -> Tensor:
         r"""Mean next-token cross entropy in nats, less the usage bonus where it is on: a scalar.
 
-        x is (B, T), of which the first n_b = `lengths` tokens of each row count. L_multi, of
-        `boundaries.MultiToken.loss`, is there under that rule only.
+        x is (B, T), of which the first n_b = `lengths` tokens of each row count. L_rule is what
+        the boundary rule adds.
 
         Equation: $L = -\operatorname{mean}_{b, t < n_b} \log p(x_{b, t + 1} \mid x_{b, \le t})
-        - \lambda U + 0.1 \, L_{multi}$
+        - \lambda U + L_{rule}$
         """
         valid = torch.ones_like(x, dtype=torch.bool)
         if lengths is not None:
@@ -326,9 +351,8 @@ class ConceptLM(nn.Module):
         if self.config.usage_bonus:
             used = output.routing.is_concept & valid
             loss = loss - self.config.usage_bonus * self.head.usage(output.routing.logits, used)
-        if isinstance(self.boundary, boundaries.MultiToken):
-            loss = loss + 0.1 * self.boundary.loss(self, output.h, x)
-        return loss
+        extra = None if self.boundary is None else self.boundary.loss(self, output, x)
+        return loss if extra is None else loss + extra
 
     @torch.no_grad()
     def observe(self, output: ConceptOutput, lengths: Tensor | None = None) -> None:

@@ -160,6 +160,8 @@ def _row(model: Any, x: Tensor, noise: Tensor | None) -> Tensor:
     compact = config.positions == "compact"
     at = index[: len(found)] if compact else index[found]
     m = decoder(qwen, layers[ends[0] : ends[1]], e, at, scale=scale) if found else e
+    if config.residual:
+        m = h[found] + model.gate * m
     steps = []
     for t in range(len(x)):
         n = sum(place <= t for place in found)

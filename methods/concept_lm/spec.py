@@ -22,6 +22,7 @@ from methods.spec import (
 Contexts = Annotated[
     tuple[Annotated[int, Field(ge=16, le=32_768)], ...], Field(min_length=1, max_length=8)
 ]
+Depths = Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(min_length=1)]
 Inverses = Annotated[
     tuple[Annotated[int, Field(ge=2, le=64)], ...], Field(min_length=1, max_length=6)
 ]
@@ -71,6 +72,30 @@ class CompressionParams(_Split):
     rho: float = parameter(0.25, "Share of positions that become concepts.", gt=0, lt=1)
     n_concepts: int = parameter(256, "Concepts in the vocabulary.", ge=1, le=65_536)
     seeds: int = parameter(3, "Trainings of each candidate.", ge=1, le=10)
+
+
+class ScratchParams(_Split):
+    """Parameters of `scratch`."""
+
+    shallow: int = parameter(1, "Layers that see every byte.", ge=1, le=64)
+    middle: int = parameter(4, "Layers that see concepts only.", ge=0, le=64)
+    deep: int = parameter(1, "Layers that see concepts and the tail.", ge=1, le=64)
+    dense: Depths = parameter((2, 4, 6, 3), "Depths of dense models; the last is the baseline.")
+    d: int = parameter(64, "Width of the models.", ge=32, le=2048, multiple_of=32)
+    steps: int = parameter(400, "Steps of training.", ge=1, le=1_000_000)
+    lr: float = parameter(3e-3, "Highest learning rate.", gt=0, le=1)
+    rows: int = parameter(8, "Windows a batch.", ge=1, le=1024)
+    length: int = parameter(128, "Bytes a window.", unit="bytes", ge=16, le=8192)
+    judged: int = parameter(256, "Held-out windows.", ge=1, le=8192)
+    rho: float = parameter(0.2, "Share of concepts, where the text does not set it.", gt=0, lt=1)
+    n_concepts: int = parameter(256, "Concepts in the vocabulary, a power of 4.", ge=4, le=65_536)
+    seeds: int = parameter(3, "Trainings of each model.", ge=1, le=10)
+    data: str = parameter(
+        "",
+        "Folder of text of one's own; empty is this Python's library.",
+        local=True,
+        max_length=300,
+    )
 
 
 class PlannerParams(Params):
@@ -312,6 +337,24 @@ METHOD = Method(
                 ),
             },
             entry="bench_compression:compression",
+        ),
+        Benchmark(
+            slug="scratch",
+            title="From nothing, on bytes",
+            description="Bits a byte of held-out text against operations a byte: concepts by the "
+            "source's head, by H-Net's boundary and at word ends, beside dense models of several "
+            "depths that saw the same bytes; codes shuffled and removed as controls.",
+            params=ScratchParams,
+            presets={
+                "smoke": ScratchParams(
+                    d=32, dense=(2,), steps=3, rows=2, length=32, judged=2, seeds=1
+                ),
+                "standard": ScratchParams(),
+                "full": ScratchParams(
+                    d=512, steps=20_000, rows=64, length=1024, n_concepts=4096, seeds=5
+                ),
+            },
+            entry="bench_scratch:scratch",
         ),
         Benchmark(
             slug="planner",

@@ -7,8 +7,13 @@ import torch
 
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import NAMES, Candidate, shuffled_codes
+from methods.concept_lm.bench_scratch import CONCEPTS, make
+from methods.concept_lm.boundaries import Words
 from methods.concept_lm.config import ConceptConfig, ConceptError
-from methods.concept_lm.data import Corpus, stdlib
+from methods.concept_lm.data import Corpus, folder, stdlib
+from methods.concept_lm.flops import Shape, concept_token, plain_token
+from methods.concept_lm.head import FSQHead
+from methods.concept_lm.spec import ScratchParams
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.train import Plan, train
 from methods.concept_lm.v3.curriculum import Curriculum
@@ -188,3 +193,57 @@ def test_multi_token_heads_and_short_to_long():
     plan = Curriculum(warm_up=100, grow=0.5)
     assert [plan.length(s, 64) for s in (0, 25, 50, 99)] == [16, 40, 64, 64]
     assert [Curriculum(steps=10, anneal=0.5).beta(s) for s in (0, 5, 9)] == [0.0, 1.0, 1.0]
+
+
+def test_layers_dropped_without_a_head_cost_no_head():
+    """At 8 layers of width 64 split 2/4/2 a head of 256 concepts is 33 thousand operations."""
+    shape = Shape.of(tiny_config(layers=8, d_ff=160))
+    config = ConceptConfig(2, 4, 2, n_concepts=256)
+    with_head = concept_token(shape, config, 64, 0.0, 64)
+    assert with_head - plain_token(shape, 64, 4) == 2 * 64 * 257
+    made = candidate("dropped")
+    own = Shape.of(made.model.base_config)
+    assert made.judge(1, 32).flops == plain_token(own, 16, 2)
+
+
+def test_a_folder_of_ones_own(tmp_path):
+    with pytest.raises(ConceptError, match="no text under .* to train on"):
+        folder(str(tmp_path))
+    (tmp_path / "one.txt").write_text("a" * 90 + "b" * 10)
+    corpus = folder(str(tmp_path))
+    assert (len(corpus.train), corpus.valid.tolist()) == (90, [98] * 10)
+
+
+@pytest.mark.parametrize("name", ["dense_2", *CONCEPTS])
+def test_from_scratch_all_of_a_model_learns(name):
+    params = ScratchParams(d=32, middle=1, rows=2, length=32, judged=2, steps=2, n_concepts=16)
+    learner = make(name, params, stdlib(), 0)
+    before = [p.detach().clone() for p in learner.module().parameters()]
+    train(learner, Plan(2))
+    changed = [bool((p != q).any()) for p, q in zip(learner.module().parameters(), before)]
+    assert all(changed), [n for n, _ in learner.module().named_parameters()]
+    cost, bits = learner.judge()
+    assert cost > 0
+    assert len(bits) == (3 if name in CONCEPTS else 1)
+
+
+def test_word_ends_are_where_spaces_follow_words():
+    rule = Words(0.2)
+    x = torch.tensor([list("ab  c_d!é;".encode())])
+    fires, _ = rule.packed(rule.signal(None, torch.zeros(1, x.shape[1], 1), x), None)
+    marks = "".join("^" if f else "." for f in fires[0].tolist())
+    assert marks == "..^..^.^..^"
+
+
+def test_fsq_codes_name_their_digits():
+    head = FSQHead(8, ConceptConfig(1, 1, 1, n_concepts=64, boundary="words", codes="fsq"), 0.02)
+    z = head(torch.randn(2, 5, 8))
+    assert float(z.min()) > -0.5
+    assert float(z.max()) < 3.5
+    ids = head.route(z, None).ids
+    digits = torch.stack([ids // 4**i % 4 for i in range(3)], -1)
+    assert torch.equal(digits, z.round().clamp(0, 3).long())
+    with pytest.raises(ConceptError, match="choose a boundary rule"):
+        ConceptConfig(1, 1, 1, n_concepts=64, codes="fsq")
+    with pytest.raises(ConceptError, match="a power of 4"):
+        ConceptConfig(1, 1, 1, n_concepts=32, boundary="words", codes="fsq")
