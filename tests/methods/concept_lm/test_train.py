@@ -207,7 +207,7 @@ def test_layers_dropped_without_a_head_cost_no_head():
 
 
 def test_a_folder_of_ones_own(tmp_path):
-    with pytest.raises(ConceptError, match="no text under .* to train on"):
+    with pytest.raises(ConceptError, match=r"no text under .* to train on"):
         folder(str(tmp_path))
     (tmp_path / "one.txt").write_text("a" * 90 + "b" * 10)
     corpus = folder(str(tmp_path))
@@ -220,7 +220,9 @@ def test_from_scratch_all_of_a_model_learns(name):
     learner = make(name, params, stdlib(), 0)
     before = [p.detach().clone() for p in learner.module().parameters()]
     train(learner, Plan(2))
-    changed = [bool((p != q).any()) for p, q in zip(learner.module().parameters(), before)]
+    changed = [
+        bool((p != q).any()) for p, q in zip(learner.module().parameters(), before, strict=True)
+    ]
     assert all(changed), [n for n, _ in learner.module().named_parameters()]
     cost, bits = learner.judge()
     assert cost > 0
