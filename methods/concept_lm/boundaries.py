@@ -315,7 +315,7 @@ class HNet(Boundary):
         F = \bar c, \; G = \bar p$
         """
         N = 1 / self.rho
-        chosen = output.routing.chosen.float().mean()
+        chosen: Tensor = output.routing.chosen.float().mean()
         p = self.share(output.routing.signal).mean()
         return 0.03 * N / (N - 1) * ((N - 1) * chosen * p + (1 - chosen) * (1 - p))
 

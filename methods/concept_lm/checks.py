@@ -67,7 +67,12 @@ def oracle(device: str) -> Iterator[Case]:
     """The equations, step by step == the packed pass, fp64 logits, with noise and without."""
     settings = product(FAMILIES, POSITIONS, ("seed", "token"), ((0, 0), (5, 7)), (0.01, 0.3, 0.96))
     for family, positions, readout, (cap, window), rho in settings:
-        options = {"positions": positions, "readout": readout, "rho": rho, "residual": bool(cap)}
+        options: dict[str, Any] = {
+            "positions": positions,
+            "readout": readout,
+            "rho": rho,
+            "residual": bool(cap),
+        }
         if (cap and rho < 1 / (cap + 1)) or (family == "qwen2" and rho != 0.3):
             continue
         model = example(device, family, run_cap=cap, shallow_window=window, **options)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +48,7 @@ def typed_plans(device: str) -> Iterator[Case]:
     yield Case(float(to_e[~used].abs().max()), 0.0, label="gradient to slots after EOS")
 
 
-def small(plan_drop: float = 0.0, **changes: float) -> HardEM:
+def small(plan_drop: float = 0.0, **changes: Any) -> HardEM:
     """v3 on 2-bit codes, untrained, with what a training may hide set as told."""
     task = PlanTask(types=2, bits=2)
     shape = PlanShape(2, task.codes, 1, task.u_vocab, task.y_vocab, d=32)

@@ -204,7 +204,8 @@ def executor_nll(executor: Any, z: Tensor, y: Tensor) -> Tensor:
     out = decoder(backbone, backbone.layers, torch.stack(x), at)
     out = normalised(out, backbone.norm.weight, backbone.config.rms_norm_eps)[asked:]
     logp = (out @ executor.head.weight.T).log_softmax(-1)
-    return -logp.gather(-1, y[:, None])[:, 0]
+    nll: Tensor = -logp.gather(-1, y[:, None])[:, 0]
+    return nll
 
 
 def planner_log_prob(planner: Any, u: Tensor, z: Tensor) -> Tensor:
@@ -213,7 +214,7 @@ def planner_log_prob(planner: Any, u: Tensor, z: Tensor) -> Tensor:
     Equation: $\sum_k \sum_s \log p(z_{ks} \mid u, z_{k, < s})$, up to and with the first EOS
     """
     shape, backbone = planner.shape, planner.backbone
-    total = planner.start.weight.new_zeros(())
+    total: Tensor = planner.start.weight.new_zeros(())
     for k in range(shape.types):
         codes = z[k].tolist()
         codes = codes[: codes.index(shape.eos) + 1]
