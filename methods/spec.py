@@ -380,7 +380,7 @@ class Method:
     description: str
     papers: tuple[Paper, ...] = ()
     aliases: tuple[str, ...] = ()
-    family: Family | None = None
+    family: Family = Family(what="")
     claims: tuple[Claim, ...] = ()
     benchmarks: tuple[Benchmark, ...] = ()
     checks: tuple[Check, ...] = ()

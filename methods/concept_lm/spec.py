@@ -185,24 +185,39 @@ METHOD = Method(
         outside="Concept erasure and bottlenecks, latent spaces of image generators, shorter "
         "written chains of thought.",
         phrases={
-            "latent [visual ](reasoning|thought|thinking|chain of thought|cot|plan*)": 3,
-            "(continuous|soft|implicit) (chain of thought|thought|cot|"
-            "reasoning|thinking|chain of continuous)": 2.5,
-            "(reason*|think*) ~ latent space": 2,
-            "latent token": 1,
-            "(compress*|condens*|encod*) ~ (vector|embedding|"
-            "memory token|soft token|latent token|gist)": 1,
-            "gist token": 3,
-            "soft [prompt ]compress*": 2,
-            "context compress*": 1.5,
-            "dynamic chunking": 2,
-            "byte level (language model|model*)": 1.5,
-            "tokenizer free": 2,
+            "latent [visual|spatial|motion|multimodal|continuous|implicit] (reasoning|"
+            "reasoner|thought|thinking|chain of thought|cot|planning|deliberation)": 3,
+            "(continuous|soft|implicit|silent) (chain of thought|thought|cot|reasoning|"
+            "thinking|chain of continuous)": 2.5,
+            "(reason*|think*|thought) ~ (latent space|latents|hidden state)": 2,
+            "(reason*|thought|thinking) & (latent space|latent token|latent state|latent "
+            "vector|continuous space|continuous latent|continuous representation)": 1.5,
+            "(latent|memory|soft|gist|implicit|summary|thought|pause) token": 1,
+            "latent memory": 1,
+            "(compress*|condens*|encod*|distill*) ~ (vector|embedding|memory token|soft "
+            "token|latent token|gist|soft prompt)": 1,
+            "(compress*|condens*) & (context|prompt|document|passage|history|chunk|"
+            "evidence) & (embedding|vector|latent|soft|memory token|gist|representation)": 1.5,
+            "gist token": 2,
+            "soft [prompt] compress*": 2,
+            "context compress*": 1,
+            "dynamic chunking|h net": 2,
+            "(byte|character) level ~ (language model|model*|transformer|lm)": 1.5,
+            "tokeni*er free|token* free": 2,
+            "(learn*|adaptive|flexible|dynamic) (tokeni*|patching|segmentation) & (byte|"
+            "language|sequence)": 1.5,
             "hierarchical (language|autoregressive|reasoning) model": 2,
-            "next (concept|sentence embedding|chunk) predict*": 3,
-            "concept [level ](model*|token)": 1.5,
-            "looped (transformer|language model)": 2,
-            "(recurrent depth|depth recurrent)": 2,
+            "next (concept|sentence|sentence embedding|chunk|thought) predict*": 3,
+            "(sentence|concept) (level|embedding) & (predict*|autoregress*|language model*)": 1.5,
+            "large concept model": 3,
+            "concept [level] (model*|token)": 1,
+            "loop* ~ (transformer|language model|llm)": 2.5,
+            "loop* & (layer|depth|block) & (transformer|language model|llm|parameter)": 1.5,
+            "(recurrent depth|depth recurren*|recurren* in depth|depth recursion)": 2.5,
+            "(recursive|tiny recursive|hierarchical) reasoning model|recursive (model|"
+            "transformer|computation)": 1.5,
+            "universal transformer": 1.5,
+            "iterat* & (hidden state|shared layer|same layer|weight tied|latent)": 1,
             "coconut": 2,
             "hidden state": 0.3,
         },
@@ -215,6 +230,14 @@ METHOD = Method(
             "multi token prediction": 1,
             "vae|autoencoder": 1,
             "segmentation|detection": 1,
+            "latent (action|variable|factor|knowledge|capacity|abilit*)": 1,
+            "chunking (strateg*|method|pipeline|approach)": 2,
+            "(bpe|byte pair|vocabulary|subword)": 0.7,
+            "llmlingua|(sentence|token) (pruning|level pruning)|extractive": 1.5,
+            "implicit (bias|knowledge|feedback|neural representation)": 1.5,
+            "(agent|terminal|tool) & context compress*": 1,
+            "speculative": 1,
+            "brain|fmri|eeg": 1,
         },
     ),
     claims=(

@@ -174,20 +174,31 @@ METHOD = Method(
         outside="Alignment of generated images with their prompts, human-object interaction, "
         "registration of images, alignment of sensors.",
         phrases={
-            "(patch|region|pixel|object|local|token) [level ](text|word|phrase|"
-            "language|textual|caption) (align*|match*|correspond*|contrast*|interact*)": 3,
-            "fine grained (cross modal|vision language|visual text*|"
-            "image text|multimodal|semantic) (align*|match*|correspond*)": 2,
-            "fine grained alignment": 1.5,
-            "image (text|sentence|caption) (match*|retriev*)": 1,
+            "(patch|region|pixel|object|local|token|part|concept|attribute|entity|dense|"
+            "location|anatom*) [level|wise] (text|word|phrase|language|textual|caption|"
+            "sentence|description|attribute) (align*|match*|correspond*|contrast*|"
+            "interact*|ground*)": 3,
+            "fine grained [image|visual|vision] [and] (cross modal|vision language|"
+            "visual text*|image text|multimodal|semantic|text|visual textual|language) "
+            "(align*|match*|correspond*)": 2,
+            "fine grained & (align*|match*|correspond*) & (image|visual|vision) & (text*|"
+            "language|caption|word)": 1.5,
+            "fine grained alignment": 1,
+            "(align*|match*|similarit*|correspond*|contrast*) & (patch*|region|crop|"
+            "image part|local feature|local visual|image token) & (word|phrase|text*|"
+            "sentence|caption|description|report)": 2,
             "(patch|region|pixel|local) ~ (word|phrase|text|sentence|description)": 1,
-            "late interaction": 2,
+            "image (text|sentence|caption) (match*|retriev*|align*)": 1,
+            "vision language (align*|pre training|pretraining)": 0.7,
+            "late interaction|multi vector": 2,
             "patch (slimming|selection)": 1.5,
-            "global [and ]local (align*|contrast*)": 1.5,
+            "global [and|to] local & align*": 1.5,
+            "local* align*": 1.5,
             "region (aware|text)": 1,
+            "optimal transport & (text*|language|word)": 1,
             "clip": 0.5,
-            "(long|dense) caption": 1,
-            "text (based|to image) person (retriev*|search|re identification)": 1,
+            "(long|dense|detailed) caption": 1,
+            "(text|phrase|attribute) based person|text to image person": 1,
         },
         against={
             "human object interaction|hand object": 3,
@@ -197,9 +208,17 @@ METHOD = Method(
             "point cloud": 1,
             "pixel aligned": 2,
             "registration": 1.5,
-            "benchmark": 0.5,
-            "reward": 1,
-            "dense captioning": 1,
+            "benchmark|dataset": 0.3,
+            "report generation": 1,
+            "open vocabulary|referring": 0.7,
+            "anomaly detection": 0.7,
+            "prompt (learning|tuning)": 0.5,
+            "reinforcement|preference optimization": 1,
+            "adversarial|attack": 1,
+            "robot*|vision language action": 1.5,
+            "audio|speech|eeg|brain": 1,
+            "multimodal large language|mllm": 0.5,
+            "visual token|token (prun*|compress*)": 0.7,
         },
     ),
     claims=(

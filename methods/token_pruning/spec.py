@@ -177,25 +177,41 @@ METHOD = Method(
         outside="Pruning of weights, channels or experts; tokens of text; selection of tokens as "
         "training data; shorter chains of thought.",
         phrases={
-            "(visual|vision|image|video|patch|multimodal|spatial|point) "
-            "token (prun*|merg*|compress*|reduc*|drop*|select*|sparsif*|evict*|redundan*)": 3,
-            "token (prun*|merg*|dropping|sparsification)": 2,
-            "token (compress*|reduc*|select*|evict*)": 1,
-            "(prun*|merg*|compress*|reduc*|drop*|discard*|sparsif*|"
-            "fewer|redundan*) ~ (visual|vision|image|video|patch) token": 2.5,
-            "visual redundan*": 1,
-            "patch (prun*|merg*|dropping)": 2.5,
+            "(visual|vision|image|video|patch|multimodal|spatial|point) token (prun*|"
+            "merg*|compress*|reduc*|drop*|select*|sparsif*|evict*|discard*|condens*|"
+            "squeez*|slim*|filter*|redundan*|eliminat*)": 3,
+            "token (prun*|merg*|dropping|sparsif*|elision|slimming)": 2,
+            "token (compress*|reduc*|select*|evict*|condens*|squeez*|redundan*)": 1,
+            "(prun*|merg*|compress*|reduc*|drop*|discard*|sparsif*|fewer|redundan*) ~ "
+            "(visual|vision|image|video|patch) token": 2.5,
+            "(vision|visual|image|video|vit|diffusion|mllm|lvlm|vlm|vla|multimodal|point "
+            "cloud|detection|tracking) & token (prun*|merg*|reduc*|compress*|select*|"
+            "sparsif*|drop*|elision)": 1.5,
+            "(visual|vision|image|video|frame|patch|spatial|temporal|spatiotemporal|"
+            "multimodal|point|3d|latent|event|pixel|reference|input|redundant) token & "
+            "(prun*|merg*|discard*|sparsif*|redundan*|compress*)": 1.5,
+            "(prun*|merg*|discard*|drop*|remov*|eliminat*|skip*|fewer) ~ (tokens|patches)": 1.5,
+            "visual (redundan*|compress*)": 1,
+            "(spatial|temporal|spatiotemporal|inter frame) redundan* & token": 1,
+            "patch (prun*|merg*|drop*|select*|reduc*)": 2,
+            "number of [visual|vision|image|input|spatial] tokens": 0.7,
             "(visual|vision) token": 0.5,
         },
         against={
             "(weight|channel|filter|head|layer|structured|expert|network) prun*": 1.5,
             "text token": 1,
-            "chain of thought": 1.5,
+            "(prompt|context|chain of thought|cot|reasoning) compress*": 1.5,
+            "chain of thought": 1,
             "overthinking": 2,
             "fine tuning data|instruction data": 1,
-            "kv cache (compress*|evict*)": 1,
+            "kv cache|key value cache": 1,
+            "(speech|audio) (token|language model)": 1,
+            "(visual|image|video) (tokenizer|tokenization)": 1.5,
             "reinforcement learning with verifiable": 1.5,
-            "multi agent": 1,
+            "(key frame|keyframe|frame) select*": 1,
+            "quantiz*": 0.7,
+            "multi agent|agentic": 1,
+            "feature caching|speculative decoding": 1,
         },
     ),
     claims=(

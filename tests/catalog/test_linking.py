@@ -18,6 +18,7 @@ from webapp.catalog.labels import Agreement, Label, agreement, wilson
 from webapp.catalog.models import MethodLink
 from webapp.catalog.witnesses import Answer, Link, links
 from webapp.papers.models import Announcement, Listing, Paper
+from webapp.summaries.grounding import GroundTruth
 
 ABOUT = (
     "Block sparse attention for long contexts",
@@ -70,10 +71,10 @@ def test_a_source_is_its_own_and_a_cited_paper_counts_as_use() -> None:
 
 
 def test_a_models_answer_counts_only_with_a_quote_that_stands_there() -> None:
-    text = " ".join(SWIN)
+    text = GroundTruth("\n".join(SWIN))
     assert Answer("sparse_attention", "about", "shifted window  attention").speaks(text) > 0
     assert Answer("sparse_attention", "none", "shifted window attention").speaks(text) < 0
-    assert Answer("sparse_attention", "about", "we invent sparse attention").speaks(text) == 0
+    assert Answer("sparse_attention", "about", "we invent a sparse attention").speaks(text) == 0
     assert Answer("sparse_attention", "about", " ").speaks(text) == 0
 
 

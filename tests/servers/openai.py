@@ -79,6 +79,7 @@ def honest_summary(text: str) -> Body:
             "future_work": [],
         },
         "claims": claims,
+        "relations": [],
     }
 
 
@@ -101,6 +102,17 @@ def _invent_number(answer: Body) -> None:
 def _invent_quote(answer: Body) -> None:
     for claim in answer["claims"]:
         claim["quote"] = f"Our method reaches {claim['value']} on every benchmark we tried."
+
+
+def _relate(quote: str | None = None, **other: str) -> Callable[[Body], None]:
+    """The paper is said to be about sparse attention, with a quote of the paper or an own one."""
+
+    def change(answer: Body) -> None:
+        words = quote if quote is not None else answer["contributions"]["problem"][0]
+        one = {"method": "sparse_attention", "relation": "about", "quote": words}
+        answer["relations"] = [one | other]
+
+    return change
 
 
 def _scripts(answer: Body) -> None:
@@ -133,6 +145,13 @@ CONTENT: dict[str, Callable[[str], str]] = {
     "wrong_types": _changed(_wrong_types),
     "invented_number": _changed(_invent_number),
     "invented_quote": _changed(_invent_quote),
+    "related": _changed(_relate()),
+    "related_by_invention": _changed(_relate("We present a sparse attention of our own making.")),
+    "related_by_a_word": _changed(_relate("attention")),
+    "unrelated": _changed(_relate(relation="mentions")),
+    "related_to_nothing": _changed(_relate(method="no_such_method")),
+    "relation_of_no_kind": _changed(_relate(relation="definitely")),
+    "no_relations": _changed(lambda a: a.pop("relations")),
     "scripts": _changed(_scripts),
     "markdown_bomb": _changed(_markdown_bomb),
     "extra_field": _changed(lambda a: a.update(confidence=1.0)),

@@ -6,14 +6,16 @@ from functools import cache
 from hashlib import sha256
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from methods import registry
 from webapp.catalog import witnesses
 from webapp.catalog.models import LinkPulse, MethodLink
+from webapp.catalog.witnesses import Answer
 from webapp.learning.tfidf import DATA
 from webapp.papers.models import Listing, Paper
+from webapp.summaries.models import FullText, Summary
 
 BATCH = 500
 
@@ -36,14 +38,22 @@ def link_new() -> int:
     listings = Listing.objects.order_by("changed_at")
     if known and pulse:
         listings = listings.filter(changed_at__gt=pulse.linked_until)
-    latest = listings.last()
+    summaries = Summary.objects.filter(state=Summary.State.DONE).order_by("finished_at")
+    if known and pulse and pulse.answered_until:
+        summaries = summaries.filter(finished_at__gt=pulse.answered_until)
+    latest, answered = listings.last(), summaries.last()
+    if known and latest is None and answered is None:
+        return 0
     papers = Paper.objects.all()
     if known:
-        papers = papers.filter(announcements__listing__in=listings).distinct()
-    changed = link(papers) if latest or not known else 0
-    if latest or not known:
-        until = latest.changed_at if latest else timezone.now()
-        LinkPulse.objects.update_or_create(pk=1, defaults={"linked_until": until, "signs": signs()})
+        announced = Q(announcements__listing__in=listings)
+        papers = papers.filter(announced | Q(summaries__in=summaries)).distinct()
+    changed = link(papers)
+    before = pulse.linked_until if known and pulse else timezone.now()
+    values = {"linked_until": latest.changed_at if latest else before, "signs": signs()}
+    if answered:
+        values["answered_until"] = answered.finished_at
+    LinkPulse.objects.update_or_create(pk=1, defaults=values)
     return changed
 
 
@@ -68,6 +78,7 @@ def decide(link: MethodLink, confirmed: bool | None) -> None:
 
 def _write(papers: list[Paper]) -> int:
     old = {(row.paper_id, row.method): row for row in MethodLink.objects.filter(paper__in=papers)}
+    answers = _answers(papers)
     new = {
         (paper.pk, one.method): MethodLink(
             paper=paper,
@@ -77,7 +88,9 @@ def _write(papers: list[Paper]) -> int:
             evidence=one.evidence,
         )
         for paper in papers
-        for one in witnesses.links(paper.arxiv_id, paper.title, _text(paper))
+        for one in witnesses.links(
+            paper.arxiv_id, paper.title, _text(paper), *answers.get(paper.pk, ((), ""))
+        )
     }
     gone = [row.pk for key, row in old.items() if key not in new and row.confirmed is None]
     written = [
@@ -91,6 +104,22 @@ def _write(papers: list[Paper]) -> int:
         update_fields=["relation", "score", "evidence"],
     )
     return len(gone) + len(written)
+
+
+def _answers(papers: list[Paper]) -> dict[int, tuple[tuple[Answer, ...], str]]:
+    """What a model answered to the question of the relation, with the text that it had read."""
+    version = {paper.pk: paper.version for paper in papers}
+    done = Summary.objects.filter(paper__in=papers, state=Summary.State.DONE).order_by(
+        "finished_at"
+    )
+    said = {
+        row.paper_id: tuple(Answer(**one) for one in row.content.get("relations", ()))
+        for row in done
+        if row.version == version[row.paper_id]
+    }
+    texts = FullText.objects.filter(paper__in=[key for key, answers in said.items() if answers])
+    read = {row.paper_id: row.text for row in texts if row.version == version[row.paper_id]}
+    return {key: (answers, read.get(key, "")) for key, answers in said.items()}
 
 
 def _text(paper: Paper) -> str:

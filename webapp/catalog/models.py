@@ -44,6 +44,7 @@ class LinkPulse(models.Model):
     """Up to when papers were linked, and by which signs; one row, id 1."""
 
     linked_until = models.DateTimeField()  # the latest change of a listing that was looked at
+    answered_until = models.DateTimeField(null=True)  # the latest summary that was looked at
     signs = models.CharField(max_length=64)  # of the methods' identifiers, phrases and weights
 
     def __str__(self) -> str:

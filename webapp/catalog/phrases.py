@@ -1,20 +1,26 @@
 """The phrases of a family in a paper: each with its place, its weight, and what stands against it.
 
 A phrase is written as in a spec: blanks and hyphens are alike, `(a|b)` chooses, `[may be]`, `*`
-ends a stem, `~` stands for up to four words, and the last word may be a plural.
+ends a stem, `~` stands for up to four words, the last word may be a plural, and `a & b` are two
+phrases of one sentence in any order.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+
+import re2
 
 from methods.spec import Family
 
 TITLE = 2.0  # a phrase of the title counts double
 OWN = 1.5  # and one in a sentence on the paper's own work half as much again
+MOST = 12.0  # what the phrases of a kind say at most
+SENTENCES = 6.0  # the sentences that say the family's words, at most
 _OWN_WORK = re.compile(
     r"\b(we|our|this (paper|work|study)|is (proposed|introduced|presented))\b", re.IGNORECASE
 )
@@ -32,55 +38,83 @@ class Found:
     end: int
 
 
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence, the title among them, and where it begins in its field."""
+
+    text: str
+    place: str
+    start: int
+
+
 @cache
-def pattern(written: str) -> re.Pattern[str]:
+def pattern(written: str) -> re2._Regexp:
     """The regular expression of a phrase as it is written in a spec."""
     made = re.escape(written)
     for sign, means in (("[", "(?:"), ("]", ")?"), ("(", "(?:"), (")", ")"), ("|", "|")):
         made = made.replace(f"\\{sign}", means)
     made = made.replace(r"\*", r"\w*").replace(r"\~\ ", r"(?:[\w/]+[\s-]+){0,4}?")
     made = made.replace(r"\ ", r"[\s-]+")
-    return re.compile(rf"(?<!\w)(?:{made})s?(?!\w)", re.IGNORECASE)
+    return re2.compile(rf"(?i)\b(?:{made})s?\b")
 
 
 def find(family: Family, title: str, abstract: str) -> list[Found]:
     """Each phrase of the family once, at its weightiest place, the weightiest first."""
-    found = []
+    return sorted(_weightiest(family, sentences(title, abstract)), key=lambda one: -abs(one.weight))
+
+
+def _weightiest(family: Family, said: list[Sentence]) -> Iterator[Found]:
+    whole = "\n".join(one.text for one in said)
     for phrases, sign in ((family.phrases, 1.0), (family.against, -1.0)):
         for written, weight in phrases.items():
-            places = list(_places(pattern(written), sign * weight, title, abstract))
-            if places:
-                found.append(max(places, key=lambda one: abs(one.weight)))
-    return sorted(found, key=lambda one: -abs(one.weight))
+            parts = written.split(" & ")
+            if all(pattern(part).search(whole) for part in parts):
+                places = list(_places(parts, sign * weight, said))
+                if places:
+                    yield max(places, key=lambda one: abs(one.weight))
 
 
-def _places(made: re.Pattern[str], weight: float, title: str, abstract: str) -> Iterator[Found]:
-    for match in made.finditer(title):
-        yield _found(match, "title", weight * TITLE)
-    owned = _own_spans(abstract)
-    for match in made.finditer(abstract):
-        own = any(start <= match.start() < end for start, end in owned)
-        placed = weight * (OWN if own else 1.0)
-        yield _found(match, "own work" if own else "abstract", placed)
+def _places(parts: list[str], weight: float, said: list[Sentence]) -> Iterator[Found]:
+    factors = {"title": TITLE, "own work": OWN, "abstract": 1.0}
+    for one in said:
+        matches = [match for part in parts if (match := pattern(part).search(one.text))]
+        if len(matches) == len(parts):
+            matches.sort(key=lambda match: match.start())
+            words = " … ".join(" ".join(match[0].split()) for match in matches)
+            start, end = matches[0].start(), max(match.end() for match in matches)
+            placed = weight * factors[one.place]
+            yield Found(words, one.place, placed, one.start + start, one.start + end)
 
 
-def _found(match: re.Match[str], place: str, weight: float) -> Found:
-    return Found(" ".join(match[0].split()), place, weight, match.start(), match.end())
-
-
-def _own_spans(abstract: str) -> list[tuple[int, int]]:
-    """The sentences in which the authors say what they do."""
-    spans, start = [], 0
+def sentences(title: str, abstract: str) -> list[Sentence]:
+    """The title and the abstract's sentences, marked where authors say what they do."""
+    made, start = [Sentence(title, "title", 0)], 0
     for cut in [*(m.start() for m in _SENTENCE.finditer(abstract)), len(abstract)]:
-        if _OWN_WORK.search(abstract, start, cut):
-            spans.append((start, cut))
+        text = abstract[start:cut]
+        made.append(Sentence(text, "own work" if _OWN_WORK.search(text) else "abstract", start))
         start = cut
-    return spans
+    return made
 
 
-def summary(found: list[Found]) -> tuple[float, float, float]:
-    """What the phrases say, for the linear model: for, against, and whether the title has one."""
-    speaking = [one.weight for one in found if one.weight > 0]
-    against = -sum(one.weight for one in found if one.weight < 0)
-    title = any(one.place == "title" and one.weight > 0 for one in found)
-    return min(sum(speaking), 12.0), min(against, 8.0), float(title)
+def summary(
+    family: Family, title: str, abstract: str, found: list[Found]
+) -> tuple[float, float, float, float, float]:
+    """What the phrases say, for the linear model: in the title, of the own work, elsewhere,
+    against the family, and in how many sentences at least one of them stands.
+    """
+    by_place = {"title": 0.0, "own work": 0.0, "abstract": 0.0, "against": 0.0}
+    for one in found:
+        by_place[one.place if one.weight > 0 else "against"] += abs(one.weight)
+    starts = [one.start for one in sentences(title, abstract)[1:]]
+    speaking = {
+        bisect_right(starts, start)
+        for written in family.phrases
+        if " & " not in written
+        for start in _starts(written, abstract)
+    }
+    title_said, own, other, against = (min(said, MOST) for said in by_place.values())
+    return title_said, own, other, against, min(float(len(speaking)), SENTENCES)
+
+
+def _starts(written: str, abstract: str) -> Iterator[int]:
+    return (match.start() for match in pattern(written).finditer(abstract))

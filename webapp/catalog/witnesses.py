@@ -6,6 +6,7 @@ No database: `manage.py link_papers --input` and the site ask the same function.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -14,6 +15,7 @@ from methods import registry
 from methods.spec import Method
 from webapp.catalog import phrases
 from webapp.learning import linear, tfidf
+from webapp.summaries.grounding import GroundTruth
 
 ABOUT = 0.5  # probability from which a paper is about a method
 USES = 0.12  # below it a paper that says the words mentions it
@@ -40,19 +42,29 @@ class Answer:
     relation: str
     quote: str
 
-    def speaks(self, text: str) -> float:
+    def speaks(self, truth: GroundTruth) -> float:
         """What it adds to the log-odds; nothing where its quote does not stand in the text."""
-        stands = " ".join(self.quote.split()).casefold() in " ".join(text.split()).casefold()
-        if not self.quote.strip() or not stands:
+        if not truth.holds_quote(self.quote):
             return 0.0
         return ANSWERED if self.relation == "about" else -ANSWERED
 
 
-def links(arxiv_id: str, title: str, abstract: str, answers: tuple[Answer, ...] = ()) -> list[Link]:
-    """The methods a paper is related to, in the registry's order."""
+def links(
+    arxiv_id: str,
+    title: str,
+    abstract: str,
+    answers: tuple[Answer, ...] = (),
+    text: str = "",
+) -> list[Link]:
+    """The methods a paper is related to, in the registry's order.
+
+    `text` is what else of the paper the answers may quote.
+    """
+    truth = GroundTruth(f"{title}\n{abstract}\n{text}") if answers else None
+    said = {one: speaking for one in answers if truth and (speaking := one.speaks(truth))}
     vector = tfidf.vector(title, abstract)
     paper = arxiv_id, title, abstract
-    found = (_link(method, paper, vector, answers) for method in registry.all_methods())
+    found = (_link(method, paper, vector, said) for method in registry.all_methods())
     return [one for one in found if one]
 
 
@@ -60,29 +72,30 @@ def _link(
     method: Method,
     paper: tuple[str, str, str],
     vector: tfidf.Vector,
-    answers: tuple[Answer, ...],
+    answers: Mapping[Answer, float],
 ) -> Link | None:
     arxiv_id, title, abstract = paper
     roles = {paper.arxiv_id: paper.role for paper in method.papers}
     if roles.get(arxiv_id) == "source":
         return Link(method.slug, "source", 1.0, [_evidence(arxiv_id, "identifier", 0.0)])
-    said = phrases.find(method.family, title, abstract) if method.family else []
+    said = phrases.find(method.family, title, abstract)
     evidence = [_evidence(one.words, one.place, one.weight) for one in said]
     model = linear.models().get(method.slug)
-    speaking = phrases.summary(said)
+    speaking = phrases.summary(method.family, title, abstract, said)
+    loudness = sum(speaking[:3])
     if model:
         odds = model.together(vector, speaking)
         terms = ((term, model.witnesses[1] * added) for term, added in model.strongest(vector))
         evidence += [_evidence(term, "terms", added) for term, added in terms]
     else:
-        odds = speaking[0] - speaking[1] - 4.0
-    for answer in answers:
-        if answer.method == method.slug and (added := answer.speaks(f"{title} {abstract}")):
+        odds = loudness - speaking[3] - 4.0
+    for answer, added in answers.items():
+        if answer.method == method.slug:
             odds += added
             evidence.append(_evidence(answer.quote, "answer", added))
     if (known := _named(method, arxiv_id, f"{title} {abstract}")) is not None:
         evidence.insert(0, known)
-    relation = _relation(linear.probability(odds), speaking[0], known is not None)
+    relation = _relation(linear.probability(odds), loudness, known is not None)
     if relation is None:
         return None
     evidence.sort(key=lambda one: -abs(one["weight"]))

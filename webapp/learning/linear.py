@@ -17,13 +17,13 @@ STRONGEST = 4  # terms that are named as evidence
 class Linear:
     """Weights over terms, and over what the terms and the phrases say together.
 
-    `witnesses` are the intercept and the weights of: the terms' log-odds, the phrases for, the
-    phrases against, and 1 where a phrase stands in the title.
+    `witnesses` are the intercept and the weights of: the terms' log-odds, and what the phrases
+    say in the title, of the own work, elsewhere and against, and in how many sentences.
     """
 
     intercept: float
     weights: Mapping[str, float]
-    witnesses: tuple[float, ...] = (0.0, 1.0, 0.0, 0.0, 0.0)
+    witnesses: tuple[float, ...] = (0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def decide(self, vector: Vector) -> float:
         """The log-odds that a paper belongs to the class."""

@@ -11,11 +11,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from methods import registry
+
 from .capability import response_format
 from .client import Message, ModelError, Reply
 from .schema import PaperSummary
 
-PROMPT_VERSION = "v1"
+PROMPT_VERSION = "v2"
 _PROMPTS = Path(__file__).parent / "prompts"
 _LANGUAGES = {"en": "English", "zh": "Chinese (简体中文)"}
 _FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?```\s*$", re.DOTALL | re.IGNORECASE)
@@ -31,6 +33,7 @@ class UnusableError(ModelError):
 def strict_schema() -> dict[str, Any]:
     """The JSON schema of an answer in the strict subset: all required, nothing additional."""
     schema: dict[str, Any] = _without_bounds(PaperSummary.model_json_schema())
+    schema["required"] = list(schema["properties"])
     return schema
 
 
@@ -55,6 +58,7 @@ def question(title: str, text: str, read: str, language: str) -> list[Message]:
     fence = re.compile(r"={5,}")
     fields = {
         "{schema}": json.dumps(strict_schema(), separators=(",", ":")),
+        "{families}": "\n".join(_families()),
         "{title}": fence.sub("====", title),
         "{read}": read,
         "{text}": fence.sub("====", text),  # the paper cannot close its own fence
@@ -64,6 +68,17 @@ def question(title: str, text: str, read: str, language: str) -> list[Message]:
         {"role": "system", "content": system.replace("{language}", _LANGUAGES[language])},
         {"role": "user", "content": filled},
     ]
+
+
+@cache
+def _families() -> tuple[str, ...]:
+    """Each method's name with what its family is, what is next to it and what is not."""
+    return tuple(
+        f"- {method.slug}: {family.what} Next to it, so at most uses: {family.near} "
+        f"Not related: {family.outside}"
+        for method in registry.all_methods()
+        if (family := method.family).what
+    )
 
 
 def parse(text: str) -> PaperSummary:

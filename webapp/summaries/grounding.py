@@ -79,6 +79,11 @@ class GroundTruth:
         """Whether every number in `written` stands somewhere in the text, as figures or a word."""
         return all(abs(n.value) in self._values for n in numbers(written))
 
+    def holds_quote(self, quote: str) -> bool:
+        """Whether a quote long enough to be found again stands in the text."""
+        folded = fold(quote)
+        return not _unusable(folded) and folded in self._text
+
     def ground(self, value: str, unit: str, quote: str) -> Grounding:
         """Hold one claim against the text.
 
@@ -88,10 +93,8 @@ class GroundTruth:
         if claimed is None:
             return Grounding(State.MISSING, "the value is not a number")
         folded = fold(quote)
-        if len(folded) > MAX_QUOTE:
-            return Grounding(State.MISSING, f"the quote is longer than {MAX_QUOTE} characters")
-        if len(re.findall(r"[^\W\u3400-\u9fff]+|[\u3400-\u9fff]", folded)) < MIN_QUOTE_WORDS:
-            return Grounding(State.MISSING, "the quote is too short to be found again")
+        if why := _unusable(folded):
+            return Grounding(State.MISSING, why)
         best = Grounding(State.MISSING, "the quote does not stand in the text")
         for start, end in self._places(folded):
             found = self._at(claimed, start, end)
@@ -176,6 +179,15 @@ class GroundTruth:
         before = self._text[max(0, standing.start - NOUN_REACH) : standing.start]
         beside = re.split(r"\d|[.;] ", after)[0] + " " + re.split(r"\d|[.;] ", before)[-1]
         return all(re.search(rf"(?<!\w){re.escape(word)}", beside) for word in claimed.words)
+
+
+def _unusable(quote: str) -> str:
+    """Why a folded quote is not looked up, or nothing."""
+    if len(quote) > MAX_QUOTE:
+        return f"the quote is longer than {MAX_QUOTE} characters"
+    if len(re.findall(r"[^\W\u3400-\u9fff]+|[\u3400-\u9fff]", quote)) < MIN_QUOTE_WORDS:
+        return "the quote is too short to be found again"
+    return ""
 
 
 def _same_value(claimed: Number, standing: Number) -> bool:

@@ -100,6 +100,14 @@ class ClaimedNumber(_Strict):
     section: Annotated[str, Field(max_length=200)]
 
 
+class RelatedMethod(_Strict):
+    """How the paper is related to a family of methods, with the words that show it."""
+
+    method: Annotated[str, Field(min_length=1, max_length=64)]
+    relation: Literal["about", "uses", "mentions"]
+    quote: Annotated[str, Field(min_length=1, max_length=1000)]
+
+
 class PaperSummary(_Strict):
     """A model's whole answer."""
 
@@ -109,3 +117,4 @@ class PaperSummary(_Strict):
     results: Results
     conclusions: Conclusions
     claims: Annotated[list[ClaimedNumber], Field(max_length=30)]
+    relations: Annotated[list[RelatedMethod], Field(max_length=20)] = []  # some leave it out

@@ -16,7 +16,8 @@ from webapp.catalog.labels import Text
 from webapp.learning import training
 from webapp.learning.training import Example
 
-BACKGROUND = 4000  # papers without a sign of a method that count as negative
+BACKGROUND = 1500  # papers without a sign of a method that count as negative
+QUIET = 3.0  # what the phrases may say of such a paper
 
 
 class Command(BaseCommand):
@@ -57,8 +58,8 @@ class Command(BaseCommand):
 
 
 def _example(method: Method, paper: Text, about: bool) -> Example:
-    found = phrases.find(method.family, *paper.pair) if method.family else []
-    return Example(*paper.pair, phrases.summary(found), about)
+    found = phrases.find(method.family, *paper.pair)
+    return Example(*paper.pair, phrases.summary(method.family, *paper.pair, found), about)
 
 
 def _background(
@@ -68,5 +69,7 @@ def _background(
     keys = sorted(papers.keys() - labelled.keys())
     chosen = random.Random(1).sample(keys, min(BACKGROUND, len(keys)))
     return [
-        papers[key].pair for key in chosen if _example(method, papers[key], False).phrases[0] < 2
+        papers[key].pair
+        for key in chosen
+        if sum(_example(method, papers[key], False).phrases[:3]) < QUIET
     ]
