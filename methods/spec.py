@@ -11,7 +11,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Any, Literal
@@ -162,7 +162,8 @@ class Answer:
     """The point of a series that answers a claim: ``benchmark``, series, variant and x.
 
     ``quantity`` says which number: the point's median in the series' unit, or its ratio to the
-    baseline (how many times better). ``x`` None means the series' only or largest x.
+    baseline (how many times better), or to the variant ``against`` where that is named. ``x`` None
+    means the series' only or largest x.
     """
 
     benchmark: str
@@ -170,6 +171,22 @@ class Answer:
     variant: str
     x: float | str | None = None
     quantity: Literal["value", "ratio"] = "value"
+    against: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """An exact number that answers a claim, from the method's definition: no hardware is named.
+
+    ``low`` to ``high``, in the claim's unit, is one number unless it depends on the setting;
+    ``without`` is what there is without the method (1 for a ratio, 2 for the exponent of dense
+    attention); ``working`` says what was counted, with the figures.
+    """
+
+    low: float
+    high: float
+    working: str
+    without: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,9 +195,9 @@ class Claim:
 
     ``value`` is None for a statement without a number; ``upper`` closes a range such as 1.2-2.0.
     ``quote`` is the source's wording, ``section`` where it stands. ``reason`` says why a claim is
-    not (or only as a ratio) comparable, ``finding`` what we know of it in a sentence. ``ruling``
-    is the verdict where no machine needs to measure: ``ruled_by`` counting or an argument, which
-    the finding gives.
+    not (or only as a ratio) comparable and what would be needed, ``finding`` what we know of it in
+    a sentence. Where no machine needs to measure, ``counted`` gives the exact number, or
+    ``ruling`` is the verdict of an argument: the finding, with the file of code that it rests on.
     """
 
     id: str
@@ -197,15 +214,21 @@ class Claim:
     reason: str = ""
     finding: str = ""
     answer: Answer | None = None
+    counted: Callable[[], Count] | None = None
     ruling: Ruling | None = None
-    ruled_by: Literal["counted", "argued"] = "argued"
+    argument: str = ""
 
     def __post_init__(self) -> None:
         _require(_SLUG.fullmatch(self.id), f"claim id {self.id!r} is not a lower-case name")
         if self.comparable is Comparable.SAME:
             _require(self.answer, f"claim {self.id!r} is comparable: name the series answering it")
         else:
-            _require(self.reason, f"claim {self.id!r} is {self.comparable}: give the reason")
+            _require(
+                self.reason or self.counted,
+                f"claim {self.id!r} is {self.comparable}: give the reason",
+            )
+        if self.ruling:
+            _require(self.argument, f"claim {self.id!r} is argued: name the file it rests on")
 
 
 @dataclass(frozen=True, slots=True)

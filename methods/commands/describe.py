@@ -11,7 +11,7 @@ from typing import Any
 
 from methods import registry
 from methods.charts import number
-from methods.spec import PRESETS, Benchmark, Method
+from methods.spec import PRESETS, Benchmark, Claim, Method
 from methods.terminal import table
 
 HELP = "say what a method is, claims and can measure"
@@ -41,7 +41,7 @@ def as_dict(method: Method) -> dict[str, Any]:
         **shallow,
         "aliases": list(method.aliases),
         "papers": [dataclasses.asdict(paper) for paper in method.papers],
-        "claims": [dataclasses.asdict(claim) for claim in method.claims],
+        "claims": [_claim(claim) for claim in method.claims],
         "checks": [dataclasses.asdict(check) for check in method.checks],
         "benchmarks": [
             {
@@ -97,6 +97,13 @@ def _benchmark(method: Method, benchmark: Benchmark) -> str:
             table(("parameter", "help", "allowed", *PRESETS), rows),
         ]
     )
+
+
+def _claim(claim: Claim) -> dict[str, Any]:
+    """A claim as plain JSON values, with what was counted for it."""
+    count = claim.counted() if claim.counted else None
+    plain = dataclasses.asdict(dataclasses.replace(claim, counted=None))
+    return plain | {"counted": dataclasses.asdict(count) if count else None}
 
 
 def _value(value: object) -> str:

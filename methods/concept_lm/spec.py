@@ -252,7 +252,7 @@ METHOD = Method(
             "wall time speedups",
             section="Abstract",
             comparable=Comparable.NOT,
-            reason="another model and another kind of compression: of prompts, not while decoding",
+            reason="needs LLaMA-7B with gist tokens: ours compresses while decoding, not prompts",
             finding="What it warns of, the gap between operations and time, is small here: at "
             "2,048 tokens v2 with one concept in eight needs 3.0 times fewer operations a token "
             "and decodes 2.4 times faster.",

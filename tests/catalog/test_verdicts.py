@@ -8,7 +8,7 @@ import pytest
 
 from methods import registry
 from methods.protocol import Flag, Point, Ratio
-from methods.spec import Answer, Claim, Comparable
+from methods.spec import Answer, Claim, Comparable, Count
 from webapp.catalog.verdicts import Word, judge
 
 
@@ -83,10 +83,31 @@ def test_every_word_has_a_glyph_of_its_own() -> None:
 
 
 def test_what_is_counted_or_argued_needs_no_measurement() -> None:
-    counted = claim(
-        4.0, comparable=Comparable.NOT, reason="r", ruling="refuted", ruled_by="counted"
-    )
-    assert (judge(counted, None).word, judge(counted, None).reason) == (Word.REFUTED, "counted")
+    count = Count(low=1.8, high=1.8, without=1.0, working="1.8 times fewer pairs")
+    counted = claim(4.0, comparable=Comparable.NOT, answer=None, counted=lambda: count)
+    judged = judge(counted, None)
+    assert (judged.word, judged.reason) == (Word.REFUTED, "counted: 1.8 times fewer pairs")
+    argued = claim(4.0, comparable=Comparable.NOT, reason="r", ruling="partly", argument="bench.py")
+    assert (judge(argued, None).word, judge(argued, None).reason) == (Word.PARTLY, "argued")
+
+
+@pytest.mark.parametrize(
+    ("claimed", "low", "high", "without", "word"),
+    [
+        (1.0, 1.96, 1.96, 2.0, Word.REFUTED),  # a growth of n^1.96 is not linear
+        (1.0, 1.0, 1.04, 2.0, Word.REPRODUCED),
+        (60.0, 54.6, 54.6, 0.0, Word.PARTLY),
+        (0.6, 0.65, 0.79, 0.0, Word.REPRODUCED),
+        (4.0, 1.0, 1.0, 1.0, Word.REFUTED),
+        (4.0, 1.2, 4.0, 1.0, Word.REFUTED),
+    ],
+)
+def test_a_count_is_judged_by_what_it_has_beyond_none_of_the_method(
+    claimed: float, low: float, high: float, without: float, word: Word
+) -> None:
+    count = Count(low=low, high=high, without=without, working="w")
+    judged = claim(claimed, comparable=Comparable.NOT, answer=None, counted=lambda: count)
+    assert judge(judged, None).word is word
 
 
 def test_every_claim_of_sparse_attention_has_an_answer_of_its_kind() -> None:

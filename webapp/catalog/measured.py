@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from methods.protocol import Point, Series
+from methods.protocol import Point, Ratio, Series
 from methods.spec import Answer, Claim, Method
 from webapp.catalog.verdicts import Figure, Verdict, figure, judge
 from webapp.runs.models import Run, StandingMeasurement
@@ -37,6 +37,12 @@ class Answered:
     measurement: Measurement | None = None
     unit: str = ""
 
+    @property
+    def file(self) -> str:
+        """The file of the method's code that counts or argues the answer, or none."""
+        counted = self.claim.counted
+        return f"{counted.__module__.rpartition('.')[2]}.py" if counted else self.claim.argument
+
 
 def latest(method: Method) -> list[Measurement]:
     """The measurement that stands for every series on every class of hardware, newest first."""
@@ -54,7 +60,8 @@ def answer(method: Method, measurements: Iterable[Measurement]) -> list[Answered
     for claim in method.claims:
         points = _points(claim.answer, measurements) if claim.answer else []
         if not points:
-            answered.append(Answered(claim, judge(claim, None)))
+            unit = "×" if claim.unit == "times" else claim.unit
+            answered.append(Answered(claim, judge(claim, None), figure(claim, None), unit=unit))
         for measurement, point in points:
             ratio = claim.answer is not None and claim.answer.quantity == "ratio"
             answered.append(
@@ -76,12 +83,30 @@ def _points(wanted: Answer, measurements: Iterable[Measurement]) -> list[tuple[M
         series = measurement.series
         if (measurement.run.benchmark, series.name) != (wanted.benchmark, wanted.series):
             continue
-        mine = [p for p in series.points if p.variant == wanted.variant]
-        if wanted.x is not None:
-            mine = [p for p in mine if p.x == wanted.x]
+        at = [p for p in series.points if wanted.x is None or p.x == wanted.x]
+        mine = [p for p in at if p.variant == wanted.variant]
+        if mine and wanted.against:
+            mine = _against(mine[-1], [p for p in at if p.variant == wanted.against])
         if mine:
             found.append((measurement, mine[-1]))
     return found
+
+
+def _against(point: Point, others: list[Point]) -> list[Point]:
+    """The point with its ratio to another variant's at the same x; none where that has none.
+
+    The interval is that of the ends: wider than one of pairs, which the series no longer has.
+    """
+    other = next((one for one in others if one.x == point.x and one.low > 0), None)
+    if other is None:
+        return []
+    ratio = Ratio(
+        value=point.estimate / other.estimate,
+        low=point.low / other.high,
+        high=point.high / other.low,
+        verdict="better" if point.low > other.high else "no difference shown",
+    )
+    return [point.model_copy(update={"ratio": ratio})]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A source's claim against what was measured, counted or argued: one word, and why.
 
 A measured claim is judged by the end of the interval that is against it, `ratio only` ones by their
-ratio to the baseline of the same run; values never cross classes of hardware.
+ratio to the baseline (or a named variant) of the same run; values never cross classes of hardware.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from methods.protocol import Flag, Point
-from methods.spec import Claim, Comparable
+from methods.spec import Claim, Comparable, Count
 
 CLOSE = 0.05  # a claim written with two digits is no more exact than that
 PART = 0.5  # of the claimed gain: from here on it is partly there
@@ -54,9 +54,12 @@ class Figure:
     high: float
 
 
-def figure(claim: Claim, point: Point) -> Figure | None:
-    """The number of `point` that answers `claim`: its value, or its ratio to the baseline."""
-    if claim.answer is None:
+def figure(claim: Claim, point: Point | None) -> Figure | None:
+    """The number that answers `claim`: counted, or a point's value or ratio to the baseline."""
+    if claim.counted:
+        count = claim.counted()
+        return Figure((count.low + count.high) / 2, count.low, count.high)
+    if claim.answer is None or point is None:
         return None
     if claim.answer.quantity == "ratio":
         ratio = point.ratio
@@ -66,16 +69,26 @@ def figure(claim: Claim, point: Point) -> Figure | None:
 
 def judge(claim: Claim, point: Point | None) -> Verdict:
     """The verdict on a claim, given the latest point that answers it (None: never measured)."""
+    if claim.counted:
+        return _counted(claim, claim.counted())
     if claim.ruling:
-        return Verdict(Word(claim.ruling), claim.ruled_by)
+        return Verdict(Word(claim.ruling), "argued")
     if claim.comparable is Comparable.NOT or claim.value is None:
         return Verdict(Word.UNTESTABLE, claim.reason or "the source gives no number")
-    measured = figure(claim, point) if point else None
+    measured = figure(claim, point)
     if point is None or measured is None:
         return Verdict(None, "not measured here yet")
     if Flag.FEW in point.flags:
         return Verdict(None, "too few samples to judge by")
     return _measured(claim, measured)
+
+
+def _counted(claim: Claim, count: Count) -> Verdict:
+    """The verdict of an exact number: below half of the claimed effect it refutes the claim."""
+    claimed = float(claim.value or 0.0) - count.without
+    worst = min((end - count.without) / claimed for end in (count.low, count.high))
+    word = _word(worst)
+    return Verdict(Word.REFUTED if word is Word.NOT else word, f"counted: {count.working}")
 
 
 def _measured(claim: Claim, measured: Figure) -> Verdict:

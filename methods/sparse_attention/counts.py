@@ -1,0 +1,103 @@
+"""What the source's numbers come to when the pairs of its own definition are counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import linear_regression
+
+from methods.sparse_attention.config import (
+    GlobalGroup,
+    SparseAttentionConfig,
+    flop_limit,
+    head_groups,
+    resolve_window,
+    sparsity_ratio,
+)
+from methods.spec import Count
+
+_CONFIG = SparseAttentionConfig()
+_LENGTHS = tuple(2**k for k in range(16, 23))
+
+
+def attended(n: int) -> int:
+    """Query-key pairs of all heads over n tokens."""
+    return sum((g.stop - g.start) * g.pairs(n) for g in head_groups(_CONFIG, _CONFIG.heads, n))
+
+
+def exponent(lengths: Sequence[int], costs: Sequence[float]) -> float:
+    """The growth of a cost: the slope of its logarithm over that of the length, least squares."""
+    logs = [[math.log(value) for value in values] for values in (lengths, costs)]
+    return linear_regression(*logs).slope
+
+
+def complexity() -> Count:
+    """How the pairs grow with the length."""
+    fitted = exponent(_LENGTHS, [attended(n) for n in _LENGTHS])
+    return Count(
+        low=fitted,
+        high=fitted,
+        without=2.0,
+        working=f"pairs grow as n^{fitted:.2f} between {_LENGTHS[0]:,} and {_LENGTHS[-1]:,} tokens "
+        f"(dense: n^2), for a global head sees every {_CONFIG.stride}th token, n^2 / "
+        f"{2 * _CONFIG.stride} pairs",
+    )
+
+
+def operations(n: int) -> Callable[[], Count]:
+    """Dense over attended pairs at n tokens, causal both, averaged over the heads."""
+
+    def count() -> Count:
+        times = flop_limit(_CONFIG, n)
+        return Count(
+            low=times,
+            high=times,
+            without=1.0,
+            working=f"{times:.2f} times fewer pairs over all heads, causal against causal, with "
+            f"the window of {resolve_window(_CONFIG, n)} that the default adapts to",
+        )
+
+    return count
+
+
+def sparsity() -> Count:
+    """The share of the n x n pairs left out, from the shortest to the longest length."""
+    lengths = (128, 256, 512, 1024)
+    shares = [sparsity_ratio(_CONFIG, n) for n in lengths]
+    longer = sparsity_ratio(_CONFIG, 2048)
+    listed = ", ".join(f"{share:.3f}" for share in shares)
+    return Count(
+        low=min(shares),
+        high=max(shares),
+        working=f"{listed} at {', '.join(map(str, lengths))} tokens and {longer:.3f} at 2048, of "
+        "n x n pairs as the source counts; a causal dense head already leaves out nearly 0.5",
+    )
+
+
+def memory() -> Count:
+    """What attention keeps for the backward pass, against dense attention that is fused."""
+    kept = [_kept_for_backward(n) for n in (1024, 8192)]
+    caches = ", ".join(f"{_cache_saving(n):.1f} times at {n:,}" for n in (1024, 16_384))
+    return Count(
+        low=min(kept),
+        high=max(kept),
+        without=1.0,
+        working=f"{max(kept):.1f} times less than fused dense attention, which never stores the "
+        f"n x n scores; the key-value cache does shrink, {caches} tokens",
+    )
+
+
+def _kept_for_backward(n: int, d_head: int = 64) -> float:
+    """Dense over sparse: queries, keys, values, outputs and a log-sum a row, for both alike."""
+    head = n * (4 * d_head + 1)
+    groups = head_groups(_CONFIG, _CONFIG.heads, n)
+    return _CONFIG.heads * head / sum((g.stop - g.start) * head for g in groups)
+
+
+def _cache_saving(n: int) -> float:
+    """Keys that all heads hold while decoding, dense over sparse: a window, or the anchors."""
+    held = sum(
+        (g.stop - g.start) * (g.anchors(n) if isinstance(g, GlobalGroup) else g.window)
+        for g in head_groups(_CONFIG, _CONFIG.heads, n)
+    )
+    return _CONFIG.heads * n / held
