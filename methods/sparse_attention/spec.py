@@ -178,6 +178,7 @@ METHOD = Method(
             "[sparse] [self|cross|global] attention": 1.5,
             "(sparse|sparsity|sparsif*) & attention": 1,
             "sparse transformer": 1,
+            "block sparse attention": 1.5,
             "(attend*|attention) ~ (subset|top k|selected|few|fewer) [of]": 1.5,
             "(select*|retriev*) ~ (key|kv|key value)": 1,
             "(kv|key value) (cache)* (retriev*|select*)": 1.5,

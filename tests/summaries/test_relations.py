@@ -15,6 +15,17 @@ from webapp.summaries.models import Summary
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.fixture
+def paper() -> Paper:
+    """One that says the words of sparse attention in its abstract already."""
+    return Paper.objects.create(
+        arxiv_id="2512.00001",
+        title="Stride attention",
+        abstract="Our sparse attention folds strides into heads. It is 3.5x faster at 4,096 tokens.",
+        primary_category="cs.LG",
+    )
+
+
 def score(paper: Paper) -> float:
     linking.link(Paper.objects.all())
     link = MethodLink.objects.filter(paper=paper, method="sparse_attention").first()

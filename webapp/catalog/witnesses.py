@@ -98,7 +98,7 @@ def _link(
     relation = _relation(linear.probability(odds), loudness, known is not None)
     if relation is None:
         return None
-    evidence.sort(key=lambda one: -abs(one["weight"]))
+    evidence.sort(key=lambda one: (one["place"] != "answer", -abs(one["weight"])))
     return Link(method.slug, relation, round(linear.probability(odds), 3), evidence[:SHOWN])
 
 
