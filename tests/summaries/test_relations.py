@@ -21,7 +21,7 @@ def paper() -> Paper:
     return Paper.objects.create(
         arxiv_id="2512.00001",
         title="Stride attention",
-        abstract="Our sparse attention folds strides into heads. It is 3.5x faster at 4,096 tokens.",
+        abstract="Our sparse attention folds strides into heads. It is 3.5x faster.",
         primary_category="cs.LG",
     )
 
