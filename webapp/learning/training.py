@@ -105,7 +105,10 @@ def fit(examples: Sequence[Example], background: Sequence[tuple[str, str]]) -> d
         "weights": kept,
         "witnesses": [
             round(float(v), 3)
-            for v in (together.intercept_[0] - threshold(odds, y), *together.coef_[0])
+            for v in (
+                together.intercept_[0] - threshold(odds.tolist(), y.tolist()),
+                *together.coef_[0],
+            )
         ],
     }
 
