@@ -6,7 +6,6 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -56,7 +55,6 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("short" if fast.ON or ON_POSTGRESQL else "assay")
 
-PARAMETERS = 3  # of each test on PostgreSQL
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
 
@@ -108,14 +106,11 @@ def _once_each(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
     NUL in a text is PostgreSQL's alone to refuse, so whatever holds one stays.
     """
-    seen: Counter[str] = Counter()
-    kept = []
+    first: dict[str, pytest.Item] = {}
+    items = list(items)
     for item in items:
-        name = item.nodeid.partition("[")[0]
-        seen[name] += 1
-        if seen[name] <= PARAMETERS or "x00" in item.nodeid:
-            kept.append(item)
-    return kept
+        first.setdefault(item.nodeid.partition("[")[0], item)
+    return [item for item in items if item in first.values() or "x00" in item.nodeid]
 
 
 def _uses_database(item: pytest.Item) -> bool:

@@ -11,10 +11,12 @@ from tests.runs.rig import Rig
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of the rig stay in one process: another rig takes longer to start than most."""
+    """The rig's tests of a file stay in one process: they wait more than they work, so one process
+    for all would be the last to end, and another rig takes longer to start than most tests.
+    """
     for item in items:
         if "standing_rig" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("rig"))
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture

@@ -38,6 +38,9 @@ def standing_up(
         with django_db_blocker.unblock(), rig.connected():
             rig.wait_until_ready()
             yield rig
+            rig.up.terminate()
+            assert rig.up.wait(8) == 0
+            assert not processes_of(rig.data), "the bench worker ends with the others"
     finally:
         rig.stop()
 

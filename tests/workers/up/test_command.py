@@ -31,46 +31,47 @@ def ready(house: House) -> bool:
     return house.get("readyz")[0] == 200
 
 
-def test_it_serves_refuses_a_second_and_stops(tmp_path: Path) -> None:
-    with up(tmp_path) as house:
-        assert house.get("healthz") == (200, "ok\n")
-        link = house.said(r"sign in, once, by +(\S+)")[1]
-        assert link.startswith(house.address + "sign-in/")
-        # arXiv is out of reach: it says so, and shows the sample day, labelled.
-        house.said(r"Nothing came from arXiv: 127\.0\.0\.1:9 cannot be reached", START_SECONDS)
-        house.said(r"The sample digest of 2025-12-18 is there: \d+ papers", START_SECONDS)
-        status, page = house.get("")
-        assert status == 200
-        assert "Sample day." in page
-        wait_for(lambda: ready(house), START_SECONDS, "readyz")
-        checks = json.loads(house.get("readyz")[1])["checks"]
-        assert [check["name"] for check in checks] == [
-            "database", "broker", "beat", "queue site", "queue events", "queue bench-cpu",
-            "queue bench-gpu",
-        ]  # fmt: skip
+def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with up(tmp_path, "--port", str(port)) as house:
+            used = int(house.address.rsplit(":", 1)[1].rstrip("/"))
+            assert used > port
+            assert f"Port {port} is taken: using {used}." in house.output
+            assert house.get("healthz") == (200, "ok\n")
+            link = house.said(r"sign in, once, by +(\S+)")[1]
+            assert link.startswith(house.address + "sign-in/")
+            # arXiv is out of reach: it says so, and shows the sample day, labelled.
+            house.said(r"Nothing came from arXiv: 127\.0\.0\.1:9 cannot be reached")
+            house.said(r"The sample digest of 2025-12-18 is there: \d+ papers")
+            status, page = house.get("")
+            assert status == 200
+            assert "Sample day." in page
+            wait_for(lambda: ready(house), START_SECONDS, "readyz")
+            checks = json.loads(house.get("readyz")[1])["checks"]
+            assert [check["name"] for check in checks] == [
+                "database", "broker", "beat", "queue site", "queue events", "queue bench-cpu",
+                "queue bench-gpu",
+            ]  # fmt: skip
 
-        second = subprocess.run(
-            [sys.executable, "manage.py", "up", "--data", str(tmp_path)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        )
-        assert second.returncode == 1
-        assert f"process {house.process.pid}" in second.stderr
-        assert house.address in second.stderr
+            second = subprocess.run(
+                [sys.executable, "manage.py", "up", "--data", str(tmp_path)],
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+            )
+            assert second.returncode == 1
+            assert f"process {house.process.pid}" in second.stderr
+            assert house.address in second.stderr
 
-        wait_for(lambda: everything_runs(house), START_SECONDS, "all processes")
-        assert house.stop(signal.SIGTERM) < 5
-        assert house.process.returncode == 0
-        assert processes_of(tmp_path) == {}
+            wait_for(lambda: everything_runs(house), START_SECONDS, "all processes")
+            assert house.stop(signal.SIGTERM) < 5
+            assert house.process.returncode == 0
+            assert processes_of(tmp_path) == {}
     logs = sorted(path.name for path in (tmp_path / "log").iterdir())
     assert {"redis.log", "web.log"} <= set(logs)
-
-    # The lock went with the process: the same directory opens again.
-    with up(tmp_path) as house:
-        assert house.get("healthz")[0] == 200
-        assert house.stop(signal.SIGINT) < 5
-        assert processes_of(tmp_path) == {}
 
 
 def test_it_fetches_the_first_digest_and_says_how_far_it_is(tmp_path: Path) -> None:
@@ -92,39 +93,23 @@ def test_it_fetches_the_first_digest_and_says_how_far_it_is(tmp_path: Path) -> N
         assert "Sample day." not in page
 
 
-def test_a_taken_port_gives_the_next_free_one(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with up(tmp_path, "--port", str(port)) as house:
-            used = int(house.address.rsplit(":", 1)[1].rstrip("/"))
-            assert used > port
-            assert f"Port {port} is taken: using {used}." in house.output
-            assert house.get("healthz")[0] == 200
-
-
-def test_nothing_outlives_a_killed_supervisor(tmp_path: Path) -> None:
+def test_children_come_back_and_nothing_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     with up(tmp_path) as house:
         wait_for(lambda: everything_runs(house), START_SECONDS, "all processes")
+        before = {word: house.children(word) for word in ALL[1:3]}
+        for word, pids in before.items():
+            os.kill(next(pid for pid in pids if os.getpgid(pid) == pid), signal.SIGKILL)
+            wait_for(lambda: not set(pids) & set(house.children(word)), 10, "the old ones' end")  # noqa: B023
+        house.said(r"died \(signal 9\); starting it again in 1 s", 10)
+        wait_for(lambda: everything_runs(house), START_SECONDS, "the new ones")
+        assert house.get("healthz")[0] == 200
         house.process.kill()
         house.process.wait()
         wait_for(lambda: not processes_of(tmp_path), 10, "the end of all processes")
     with up(tmp_path) as house:  # no stale lock, no taken data
         assert house.get("healthz")[0] == 200
-
-
-@pytest.mark.parametrize("word", ALL[1:3])
-def test_a_killed_child_comes_back_and_takes_its_own_with_it(tmp_path: Path, word: str) -> None:
-    with up(tmp_path) as house:
-        wait_for(lambda: everything_runs(house), START_SECONDS, "all processes")
-        before = house.children(word)
-        leader = next(pid for pid in before if os.getpgid(pid) == pid)
-        os.kill(leader, signal.SIGKILL)
-        house.said(r"died \(signal 9\); starting it again in 1 s", 10)
-        wait_for(lambda: not set(before) & set(house.children(word)), 10, "the old ones' end")
-        wait_for(lambda: everything_runs(house), START_SECONDS, "the new ones")
-        assert house.get("healthz")[0] == 200
+        assert house.stop(signal.SIGINT) < 5
+        assert processes_of(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
