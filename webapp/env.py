@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    AliasGenerator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -56,15 +63,30 @@ MailServer = Annotated[SecretStr, AfterValidator(_mail_server)]
 LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
 
 
-def variable(name: str, default: str, help: str, **bounds: Any) -> Any:  # noqa: A002
-    """Declare a variable: its name, its default as written in a shell, and what it does."""
-    return Field(default, validation_alias=name, description=help, **bounds)
+def variable(default: str, help: str, **bounds: Any) -> Any:  # noqa: A002
+    """Declare a variable: its default as written in a shell, and what it does."""
+    return Field(default, description=help, **bounds)
+
+
+# Variables that others read too keep the names they have there.
+OTHERS = {
+    "database_url",
+    "celery_broker_url",
+    "openai_base_url",
+    "openai_api_key",
+    "web_concurrency",
+}
+
+
+def _name(field: str) -> str:
+    return field.upper() if field in OTHERS else f"ASSAY_{field.upper()}"
 
 
 class Settings(BaseSettings):
     """What a machine may choose. A variable that is empty counts as unset."""
 
     model_config = SettingsConfigDict(
+        alias_generator=AliasGenerator(validation_alias=_name),
         env_ignore_empty=True,
         case_sensitive=True,
         extra="ignore",
@@ -74,153 +96,91 @@ class Settings(BaseSettings):
     )
 
     data: Path = variable(
-        "ASSAY_DATA",
         "var",
         "Directory of the database, Redis's file and logs; a relative one lies in the checkout.",
     )
     static: OptionalPath = variable(
-        "ASSAY_STATIC",
-        "",
-        "Directory static files are served from; in the data directory if unset.",
+        "", "Directory static files are served from; in the data directory if unset."
     )
     secret_key: SecretStr = variable(
-        "ASSAY_SECRET_KEY",
-        "",
-        "Key that signs sessions; made and kept in the data directory if unset.",
+        "", "Key that signs sessions; made and kept in the data directory if unset."
     )
-    debug: bool = variable("ASSAY_DEBUG", "0", "Django's debug pages; never on a public machine.")
-    hosts: Words = variable(
-        "ASSAY_HOSTS", "localhost 127.0.0.1 [::1]", "Host names the site answers to."
+    debug: bool = variable("0", "Django's debug pages; never on a public machine.")
+    hosts: Words = variable("localhost 127.0.0.1 [::1]", "Host names the site answers to.")
+    base_url: str = variable("", "Public address used in feeds and links; else the request's own.")
+    https: bool = variable("0", "Behind TLS: secure cookies, HSTS, X-Forwarded-Proto trusted.")
+    database_url: SecretStr = variable("", "Database; SQLite in the data directory if unset.")
+    celery_broker_url: SecretStr = variable(
+        "", "A Redis; unset, `up` runs its own, on a socket in the data directory."
     )
-    base_url: str = variable(
-        "ASSAY_BASE_URL", "", "Public address used in feeds and links; else the request's own."
+    arxiv_rss_url: Address = variable("https://rss.arxiv.org", "arXiv's feeds, or a mirror.")
+    arxiv_api_url: Address = variable(
+        "https://export.arxiv.org/api/query", "arXiv's API, or a mirror."
     )
-    https: bool = variable(
-        "ASSAY_HTTPS", "0", "Behind TLS: secure cookies, HSTS, X-Forwarded-Proto trusted."
-    )
-    database_url: SecretStr = variable(
-        "DATABASE_URL", "", "Database; SQLite in the data directory if unset."
-    )
-    broker_url: SecretStr = variable(
-        "CELERY_BROKER_URL",
-        "",
-        "A Redis; unset, `up` runs its own, on a socket in the data directory.",
-    )
-    rss_url: Address = variable(
-        "ASSAY_ARXIV_RSS_URL", "https://rss.arxiv.org", "arXiv's feeds, or a mirror."
-    )
-    api_url: Address = variable(
-        "ASSAY_ARXIV_API_URL", "https://export.arxiv.org/api/query", "arXiv's API, or a mirror."
-    )
-    site_url: Address = variable(
-        "ASSAY_ARXIV_SITE_URL", "https://arxiv.org", "arXiv's HTML and PDF pages, or a mirror."
+    arxiv_site_url: Address = variable(
+        "https://arxiv.org", "arXiv's HTML and PDF pages, or a mirror."
     )
     arxiv_seconds: int = variable(
-        "ASSAY_ARXIV_SECONDS",
-        "3",
-        "Seconds between requests to arXiv, over all processes.",
-        ge=0,
-        le=3600,
+        "3", "Seconds between requests to arXiv, over all processes.", ge=0, le=3600
     )
     categories: Words = variable(
-        "ASSAY_CATEGORIES",
-        "cs.AI cs.CL cs.DC cs.LG",
-        "Categories polled whatever the profiles say.",
+        "cs.AI cs.CL cs.DC cs.LG", "Categories polled whatever the profiles say."
     )
-    contact: str = variable(
-        "ASSAY_CONTACT", "", "Address put in the User-Agent of requests to arXiv."
-    )
+    contact: str = variable("", "Address put in the User-Agent of requests to arXiv.")
     smtp_url: MailServer = variable(
-        "ASSAY_SMTP_URL",
         "",
         "Server that mail is sent by: smtp+tls://user:password@host:587 (STARTTLS), smtps or smtp.",
     )
-    mail_from: str = variable("ASSAY_MAIL_FROM", "assay@localhost", "Sender of all mail.")
+    mail_from: str = variable("assay@localhost", "Sender of all mail.")
     run_minutes: int = variable(
-        "ASSAY_RUN_MINUTES",
-        "120",
-        "Minutes of device time a reader may ask of the workers in a day.",
-        ge=0,
-        le=1440,
+        "120", "Minutes of device time a reader may ask of the workers in a day.", ge=0, le=1440
     )
     lease: int = variable(
-        "ASSAY_LEASE",
         "30",
         "Seconds of silence after which a bench worker is lost; it beats at a sixth.",
         ge=3,
         le=3600,
     )
     models: Words = variable(
-        "ASSAY_MODELS",
         "",
         "Models that a run may name, on the site and on its workers; else the command line alone.",
     )
-    worker_name: str = variable(
-        "ASSAY_WORKER_NAME", "", "A bench worker's name: small letters, digits, -."
-    )
+    worker_name: str = variable("", "A bench worker's name: small letters, digits, -.")
     worker_key: SecretStr = variable(
-        "ASSAY_WORKER_KEY", "", "A bench worker's key, as `manage.py worker_key NAME` prints it."
+        "", "A bench worker's key, as `manage.py worker_key NAME` prints it."
     )
     worker_key_file: OptionalPath = variable(
-        "ASSAY_WORKER_KEY_FILE", "", "A file that holds the key; used instead of ASSAY_WORKER_KEY."
+        "", "A file that holds the key; used instead of ASSAY_WORKER_KEY."
     )
     worker_memory: int = variable(
-        "ASSAY_WORKER_MEMORY",
-        "0",
-        "Mebibytes one run may use; 0 for three quarters of the machine.",
-        ge=0,
-        le=MOST,
+        "0", "Mebibytes one run may use; 0 for three quarters of the machine.", ge=0, le=MOST
     )
     openai_base_url: Address = variable(
-        "OPENAI_BASE_URL", "https://api.openai.com/v1", "An OpenAI-compatible server for summaries."
+        "https://api.openai.com/v1", "An OpenAI-compatible server for summaries."
     )
-    openai_api_key: SecretStr = variable(
-        "OPENAI_API_KEY", "", "Its key; many local servers need none."
-    )
-    summary_model: str = variable(
-        "ASSAY_SUMMARY_MODEL", "", "The model that summarises; without one, no model is asked."
-    )
-    summary_concurrency: int = variable(
-        "ASSAY_SUMMARY_CONCURRENCY", "3", "Summaries made at one time.", ge=1, le=64
-    )
+    openai_api_key: SecretStr = variable("", "Its key; many local servers need none.")
+    summary_model: str = variable("", "The model that summarises; without one, no model is asked.")
+    summary_concurrency: int = variable("3", "Summaries made at one time.", ge=1, le=64)
     summary_papers: int = variable(
-        "ASSAY_SUMMARY_PAPERS",
-        "15",
-        "Papers of each day's digest that are summarised unasked.",
-        ge=0,
-        le=MOST,
+        "15", "Papers of each day's digest that are summarised unasked.", ge=0, le=MOST
     )
     summary_characters: int = variable(
-        "ASSAY_SUMMARY_CHARACTERS",
-        "80000",
-        "Characters of a paper given to the model, from its start.",
-        ge=2000,
-        le=MOST,
+        "80000", "Characters of a paper given to the model, from its start.", ge=2000, le=MOST
     )
     summary_daily_calls: int = variable(
-        "ASSAY_SUMMARY_DAILY_CALLS", "200", "Requests to the model in a day (UTC).", ge=0, le=MOST
+        "200", "Requests to the model in a day (UTC).", ge=0, le=MOST
     )
     summary_daily_tokens: int = variable(
-        "ASSAY_SUMMARY_DAILY_TOKENS",
-        "5000000",
-        "Tokens in a day (UTC), both ways together.",
-        ge=0,
-        le=MOST,
+        "5000000", "Tokens in a day (UTC), both ways together.", ge=0, le=MOST
     )
-    log_level: LogLevel = variable("ASSAY_LOG_LEVEL", "INFO", "DEBUG, INFO, WARNING or ERROR.")
-    methods_path: str = variable(
-        "ASSAY_METHODS_PATH", "", "Folders of methods beside Assay's own, as PATH lists them."
-    )
-    checkpoints: str = variable(
-        "ASSAY_CHECKPOINTS", "", "Folder in which long trainings are kept, to go on from."
-    )
+    log_level: LogLevel = variable("INFO", "DEBUG, INFO, WARNING or ERROR.")
+    methods_path: str = variable("", "Folders of methods beside Assay's own, as PATH lists them.")
+    checkpoints: str = variable("", "Folder in which long trainings are kept, to go on from.")
     web_concurrency: int = variable(
-        "WEB_CONCURRENCY", "0", "Processes of the web server; 0: one a core, 2 to 4.", ge=0, le=256
+        "0", "Processes of the web server; 0: one a core, 2 to 4.", ge=0, le=256
     )
     venv: str = variable(
-        "ASSAY_VENV",
-        ".venv",
-        "Virtual environment of `manage.py`; a relative one lies in the checkout.",
+        ".venv", "Virtual environment of `manage.py`; a relative one lies in the checkout."
     )
 
 

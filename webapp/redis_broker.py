@@ -42,7 +42,7 @@ def socket_path(data: Path) -> Path:
 
 def url(data: Path) -> str:
     """CELERY_BROKER_URL, or the address of the private Redis of a data directory."""
-    given = env.read().broker_url.get_secret_value()
+    given = env.read().celery_broker_url.get_secret_value()
     return given or f"redis+socket://{quote(str(socket_path(data)))}"
 
 

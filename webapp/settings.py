@@ -135,9 +135,9 @@ if ENV.https:
     SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 
-ARXIV_RSS_URL = ENV.rss_url
-ARXIV_API_URL = ENV.api_url
-ARXIV_SITE_URL = ENV.site_url
+ARXIV_RSS_URL = ENV.arxiv_rss_url
+ARXIV_API_URL = ENV.arxiv_api_url
+ARXIV_SITE_URL = ENV.arxiv_site_url
 ARXIV_SECONDS = ENV.arxiv_seconds
 ARXIV_CATEGORIES = list(ENV.categories)
 ARXIV_CONTACT = ENV.contact

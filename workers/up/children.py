@@ -28,7 +28,7 @@ def children(listener: int, *, ml: bool) -> list[Child]:
         Child("beat", [*CELERY, "beat", *level]),
         Child("arxiv", [PYTHON, "-m", "workers.up.first_day"], once=True),
     ]
-    if not env.read().broker_url.get_secret_value():
+    if not env.read().celery_broker_url.get_secret_value():
         table.insert(0, Child("redis", redis.command(settings.DATA_DIR)))
     if settings.SUMMARY_MODEL:
         places = ("--concurrency", str(settings.SUMMARY_CONCURRENCY))
