@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import date
 from typing import Any
 
@@ -11,10 +10,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from webapp.digests.daily import categories_to_fetch, update
 from webapp.papers.entries import is_category
 from webapp.papers.models import AnnounceType
-from webapp.papers.polling import FetchReport, PollResult
+from webapp.papers.polling import PollResult
 from webapp.papers.schedule import Progress
+from webapp.ui.terminal import progress_bar, table
 
-_BAR = 24  # characters
+HEADS = ("category", "day", "state", *AnnounceType.values, "refused", "why")
 
 
 class Command(BaseCommand):
@@ -40,20 +40,22 @@ class Command(BaseCommand):
         for name in categories:
             if not is_category(name):
                 raise CommandError(f"{name!r} is no arXiv category; write for instance cs.CL")
-        on_terminal = self.stderr.isatty()
-        report = update(categories, options["since"], self._draw if on_terminal else None)
-        if on_terminal:
-            self.stderr.write("\r\033[K", ending="")
-        self.stdout.write("\n".join(table(report)))
+        with progress_bar() as bar:
+            task = bar.add_task("", total=None)
+
+            def show(progress: Progress) -> None:
+                bar.update(
+                    task,
+                    completed=progress.done,
+                    total=progress.total,
+                    description=progress.step,
+                )
+
+            report = update(categories, options["since"], show)
+        right = (*AnnounceType.values, "refused")
+        self.stdout.write(table(HEADS, map(_cells, report.rows), right))
         if report.failed:
             raise CommandError(f"Nothing was fetched: {report.reason}")
-
-    def _draw(self, progress: Progress) -> None:
-        filled = _BAR * progress.done // max(progress.total, 1)
-        line = f"{'█' * filled:·<{_BAR}} {progress.done}/{progress.total}  {progress.step}"
-        width = shutil.get_terminal_size().columns - 1
-        self.stderr.write(f"\r\033[K{line[:width]}", ending="")
-        self.stderr.flush()
 
 
 def _day(text: str) -> date:
@@ -61,22 +63,6 @@ def _day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise CommandError(f"--since {text!r}: write a day as 2026-03-02") from None
-
-
-def table(report: FetchReport) -> list[str]:
-    """The report as lines of aligned columns."""
-    heads = ["category", "day", "state", *AnnounceType.values, "refused", "why"]
-    rows = [heads, *(_cells(row) for row in report.rows)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(heads) - 1)]
-    return ["  ".join([*_aligned(row, widths), row[-1]]).rstrip() for row in rows]
-
-
-def _aligned(row: list[str], widths: list[int]) -> list[str]:
-    """Words to the left, numbers to the right."""
-    return [
-        cell.ljust(width) if column < 3 else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(row, widths, strict=False))
-    ]
 
 
 def _cells(row: PollResult) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from argparse import ArgumentParser
 from datetime import date
 from typing import Any
@@ -18,6 +16,7 @@ from webapp.summaries.answer import PROMPT_VERSION
 from webapp.summaries.client import Server
 from webapp.summaries.models import Summary
 from webapp.summaries.summarise import summarise
+from webapp.ui.terminal import progress_bar
 
 
 class Command(BaseCommand):
@@ -80,21 +79,9 @@ class Command(BaseCommand):
         return of_day[:limit]
 
     def _run(self, ids: list[int]) -> None:
-        began = time.monotonic()
-        for done, summary_id in enumerate(ids):
-            self._progress(done, len(ids), began)
-            summarise(summary_id)
-        self._progress(len(ids), len(ids), began)
-
-    def _progress(self, done: int, total: int, began: float) -> None:
-        if not (sys.stderr.isatty() and total):
-            return
-        bar = "█" * (24 * done // total)
-        left = (time.monotonic() - began) / done * (total - done) if done else 0.0
-        ending = "\n" if done == total else ""
-        self.stderr.write(
-            f"\r{bar:·<24} {done}/{total}  {left:4.0f} s left", ending=ending, style_func=str
-        )
+        with progress_bar() as bar:
+            for summary_id in bar.track(ids, description="summarised"):
+                summarise(summary_id)
 
     def _report(self, rows: QuerySet[Summary]) -> None:
         failed = 0
