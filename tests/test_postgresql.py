@@ -31,6 +31,7 @@ FILES = (
     "runs",
     "summaries/test_summarise.py",
     "summaries/test_views.py",
+    "ui/test_input.py",
 )
 
 
