@@ -1,5 +1,6 @@
 """Decoding measured: v2 against the base it is made of, in interleaved blocks."""
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -19,10 +20,12 @@ from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.reference import sequential_logits
 from methods.concept_lm.spec import DecodeParams
 from methods.context import Context, OpenSeries
-from methods.kit.compare import difference
+from methods.kit.compare import difference, relative
+from methods.kit.seeds import generator
 from methods.measure.statistics import exact_point
 from methods.measure.timing import Comparison, time_all
 from methods.protocol import Axis, Limit, Variant
+from methods.spec import Case
 
 BURST = 16  # tokens a call; a whole number of segments for every 1 / rho up to 16
 
@@ -104,12 +107,6 @@ def build(params: DecodeParams, device: str) -> ConceptLM:
 
 def decode(ctx: Context, params: DecodeParams) -> None:
     """Tokens a second, prefill, cache bytes and the packed pass, over context and 1 / rho."""
-    ctx.check_all("flex", checks.flex(ctx.device))
-    gate = checks.example(ctx.device, exact=False)
-    x = checks.tokens(ctx.device, rows=3)
-    checks.calibrate(gate, x)
-    ctx.check("decoding", checks.decode_error(gate, x, torch.tensor([20, 9, 1])), 1e-5)
-
     model = build(params, ctx.device)
     rules = {n: Fixed(1 / n).to(ctx.device) for n in params.tokens_per_concept}
     shape = Shape.of(model.base_config)
@@ -161,11 +158,39 @@ def decode(ctx: Context, params: DecodeParams) -> None:
     time_all(
         ctx,
         _comparisons(ctx, params, model, rules, speed=speed, kept=kept, reading=series),
+        params,
         baseline="plain",
-        blocks=params.blocks,
     )
     if params.oracle:
         _packed_against_loop(ctx, params)
+
+
+CHECKED_UP_TO = 8192  # tokens: one pass in float64 over more does not fit
+
+
+@torch.no_grad()
+def at_shape(model: ConceptLM, rules: dict[int, Fixed], prompt: Tensor) -> Iterator[Case]:
+    """Reading this prompt and decoding from it, against one pass over all in float64.
+
+    In float32, whatever the weights' type: in bfloat16 another concept may win. Nothing here is
+    timed with gradients; the check `gradients` compares those.
+    """
+    rows, T = prompt.shape
+    more = torch.randint(model.base_config.vocab_size, (rows, BURST), generator=generator(T))
+    x = torch.cat([prompt, more.to(prompt.device)], 1)  # (B, T + BURST)
+    ours, exact = copy.deepcopy(model).float(), copy.deepcopy(model).double()
+    base = Plain(ours, rows)
+    cache = base.prefill(prompt)
+    steps = [base.step(x[:, at], cache)[:, 0] for at in range(T, T + BURST)]
+    wanted = exact.causal_lm(input_ids=x).logits[:, T:]
+    yield Case(relative(torch.stack(steps, 1), wanted), 1e-4, label=f"the base, {T} tokens")
+    for n, rule in rules.items():
+        ours.boundary, exact.boundary = rule, copy.deepcopy(rule).double()
+        first, state = prefill(ours, prompt, room=BURST)
+        found = [first, *(step(ours, x[:, at], state) for at in range(T, T + BURST))]
+        wanted = exact(x).logits[:, T - 1 :]  # (B, 1 + BURST, V)
+        label = f"a concept every {n}, {T} tokens"
+        yield Case(relative(torch.stack(found, 1), wanted), 1e-4, label=label)
 
 
 def _comparisons(
@@ -183,6 +208,8 @@ def _comparisons(
         prompt = torch.randint(model.base_config.vocab_size, size).to(ctx.device)
 
         def bursts(T: int = T, prompt: Tensor = prompt) -> dict[str, Callable[[], object]]:
+            read = prompt[:, :CHECKED_UP_TO]
+            ctx.check_all("at_shape", at_shape(model, rules, read))
             calls, sizes = _decoders(model, rules, prompt)
             for name, size in sizes.items():
                 kept.add(exact_point(name, T, size, direction="lower", baseline=sizes["plain"]))
@@ -246,14 +273,18 @@ def _decoders(
     return calls, sizes
 
 
+@torch.no_grad()
+def _same(model: ConceptLM, x: Tensor) -> Iterator[Case]:
+    error = difference(model(x).logits, sequential_logits(model, x))
+    yield Case(error, 1e-5, label="the two that are timed")
+
+
 def _packed_against_loop(ctx: Context, params: DecodeParams) -> None:
     """The packed pass against the notes' loop, forward, on the tiny model of the checks."""
     model = checks.example(ctx.device, exact=False)
     x = checks.tokens(ctx.device, rows=1, n=params.oracle)
     checks.calibrate(model, x)
-    with torch.no_grad():
-        error = difference(model(x).logits, sequential_logits(model, x))
-    ctx.check("oracle", error, 1e-5, label="the two that are timed")
+    ctx.check_all("oracle", _same(model, x))
 
     @torch.no_grad()
     def packed() -> object:
@@ -277,4 +308,4 @@ def _packed_against_loop(ctx: Context, params: DecodeParams) -> None:
     )
     calls: dict[str, Callable[[], object]] = {"loop": loop, "packed": packed}
     once = Comparison(series, params.oracle, lambda: calls)
-    time_all(ctx, [once], baseline="loop", blocks=params.blocks)
+    time_all(ctx, [once], params, baseline="loop")

@@ -48,8 +48,6 @@ class DecodeParams(_Split, TimedParams):
     vocab: int = parameter(256, "Tokens in the vocabulary.", ge=2, le=262_144)
     n_concepts: int = parameter(256, "Concepts in the vocabulary.", ge=1, le=65_536)
     dtype: Literal["float32", "bfloat16"] = parameter("float32", "Type of the weights.")
-    blocks: int = parameter(5, "Interleaved blocks a process.", ge=5, le=100)
-    threads: int = parameter(1, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
     oracle: int = parameter(256, "Length at which the loop is timed; 0 skips it.", ge=0, le=2048)
     longest_prompt: int = parameter(
         2048, "Longest prompt whose reading is timed.", unit="tokens", ge=0, le=32_768
@@ -314,10 +312,14 @@ METHOD = Method(
             params=DecodeParams,
             presets={
                 "smoke": DecodeParams(
+                    shallow=1,
+                    middle=2,
+                    deep=1,
                     d=64,
                     contexts=(64,),
                     tokens_per_concept=(4,),
                     oracle=32,
+                    max_warm_up_s=0.2,
                     processes=3,
                     seconds=0,
                 ),

@@ -8,7 +8,7 @@
 `kit.images`       `unreadable`, `refuse`: images of one's own data, named where they fail
 `kit.checkpoint`   `Checkpoint`: the one format; `save_state`, `read_state`, `load_weights`
 `kit.training`     `run_steps`: the loop around a step: seeds, progress, checkpoints, exact resume
-`kit.compare`      `difference`: largest absolute difference of two tensors; `largest`
+`kit.compare`      `difference`: largest absolute one of two tensors; `relative`; `largest`
 `kit.report`       `Stages`: progress over several trainings; `over_seeds`: a point from seeds
 =================  ===============================================================================
 

@@ -13,6 +13,12 @@ def difference(found: Tensor, wanted: Tensor) -> float:
     return float((found - wanted).detach().abs().max())
 
 
+def relative(found: Tensor, wanted: Tensor, least: float = 1e-3) -> float:
+    """|found - wanted| / |wanted| in Euclidean norm and float64; |wanted| counts as `least`."""
+    found, wanted = found.detach().double(), wanted.detach().double()
+    return float((found - wanted).norm() / max(float(wanted.norm()), least))
+
+
 def largest(errors: Sequence[float]) -> float:
     """The largest, or NaN if there is one: the built-in `max` would pass over it."""
     return float(torch.tensor(errors, dtype=torch.float64).max())

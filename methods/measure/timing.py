@@ -24,6 +24,7 @@ import torch
 from methods.context import Context, OpenSeries
 from methods.measure import environment
 from methods.measure.statistics import MIN_BLOCKS, block_medians, point
+from methods.params import TimedParams
 from methods.protocol import Flag, MachineState, Point
 
 Variants = Mapping[str, Callable[[], object]]
@@ -150,8 +151,9 @@ def compare(
 class Comparison:
     """Variants to be timed against each other, as one x of a series.
 
-    ``build`` makes the calls when their turn comes, after checking that they are right; with
-    ``work``, items a call, the series shows items a second.
+    ``build`` makes the calls when their turn comes, after checking that they are right; what is
+    counted of them, as bytes, it adds to a series of its own. With ``work``, items a call, the
+    series shows items a second.
     """
 
     series: OpenSeries
@@ -163,11 +165,10 @@ class Comparison:
 def time_all(
     ctx: Context,
     comparisons: Iterable[Comparison],
+    params: TimedParams,
     *,
     baseline: str,
-    blocks: int,
     samples: int = 1,
-    max_warm_up_s: float = 10.0,
 ) -> None:
     """Time every comparison and add its points, with progress.
 
@@ -181,14 +182,14 @@ def time_all(
         def on_block(done: int, of: int, number: int = number, where: str = where) -> None:
             ctx.progress(number + done / of, len(todo), where)
 
-        on_block(0, blocks)
+        on_block(0, params.blocks)
         timings = compare(
             one.build(),
             device=ctx.device,
             seed=ctx.seed + number,
-            blocks=blocks,
+            blocks=params.blocks,
             samples=samples,
-            max_warm_up_s=max_warm_up_s,
+            max_warm_up_s=params.max_warm_up_s,
             cpu_clock="process" if alone else "wall",
             on_block=on_block,
         )

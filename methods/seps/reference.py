@@ -18,7 +18,7 @@ from methods.seps.slimming import Aggregation
 def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor:
     r"""Similarity (scalar) of an image (1 + N, C) with a caption: words (W, C), then dense (M, C).
 
-    Evaluation: the K highest scores stay.
+    Evaluation: the K highest scores stay; all patches, as they are, where nothing is aggregated.
 
     The tokens that meet the words t are CLS, these and the extra one; x runs as in `Seps.compare`.
 
@@ -30,6 +30,8 @@ def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor
     """
     first = int(model.config.cls)
     cls, v = patches[:first], patches[first:]  # (1, C) or (0, C), (N, C)
+    if not model.aggregations:
+        return _match(model, cls, [v], texts[0])
     image = _cosine(v, v.mean(0))  # (N,)
     guides = [_cosine(v, words.mean(0)) for words in texts]
     if model.config.variant == "open_source":

@@ -98,9 +98,6 @@ class CostParams(TimedParams):
     batches: Counts = parameter((32, 128), "Images, and as many captions.", max_length=6)
     words: Counts = parameter((32, 64), "Words of a caption.", unit="words", max_length=6)
     keeps: Shares = parameter((0.2, 0.5, 0.8), "Shares of patches that stay.", max_length=6)
-    blocks: int = parameter(5, "Interleaved blocks.", ge=5, le=100)
-    threads: int = parameter(1, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
-    max_warm_up_s: float = parameter(3.0, "Longest warm-up of a variant.", unit="s", ge=0, le=60)
 
 
 def _check(name: str, title: str, bound: str) -> Check:

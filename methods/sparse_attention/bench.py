@@ -26,7 +26,7 @@ from methods.sparse_attention.config import (
 )
 from methods.sparse_attention.gate import at_shape, gate
 from methods.sparse_attention.gpt2 import GPT2, GPT2Config
-from methods.sparse_attention.spec import LatencyParams, MemoryParams, ModelParams
+from methods.sparse_attention.params import LatencyParams, MemoryParams, ModelParams
 from methods.spec import Case
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -64,10 +64,9 @@ def latency(ctx: Context, params: LatencyParams) -> None:
     time_all(
         ctx,
         _comparisons(ctx, params),
+        params,
         baseline="dense",
-        blocks=params.blocks,
         samples=params.samples,
-        max_warm_up_s=params.max_warm_up_s,
     )
 
 
@@ -279,9 +278,8 @@ def model(ctx: Context, params: ModelParams) -> None:
             for n in params.lengths
             for name in opened
         ),
+        params,
         baseline="dense",
-        blocks=params.blocks,
-        max_warm_up_s=params.max_warm_up_s,
     )
 
 

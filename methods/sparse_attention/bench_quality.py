@@ -24,7 +24,7 @@ from methods.protocol import Axis, Variant
 from methods.sparse_attention.config import SparseAttentionConfig
 from methods.sparse_attention.gate import gate
 from methods.sparse_attention.gpt2 import GPT2, GPT2Config
-from methods.sparse_attention.spec import LanguageModelParams, RecallParams
+from methods.sparse_attention.params import LanguageModelParams, RecallParams
 
 HEADS, RECALL_WIDTH = 6, 48
 CORPUS_BYTES = 4_000_000

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from methods.kit.compare import largest
+from methods.kit.compare import largest, relative
 from methods.kit.seeds import generator
 from methods.measure import memory
 from methods.sparse_attention.api import Backend, PaddingSide, sparse_attention
@@ -63,9 +63,7 @@ def relative_error(found: Tensor, wanted: Tensor) -> float:
     A `wanted` below 0.05 an element in the mean counts as 0.05: the gradient of a softmax over one
     key is exactly 0, and its rounding has nothing to be relative to.
     """
-    found, wanted = found.detach().double(), wanted.detach().double()
-    size = max(float(wanted.norm()), 0.05 * wanted.numel() ** 0.5)
-    return float((found - wanted).norm() / size)
+    return relative(found, wanted, 0.05 * wanted.numel() ** 0.5)
 
 
 class Inputs(NamedTuple):

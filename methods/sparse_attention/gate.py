@@ -8,6 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from methods.kit.compare import relative
 from methods.kit.seeds import generator, randn
 from methods.sparse_attention.api import sparse_attention
 from methods.sparse_attention.checks import BOUNDS, Inputs
@@ -52,7 +53,7 @@ def at_shape(
     with torch.set_grad_enabled(grad is not None):
         out = sparse_attention(*inputs, config)
         wanted = oracle_attention(*exact, config, rows=rows)
-    yield Case(_distance(out[:, :, at], wanted), bound, label=f"n = {n}, output")
+    yield Case(relative(out[:, :, at], wanted), bound, label=f"n = {n}, output")
     yield Case(_change(inputs, out, config), 0.0, label=f"n = {n}, the future")
     if grad is None:
         return
@@ -61,7 +62,7 @@ def at_shape(
     found = torch.autograd.grad(out, inputs, upstream)
     wanted_gradients = torch.autograd.grad(wanted, exact, grad[:, :, at].double())
     for name, a, b in zip(("dQ", "dK", "dV"), found, wanted_gradients, strict=True):
-        yield Case(_distance(a, b), bound, label=f"n = {n}, {name}")
+        yield Case(relative(a, b), bound, label=f"n = {n}, {name}")
 
 
 @torch.no_grad()
@@ -72,9 +73,3 @@ def _change(inputs: Inputs, out: Tensor, config: SparseAttentionConfig) -> float
     for x in changed:
         x[:, :, t:] *= -3
     return float((sparse_attention(*changed, config) - out)[:, :, :t].abs().amax()) if t else 0.0
-
-
-def _distance(found: Tensor, wanted: Tensor) -> float:
-    """|found - wanted| / |wanted| in Euclidean norm, without a floor to speak of."""
-    wanted = wanted.detach()
-    return float((found.detach().double() - wanted).norm() / max(float(wanted.norm()), 1e-3))

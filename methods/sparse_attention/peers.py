@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from methods.kit.compare import relative
 from methods.sparse_attention.config import SparseAttentionConfig, head_groups, resolve_window
 from methods.sparse_attention.oracle import group_mask
 
@@ -211,5 +212,4 @@ def difference(ours: Attention, peer: Attention, q: Tensor, k: Tensor, v: Tensor
     q, k and v are (batch, heads, n, d) each; the norms are over all entries, in float64.
     """
     with torch.no_grad():
-        a, b = ours(q, k, v).double(), peer(q, k, v).double()
-    return float((a - b).norm() / b.norm())
+        return relative(ours(q, k, v), peer(q, k, v))

@@ -1,17 +1,20 @@
 """Time to the first token, prefill, decoding, memory and cache, beside what operations allow."""
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from methods.context import Context
+from methods.context import Context, OpenSeries
+from methods.kit.compare import relative
 from methods.measure import memory
 from methods.measure.statistics import exact_point
-from methods.measure.timing import compare
+from methods.measure.timing import Comparison, time_all
 from methods.protocol import Axis, Limit, Variant
+from methods.spec import Case
 from methods.token_pruning import accounting, checks
 from methods.token_pruning.accounting import LLAVA_7B, Shape
 from methods.token_pruning.config import PruningConfig, PruningError
@@ -21,6 +24,8 @@ from methods.token_pruning.model import Pruner
 from methods.token_pruning.selectors import get
 from methods.token_pruning.spec import LatencyParams
 from methods.token_pruning.stream import Prompt
+
+Calls = dict[str, Callable[[], object]]
 
 SIZES: dict[str, dict[str, int]] = {
     "tiny": {"image": 32, "patch": 8, "vocab": 256},
@@ -97,49 +102,8 @@ def latency(ctx: Context, params: LatencyParams) -> None:
     room = llava.config.text_config.max_position_embeddings
     if shape.visual + params.text + params.decoded > room:
         raise PruningError(f"{params.text} words do not fit the model's {room} positions")
-    total, done = len(params.batches) * 3 * params.blocks, 0
-
-    def tick(_block: int, _of: int) -> None:
-        nonlocal done
-        done += 1
-        ctx.progress(done, total, "timing")
-
-    clock = partial(
-        compare, device=ctx.device, seed=ctx.seed, blocks=params.blocks, samples=1, on_block=tick,
-        max_warm_up_s=params.warm_up_s,
-    )  # fmt: skip
-    for batch in params.batches:
-        prompt = _prompt(llava, batch, params.text, ctx.device)
-        with torch.no_grad():
-            vision = encode(llava, prompt.pixels)
-        first: dict[str, Callable[[], object]] = {
-            name: partial(read, llava, prompt, plan, cached=True) for name, plan in stages.items()
-        }
-        first["transformers"] = partial(_theirs, llava, prompt)
-        timed["first"].add(*clock(first).points(batch, baseline="plain"))
-        reading: dict[str, Callable[[], object]] = {
-            name: partial(read, llava, prompt, plan, cached=True, vision=vision)
-            for name, plan in stages.items()
-        }
-        timed["prefill"].add(*clock(reading).points(batch, baseline="plain"))
-        decoding: dict[str, Callable[[], object]] = {}
-        sizes: dict[str, int] = {}
-        for name, plan in stages.items():
-            cache = read(llava, prompt, plan, cached=True, vision=vision).cache
-            assert cache is not None
-            sizes[name] = cache.bytes()
-            decoding[name] = partial(_decode, llava, cache, prompt.ids[:, -1:], params.decoded)
-        points = clock(decoding).points(batch, baseline="plain", work=batch * params.decoded)
-        timed["decode"].add(*points)
-        for name, size in sizes.items():
-            timed["kv"].add(
-                exact_point(name, batch, size, direction="lower", baseline=sizes["plain"])
-            )
-        peaks = {name: memory.peak(call, ctx.device) for name, call in reading.items()}
-        for name, peak in peaks.items():
-            timed["memory"].add(
-                exact_point(name, batch, peak, direction="lower", baseline=peaks["plain"])
-            )
+    comparisons = partial(_comparisons, ctx, params, llava, stages, timed)
+    time_all(ctx, comparisons(), params, baseline="plain")
     layers = ctx.series(
         "kv_layers",
         "Cache entries of each layer, one row",
@@ -152,6 +116,82 @@ def latency(ctx: Context, params: LatencyParams) -> None:
     for name in ("plain", "pruned"):
         for at, count in enumerate(read(llava, one, stages[name]).counts):
             layers.add(exact_point(name, float(at), count, direction="lower"))
+
+
+def _comparisons(
+    ctx: Context,
+    params: LatencyParams,
+    llava: Any,
+    stages: dict[str, list[Stage]],
+    timed: dict[str, Any],
+) -> Iterator[Comparison]:
+    """To the first token, reading and decoding, at every batch; what is kept of each is told."""
+
+    def first(prompt: Prompt) -> Calls:
+        ctx.check_all("at_shape", at_shape(llava, prompt, stages))
+        ours = {
+            name: partial(read, llava, prompt, plan, cached=True) for name, plan in stages.items()
+        }
+        return {**ours, "transformers": partial(_theirs, llava, prompt)}
+
+    def reading(batch: int, prompt: Prompt) -> Calls:
+        with torch.no_grad():
+            vision = encode(llava, prompt.pixels)
+        calls: Calls = {
+            name: partial(read, llava, prompt, plan, cached=True, vision=vision)
+            for name, plan in stages.items()
+        }
+        peaks = {name: memory.peak(call, ctx.device) for name, call in calls.items()}
+        _tell(timed["memory"], batch, peaks)
+        return calls
+
+    def decoding(batch: int, prompt: Prompt) -> Calls:
+        caches: dict[str, Cache] = {}
+        for name, plan in stages.items():
+            cache = read(llava, prompt, plan, cached=True).cache
+            assert cache is not None
+            caches[name] = cache
+        _tell(timed["kv"], batch, {name: cache.bytes() for name, cache in caches.items()})
+        token = prompt.ids[:, -1:]
+        return {
+            name: partial(_decode, llava, cache, token, params.decoded)
+            for name, cache in caches.items()
+        }
+
+    for batch in params.batches:
+        prompt = _prompt(llava, batch, params.text, ctx.device)
+        yield Comparison(timed["first"], batch, partial(first, prompt))
+        yield Comparison(timed["prefill"], batch, partial(reading, batch, prompt))
+        tokens = batch * params.decoded
+        yield Comparison(timed["decode"], batch, partial(decoding, batch, prompt), work=tokens)
+
+
+@torch.no_grad()
+def at_shape(llava: Any, prompt: Prompt, stages: dict[str, list[Stage]]) -> Iterator[Case]:
+    """What is timed, at this prompt: unpruned as transformers has it, decoded as read anew.
+
+    float32 is held against transformers in float64, on the last row. Nothing is timed with
+    gradients; the check `gradients` compares those.
+    """
+    bound, rows = (1e-4, len(prompt.ids)) if llava.dtype == torch.float32 else (5e-2, 1)
+    one = checks.rows_of(prompt, rows, rows - 1)
+    exact = copy.deepcopy(llava).double() if llava.dtype == torch.float32 else llava
+    wanted = _theirs(exact, Prompt(one.ids, one.pixels.to(exact.dtype))).logits[:, -1]
+    found = read(llava, prompt, stages["plain"], cached=True).logits[rows - 1 : rows, -1]
+    yield Case(relative(found, wanted), bound, label=f"unpruned, {len(prompt.ids)} rows")
+    for name in ("plain", "pruned"):
+        quick, slow = checks.continued(llava, prompt, stages[name], 2)
+        label = f"{name}, decoded after {prompt.ids.shape[1]} tokens, {len(prompt.ids)} rows"
+        yield Case(relative(quick, slow), bound, label=label)
+
+
+def _tell(series: OpenSeries, batch: int, sizes: dict[str, int]) -> None:
+    series.add(
+        *(
+            exact_point(name, batch, size, direction="lower", baseline=sizes["plain"])
+            for name, size in sizes.items()
+        )
+    )
 
 
 def _variants(names: Sequence[str]) -> list[Variant]:
@@ -273,7 +313,7 @@ def _prompt(llava: Any, rows: int, text: int, device: str) -> Prompt:
 
 
 @torch.no_grad()
-def _theirs(llava: Any, prompt: Prompt) -> object:
+def _theirs(llava: Any, prompt: Prompt) -> Any:
     return llava(input_ids=prompt.ids, pixel_values=prompt.pixels, use_cache=True, logits_to_keep=1)
 
 

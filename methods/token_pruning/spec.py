@@ -21,7 +21,6 @@ from methods.spec import (
 )
 from methods.token_pruning import counts
 
-WARM_UP_HELP = "Longest warm-up of each call that is timed."
 MODEL_HELP = "Folder or hub id of a LLaVA; empty makes one here."
 Budgets = Annotated[
     tuple[Annotated[int, Field(ge=2, le=16)], ...], Field(min_length=1, max_length=8)
@@ -65,9 +64,6 @@ class LatencyParams(TimedParams):
     ] = parameter((1, 8), "Rows read together.", unit="rows")
     decoded: int = parameter(8, "Tokens decoded to time one.", unit="tokens", ge=1, le=256)
     dtype: Literal["float32", "bfloat16"] = parameter("float32", "Type of the weights.")
-    blocks: int = parameter(5, "Interleaved blocks.", ge=5, le=100)
-    warm_up_s: float = parameter(3.0, WARM_UP_HELP, unit="s", ge=0, le=60)
-    threads: int = parameter(1, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
     model: str = parameter("", MODEL_HELP, model=True, max_length=300)
 
 
@@ -332,7 +328,7 @@ METHOD = Method(
                     text=8,
                     batches=(1,),
                     decoded=2,
-                    warm_up_s=0,
+                    max_warm_up_s=0,
                 ),
                 "standard": LatencyParams(),
                 "full": LatencyParams(size="7b", dtype="bfloat16", blocks=10),

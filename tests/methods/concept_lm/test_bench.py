@@ -1,8 +1,10 @@
 """What the planner's benchmark tells, in its smallest form."""
 
 import pytest
+import torch
 
 from methods import registry, runner
+from methods.concept_lm import bench
 from methods.protocol import Result, Series, Strict
 
 
@@ -29,3 +31,24 @@ def test_what_a_plan_is_worth_is_told_seed_by_seed():
         worth = [free - spent for free, spent in zip(cost["nothing"], cost[given], strict=True)]
         assert found.samples == pytest.approx(worth)
         assert found.low <= sum(worth) / 3 <= found.high
+
+
+def test_the_gate_of_decoding_sees_steps_that_are_wrong_far_down(monkeypatch):
+    _, benchmark = registry.find("concept_lm.decode")
+    params = benchmark.resolve("smoke", {"contexts": "64"})
+    model = bench.build(params, "cpu")
+    right = bench.step
+
+    def wrong(model, token, state):
+        late = int(state.times[0]) > 40
+        return right(model, (token + late) % 256, state)
+
+    monkeypatch.setattr(bench, "step", wrong)
+
+    def failed(tokens):
+        prompt = torch.randint(256, (2, tokens), generator=torch.Generator().manual_seed(0))
+        cases = bench.at_shape(model, {4: bench.Fixed(0.25)}, prompt)
+        return [case.label for case in cases if not case.passed]
+
+    assert failed(20) == []
+    assert failed(64) == ["a concept every 4, 64 tokens"]

@@ -13,6 +13,7 @@ import torch
 from methods.context import Context
 from methods.measure import environment
 from methods.measure.timing import Comparison, compare, machine_flags, time_all, warm_up
+from methods.params import TimedParams
 from methods.protocol import Axis, Flag, MachineState, Progress, Variant
 
 
@@ -185,7 +186,7 @@ def test_comparisons_are_timed_in_turn_with_progress_of_their_own() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(2)  # on one, sleeping would take no time
     try:
-        time_all(ctx, iter(calls), baseline="a", blocks=5, max_warm_up_s=0)
+        time_all(ctx, iter(calls), TimedParams(max_warm_up_s=0), baseline="a")
     finally:
         torch.set_num_threads(threads)
     assert built == [1, 2]

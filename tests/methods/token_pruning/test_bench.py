@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from methods import registry, runner
 from methods.protocol import Artefact, CheckResult, Failed, Result, Series, Strict
+from methods.token_pruning import bench_latency, checks
 from methods.token_pruning.checks import example
 from methods.token_pruning.spec import METHOD
 
@@ -54,3 +56,21 @@ def test_a_model_that_is_not_there(slug: str, tmp_path: Path) -> None:
     assert code == 2
     assert isinstance(events[-1], Failed)
     assert "give a folder with config.json" in events[-1].message
+
+
+def test_the_gate_of_latency_sees_rows_far_down_that_are_wrong(monkeypatch) -> None:
+    llava, right = example("cpu"), checks.step
+    stages = {"plain": [], "pruned": checks.pruner_of(llava).stages()}
+
+    def wrong(llava, token, cache):
+        logits = right(llava, token, cache)
+        return torch.cat((logits[:4], 1.01 * logits[4:]))
+
+    monkeypatch.setattr(checks, "step", wrong)
+
+    def failed(rows):
+        cases = bench_latency.at_shape(llava, checks.prompt_of(llava, rows), stages)
+        return [case.label for case in cases if not case.passed]
+
+    assert failed(4) == []
+    assert len(failed(6)) == 2

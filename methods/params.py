@@ -1,0 +1,228 @@
+"""The parameters of benchmarks and commands: declared, described for forms, read from texts."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal
+
+import annotated_types
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from methods.errors import ParameterError, ParameterProblem, UnknownNameError
+
+_BOUNDS = {
+    "ge": "at least {}",
+    "gt": "more than {}",
+    "le": "at most {}",
+    "lt": "less than {}",
+    "multiple_of": "a multiple of {}",
+    "min_length": "at least {} characters",
+    "max_length": "at most {} characters",
+    "pattern": "matching {}",
+}
+
+
+class Params(BaseModel):
+    """Base of a benchmark's parameters: unknown names, NaN and infinity are refused."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, validate_default=True
+    )
+
+
+def parameter(
+    default: Any,
+    help: str,  # noqa: A002 - the field's word
+    *,
+    unit: str = "",
+    local: bool = False,
+    model: bool = False,
+    **bounds: Any,
+) -> Any:
+    """Declare one parameter: its default, a sentence of help, its unit and bounds.
+
+    A ``local`` parameter names something of the machine, such as a folder: the command line alone
+    may set it. A ``model`` parameter takes a folder or a hub id on the command line, and elsewhere
+    only a name that the operator allows in ``ASSAY_MODELS``.
+
+    ``bounds`` are pydantic's (``ge``, ``gt``, ``le``, ``lt``, ``multiple_of``, ``min_length``,
+    ``max_length``, ``pattern``). Bounds on the *elements* of a tuple go into the annotation:
+    ``tuple[Annotated[int, Field(ge=1, le=65536)], ...]``. Choices are ``Literal`` annotations.
+    """
+    return Field(
+        default,
+        description=help,
+        json_schema_extra={"unit": unit, "local": local, "model": model},
+        **bounds,
+    )
+
+
+class TimedParams(Params):
+    """Base of the parameters of a benchmark of time: it runs whole in several fresh processes."""
+
+    processes: int = parameter(
+        5, "Fresh processes that measure, at least; fewer than 5 are flagged.", ge=2, le=100
+    )
+    seconds: int = parameter(
+        600, "Time after which no process beyond those begins.", unit="s", ge=0, le=86_400
+    )
+    precision: float = parameter(
+        0.03, "Half width of every ratio's interval at which measuring ends.", gt=0, le=1
+    )
+    blocks: int = parameter(5, "Interleaved blocks a process.", ge=5, le=100)
+    threads: int = parameter(
+        1, "Threads on the CPU, 0 for all cores; one is timed by processor time.", ge=0, le=256
+    )
+    max_warm_up_s: float = parameter(3.0, "Longest warm-up of a variant.", unit="s", ge=0, le=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterInfo:
+    """One parameter for a form field or a line of help. ``choices`` empty means free."""
+
+    name: str
+    kind: Literal["integer", "number", "boolean", "text", "choice"]
+    many: bool
+    default: Any
+    help: str
+    unit: str
+    choices: tuple[Any, ...] = ()
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+    items: tuple[int, int | None] = (0, None)  # how many, where there are many
+    local: bool = False  # the command line alone may set it
+    model: bool = False  # elsewhere only the names in ASSAY_MODELS
+
+    @property
+    def allowed(self) -> str:
+        """The bounds in words: ``integer from 1 to 512``, ``1 to 8 integers from 16 to 4096``."""
+        if self.choices:
+            kind = "one of " + ", ".join(str(choice) for choice in self.choices)
+        else:
+            kind = self.kind
+        rest = dict(self.bounds)
+        if "ge" in rest and "le" in rest:
+            kind += f" from {rest.pop('ge')} to {rest.pop('le')}"
+        kind = ", ".join([kind, *(_BOUNDS[key].format(value) for key, value in rest.items())])
+        if not self.many:
+            return kind
+        least, most = self.items
+        count = f"{least} to {most}" if most is not None else f"{least} or more"
+        return f"a list of {count}, each: {kind}"
+
+
+def described(model: type[Params]) -> tuple[ParameterInfo, ...]:
+    """Every parameter as forms and help texts show it."""
+    return tuple(_info(name, found) for name, found in model.model_fields.items())
+
+
+def resolve(model: type[Params], settings: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+    """The parameters ``values`` with ``settings`` (texts or values) laid over them.
+
+    Raises :class:`ParameterError` for everything that pydantic refuses, each problem with its name,
+    bounds and the value given.
+    """
+    fields = model.model_fields
+    given = {n: _from_text(fields[n], v) if n in fields else v for n, v in settings.items()}
+    values = {**values, **given}
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ParameterError(_problems(error, described(model), settings, values)) from None
+
+
+def _is_sequence(annotation: Any) -> bool:
+    return typing.get_origin(annotation) in (tuple, list, set, frozenset)
+
+
+def _from_text(found: FieldInfo, value: Any) -> Any:
+    """Let ``512,1024`` or ``[512, 1024]`` stand for a sequence; other texts are pydantic's."""
+    if not (isinstance(value, str) and _is_sequence(found.annotation)):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _info(name: str, found: FieldInfo) -> ParameterInfo:
+    annotation, metadata = found.annotation, list(found.metadata)
+    many, items = _is_sequence(annotation), (0, None)
+    if many:
+        length = _bounds(metadata)
+        items = length.get("min_length", 0), length.get("max_length")
+        annotation, metadata = typing.get_args(annotation)[0], []
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation, *extra = typing.get_args(annotation)
+        for item in extra:
+            metadata += item.metadata if isinstance(item, FieldInfo) else [item]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        annotation = next(a for a in typing.get_args(annotation) if a is not type(None))
+    choices: tuple[Any, ...] = ()
+    if typing.get_origin(annotation) is Literal:
+        choices = typing.get_args(annotation)
+    elif isinstance(annotation, type) and issubclass(annotation, Enum):
+        choices = tuple(member.value for member in annotation)
+    kinds: dict[Any, str] = {bool: "boolean", int: "integer", float: "number"}
+    extra_schema = found.json_schema_extra if isinstance(found.json_schema_extra, dict) else {}
+    return ParameterInfo(
+        name=name,
+        kind=typing.cast(Any, "choice" if choices else kinds.get(annotation, "text")),
+        many=many,
+        default=found.get_default(call_default_factory=True, validated_data={}),
+        help=found.description or "",
+        unit=str(extra_schema.get("unit", "")),
+        local=bool(extra_schema.get("local")),
+        model=bool(extra_schema.get("model")),
+        choices=choices,
+        bounds=_bounds(metadata),
+        items=items,
+    )
+
+
+def _bounds(metadata: list[Any]) -> dict[str, Any]:
+    bounds: dict[str, Any] = {}
+    for item in metadata:
+        if isinstance(item, annotated_types.GroupedMetadata):
+            bounds |= _bounds(list(item))
+            continue
+        bounds |= {
+            key: getattr(item, key) for key in _BOUNDS if getattr(item, key, None) is not None
+        }
+    return bounds
+
+
+def _problems(
+    error: ValidationError,
+    infos: tuple[ParameterInfo, ...],
+    settings: Mapping[str, Any],
+    values: Mapping[str, Any],
+) -> list[ParameterProblem]:
+    by_name = {info.name: info for info in infos}
+    problems = []
+    for item in error.errors(include_url=False):
+        name = str(item["loc"][0]) if item["loc"] else ""
+        if item["type"] == "extra_forbidden":
+            reason = str(UnknownNameError("parameter", name, by_name))
+            problems.append(ParameterProblem(name, shown(item["input"]), "", reason))
+        elif name in by_name:
+            given = shown(settings.get(name, values.get(name)))
+            problems.append(ParameterProblem(name, given, by_name[name].allowed, item["msg"]))
+        else:
+            given = ", ".join(f"{key}={shown(value)}" for key, value in settings.items())
+            reason = item["msg"].removeprefix("Value error, ")
+            problems.append(ParameterProblem("parameters", given or "the preset", "", reason))
+    return problems
+
+
+def shown(value: Any) -> str:
+    """A value that was given, as an error repeats it."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

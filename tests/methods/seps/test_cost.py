@@ -1,0 +1,22 @@
+"""What the gate of the cost benchmark sees."""
+
+import torch
+
+from methods.seps import baselines, bench_cost
+from methods.seps.config import SepsConfig
+from methods.seps.model import Texts
+
+
+def test_the_gate_of_cost_sees_captions_far_down_that_are_wrong():
+    def wrong(batch):
+        patches, words = torch.randn(batch, 17, 32), torch.randn(2, batch, 6, 32)
+        sparse, dense = (Texts(one, torch.ones(batch, 6, dtype=torch.bool)) for one in words)
+        model = baselines.candidate("seps", SepsConfig(dim=32, patches=16, keep=0.5)).eval()
+        found = model.all_pairs(patches, sparse, dense)
+        found[9:] = found[9:].roll(1, 0)  # mixed up beyond the ninth
+        of = {"seps": lambda: found}
+        cases = bench_cost.at_shape(of, {"seps": model}, patches, sparse, dense)
+        return [case.label for case in cases if not case.passed]
+
+    assert wrong(8) == []
+    assert wrong(12) == ["seps, 12 x 12, 6 words"]
