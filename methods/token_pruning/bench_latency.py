@@ -175,6 +175,7 @@ def at_shape(llava: Any, prompt: Prompt, stages: dict[str, list[Stage]]) -> Iter
     """
     bound, rows = (1e-4, len(prompt.ids)) if llava.dtype == torch.float32 else (5e-2, 1)
     one = checks.rows_of(prompt, rows, rows - 1)
+    assert one.pixels is not None
     exact = copy.deepcopy(llava).double() if llava.dtype == torch.float32 else llava
     wanted = _theirs(exact, Prompt(one.ids, one.pixels.to(exact.dtype))).logits[:, -1]
     found = read(llava, prompt, stages["plain"], cached=True).logits[rows - 1 : rows, -1]
