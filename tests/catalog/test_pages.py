@@ -131,7 +131,7 @@ def test_a_card_carries_the_best_figure_and_its_hardware(client: Client, paper: 
 )
 def test_a_page_begins_with_what_its_benchmark_is_about(slug: str, series: str) -> None:
     carried = Carried(registry.get(slug))
-    first, _ = carried.pictures[0]
+    first = carried.in_order[0]
     assert first.series.name == series
     assert carried.best is not None
     assert carried.best.x in {first.series.x.at(point.x) for point in first.series.points}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 
@@ -18,6 +19,7 @@ from webapp.papers.models import Listing, Paper
 from webapp.summaries.models import FullText, Summary
 
 BATCH = 500
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @cache
@@ -74,6 +76,17 @@ def decide(link: MethodLink, confirmed: bool | None) -> None:
     """Remember an operator's word on a link; None forgets it."""
     link.confirmed = confirmed
     link.save(update_fields=["confirmed"])
+    _note_change()
+
+
+def _note_change() -> None:
+    """Let kept pages know that links are others than before."""
+    now = timezone.now()
+    LinkPulse.objects.update_or_create(
+        pk=1,
+        defaults={"changed_at": now},
+        create_defaults={"changed_at": now, "linked_until": _NEVER, "signs": ""},
+    )
 
 
 def _write(papers: list[Paper]) -> int:
@@ -103,6 +116,8 @@ def _write(papers: list[Paper]) -> int:
         unique_fields=["paper", "method"],
         update_fields=["relation", "score", "evidence"],
     )
+    if gone or written:
+        _note_change()
     return len(gone) + len(written)
 
 

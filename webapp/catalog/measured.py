@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from threading import Lock
+
+from cachetools import LRUCache
 
 from methods.protocol import Point, Ratio, Series
 from methods.spec import Answer, Claim, Method
 from webapp.catalog.verdicts import Figure, Verdict, figure, judge
 from webapp.runs.models import Run, StandingMeasurement
+from webapp.runs.models import Series as StoredSeries
+
+# Of series that were counted where each point is one number: nothing a processor can be slow at.
+COUNTS = frozenset({"bytes", "KiB", "MiB", "GiB", "tokens", "operations", "FLOPs", "%"})
+_Key = tuple[object, int]
+# A series never changes once its run has ended: it is read and judged once a process.
+_parsed: LRUCache[_Key, Series] = LRUCache(maxsize=1024)
+_lock = Lock()
 
 
 @dataclass(frozen=True)
@@ -20,6 +32,31 @@ class Measurement:
     hardware: str
     series: Series
     headline: bool = False  # the first series of its run: what its benchmark is about
+    version: int = 1  # of the benchmark
+    rank: int = 0  # what was asked for: see StandingMeasurement.Rank
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is a count, which no machine makes larger or smaller."""
+        points = self.series.points
+        exact = all(len(point.samples) == 1 and point.low == point.high for point in points)
+        return self.series.y.unit in COUNTS and exact
+
+    @property
+    def above_limit(self) -> list[str]:
+        """Why points that lie above every limit of the chart are in doubt; [] where none does."""
+        beyond = [
+            point
+            for point in self.series.points
+            if point.ratio and point.ratio.low > _most(self.series, point.x)
+        ]
+        flags = sorted({str(flag) for point in beyond for flag in point.flags})
+        return flags or (["no reason is known"] if beyond else [])
+
+    @property
+    def where(self) -> str:
+        """What the numbers hold for: a class of hardware, or any."""
+        return "counted, the same on any machine" if self.counted else self.hardware
 
     @property
     def at(self) -> datetime | None:
@@ -44,13 +81,51 @@ class Answered:
         return f"{counted.__module__.rpartition('.')[2]}.py" if counted else self.claim.argument
 
 
+def standing(method: Method) -> list[Measurement]:
+    """Every standing measurement, also of earlier versions of a benchmark, newest first."""
+    stored = StandingMeasurement.objects.filter(method=method.slug).select_related("series__run")
+    rows = list(stored.defer("series__data").order_by("rank", "-measured_at", "series_id"))
+    series = _series([row.series for row in rows])
+    return [
+        Measurement(
+            row.series.run,
+            row.hardware,
+            series[row.series_id],
+            row.headline,
+            row.version,
+            row.rank,
+        )
+        for row in rows
+    ]
+
+
 def latest(method: Method) -> list[Measurement]:
     """The measurement that stands for every series on every class of hardware, newest first."""
-    rows = StandingMeasurement.objects.filter(method=method.slug).select_related("series__run")
-    return [
-        Measurement(row.series.run, row.hardware, row.series.parsed(), row.headline)
-        for row in rows.order_by("rank", "-measured_at", "series_id")
-    ]
+    return current(standing(method))
+
+
+def current(measurements: Iterable[Measurement]) -> list[Measurement]:
+    """Of each series on each class of hardware the one that counts most."""
+    found: dict[tuple[str, str, str], Measurement] = {}
+    for one in measurements:
+        key = (one.run.benchmark, one.series.name, one.hardware)
+        kept = found.setdefault(key, one)
+        if (-one.rank, one.version) > (-kept.rank, kept.version):
+            found[key] = one
+    return list(found.values())
+
+
+def _series(stored: list[StoredSeries]) -> dict[int, Series]:
+    """The parsed series by primary key; one query for those that were not read yet."""
+    with _lock:
+        known = {one.pk: _parsed.get((one.run_id, one.pk)) for one in stored}
+    missing = [key for key, series in known.items() if series is None]
+    if missing:
+        read = StoredSeries.objects.in_bulk(missing)
+        with _lock:
+            for key, one in read.items():
+                known[key] = _parsed[one.run_id, key] = one.parsed()
+    return {key: series for key, series in known.items() if series is not None}
 
 
 def answer(method: Method, measurements: Iterable[Measurement]) -> list[Answered]:
@@ -116,17 +191,30 @@ class Best:
     ratio: float
     word: str  # faster, or better where it is not about time
     x: str
-    hardware: str
+    measurement: Measurement
+
+    @property
+    def hardware(self) -> str:
+        """What the figure holds for."""
+        return self.measurement.where
+
+    @property
+    def verb(self) -> str:
+        """How the figure was found."""
+        return "counted" if self.measurement.counted else "measured"
 
     @property
     def text(self) -> str:
         """As a chip says it: "measured 3.5× faster at 4096 tokens, NVIDIA H200"."""
-        return f"measured {self.ratio:.1f}× {self.word} at {self.x}, {self.hardware}"
+        where = "" if self.measurement.counted else f", {self.hardware}"
+        return f"{self.verb} {self.ratio:.1f}× {self.word} at {self.x}{where}"
 
 
 def best(measurements: Iterable[Measurement]) -> Best | None:
-    """The largest ratio of ours that was shown to be better and is not in doubt.
+    """The largest ratio of ours that was shown to be better, and that nothing speaks against.
 
+    A point in doubt does not count, nor one whose interval lies above what its chart says is
+    possible: the headline, its chart and the limit in it agree.
     Ours is the first variant that a series calls so. Time goes before all else (a cache's bytes),
     and what a benchmark is about before what it measures besides.
     """
@@ -138,9 +226,16 @@ def best(measurements: Iterable[Measurement]) -> Best | None:
             ratio = point.ratio
             if point.variant != ours or ratio is None or point.flags:
                 continue
-            if ratio.verdict in {"faster", "better"}:
+            if ratio.verdict in {"faster", "better"} and ratio.low <= _most(series, point.x):
                 where = series.x.at(point.x)
-                one = Best(ratio.value, ratio.verdict, where, measurement.hardware)
-                found.append((measurement.headline, one))
+                found.append(
+                    (measurement.headline, Best(ratio.value, ratio.verdict, where, measurement))
+                )
     ordered = sorted(found, key=lambda pair: (pair[1].word == "faster", pair[0], pair[1].ratio))
     return ordered[-1][1] if ordered else None
+
+
+def _most(series: Series, x: float | str) -> float:
+    """The largest ratio that any limit of the series allows at `x`."""
+    limits = [dict(limit.points).get(x) for limit in series.limits if limit.of == "ratio"]
+    return max((limit for limit in limits if limit is not None), default=math.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 from webapp.papers.models import Paper
 
@@ -46,6 +47,7 @@ class LinkPulse(models.Model):
     linked_until = models.DateTimeField()  # the latest change of a listing that was looked at
     answered_until = models.DateTimeField(null=True)  # the latest summary that was looked at
     signs = models.CharField(max_length=64)  # of the methods' identifiers, phrases and weights
+    changed_at = models.DateTimeField(default=timezone.now)  # when any link last changed
 
     def __str__(self) -> str:
         return f"{self.linked_until:%Y-%m-%d %H:%M}"

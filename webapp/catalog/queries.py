@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 
-from django.db.models import Count
+from django.db import connection
+from django.db.models import Count, Max
+from django.db.models.functions import TruncMonth
 
 from methods import charts, registry
 from methods.spec import Method
-from webapp.catalog.measured import Answered, Best, Measurement, answer, best, latest
+from webapp.catalog.measured import (
+    Answered,
+    Best,
+    Measurement,
+    answer,
+    best,
+    current,
+    standing,
+)
 from webapp.catalog.models import MethodLink
 from webapp.papers.models import Paper
 from webapp.runs.models import StandingMeasurement
+
+PAPERS_SHOWN = 12
+# By hand, because it is asked for every page that is answered from memory.
+_STAMP = """
+    SELECT
+        (SELECT count(*) FROM runs_standingmeasurement),
+        (SELECT sum(series_id) FROM runs_standingmeasurement),
+        (SELECT max(measured_at) FROM runs_standingmeasurement),
+        (SELECT changed_at FROM catalog_linkpulse WHERE id = 1),
+        (SELECT count(*) FROM papers_listing WHERE source = 'sample'),
+        (SELECT max(polled_at) FROM papers_listing WHERE state = 'failed')
+"""
+
+
+def stamp() -> tuple[object, ...]:
+    """All that decides what the pages of methods show to the anonymous. One query."""
+    with connection.cursor() as cursor:
+        cursor.execute(_STAMP)
+        return tuple(cursor.fetchone())
 
 
 @dataclass(frozen=True)
@@ -22,9 +53,14 @@ class Carried:
     method: Method
 
     @cached_property
+    def standing(self) -> list[Measurement]:
+        """The measurements that stand for every series, by hardware and version."""
+        return standing(self.method)
+
+    @cached_property
     def measurements(self) -> list[Measurement]:
-        """The measurement that stands for every series, by hardware."""
-        return latest(self.method)
+        """Of these the ones that stand now."""
+        return current(self.standing)
 
     @cached_property
     def answers(self) -> list[Answered]:
@@ -37,17 +73,28 @@ class Carried:
         return best(self.measurements)
 
     @cached_property
-    def pictures(self) -> list[tuple[Measurement, str]]:
-        """The charts: what is faster first, as SVG that a page's own stylesheet colours."""
-        drawn = []
-        for number, measurement in enumerate(self.measurements):
-            series = measurement.series
-            quantity = "ratio" if any(p.ratio for p in series.points) else "value"
-            if series.points:
-                ident = f"{series.name}-{number}"
-                svg = charts.draw(series, quantity, standalone=False, ident=ident)  # type: ignore[arg-type]
-                drawn.append((measurement, svg))
-        return sorted(drawn, key=lambda pair: _gain(pair[0]), reverse=True)
+    def in_order(self) -> list[Measurement]:
+        """What stands now: the headline's first, then what is faster, then by how much."""
+        first = self.best.measurement if self.best else None
+        return sorted(self.measurements, key=lambda one: (one is first, *_gain(one)), reverse=True)
+
+    @property
+    def chart(self) -> str:
+        """The first of these as SVG that a page's own stylesheet colours; "" with none."""
+        if not self.in_order or not self.in_order[0].series.points:
+            return ""
+        series = self.in_order[0].series
+        quantity: charts.Quantity = "ratio" if any(p.ratio for p in series.points) else "value"
+        return charts.draw(series, quantity, standalone=False, ident=series.name)
+
+    @cached_property
+    def history(self) -> list[Best]:
+        """The best figure on each class of hardware in each version, the latest first."""
+        groups: dict[tuple[str, int], list[Measurement]] = defaultdict(list)
+        for one in self.standing:
+            groups[one.where, one.version].append(one)
+        found = [figure for group in groups.values() if (figure := best(group))]
+        return sorted(found, key=lambda one: str(one.measurement.at), reverse=True)
 
 
 def _gain(measurement: Measurement) -> tuple[bool, bool, float]:
@@ -73,7 +120,23 @@ def papers_of(method: str, *, undecided: bool = False) -> list[MethodLink]:
     links = MethodLink.objects.filter(method=method).select_related("paper")
     if not undecided:
         links = links.filter(MethodLink.counting())
-    return list(links.order_by("-paper__announced_on", "-paper__arxiv_id")[:50])
+    return list(links.order_by("-paper__announced_on", "-paper__arxiv_id")[:PAPERS_SHOWN])
+
+
+def papers_by_month(method: str) -> list[tuple[date, int]]:
+    """How many papers about a method were announced in each of the last twelve months."""
+    counting = MethodLink.objects.filter(MethodLink.counting(), method=method)
+    latest = counting.aggregate(latest=Max("paper__announced_on"))["latest"]
+    if latest is None:
+        return []
+    months = [
+        date(latest.year + (latest.month - 1 - back) // 12, (latest.month - 1 - back) % 12 + 1, 1)
+        for back in range(11, -1, -1)
+    ]
+    rows = counting.filter(paper__announced_on__gte=months[0])
+    by_month = rows.annotate(month=TruncMonth("paper__announced_on")).values("month")
+    counts = dict(by_month.annotate(count=Count("id")).values_list("month", "count"))
+    return [(month, counts.get(month, 0)) for month in months]
 
 
 def papers_about(method: str) -> list[int]:

@@ -92,6 +92,45 @@ def _shown(folder: Path, path: str, level: str, _read: int, _written: int) -> Fi
     return _file(recorded, folder / path, level, stale=path in reading.stale(folder))
 
 
+FIGURE = "mechanism.svg"  # in a method's folder: how it works, in one drawing
+EQUATIONS = 8  # shown on a method's page; the rest stand beside the code
+
+
+@dataclass(frozen=True)
+class PlacedFormula:
+    """An equation, and the file and block that implement it."""
+
+    formula: Formula
+    path: str
+    block: str
+
+
+def mechanism(slug: str) -> str:
+    """The drawing of how a method works as SVG, or "" where its folder has none."""
+    path = registry.folder(slug) / FIGURE
+    return path.read_text() if path.is_file() else ""
+
+
+def equations(slug: str) -> tuple[PlacedFormula, ...]:
+    """The first equations of a method in the order of its code, those with a number before all."""
+    folder = registry.folder(slug)
+    kept = folder / TRACE_FILE
+    return _equations(folder, kept.stat().st_mtime_ns) if kept.is_file() else ()
+
+
+@lru_cache(maxsize=32)
+def _equations(folder: Path, _read: int) -> tuple[PlacedFormula, ...]:
+    trace = Trace.load(folder)
+    found = {
+        one.tex: PlacedFormula(formula(one), read.path, block.name)
+        for read in (trace.files if trace else ())
+        for block in read.blocks
+        for one in block.equations
+    }
+    ordered = sorted(found.values(), key=lambda one: not one.formula.number)
+    return tuple(ordered[:EQUATIONS])
+
+
 def _file(read: TraceFile, source: Path, level: str, *, stale: bool) -> File:
     bound = {line.line: line.tensors for line in read.lines} if level == "shapes" else {}
     rows = [

@@ -11,14 +11,21 @@ from methods import registry
 from webapp.catalog import chips, linking, queries, reading
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
+from webapp.catalog.timeline import papers_by_month
+from webapp.ui.feeds import FORMATS
+from webapp.ui.pages import respond
 
 
 @require_safe
 def methods(request: HttpRequest) -> HttpResponse:
     """Every method, with its best measured figure and how many papers concern it."""
-    counts = queries.paper_counts()
-    carried = [(one, counts.get(one.method.slug, 0)) for one in queries.all_carried()]
-    return render(request, "catalog/methods.html", {"section": "methods", "carried": carried})
+
+    def page() -> HttpResponse:
+        counts = queries.paper_counts()
+        carried = [(one, counts.get(one.method.slug, 0)) for one in queries.all_carried()]
+        return render(request, "catalog/methods.html", {"section": "methods", "carried": carried})
+
+    return respond(request, queries.stamp(), page)
 
 
 @require_safe
@@ -28,11 +35,27 @@ def method(request: HttpRequest, slug: str) -> HttpResponse:
         carried = Carried(registry.get(slug))
     except registry.UnknownNameError as error:
         raise Http404(str(error)) from error
+    return respond(request, queries.stamp(), lambda: _method_page(request, carried))
+
+
+def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
+    slug = carried.method.slug
+    benchmarks = carried.method.benchmarks
+    asked = _one_of(
+        request.GET.get("benchmark"),
+        tuple(one.slug for one in benchmarks),
+        benchmarks[0].slug if benchmarks else "",
+    )
     context = {
         "section": "methods",
         "carried": carried,
         "method": carried.method,
+        "mechanism": reading.mechanism(slug),
+        "equations": reading.equations(slug),
+        "months": papers_by_month(queries.papers_by_month(slug)),
         "links": queries.papers_of(slug, undecided=request.user.is_staff),
+        "benchmark": carried.method.benchmark(asked) if asked else None,
+        "feeds": [(one.name, one.suffix, one.media_type) for one in FORMATS.values()],
     }
     return render(request, "catalog/method.html", context)
 

@@ -165,6 +165,8 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["state", "device", "queued_at"], name="run_queue"),
             models.Index(fields=["method", "benchmark", "-finished_at"], name="run_results"),
+            models.Index(fields=["public", "state", "-finished_at", "id"], name="run_feed"),
+            models.Index(fields=["-queued_at", "id"], name="run_list"),
             models.Index(fields=["reader", "state"], name="run_reader"),
             models.Index(fields=["reader", "charged_on"], name="run_quota"),
         ]
@@ -227,6 +229,7 @@ class Series(models.Model):
 class StandingMeasurement(models.Model):
     """The series that answers for a method: one for each benchmark, series and class of hardware.
 
+    Those of earlier versions of a benchmark are kept: they are its history.
     `webapp.runs.standing` writes it when a run is recorded.
     """
 
@@ -248,10 +251,10 @@ class StandingMeasurement(models.Model):
     headline = models.BooleanField(default=False)  # the first series of its run
 
     class Meta:
-        ordering = ("benchmark", "name", "hardware")
+        ordering = ("benchmark", "name", "hardware", "version")
         constraints = [
             models.UniqueConstraint(
-                fields=["method", "benchmark", "name", "hardware"], name="one_stands"
+                fields=["method", "benchmark", "name", "hardware", "version"], name="one_stands"
             ),
         ]
 

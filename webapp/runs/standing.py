@@ -50,7 +50,6 @@ def _let_stand(
     values = {
         "series": series,
         "rank": rank,
-        "version": run.version,
         "measured_at": run.finished_at,
         "headline": headline,
     }
@@ -59,9 +58,10 @@ def _let_stand(
         benchmark=run.benchmark,
         name=series.name,
         hardware=hardware,
+        version=run.version,
         defaults=values,
     )
-    challenger = StandingMeasurement(**values)
+    challenger = StandingMeasurement(version=run.version, **values)
     if not is_new and challenger.weight > row.weight:
         for name, value in values.items():
             setattr(row, name, value)

@@ -157,7 +157,7 @@ def _gist_key(entry: DigestEntry) -> tuple[int, str]:
 def _digest_item(site: Site, entry: DigestEntry, details: str) -> Item:
     sample = "Sample day. " if entry.digest.is_sample else ""
     reason = f"{sample}Score {entry.score:g}: {score_terms(entry)}"
-    return _item(
+    return paper_item(
         site,
         entry.paper,
         announce_type=entry.announce_type,
@@ -167,7 +167,7 @@ def _digest_item(site: Site, entry: DigestEntry, details: str) -> Item:
         gist=entry.gist,
         gist_html=entry.gist_html,
         details=details,
-        published=_announcement_time(entry.digest.date),
+        published=announcement_time(entry.digest.date),
         updated=entry.changed_at,
     )
 
@@ -207,11 +207,11 @@ def category_feed_source(category: str, date: Date | None) -> FeedSource | None:
 
 
 def _category_item(site: Site, one: Announcement) -> Item:
-    published = _announcement_time(one.listing.date)
+    published = announcement_time(one.listing.date)
     sample = "Sample day. " if one.paper.is_sample else ""
     reason = f"{sample}Announced as {AnnounceType(one.type).label} in {one.listing.category}"
     updated = max(published, one.paper.enriched_at or published)
-    return _item(
+    return paper_item(
         site,
         one.paper,
         announce_type=one.type,
@@ -249,25 +249,25 @@ def search_feed_source(q: str, category: str) -> FeedSource | None:
 
 
 def _search_item(site: Site, paper: Paper, name: str, abstract_html: str) -> Item:
-    return _item(
+    return paper_item(
         site,
         paper,
         announce_type=AnnounceType.NEW,
         version=paper.version,
         reason=f"Found by “{name}”",
         abstract_html=abstract_html,
-        published=_announcement_time(paper.announced_on or _NEVER.date()),
+        published=announcement_time(paper.announced_on or _NEVER.date()),
         updated=_paper_time(paper),
     )
 
 
 def _paper_time(paper: Paper) -> datetime:
     """When what a feed says of a paper last changed."""
-    announced = _announcement_time(paper.announced_on or _NEVER.date())
+    announced = announcement_time(paper.announced_on or _NEVER.date())
     return max(announced, paper.enriched_at or announced)
 
 
-def _item(
+def paper_item(
     site: Site,
     paper: Paper,
     *,
@@ -281,10 +281,12 @@ def _item(
     published: datetime,
     updated: datetime,
 ) -> Item:
+    """A paper in a feed: the same identity in every list; `reason` says why it is in this."""
     names = [author["name"] for author in paper.authors]
     link = site.base + reverse("papers:paper", args=[paper.arxiv_id])
     source = f"{ARXIV}/abs/{paper.arxiv_id}v{version}"
-    facts = " · ".join([", ".join(paper.categories), announce_type, f"{paper.arxiv_id}v{version}"])
+    known = (", ".join(paper.categories), announce_type, f"{paper.arxiv_id}v{version}")
+    facts = " · ".join(filter(None, known))
     gist_paragraph = f"<p>{gist_html}</p>" if gist_html else ""
     html = (
         f"<p>{escape(', '.join(names))}</p>{gist_paragraph}<p>{abstract_html}</p>{details}"
@@ -319,6 +321,6 @@ def _later(changed: datetime, enriched: datetime | str | None) -> datetime:
     )
 
 
-def _announcement_time(date: Date) -> datetime:
+def announcement_time(date: Date) -> datetime:
     """When arXiv's feeds of `date` are built."""
     return datetime.combine(date, time(), EASTERN)

@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from methods import registry
-from methods.spec import Benchmark, InputError, Method, UnknownNameError
+from methods.spec import PRESETS, Benchmark, InputError, Method, UnknownNameError
 from webapp.runs import submit
 from webapp.runs.queries import may_cancel, visible_runs
 from webapp.runs.quota import QuotaError, may_run
@@ -52,6 +52,7 @@ def page(
         "benchmark": benchmark,
         "form": form or RunForm(method, benchmark, initial=_like(request, method, benchmark)),
         "allowed": user.is_authenticated and may_run(signed_in(request), method.slug),
+        "presets": PRESETS,
         "user": user,
         "request": request,
     }

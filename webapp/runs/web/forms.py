@@ -7,6 +7,7 @@ texts go to `Benchmark.resolve` as the command line's do: one validation, one se
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from secrets import token_urlsafe
 from typing import Any
@@ -18,7 +19,7 @@ from django.forms.boundfield import BoundWidget
 from methods.charts import duration
 from methods.spec import PRESETS, Benchmark, Method, ParameterError, ParameterInfo
 from webapp.runs.models import Device
-from webapp.runs.queries import estimate_seconds, live_workers
+from webapp.runs.queries import estimates, live_counts
 from webapp.runs.submit import MAX_SEED, SECONDS, Request
 from webapp.runs.web.state_text import span
 
@@ -63,7 +64,8 @@ class RunForm(forms.Form):
         self._choice("preset", [(name, name) for name in benchmark.presets])
         devices = [Device.CPU] if "cpu" in benchmark.devices else []
         devices += [Device.GPU] if "cuda" in benchmark.devices else []
-        self.live = {device: live_workers(device).count() for device in devices}
+        live = live_counts()
+        self.live = {device: live.get(device, 0) for device in devices}
         self._choice("device", [(d.value, f"{d.label}: {_live(self.live[d])}") for d in devices])
         # Where only a GPU is live, a GPU is what a reader most likely wants.
         ready = next((device for device in devices if self.live[device]), devices[0])
@@ -119,7 +121,8 @@ class RunForm(forms.Form):
 
     def presets(self) -> list[tuple[BoundWidget, Preset]]:
         """The presets with their limits and what past runs took."""
-        return [(one, self._preset(str(one.data["value"]))) for one in self["preset"]]
+        past = estimates(self.method.slug, self.benchmark.slug)
+        return [(one, self._preset(str(one.data["value"]), past)) for one in self["preset"]]
 
     def parameters(self) -> list[forms.BoundField]:
         """The fields of the parameters, in their order."""
@@ -131,13 +134,13 @@ class RunForm(forms.Form):
         given = any(self.data.get(name) for name in self.fields if name.startswith(PREFIX))
         return bool(self.errors) or given
 
-    def _preset(self, name: str) -> Preset:
-        estimates = []
-        for device in self.live:
-            seconds = estimate_seconds(self.method.slug, self.benchmark.slug, name, device)
-            if seconds is not None:
-                estimates.append(f"about {duration(max(1, seconds))} on a {device.label}")
-        return Preset(name, PRESETS[name], span(SECONDS[name]), tuple(estimates))
+    def _preset(self, name: str, past: Mapping[tuple[str, str], float]) -> Preset:
+        took = tuple(
+            f"about {duration(max(1, past[name, device]))} on a {device.label}"
+            for device in self.live
+            if (name, device) in past
+        )
+        return Preset(name, PRESETS[name], span(SECONDS[name]), took)
 
 
 def _live(workers: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from methods.charts import duration
 from methods.protocol import Environment, MachineState, ProtocolError, canonical
 from webapp.runs.models import Run
-from webapp.runs.queries import Visitor, estimate_seconds, log_of, may_cancel, place
+from webapp.runs.queries import Visitor, estimates, log_of, may_cancel, place
 from webapp.runs.web import present, progress
 from webapp.runs.web.state_text import span, telling, took
 
@@ -68,7 +68,7 @@ def _usual(run: Run) -> str:
     """How long such runs took, for one that has not ended."""
     if run.ended:
         return ""
-    seconds = estimate_seconds(run.method, run.benchmark, run.preset, run.device)
+    seconds = estimates(run.method, run.benchmark).get((run.preset, run.device))
     return "" if seconds is None else duration(max(1, seconds))
 
 

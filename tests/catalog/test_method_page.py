@@ -1,0 +1,184 @@
+"""A method's page and feeds: in a reader's order, at a cost that no number of runs changes."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from io import StringIO
+from xml.etree import ElementTree
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from methods import registry
+from tests.factories import make_paper
+from tests.runs import scenes
+from webapp.catalog import linking
+from webapp.catalog.models import MethodLink
+from webapp.catalog.queries import Carried
+from webapp.papers.models import Paper
+from webapp.runs.models import Run, StandingMeasurement, State
+from webapp.ui.pages import shelf
+
+pytestmark = pytest.mark.django_db
+SLUGS = ("concept_lm", "seps", "sparse_attention", "token_pruning")
+MOST_QUERIES = 12
+
+
+@pytest.fixture
+def published() -> None:
+    """Everything that was committed, and a paper about sparse attention."""
+    shelf.clear()
+    call_command("import_results", stdout=StringIO())
+    make_paper(1, title="Block sparse attention", abstract="We study sparse attention.",
+               announced_on="2026-03-12")  # fmt: skip
+    linking.link(Paper.objects.all())
+
+
+def body(client: Client, address: str) -> str:
+    response = client.get(address)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def queries(client: Client, address: str) -> int:
+    with CaptureQueriesContext(
+        connection,
+    ) as asked:
+        body(client, address)
+    return len(asked)
+
+
+def add_runs(number: int) -> None:
+    """Runs that anyone may have asked for, with settings of their own: ended, and public."""
+    now = timezone.now()
+    Run.objects.bulk_create(
+        Run(method="sparse_attention", benchmark="latency", preset="smoke", device="cpu",
+            limit_seconds=60, state=State.SUCCEEDED, queued_at=now, started_at=now,
+            finished_at=now + timedelta(seconds=at))
+        for at in range(number)
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("published")
+def test_the_page_goes_from_what_it_is_to_how_to_run_it(client: Client) -> None:
+    page = body(client, "/methods/sparse_attention/")
+    order = ['class="lead"', 'class="mechanism"', 'id="claims"', 'id="measured"', 'id="papers"',
+             'id="equations"', 'id="history"', 'id="run"', 'id="feeds"']  # fmt: skip
+    places = [page.index(one) for one in order]
+    assert places == sorted(places)
+    assert page.count('class="assay-chart"') == 1
+
+
+@pytest.mark.usefixtures("published")
+def test_one_form_runs_the_benchmark_that_was_chosen(client: Client) -> None:
+    client.force_login(User.objects.create_user("ada"))
+    page = body(client, "/methods/sparse_attention/")
+    assert re.findall(r'action="(/methods/\w+/run/\w+/)"', page) == [
+        "/methods/sparse_attention/run/latency/"
+    ]
+    page = body(client, "/methods/sparse_attention/?benchmark=recall")
+    assert 'action="/methods/sparse_attention/run/recall/"' in page
+    assert body(client, "/methods/sparse_attention/?benchmark=nothing")
+
+
+@pytest.mark.usefixtures("published")
+@pytest.mark.parametrize("address", ["/methods/", "/methods/sparse_attention/"])
+def test_a_page_asks_no_more_however_many_runs_there_are(client: Client, address: str) -> None:
+    client.force_login(User.objects.create_user("ada"))
+    body(client, address)
+    few = queries(client, address)
+    assert few <= MOST_QUERIES
+    add_runs(300)
+    assert queries(client, address) == few
+    anonymous = Client()
+    body(anonymous, address)
+    assert queries(anonymous, address) == 1, "kept: only its stamp is asked for"
+
+
+@pytest.mark.usefixtures("published")
+def test_a_kept_page_is_left_when_links_or_measurements_change(client: Client) -> None:
+    address = "/methods/sparse_attention/"
+    assert "/papers/2603.00001/" in body(client, address)
+    linking.decide(MethodLink.objects.get(), confirmed=False)
+    assert "/papers/2603.00001/" not in body(client, address)
+    StandingMeasurement.objects.all().delete()
+    assert "Nothing has been measured" in body(client, address)
+
+
+@pytest.mark.usefixtures("published")
+@pytest.mark.parametrize("slug", SLUGS)
+def test_headline_chart_and_limit_agree(client: Client, slug: str) -> None:
+    best = Carried(registry.get(slug)).best
+    assert best is not None
+    assert Carried(registry.get(slug)).in_order[0].series == best.measurement.series
+    points = [p for p in best.measurement.series.points if p.ratio and p.ratio.value == best.ratio]
+    ratio = points[0].ratio
+    assert ratio
+    limits = [one for one in best.measurement.series.limits if one.of == "ratio"]
+    allowed = [y for one in limits for x, y in one.points if x == points[0].x]
+    assert not allowed or ratio.low <= max(allowed)
+    page = body(client, f"/methods/{slug}/")
+    assert best.measurement.series.title.split(",")[0] in page[page.index('id="measured"') :]
+
+
+@pytest.mark.usefixtures("published")
+def test_a_count_is_credited_to_no_machine() -> None:
+    standing = Carried(registry.get("sparse_attention")).measurements
+    cache = next(one for one in standing if one.series.name == "kv_cache")
+    assert "EPYC" not in cache.where
+    assert "counted" in cache.where
+    forward = next(one for one in standing if one.series.name == "forward")
+    assert "EPYC" in forward.where
+
+
+def test_history_keeps_the_best_of_each_version_and_hardware() -> None:
+    scenes.measured(preset="standard", version=1, factor=2.0)
+    scenes.measured(preset="standard", version=2, factor=3.0)
+    scenes.measured(preset="standard", version=2, factor=4.0)
+    scenes.measured(preset="standard", version=2, hardware="NVIDIA H200")
+    carried = Carried(registry.get(scenes.METHOD))
+    assert len(carried.standing) == 3
+    assert {(one.version, one.hardware) for one in carried.measurements} == {
+        (2, scenes.ENVIRONMENT.hardware), (2, "NVIDIA H200")
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("published")
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("/methods/sparse_attention", "Block sparse attention"),
+        ("/methods/sparse_attention/measurements", "× faster at"),
+        ("/methods/sparse_attention/verdicts", "1.2 to 2.0 times faster"),
+        ("/verdicts", "1.2 to 2.0 times faster"),
+    ],
+)
+def test_lists_of_a_method_are_feeds_in_every_format(
+    client: Client, address: str, said: str
+) -> None:
+    rss = client.get(f"{address}.rss")
+    channel = ElementTree.fromstring(rss.content)[0]
+    assert said in rss.content.decode()
+    ids = [item.findtext("guid") for item in channel.iter("item")]
+    assert ids
+    assert len(set(ids)) == len(ids)
+    atom = client.get(f"{address}.atom").content.decode()
+    assert said in atom
+    items = json.loads(client.get(f"{address}.json").content)["items"]
+    assert [item["id"] for item in items] == ids
+    again = client.get(f"{address}.rss", headers={"If-None-Match": rss["ETag"]})
+    assert again.status_code == 304
+    home = channel.findtext("link") or ""
+    assert f'href="{address}.rss"' in body(client, home.removeprefix("http://testserver"))
+
+
+def test_feeds_of_an_unknown_method_are_not_there(client: Client) -> None:
+    for address in ("x.rss", "x/verdicts.atom", "x/measurements.json"):
+        assert client.get(f"/methods/{address}").status_code == 404
