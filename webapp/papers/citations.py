@@ -57,7 +57,7 @@ def bibtex(paper: Paper) -> str:
         "archivePrefix": "arXiv",
         "primaryClass": paper.primary_category,
         "doi": paper.doi,
-        "note": _tex(paper.journal_ref),
+        "note": _note(paper),
         "url": f"https://arxiv.org/abs/{paper.arxiv_id}",
     }
     width = max(map(len, fields))
@@ -78,7 +78,7 @@ def ris(paper: Paper) -> str:
         ("PB", "arXiv"),
         ("M1", f"arXiv:{paper.arxiv_id}"),
         ("DO", paper.doi),
-        ("N1", plain(paper.journal_ref)),
+        ("N1", "Withdrawn" if paper.withdrawn else plain(paper.journal_ref)),
         ("UR", f"https://arxiv.org/abs/{paper.arxiv_id}"),
         ("L1", f"https://arxiv.org/pdf/{paper.arxiv_id}"),
         *(("KW", category) for category in paper.categories),
@@ -105,9 +105,14 @@ def csl(paper: Paper) -> dict[str, object]:
         "publisher": "arXiv",
         "number": f"arXiv:{paper.arxiv_id}",
         "DOI": paper.doi,
+        "note": "Withdrawn" if paper.withdrawn else "",
         "URL": f"https://arxiv.org/abs/{paper.arxiv_id}",
     }
     return {name: value for name, value in item.items() if value}
+
+
+def _note(paper: Paper) -> str:
+    return "Withdrawn" if paper.withdrawn else _tex(paper.journal_ref)
 
 
 def _key(paper: Paper) -> str:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from django.db import models
 
 from webapp.papers.days import has_batch
 
 CONFIRMATIONS = 3  # days on which the API knows no papers, before an empty day is settled
+
+
+_WITHDRAWN = re.compile(
+    r"\b(?:paper|article|submission|manuscript|preprint|work|version)\s+(?:has been|is|was)"
+    r"(?: now)? (?:withdrawn|retracted)\b(?! from| at)"
+    r"|^\s*(?:withdrawn|retracted)\b(?! from| at| submission)",
+    re.IGNORECASE,
+)
 
 
 class AnnounceType(models.TextChoices):
@@ -51,6 +61,14 @@ class Paper(models.Model):
 
     def __str__(self) -> str:
         return f"{self.arxiv_id}v{self.version}"
+
+    @property
+    def withdrawn(self) -> bool:
+        """Whether its authors or arXiv withdrew it: the comment says so, or the abstract at once.
+
+        Not where it was withdrawn from a conference.
+        """
+        return any(_WITHDRAWN.search(text) for text in (self.comment, self.abstract[:200]))
 
 
 class PaperVersion(models.Model):

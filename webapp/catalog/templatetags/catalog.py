@@ -10,20 +10,41 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from webapp.catalog import queries, reading
+from webapp.catalog.comparable import comparable
+from webapp.catalog.models import MethodLink
+from webapp.learning.similar import similar
 from webapp.papers.models import Paper
+from webapp.summaries.queries import of_paper
 
 register = template.Library()
 
 _COLOURED = nh3.Cleaner(tags={"span"}, attributes={"span": {"class"}})
 
 
-@register.inclusion_tag("catalog/paper_methods.html", takes_context=True)
-def paper_methods(context: dict[str, Any], paper: Paper) -> dict[str, Any]:
-    """Each method a paper concerns: why, the source's claims beside our numbers, and Run."""
-    return {
-        "user": context.get("user"),
-        "methods": queries.methods_of(paper),
-    }
+@register.simple_tag
+def methods_about(paper: Paper) -> list[tuple[MethodLink, queries.Carried]]:
+    """The methods that a paper is about, each with its link and with what was measured."""
+    return queries.methods_of(paper)
+
+
+@register.inclusion_tag("catalog/paper_claims.html", takes_context=True)
+def paper_claims(
+    context: dict[str, Any], paper: Paper, methods: list[tuple[MethodLink, queries.Carried]]
+) -> dict[str, Any]:
+    """The numbers a paper reports, each with its state, its quote, and ours where one compares."""
+    view = of_paper(paper, context["request"].GET.get("language", ""))
+    carried = [one for _, one in methods]
+    claims = [
+        (claim, comparable(claim, carried) if claim.verified else None)
+        for claim in view.claims or view.rule_claims
+    ]
+    return {"view": view, "claims": claims}
+
+
+@register.inclusion_tag("papers/similar.html")
+def similar_papers(paper: Paper) -> dict[str, Any]:
+    """Papers that say much the same."""
+    return {"papers": [one for _, one in similar(paper)]}
 
 
 @register.filter

@@ -298,7 +298,7 @@ def paper_item(
         site.tag(f"{paper.arxiv_id}v{version}"),
         link,
         source,
-        plain(paper.title),
+        f"{'Withdrawn: ' if paper.withdrawn else ''}{plain(paper.title)}",
         f"{gist} ({reason})" if gist else reason,
         html,
         names,

@@ -5,12 +5,27 @@ from __future__ import annotations
 from datetime import date
 
 from django import template
+from django.db.models import Q
+from django.template.context import RequestContext
 from django.urls import reverse
 
-from webapp.digests.models import Profile
+from webapp.digests.models import DigestEntry, Profile
 from webapp.digests.scoring.terms import keyword_name
+from webapp.papers.models import Paper
 
 register = template.Library()
+SCORES = 3  # of one paper, on its page
+
+
+@register.inclusion_tag("digests/why.html", takes_context=True)
+def why_in_digest(context: RequestContext, paper: Paper) -> dict[str, object]:
+    """The scores of a paper in the site's digest and in the reader's own, with their words."""
+    whose = Q(digest__profile__is_site=True)
+    if context["user"].is_authenticated:
+        whose |= Q(digest__profile__owner=context["user"])
+    entries = DigestEntry.objects.filter(whose, paper=paper).select_related("digest__profile")
+    latest = entries.order_by("-digest__profile__is_site", "-digest__date")
+    return {"paper": paper, "entries": latest.defer("title_html", "abstract_html")[:SCORES]}
 
 
 register.filter(keyword_name)

@@ -20,12 +20,6 @@ def paper_summary(context: dict[str, Any], paper: Paper) -> dict[str, Any]:
     return {**_shared(context), "paper": paper, "view": _view(context, paper)}
 
 
-@register.inclusion_tag("summaries/claims.html", takes_context=True)
-def paper_claims(context: dict[str, Any], paper: Paper) -> dict[str, Any]:
-    """The numbers a paper reports, each with its quote, verified or marked."""
-    return {**_shared(context), "paper": paper, "view": _view(context, paper)}
-
-
 @register.simple_tag
 def a_model_is_configured() -> bool:
     """Whether this site has a model that summarises."""

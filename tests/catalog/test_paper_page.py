@@ -1,0 +1,144 @@
+"""A paper's page: why it is here, its own numbers beside ours, related method, similar papers."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+
+from tests import factories
+from webapp.catalog import linking
+from webapp.catalog.comparable import comparable
+from webapp.catalog.queries import methods_of
+from webapp.papers import citations
+from webapp.papers.models import Paper
+from webapp.summaries.extraction import RuleClaim, claims_of
+
+pytestmark = pytest.mark.django_db
+ABSTRACT = (
+    "We study block sparse attention for long contexts. Our sparse attention kernel reaches a "
+    "3.1x speedup over dense attention. It lifts accuracy by 4.2 points on LongBench."
+)
+RESULTS = "benchmarks/results/sparse_attention/latency.jsonl"
+
+
+@pytest.fixture
+def paper() -> Paper:
+    call_command("import_results", RESULTS, stdout=StringIO())
+    made = factories.make_paper(
+        1, title="Block sparse attention, faster", abstract=ABSTRACT, announced_on=factories.DAY
+    )
+    factories.make_paper(
+        2, title="Sparse attention for long contexts", abstract="Block sparse attention again."
+    )
+    linking.link(Paper.objects.all())
+    return made
+
+
+def body(client: Client, paper: Paper) -> str:
+    response = client.get(f"/papers/{paper.arxiv_id}/")
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
+
+
+def claim(metric: str, unit: str = "×") -> RuleClaim:
+    return RuleClaim("2", unit, metric, "", "", metric, 0, 1)
+
+
+def test_the_parts_stand_in_a_readers_order(client: Client, paper: Paper) -> None:
+    factories.make_listing("cs.LG")
+    factories.make_digest(factories.make_profile(), [paper])
+    page = body(client, paper)
+    order = ['id="why"', 'id="abstract"', 'id="claims-title"', "A related method", 'id="similar"',
+             "Read and keep", 'id="bibtex"', "<h2>Facts"]  # fmt: skip
+    places = [page.index(one) for one in order]
+    assert places == sorted(places)
+
+
+def test_the_score_stands_with_its_words(client: Client, paper: Paper) -> None:
+    assert 'id="why"' not in body(client, paper)
+    factories.make_listing("cs.LG")
+    factories.make_digest(factories.make_profile(), [paper])
+    why = body(client, paper)
+    why = why[why.index('id="why"') : why.index('id="abstract"')]
+    entry = paper.digest_entries.get()
+    assert f'Score <b class="num">{entry.score:g}</b>' in why
+    for match in entry.matches:
+        assert match["keyword"] in why
+
+
+def test_a_gain_in_time_stands_beside_ours_and_a_score_does_not(
+    client: Client, paper: Paper
+) -> None:
+    found = {one.shown: comparable(one, [m for _, m in methods_of(paper)])
+             for one in claims_of(paper.abstract)}  # fmt: skip
+    ours = found["3.1×"]
+    assert ours is not None
+    assert ours.word == "faster"
+    assert [one for name, one in found.items() if name != "3.1×"] == [None]
+    page = body(client, paper)
+    assert page.count('class="ours"') == 1
+    assert f'Ours: <a href="/runs/{ours.measurement.run.pk}/">' in page
+    assert "ratios only" in page
+
+
+@pytest.mark.parametrize(
+    ("metric", "compared"),
+    [
+        ("speedup over dense attention", True),
+        ("speedup of training", True),
+        ("decoding speedup", False),  # never measured of it: another stage
+        ("memory saving", False),  # another quantity
+        ("fewer parameters", False),
+    ],
+)
+def test_only_the_same_quantity_and_stage_compare(
+    paper: Paper, metric: str, compared: bool
+) -> None:
+    carried = [one for _, one in methods_of(paper)]
+    assert bool(comparable(claim(metric), carried)) is compared
+    assert comparable(claim(metric, unit="ms"), carried) is None, "values never meet"
+
+
+def test_similar_papers_are_named(client: Client, paper: Paper) -> None:
+    page = body(client, paper)
+    similar = page[page.index('id="similar"') :]
+    assert "/papers/2603.00002/" in similar
+
+
+@pytest.mark.parametrize(
+    ("comment", "withdrawn"),
+    [
+        ("This paper has been withdrawn by the author due to an error in Lemma 2", True),
+        ("Withdrawn: see v2", True),
+        ("withdrawn from ICLR 2026", False),
+        ("Withdrawn submission to NeurIPS", False),
+        ("12 pages; the offer was not withdrawn", False),
+    ],
+)
+def test_withdrawn_papers_are_known_by_their_comment(comment: str, withdrawn: bool) -> None:
+    assert factories.make_paper(3, comment=comment).withdrawn is withdrawn
+
+
+def test_a_withdrawn_paper_says_so_everywhere(client: Client, paper: Paper) -> None:
+    Paper.objects.filter(pk=paper.pk).update(
+        comment="This paper has been withdrawn by the authors."
+    )
+    paper.refresh_from_db()
+    factories.make_listing("cs.LG")
+    factories.make_digest(factories.make_profile(), [paper], factories.DAY)
+    assert "<b>Withdrawn.</b> This paper has been withdrawn" in body(client, paper)
+    for address in (
+        "/digest/2026-03-12/",
+        "/search?q=sparse+attention",
+        "/methods/sparse_attention/",
+    ):
+        assert "withdrawn" in client.get(address).content.decode(), address
+    for address in ("/digest.json", "/methods/sparse_attention.json"):
+        titles = [one["title"] for one in json.loads(client.get(address).content)["items"]]
+        assert "Withdrawn: Block sparse attention, faster" in titles, address
+    assert "Withdrawn" in citations.bibtex(paper)
+    assert "Withdrawn" in citations.ris(paper)

@@ -1,0 +1,73 @@
+"""What of ours may stand beside a number that a paper reports: a ratio to a ratio, of one quantity.
+
+Values never meet: the paper's machine, model and data are not ours. A gain ("3.5×") meets the gain
+of a method that the paper is about, where both are of one quantity (time, memory, operations) and,
+if the paper names a stage such as decoding or training, of that stage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from webapp.catalog.measured import Best, Measurement, best
+from webapp.catalog.queries import Carried
+
+RATIO_UNITS = frozenset({"×", "x", "times", "fold", "-fold"})
+_QUANTITIES = {
+    "operations": re.compile(r"flops?\b|operations?\b|\bmacs?\b", re.IGNORECASE),
+    "memory": re.compile(r"memory|footprint|\bcache\b|\bkv\b", re.IGNORECASE),
+    "time": re.compile(
+        r"speed|fast|latenc|throughput|\btime\b|acceler|runtime|tokens/s|quick", re.IGNORECASE
+    ),
+}
+_STAGES = {
+    "decoding": re.compile(r"decod|generation", re.IGNORECASE),
+    "prefill": re.compile(r"prefill|first token|ttft", re.IGNORECASE),
+    "training": re.compile(r"training|backward|fine-?tun", re.IGNORECASE),
+}
+_UNITS = {
+    "time": frozenset({"ms", "s", "us", "tokens/s"}),
+    "memory": frozenset({"bytes", "KiB", "MiB", "GiB"}),
+    "operations": frozenset({"operations", "FLOPs", "GFLOPs"}),
+}
+
+
+class Reported(Protocol):
+    """A claim of a paper, read by a model or by rule."""
+
+    metric: str
+    unit: str
+    quote: str
+
+
+def comparable(claim: Reported, carried: Iterable[Carried]) -> Best | None:
+    """Our figure of the same quantity for a method that the claim's paper is about, if any."""
+    if claim.unit not in RATIO_UNITS:
+        return None
+    quantity = _quantity(claim.metric) or _quantity(claim.quote)
+    if not quantity:
+        return None
+    stages = _stages(claim.metric) or _stages(claim.quote)
+    for method in carried:
+        for one in method.in_order:
+            if one.series.y.unit in _UNITS[quantity] and _is_of(stages, one):
+                figure = best([one])
+                if figure:
+                    return figure
+    return None
+
+
+def _quantity(text: str) -> str:
+    return next((name for name, words in _QUANTITIES.items() if words.search(text)), "")
+
+
+def _stages(text: str) -> list[str]:
+    return [name for name, words in _STAGES.items() if words.search(text)]
+
+
+def _is_of(stages: Sequence[str], measurement: Measurement) -> bool:
+    """Whether a measurement is of one of the stages; any is, where none is named."""
+    told = f"{measurement.series.name} {measurement.series.title}"
+    return not stages or any(_STAGES[stage].search(told) for stage in stages)
