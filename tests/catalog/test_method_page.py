@@ -24,7 +24,6 @@ from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
 from webapp.papers.models import Paper
 from webapp.runs.models import Run, StandingMeasurement, State
-from webapp.ui.pages import shelf
 
 pytestmark = pytest.mark.django_db
 SLUGS = ("concept_lm", "seps", "sparse_attention", "token_pruning")
@@ -34,7 +33,6 @@ MOST_QUERIES = 12
 @pytest.fixture
 def published() -> None:
     """Everything that was committed, and a paper about sparse attention."""
-    shelf.clear()
     call_command("import_results", stdout=StringIO())
     make_paper(1, title="Block sparse attention", abstract="We study sparse attention.",
                announced_on="2026-03-12")  # fmt: skip
