@@ -4,74 +4,29 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date as Date
 from datetime import datetime
-from functools import cached_property
+from functools import cache
 from hashlib import sha256
 
 from django.db import transaction
 from django.utils import timezone
 
+from webapp.digests.batch import ENTRY_FORMAT, Batch, load_batch
+from webapp.digests.inputs import fingerprints, unchanged
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Gist, Profile
 from webapp.digests.profiles.validation import ProfileError, rules_of, site_profile
 from webapp.digests.scoring import learned
 from webapp.digests.scoring.scorer import Candidate, Kept, Rules, Scorer, in_order
 from webapp.digests.scoring.terms import normalise
 from webapp.papers.models import Announcement, AnnounceType
-from webapp.papers.queries import Announced, announced_on
 from webapp.ui import markup
 
 log = logging.getLogger(__name__)
 
 REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
-# In a fingerprint: raise it when what a digest stores of the same papers looks different.
-ENTRY_FORMAT = 2
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A day's papers as scoring sees them, in the order of identifiers."""
-
-    date: Date
-    announced: Sequence[Announced]
-    candidates: Sequence[Candidate]
-
-    def considered(self, rules: Rules) -> int:
-        """How many of them the rules look at."""
-        return sum(rules.admits(one.categories, one.announce_type) for one in self.candidates)
-
-    @cached_property
-    def is_sample(self) -> bool:
-        """Whether these are the sample's papers."""
-        return any(one.paper.is_sample for one in self.announced)
-
-
-def load_batch(date: Date) -> Batch:
-    """The papers announced on `date`, with the categories that announced them."""
-    listed: dict[int, list[str]] = defaultdict(list)
-    rows = Announcement.objects.filter(listing__date=date).order_by("listing__category")
-    for paper, category in rows.values_list("paper_id", "listing__category"):
-        listed[paper].append(category)
-    announced = announced_on(date)
-    return Batch(
-        date,
-        announced,
-        [
-            Candidate(
-                one.paper.arxiv_id,
-                one.paper.title,
-                one.paper.abstract,
-                tuple(listed[one.paper.pk]),
-                one.type.value,
-                one.paper.submitted_at,
-                tuple(author["name"] for author in one.paper.authors),
-            )
-            for one in announced
-        ],
-    )
 
 
 def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> list[Digest]:
@@ -91,19 +46,31 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
         date__in=Announcement.objects.filter(paper__is_sample=True).values("listing__date")
     ).delete()
     to_build: dict[Date, set[int]] = {date: set(range(len(with_rules))) for date in dates}
-    scorer = Scorer([rules for _, rules in with_rules])
+
+    @cache
+    def scorer_of(chosen: tuple[int, ...]) -> Scorer:
+        return Scorer([with_rules[index][1] for index in chosen])
+
     built: list[Digest] = []
     # Oldest day first: what it shows decides what later days may show again.
     while to_build:
         date = min(to_build)
-        indexes = to_build.pop(date)
+        indexes = sorted(to_build.pop(date))
         day = load_batch(date)
-        kept = scorer.kept(day.candidates)
-        for index in sorted(indexes):
+        inputs = fingerprints(day, [with_rules[index] for index in indexes])
+        standing = unchanged(date, inputs) if day.announced else []
+        built += standing
+        stand = {digest.profile_id for digest in standing}
+        chosen = tuple(index for index in indexes if with_rules[index][0].pk not in stand)
+        if not chosen:
+            continue
+        scorer = scorer_of(chosen)
+        for place, (index, kept) in enumerate(
+            zip(chosen, scorer.kept(day.candidates), strict=True)
+        ):
             profile, rules = with_rules[index]
-            digest, changed = _write_digest(
-                profile, rules, day, _ProfileScorer(scorer, index), kept[index]
-            )
+            work = _Work(rules, day, _ProfileScorer(scorer, place), kept, inputs[profile.pk])
+            digest, changed = _write_digest(profile, work)
             if digest is not None:
                 built.append(digest)
             for later in _announced_later(profile, date, changed):
@@ -254,10 +221,20 @@ def _fingerprint(seen: object) -> str:
     return sha256(json.dumps([ENTRY_FORMAT, seen], sort_keys=True).encode()).hexdigest()
 
 
-def _write_digest(
-    profile: Profile, rules: Rules, day: Batch, scorer: _ProfileScorer, kept: Sequence[Kept]
-) -> tuple[Digest | None, set[int]]:
+@dataclass(frozen=True)
+class _Work:
+    """What one digest is written from."""
+
+    rules: Rules
+    day: Batch
+    scorer: _ProfileScorer
+    kept: Sequence[Kept]
+    inputs: str  # the fingerprint of all this
+
+
+def _write_digest(profile: Profile, work: _Work) -> tuple[Digest | None, set[int]]:
     """Write one digest if it changed; also the papers that came into it or left it."""
+    rules, day, scorer = work.rules, work.day, work.scorer
     with transaction.atomic():
         # Two builders of one profile take turns: what was shown before must stand still.
         Profile.objects.select_for_update().filter(pk=profile.pk).first()
@@ -269,7 +246,7 @@ def _write_digest(
             if old:
                 old.delete()
             return None, papers
-        unseen = not_shown_before(day, kept, papers_shown_before(profile, day))
+        unseen = not_shown_before(day, work.kept, papers_shown_before(profile, day))
         ranked = in_order(rules, unseen, day.candidates)
         entries = _entries(day, ranked[: rules.size], scorer)
         further = ranked[rules.size :]
@@ -280,12 +257,14 @@ def _write_digest(
         fingerprint = _fingerprint([considered, len(unseen), day.is_sample, seen, rest])
         # Nothing that a reader sees has changed: feeds and cached pages stay valid.
         if old and old.fingerprint == fingerprint:
+            old.inputs = work.inputs
+            old.save(update_fields=["inputs"])
             return old, set()
         now = timezone.now()
         digest = old or Digest(profile=profile, date=day.date)
         digest.considered, digest.matched = considered, len(unseen)
         digest.fingerprint, digest.changed_at = fingerprint, now
-        digest.is_sample = day.is_sample
+        digest.is_sample, digest.inputs = day.is_sample, work.inputs
         digest.save()
         _replace_entries(digest, before, entries, now)
         FurtherMatches.objects.update_or_create(

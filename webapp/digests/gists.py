@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date as Date
 
-from webapp.digests.build import build
-from webapp.digests.models import Digest, Gist, Profile
+from django.db import transaction
+
+from webapp.digests import entries
+from webapp.digests.models import DigestEntry, Gist, Profile
 
 
 def store_gist(paper_id: int, language: str, text: str, html: str, details: str) -> list[Date]:
-    """Store a paper's gist and show it in every digest that holds the paper; the days rebuilt.
+    """Store a paper's gist and show it in every digest that holds the paper; the days changed.
 
     `text` is plain, for a feed's description; `html` stands on cards, `details` (the summary and
     its claims) in a feed's content; both are sanitised.
@@ -20,11 +22,11 @@ def store_gist(paper_id: int, language: str, text: str, html: str, details: str)
     texts = {"text": text, "html": html, "details": details}
     if Gist.objects.filter(paper_id=paper_id, language=language, **texts).exists():
         return []
-    Gist.objects.update_or_create(paper_id=paper_id, language=language, defaults=texts)
-    digests = Digest.objects.filter(profile__language=language, entries__paper_id=paper_id)
-    dates = sorted(set(digests.values_list("date", flat=True)))
-    build(dates, Profile.objects.filter(language=language))
-    return dates
+    with transaction.atomic():
+        entries.take_turns(Profile.objects.filter(language=language))
+        Gist.objects.update_or_create(paper_id=paper_id, language=language, defaults=texts)
+        shown = DigestEntry.objects.filter(digest__profile__language=language, paper=paper_id)
+        return entries.put(shown, gist=text, gist_html=html)
 
 
 def papers_to_summarise(papers_a_day: int, days: int = 2) -> Iterable[tuple[str, list[int]]]:

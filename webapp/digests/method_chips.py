@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from webapp.digests.build import build
-from webapp.digests.models import Chips, Digest
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.digests import entries
+from webapp.digests.models import Chips, DigestEntry, Profile
 
 
 def store_chips(chips_by_paper: dict[int, list[dict[str, str]]]) -> int:
-    """Store all chips ({paper id: [{"method", "name", "figure"}]}) and rebuild their days.
+    """Store all chips ({paper id: [{"method", "name", "figure"}]}), also in digest entries.
 
     A paper that is not named loses its chips. Idempotent; returns how many papers changed.
     """
@@ -20,13 +23,19 @@ def store_chips(chips_by_paper: dict[int, list[dict[str, str]]]) -> int:
     ]
     if not removed and not changed:
         return 0
-    Chips.objects.filter(paper_id__in=removed).delete()
-    Chips.objects.bulk_create(
-        [Chips(paper_id=paper_id, chips=chips_by_paper[paper_id]) for paper_id in changed],
-        update_conflicts=True,
-        unique_fields=["paper"],
-        update_fields=["chips"],
-    )
-    digests = Digest.objects.filter(entries__paper_id__in=[*removed, *changed])
-    build(sorted(set(digests.values_list("date", flat=True))))
+    with transaction.atomic():
+        entries.take_turns(Profile.objects.all())
+        Chips.objects.filter(paper_id__in=removed).delete()
+        Chips.objects.bulk_create(
+            [Chips(paper_id=paper_id, chips=chips_by_paper[paper_id]) for paper_id in changed],
+            update_conflicts=True,
+            unique_fields=["paper"],
+            update_fields=["chips"],
+        )
+        shown = list(DigestEntry.objects.filter(paper__in=[*removed, *changed]))
+        now = timezone.now()
+        for entry in shown:
+            entry.chips, entry.changed_at = chips_by_paper.get(entry.paper_id, []), now
+        DigestEntry.objects.bulk_update(shown, ["chips", "changed_at"], batch_size=500)
+        entries.touch({entry.digest_id for entry in shown})
     return len(removed) + len(changed)

@@ -69,6 +69,7 @@ class Digest(models.Model):
     considered = models.PositiveIntegerField(default=0)  # announced in the profile's categories
     matched = models.PositiveIntegerField(default=0)  # passed the profile's rules
     fingerprint = models.CharField(max_length=64)  # of everything a reader sees: same, same page
+    inputs = models.CharField(max_length=64, default="")  # of all that it was built from
     changed_at = models.DateTimeField()  # when the fingerprint last changed
     is_sample = models.BooleanField(default=False)
 

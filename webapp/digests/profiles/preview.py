@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date as Date
 
-from webapp.digests.build import Batch, load_batch, not_shown_before, papers_shown_before
+from webapp.digests.batch import Batch, load_batch
+from webapp.digests.build import not_shown_before, papers_shown_before
 from webapp.digests.models import Profile
 from webapp.digests.scoring.scorer import Kept, Rules, Scorer, rank
 from webapp.papers.models import Paper
