@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from webapp.catalog.measured import Best, Measurement, best
 from webapp.catalog.queries import Carried
+from webapp.summaries.extraction import RuleClaim
+from webapp.summaries.models import Claim
 
 RATIO_UNITS = frozenset({"×", "x", "times", "fold", "-fold"})
 _QUANTITIES = {
@@ -34,15 +35,7 @@ _UNITS = {
 }
 
 
-class Reported(Protocol):
-    """A claim of a paper, read by a model or by rule."""
-
-    metric: str
-    unit: str
-    quote: str
-
-
-def comparable(claim: Reported, carried: Iterable[Carried]) -> Best | None:
+def comparable(claim: Claim | RuleClaim, carried: Iterable[Carried]) -> Best | None:
     """Our figure of the same quantity for a method that the claim's paper is about, if any."""
     if claim.unit not in RATIO_UNITS:
         return None
