@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('digests', '0002_rarity_and_further_matches'),
+        ("digests", "0003_learned_model"),
     ]
 
     operations = [
