@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('catalog', '0002_relations'),
+        ('catalog', '0003_answers'),
     ]
 
     operations = [
