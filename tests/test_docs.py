@@ -50,3 +50,11 @@ def test_a_plot_is_committed_only_if_a_document_shows_it() -> None:
     documents = "".join(path.read_text() for path in (ROOT / "methods").glob("*/README.md"))
     plots = {path.name for path in (ROOT / "benchmarks" / "results").rglob("*.svg")}
     assert {name for name in plots if name not in documents} == set()
+
+
+@pytest.mark.parametrize("method", ["seps", "token_pruning"])
+def test_the_front_page_of_a_method_is_short(method: str) -> None:
+    text = (ROOT / "methods" / method / "README.md").read_text()
+    assert len(text.split()) <= 1_500
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / "methods" / method / target).exists(), target

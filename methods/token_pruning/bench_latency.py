@@ -268,13 +268,13 @@ def _series(
             "first", "Time to the first token, vision tower and pruner included",
             x=rows, y=Axis(label="time", unit="ms"), direction="lower",
             variants=_variants(list(NAMES)), baseline="plain",
-            limits=limit("operations allow", first),
+            limits=limit("operations, times fewer", first),
         ),
         "prefill": ctx.series(
             "prefill", "Reading the prompt, pruner included, vision tower not",
             x=rows, y=Axis(label="time", unit="ms"), direction="lower",
             variants=_variants(everything), baseline="plain",
-            limits=limit("operations allow", prefill),
+            limits=limit("operations, times fewer", prefill),
         ),
         "decode": ctx.series(
             "decode", "Decoding after the prompt",
@@ -285,7 +285,7 @@ def _series(
             "kv_bytes", "Keys and values kept",
             x=rows, y=Axis(label="size", unit="bytes"), direction="lower",
             variants=_variants(everything), baseline="plain",
-            limits=limit("tokens allow", fewer),
+            limits=limit("tokens, times fewer", fewer),
         ),
         "memory": ctx.series(
             "memory", "Peak memory of reading, weights not included",

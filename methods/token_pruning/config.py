@@ -1,25 +1,29 @@
 """What a pruned LLaVA is made of, checked before any work starts; the source's YAML keys load."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-import yaml
+from pydantic import Field
 
 from methods.errors import InputError
+from methods.kit.config import configuration, read_yaml
 
-LOSSES = ("adversarial", "mse", "none", "attention")
 MergerType = Literal["simple", "question_aware", "none"]
 MERGERS: tuple[MergerType, ...] = get_args(MergerType)
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(ge=0)]
 
 
 class PruningError(InputError):
     """A model, image, checkpoint or setting cannot be used as asked; says what to change."""
 
 
-@dataclass(frozen=True)
+@configuration(PruningError)
 class PruningConfig:
     """Both stages of pruning and how they are trained; defaults are the source's, for 7B.
 
@@ -33,24 +37,25 @@ class PruningConfig:
     """
 
     merger_type: MergerType = "question_aware"
-    merge_ratio: float = 0.5  # share of visual tokens that the merger keeps
-    target_merge_tokens: int | None = None  # their number, where it is given
-    pruning_layers: tuple[int, ...] = (10, 20, 31)  # counted from 0; tokens are dropped before
+    merge_ratio: Share = 0.5  # share of visual tokens that the merger keeps
+    target_merge_tokens: Count | None = None  # their number, where it is given
+    # Counted from 0; tokens are dropped before.
+    pruning_layers: tuple[Annotated[int, Field(ge=0)], ...] = (10, 20, 31)
     keep_tokens: tuple[int, ...] = (200, 150, 100)  # visual tokens after each head
-    d_internal: int = 512
-    num_heads: int = 4
-    dropout: float = 0.1
-    temperature: float = 1.0
-    temperature_min: float = 0.1
-    temperature_anneal_rate: float = 0.5  # share of training over which it falls
+    d_internal: Count = 512
+    num_heads: Count = 4
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    temperature: Positive = 1.0
+    temperature_min: Positive = 0.1
+    temperature_anneal_rate: Share = 0.5  # share of training over which it falls
     loss: Literal["adversarial", "mse", "none", "attention"] = "adversarial"
-    adv_loss_weight: float = 1.0
-    task_loss_weight: float = 25.0
-    merge_sparsity_weight: float = 1e-4
+    adv_loss_weight: Weight = 1.0
+    task_loss_weight: Weight = 25.0
+    merge_sparsity_weight: Weight = 1e-4
     sparsity_weight: float = 1.0
-    merger_lr: float = 2e-5
-    pruner_lr: float = 2e-5
-    discriminator_lr: float = 5e-4
+    merger_lr: Positive = 2e-5
+    pruner_lr: Positive = 2e-5
+    discriminator_lr: Positive = 5e-4
     discriminator_layers: tuple[int, ...] = (-1, -3, -5)
     d_discriminator: int = 512
     scored_merge: bool = True
@@ -58,42 +63,18 @@ class PruningConfig:
     drop: Literal["before", "after"] = "before"
 
     def __post_init__(self) -> None:
-        _choice("merger_type", self.merger_type, MERGERS)
-        _choice("loss", self.loss, LOSSES)
-        _choice("gate", self.gate, ("bias", "scale"))
-        _choice("drop", self.drop, ("before", "after"))
-        if not 0 < self.merge_ratio <= 1:
-            raise PruningError(f"merge_ratio is {self.merge_ratio}; a share kept lies in (0, 1]")
-        if self.target_merge_tokens is not None and self.target_merge_tokens < 1:
-            raise PruningError(
-                f"target_merge_tokens is {self.target_merge_tokens}; at least one token is kept"
-            )
-        layers = self.pruning_layers
-        if any(a >= b for a, b in pairwise(layers)) or min(layers, default=0) < 0:
-            raise PruningError(f"pruning_layers are {layers}; they must rise and not be negative")
-        check_counts(self.keep_tokens, len(layers))
-        if self.d_internal < 1 or self.num_heads < 1 or self.d_internal % self.num_heads:
-            raise PruningError(
+        if any(a >= b for a, b in pairwise(self.pruning_layers)):
+            raise ValueError(f"pruning_layers are {self.pruning_layers}; they must rise")
+        check_counts(self.keep_tokens, len(self.pruning_layers))
+        if self.d_internal % self.num_heads:
+            raise ValueError(
                 f"d_internal {self.d_internal} does not divide into {self.num_heads} heads"
             )
-        if not 0 <= self.dropout < 1:
-            raise PruningError(f"dropout is {self.dropout}; it lies in [0, 1)")
-        if not 0 < self.temperature_min <= self.temperature:
-            raise PruningError(
+        if self.temperature_min > self.temperature:
+            raise ValueError(
                 f"temperature falls from {self.temperature} to {self.temperature_min}; "
-                "0 < temperature_min <= temperature is needed"
+                "temperature_min <= temperature is needed"
             )
-        if not 0 < self.temperature_anneal_rate <= 1:
-            raise PruningError(
-                f"temperature_anneal_rate is {self.temperature_anneal_rate}; the share of training "
-                "over which the temperature falls lies in (0, 1]"
-            )
-        for name in ("adv_loss_weight", "task_loss_weight", "merge_sparsity_weight"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise PruningError(f"{name} is {getattr(self, name)}; weights are not negative")
-        for name in ("merger_lr", "pruner_lr", "discriminator_lr"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise PruningError(f"{name} is {getattr(self, name)}; rates are positive")
 
     def tau(self, step: int, steps: int) -> float:
         r"""The temperature of a step; a rate of one half falls over half of training.
@@ -149,15 +130,7 @@ class PruningConfig:
 
     def as_dict(self) -> dict[str, Any]:
         """The configuration as plain values, for a checkpoint."""
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in asdict(self).items()
-        }
-
-
-def _choice(name: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise PruningError(f"{name} is {given!r}; choose from {', '.join(known)}")
+        return {n: list(v) if isinstance(v, tuple) else v for n, v in asdict(self).items()}
 
 
 def check_counts(keep: tuple[int, ...], heads: int) -> None:
@@ -198,22 +171,14 @@ def load_config(path: str | Path) -> PruningConfig:
     Raises:
         PruningError: for a file that is not there or not YAML, an unknown key, or a bad value.
     """
-    try:
-        found = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise PruningError(f"no configuration at {str(path)!r}: {error}") from error
-    if not isinstance(found, Mapping):
-        raise PruningError(
-            f"{Path(path).name} holds no keys; merger_type, merge_ratio, ... are read"
-        )
-    return from_keys(found)
+    return from_keys(read_yaml(path, PruningError))
 
 
 def from_keys(keys: Mapping[str, Any]) -> PruningConfig:
     """A configuration from the source's keys; `optimizers.*.lr` are nested.
 
     Raises:
-        PruningError: for an unknown key or a value of the wrong type.
+        PruningError: for an unknown key or a value that does not fit.
     """
     known = {field.name for field in fields(PruningConfig)}
     values: dict[str, Any] = {}
@@ -222,48 +187,31 @@ def from_keys(keys: Mapping[str, Any]) -> PruningConfig:
         if key == "optimizers":
             values |= _rates(value)
         elif name in known:
-            values[name] = _value(name, value)
+            values[name] = value
         else:
             raise PruningError(
                 f"unknown key {key!r}; known: {', '.join(sorted(known | {*RENAMED}))}"
             )
-    try:
-        if "pruning_layers" in values and "keep_tokens" not in values:
-            values["keep_tokens"] = budgets(len(values["pruning_layers"]))
-        return PruningConfig(**values)
-    except TypeError as error:
-        raise PruningError(f"a value has the wrong type: {error}") from error
+    layers = values.get("pruning_layers")
+    if isinstance(layers, list | tuple) and "keep_tokens" not in values:
+        values["keep_tokens"] = budgets(len(layers))
+    return PruningConfig(**values)
 
 
 def budgets(heads: int) -> tuple[int, ...]:
     """Visual tokens kept where the source's keys give none: 200, 150, 100, then half each time."""
-    source = PruningConfig.keep_tokens
+    source = PruningConfig().keep_tokens
     return tuple(source[i] if i < len(source) else max(1, 100 >> (i - 2)) for i in range(heads))
 
 
-FLOATS = {field.name for field in fields(PruningConfig) if field.type is float}
-
-
-def _value(name: str, value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(value)
-    if name in FLOATS and isinstance(value, str):  # YAML reads 1e-4 as a word
-        try:
-            return float(value)
-        except ValueError as error:
-            raise PruningError(f"{name} is {value!r}; a number is needed") from error
-    return value
-
-
-def _rates(optimisers: Any) -> dict[str, float]:
+def _rates(optimisers: Any) -> dict[str, Any]:
     if not isinstance(optimisers, Mapping):
         raise PruningError("optimizers holds a section for each of merger, pruner, discriminator")
     rates = {}
     for name, section in optimisers.items():
         if name not in OPTIMISERS:
             raise PruningError(f"unknown optimiser {name!r}; known: {', '.join(OPTIMISERS)}")
-        try:
-            rates[OPTIMISERS[name]] = float(section["lr"])  # YAML reads 2e-5 as a word
-        except (KeyError, TypeError, ValueError) as error:
-            raise PruningError(f"optimizers.{name}.lr is not a number") from error
+        if not isinstance(section, Mapping) or "lr" not in section:
+            raise PruningError(f"optimizers.{name} has no lr")
+        rates[OPTIMISERS[name]] = section["lr"]
     return rates

@@ -22,6 +22,7 @@ from methods.kit.seeds import generator
 from methods.seps import data, practice, pretrained
 from methods.seps.config import SepsError
 
+README = Path(__file__).parents[3] / "methods/seps/README.md"
 WORDS = ("a", "dog", "cat", "red", "blue", "ball", "on", "grass", "run", "##ning", "two", "men")
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 IMAGES = {"train": range(8), "dev": range(8, 12), "test": range(12, 17)}
@@ -43,7 +44,7 @@ def save_encoders(folder: Path) -> None:
     BertModel(
         BertConfig(vocab_size=len(SPECIAL) + len(WORDS), hidden_size=16, num_hidden_layers=1,
                    num_attention_heads=2, intermediate_size=32)
-    ).save_pretrained(folder / "bert")  # fmt: skip
+    ).half().save_pretrained(folder / "bert")  # fmt: skip
     (folder / "vocab.txt").write_text("\n".join((*SPECIAL, *WORDS)))
     BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder / "bert")
 
@@ -224,6 +225,24 @@ def test_another_model_s_checkpoint_is_refused(folder, encoders, capsys):
     assert "is not what train wrote" in capsys.readouterr().err
     assert call(folder, encoders, "evaluate", matcher=folder / "none.pt") == 2
     assert "give the best.pt that train wrote" in capsys.readouterr().err
+
+
+def test_the_front_example_runs_as_written(folder, encoders):
+    """On encoders in half precision; only the names of weights and of the photo are others."""
+    code = README.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    for name, own in (
+        ("google/vit-base-patch16-224-in21k", encoders / "vit"),
+        ("bert-base-uncased", encoders / "bert"),
+        ("photo.jpg", folder / "data/flickr30k-images/1000.jpg"),
+    ):
+        assert name in code
+        code = code.replace(name, str(own))
+    ran: dict[str, object] = {}
+    exec(compile(code, str(README), "exec"), ran)
+    found = ran["found"]
+    assert isinstance(found, torch.Tensor)
+    assert found.shape == (2, 1)
+    assert torch.isfinite(found).all()
 
 
 def test_words_are_augmented_whole(encoders):

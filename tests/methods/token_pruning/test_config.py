@@ -50,11 +50,12 @@ def test_the_source_s_keys_load(tmp_path):
     [
         ("merge_raito: 0.5", "unknown key 'merge_raito'"),
         ("optimizers: {adam: {lr: 1}}", "unknown optimiser 'adam'"),
-        ("optimizers: {merger: {lr: fast}}", "optimizers.merger.lr is not a number"),
-        ("merge_ratio: half", "merge_ratio is 'half'; a number is needed"),
-        ("pruning_layers: 3", "wrong type"),
-        ("- a list", "holds no keys"),
-        ("merge_ratio: [", "no configuration"),
+        ("optimizers: {merger: {lr: fast}}", "merger_lr: .*number.*not 'fast'"),
+        ("merge_ratio: half", "merge_ratio: .*number.*not 'half'"),
+        ("pruning_layers: 3", "pruning_layers: .*tuple, not 3"),
+        ("- a list", "holds no mapping"),
+        ("merge_ratio: [", "is no YAML"),
+        ("optimizers: {merger: 3}", "optimizers.merger has no lr"),
     ],
 )
 def test_bad_files(tmp_path, text, said):
@@ -65,29 +66,30 @@ def test_bad_files(tmp_path, text, said):
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(PruningError, match="no configuration at"):
+    with pytest.raises(PruningError, match=r"none\.yaml cannot be read"):
         load_config(tmp_path / "none.yaml")
 
 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"merge_ratio": 0.0}, r"merge_ratio is 0.0; a share kept lies in \(0, 1\]"),
-        ({"merge_ratio": 1.5}, "merge_ratio is 1.5"),
-        ({"merge_ratio": math.nan}, "merge_ratio is nan"),
-        ({"target_merge_tokens": 0}, "at least one token is kept"),
+        ({"merge_ratio": 0.0}, "merge_ratio: .* greater than 0, not 0.0"),
+        ({"merge_ratio": 1.5}, "merge_ratio: .* equal to 1, not 1.5"),
+        ({"merge_ratio": math.nan}, "merge_ratio: .*finite"),
+        ({"target_merge_tokens": 0}, "target_merge_tokens: .* 1, not 0"),
         ({"pruning_layers": (20, 10, 31)}, "they must rise"),
-        ({"pruning_layers": (-2, 10, 31)}, "not be negative"),
+        ({"pruning_layers": (-2, 10, 31)}, "pruning_layers.0: .* 0, not -2"),
         ({"keep_tokens": (200, 150)}, "2 budgets for 3 pruning layers"),
         ({"keep_tokens": (100, 150, 200)}, "do not come back"),
         ({"keep_tokens": (2, 1, 0)}, "at least one visual token"),
         ({"num_heads": 3}, "does not divide"),
-        ({"merger_type": "magic"}, "choose from simple"),
-        ({"loss": "wgan"}, "choose from adversarial"),
-        ({"temperature_min": 0.0}, "0 < temperature_min"),
-        ({"temperature_anneal_rate": 0.0}, "lies in"),
-        ({"task_loss_weight": -1.0}, "weights are not negative"),
-        ({"merger_lr": math.nan}, "rates are positive"),
+        ({"merger_type": "magic"}, "merger_type: .*'simple'.*not 'magic'"),
+        ({"loss": "wgan"}, "loss: .*'attention', not 'wgan'"),
+        ({"temperature_min": 0.0}, "temperature_min: .* greater than 0"),
+        ({"temperature_min": 2.0}, "temperature falls from 1.0 to 2.0"),
+        ({"temperature_anneal_rate": 0.0}, "temperature_anneal_rate: "),
+        ({"task_loss_weight": -1.0}, "task_loss_weight: .* 0, not -1.0"),
+        ({"merger_lr": math.nan}, "merger_lr: .*finite"),
         ({"dropout": 1.0}, "dropout"),
     ],
 )
