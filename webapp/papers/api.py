@@ -69,6 +69,7 @@ def submitted(category: str, first: date, last: date) -> dict[date, Found]:
     seen = 0
     for result in pages.results(search):
         seen += 1
+        # What the API gives beyond the days asked for counts to the nearest of them.
         day = min(max(batch_day_of(result.published), first), last)
         try:
             entries.setdefault(day, []).append(_entry(result, category))
@@ -76,6 +77,7 @@ def submitted(category: str, first: date, last: date) -> dict[date, Found]:
             problems.setdefault(day, []).append(
                 Problem(one_line(result.entry_id)[:120], str(error))
             )
+    # An entry that the library could not parse is missing from its pages, not from its count.
     if seen < pages.total:
         lost = Problem("API", f"{pages.total - seen} of {pages.total} entries cannot be read")
         problems.setdefault(last, []).append(lost)

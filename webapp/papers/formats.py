@@ -187,7 +187,7 @@ def _decode(body: bytes) -> tuple[str, list[Problem]]:
     """The body as text by its byte-order mark or declaration, else UTF-8.
 
     Bytes that do not fit are read as Windows-1252, which is what such bytes nearly always are,
-    and the entry they stand in is told of.
+    and a problem names the entry that holds them.
     """
     encoding = "utf-8-sig"
     if body.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -202,6 +202,7 @@ def _decode(body: bytes) -> tuple[str, list[Problem]]:
     except UnicodeDecodeError:
         if encoding == "utf-16":
             raise BrokenFeedError("the feed is not the UTF-16 that it says it is") from None
+    # Entry by entry, so that one bad byte changes how its entry is read and no other.
     starts = [match.start() for match in _ITEM_BYTES.finditer(body)]
     pieces, problems = [], []
     for number, (start, stop) in enumerate(pairwise([0, *starts, len(body)])):

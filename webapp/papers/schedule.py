@@ -65,6 +65,7 @@ def fetch(
     for done, category in enumerate(names):
         report_progress(Progress(done, len(names), f"{category} today"))
         poller.poll(category)
+    # After the feeds, which may have completed some of these days.
     gaps: list[tuple[str, list[date]]] = []
     for category in names:
         days = missed(category, poller.today, since)
@@ -75,6 +76,7 @@ def fetch(
         report_progress(Progress(done, total, f"{category} {days[0]} to {days[-1]}"))
         poller.backfill(category, days)
     report_progress(Progress(total, total, "done"))
+    # Days whose sample papers have just been replaced need new digests, too.
     poller.report.dates.update(shown_before - sample_days())
     return poller.report
 

@@ -80,6 +80,7 @@ def store_batch(
         is_sample=is_sample,
         known_at=at if source == Listing.Source.API else None,
     )
+    # The row of the audit is the lock: two processes with one batch write one after the other.
     listing, _ = Listing.objects.select_for_update().get_or_create(
         category=batch.category,
         date=batch.date,
@@ -103,6 +104,7 @@ def store_batch(
         "etag": batch.etag[:255],
         "last_modified": batch.last_modified[:64],
     }
+    # `changed_at` is what readers of the audit ask by, so it moves only when a fact does.
     if not listing.polls or any(getattr(listing, name) != facts[name] for name in facts):
         listing.changed_at = at
     for name, value in facts.items():
@@ -164,7 +166,10 @@ def _merge(
     rendered: Mapping[tuple[str, int], Rendered],
     known_at: datetime | None,
 ) -> None:
-    """Let `paper` know what `entry` says."""
+    """Write into `paper` what `entry` adds: all of a newer version, else what is missing.
+
+    `known_at` is set for entries of the API, whose facts win over those of a feed.
+    """
     newer, authority = entry.version > paper.version, known_at is not None
     current = entry.version >= paper.version
     if newer:
@@ -172,7 +177,7 @@ def _merge(
         paper.version = entry.version
         paper.title, paper.abstract = entry.title, entry.abstract
         paper.title_html, paper.abstract_html = html.title, html.abstract
-        paper.enriched_at, paper.enrich_tries = None, 0
+        paper.enriched_at, paper.enrich_tries = None, 0  # the API is asked again
     if current:
         for name in _FACTS:
             value = getattr(entry, name)
@@ -184,6 +189,7 @@ def _merge(
             paper.primary_category = entry.categories[0]
         if authority and paper.enriched_at is None:
             paper.enriched_at = known_at
+    # The primary category stays first; others are only ever added.
     primary = [paper.primary_category] if paper.primary_category else []
     paper.categories = primary + sorted({*paper.categories, *entry.categories} - {*primary})
     if announced_on is not None:

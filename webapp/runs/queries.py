@@ -9,7 +9,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
-from webapp.runs.models import Event, Run, State, Worker
+from webapp.runs.models import Run, State, Worker
 from webapp.runs.times import ALIVE
 
 Visitor = User | AnonymousUser
@@ -59,12 +59,6 @@ def place(run: Run) -> Place | None:
         queued_at=run.queued_at, pk__lt=run.pk
     )
     return Place(before.count(), live_workers(run.device).count())
-
-
-def events_after(run: Run, event_id: int = 0, limit: int = 500) -> list[Event]:
-    """What the current attempt said after event `event_id`, in the order it was recorded."""
-    events = run.events.filter(token=run.token, pk__gt=event_id)
-    return list(events.order_by("pk")[:limit])
 
 
 def log_of(run: Run) -> str:

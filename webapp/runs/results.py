@@ -149,7 +149,7 @@ def publish(found: Result) -> bool:
             "result": result.model_dump(mode="json"),
         },
     )
-    if is_new:
+    if is_new:  # else another process stored it between our look and our write
         record.store_measured(run, started)
         for seq, body in enumerate(found.bodies, 1):
             if isinstance(body, KEPT):

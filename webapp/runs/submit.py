@@ -55,6 +55,7 @@ def submit(reader: User, request: Request) -> Run:
     """
     method, benchmark = registry.find(f"{request.method}.{request.benchmark}")
     params = benchmark.resolve(request.preset, request.settings, models=settings.RUN_MODELS)
+    # The form offers nothing else; the API takes any text.
     if request.device not in Device.values:
         raise RequestError(f"No device is called {request.device!r}: choose cpu or gpu.")
     if ("cuda" if request.device == Device.GPU else "cpu") not in benchmark.devices:

@@ -188,6 +188,7 @@ def render(text: str, marks: Sequence[tuple[int, int, int]] = (), *, links: bool
             if links or not piece.html.startswith(("<a", "</a")):
                 html.append(piece.html)
             continue
+        # Marks that touch this piece: spans are sorted and apart, so two searches find them.
         first = max(bisect_right(starts, piece.start) - 1, 0)
         touching = [
             span for span in spans[first : bisect_left(starts, piece.end)] if span[1] > piece.start

@@ -90,6 +90,7 @@ def respond(
         response["Cache-Control"] = "private, no-cache"
         patch_vary_headers(response, ["Cookie"])
         return response
+    # From here on the answer is the same for everybody: no session was read.
     address = request.get_full_path()
     encoding = chosen(request)
     page = cache.get(address, stamp)

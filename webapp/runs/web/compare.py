@@ -231,6 +231,7 @@ def _picture(
     for series, side in zip(found, sides, strict=True):
         if series is None:
             continue
+        # A drawing of several runs has room for the method itself, without its baselines.
         drawn = [v for v in series.variants if v.ours] or list(series.variants[:1])
         for variant in drawn:
             name = f"{side.letter.lower()}_{variant.name}"[:64]

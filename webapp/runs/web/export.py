@@ -80,6 +80,7 @@ def table(run: Run) -> str:
 
 
 def _lines(run: Run) -> Iterator[dict[str, object]]:
+    # Spreadsheets run what begins with = or +: text that others wrote is made inert.
     common = {
         "run": run.pk,
         "method": run.method,
