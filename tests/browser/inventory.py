@@ -49,6 +49,12 @@ PAGES = [
     Page("library:library", "/library/", signed_in=True),
     Page("library:library", "/library/?show=left", signed_in=True),
     Page("library:import", "/library/import/", signed_in=True),
+    Page("library:first-steps", "/first-steps/", signed_in=True),
+    Page("mail:account", "/account/mail/", signed_in=True),
+    Page("mail:confirm", "/account/mail/confirm/none/", signed_in=True, status=404),
+    Page("mail:unsubscribe", "/mail/end/none/", status=404),
+    Page("readers:account", "/account/", signed_in=True),
+    Page("readers:readers", "/account/readers/", signed_in=True, status=403),
     Page("papers:paper", "/papers/2603.00049/"),
     Page("papers:paper", "/papers/2603.00049/", signed_in=True),
     Page("papers:paper", "/papers/hep-th/9901001/"),
@@ -81,7 +87,7 @@ PAGES = [
 NOT_PAGES = {
     *("catalog:decide", "digests:star", "readers:sign-out"),  # POST only
     *("library:entry", "library:leave", "library:remove-list"),  # POST only
-    *("library:starred", "library:export"),  # where the library was, and files
+    *("library:starred", "library:export", "readers:export"),  # where the library was, and files
     *("papers:bibtex", "papers:ris"),  # files
     *("digests:feed", "digests:day-feed", "digests:profile-feed", "digests:profile-day-feed"),
     *("digests:category-feed", "digests:search-feed", "digests:opml"),
