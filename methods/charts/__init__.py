@@ -32,7 +32,10 @@ __all__ = [
     "duration",
     "interval",
     "number",
+    "parts",
 ]
+
+MOST = 8  # variants of one chart
 
 
 def draw(
@@ -63,10 +66,31 @@ def draw(
 
 def draw_all(series: Series) -> dict[str, str]:
     """Every picture of a series by file name: its values and, with a baseline, its ratios."""
-    pictures = {series.name: draw(series)} if series.points else {}
-    if any(point.ratio for point in series.points):
-        pictures[f"{series.name}-ratio"] = draw(series, "ratio")
+    pictures = {}
+    for place, part in enumerate(parts(series)):
+        name = f"{series.name}-{place + 1}" if place else series.name
+        if part.points:
+            pictures[name] = draw(part, ident=f"{name}-value")
+        if any(point.ratio for point in part.points):
+            pictures[f"{name}-ratio"] = draw(part, "ratio", ident=f"{name}-ratio")
     return pictures
+
+
+def parts(series: Series) -> list[Series]:
+    """The series in charts of eight variants at most: the baseline and ours first, in each."""
+    drawn = {point.variant for point in series.points}
+    variants = [variant for variant in series.variants if variant.name in drawn]
+    base = [variant for variant in variants if variant.name == series.baseline]
+    rest = [variant for variant in variants if variant not in base]
+    if len(variants) > MOST:
+        rest.sort(key=lambda variant: not variant.ours)
+    room = MOST - len(base)
+    made = []
+    for first in range(0, max(1, len(rest)), room):
+        chosen = {variant.name for variant in [*base, *rest[first : first + room]]}
+        points = tuple(point for point in series.points if point.variant in chosen)
+        made.append(series.model_copy(update={"points": points}))
+    return made
 
 
 def describe(series: Series, quantity: Quantity = "value") -> str:

@@ -117,18 +117,6 @@ def shorten(text: str, size: float, width: float, *, bold: bool = False) -> str:
     return text.rstrip() + "…"
 
 
-def shorten_middle(text: str, size: float, width: float, *, bold: bool = False) -> str:
-    """The first word and as many of the last as fit ``width``, for names that differ at the end."""
-    if text_width(text, size, bold=bold) <= width:
-        return text
-    first, *rest = text.split() or [""]
-    for count in range(len(rest) - 1, 0, -1):
-        shown = f"{first} … {' '.join(rest[-count:])}"
-        if text_width(shown, size, bold=bold) <= width:
-            return shown
-    return shorten(text, size, width, bold=bold)
-
-
 def wrap(text: str, size: float, width: float, *, bold: bool = False) -> list[str]:
     """``text`` in lines no wider than ``width``; a word too long for a line is shortened."""
     lines: list[str] = []

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from methods.charts.layout import (
-    Scale,
-    keep_apart,
-    short,
-    shorten,
-    shorten_middle,
-    span,
-    text_width,
+from methods.charts.layout import Scale, keep_apart, short, shorten, span, text_width, wrap
+from methods.charts.marks import (
+    LINE,
+    MARGIN,
+    SMALL,
+    TEXT,
+    WIDTH,
+    escaped,
+    line,
+    mark,
+    text_lines,
+    whisker,
 )
-from methods.charts.marks import MARGIN, SMALL, TEXT, WIDTH, escaped, line, mark, whisker
 from methods.charts.plot import Plot
 from methods.protocol import Variant
 
@@ -28,11 +31,13 @@ def draw_lines(plot: Plot) -> tuple[str, float]:
     names = [(variant.label, _end_value(plot, variant)) for variant in plot.variants]
     names += [(label, "") for label, _ in plot.limits]
     room = min(max(text_width(a + b, TEXT, bold=True) for a, b in names) + 14, WIDTH * 0.4)
+    texts = [wrap(a + b, TEXT, room + MARGIN - 16, bold=True) for a, b in names]
+    gap = LABEL_GAP + LINE * (max(len(lines) for lines in texts) - 1)
     values = [v for dot in plot.points for v in (dot.low, dot.value, dot.high)]
     values += [y for _, points in plot.limits for _, y in points]
     if plot.quantity == "ratio":
         values.append(1.0)
-    top, bottom = 10.0, max(220.0, len(names) * LABEL_GAP + 30)
+    top, bottom = 10.0, max(220.0, len(names) * gap + 30)
     low, high = span(values, plot.kind)
     y = Scale(low, high, bottom, top, plot.kind)
     y_ticks = y.ticks(6)
@@ -75,7 +80,8 @@ def draw_lines(plot: Plot) -> tuple[str, float]:
         ends.append(inside[-1])
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in inside)
         parts.append(f'<polyline class="limit" points="{path}"/>')
-    parts += _end_labels(plot, names, ends, right, (top + 6, bottom - 2))
+    places = keep_apart([place for _, place in ends], gap, top + gap / 2, bottom + 6 - gap / 2)
+    parts += _end_labels(plot, texts, ends, places, right)
     return "".join(parts), bottom + 48
 
 
@@ -88,40 +94,25 @@ def _end_value(plot: Plot, variant: Variant) -> str:
 
 def _end_labels(
     plot: Plot,
-    names: Sequence[tuple[str, str]],
+    texts: Sequence[Sequence[str]],
     ends: Sequence[tuple[float, float]],
+    places: Sequence[float],
     right: float,
-    bounds: tuple[float, float],
 ) -> Iterable[str]:
-    """Names beside the ends of their lines, moved apart, with a leader where they had to move."""
-    places = keep_apart([y for _, y in ends], LABEL_GAP, *bounds)
+    """Names at their places beside the ends of their lines; a leader where they had to move."""
     of = [*plot.variants, *[None] * len(plot.limits)]
-    texts = _fitted(names, [bool(v and v.ours) for v in of], WIDTH - 4 - (right + 12))
-    for variant, shown, (x, y), place in zip(of, texts, ends, places, strict=True):
+    for variant, lines, (x, y), place in zip(of, texts, ends, places, strict=True):
         if abs(place - y) > 3 or right - x > 14:
             yield (
                 f'<polyline class="leader" points="{x + 6:.1f},{y:.1f} '
                 f'{max(x + 6, right - 3):.1f},{y:.1f} {right + 9:.1f},{place:.1f}"/>'
             )
-        text = f'x="{right + 12:.1f}" y="{place + 4.5:.1f}">{escaped(shown)}</text>'
+        first = place + 4.5 - LINE * (len(lines) - 1) / 2
         if variant is None:
-            yield f'<text class="limit-label" {text}'
+            yield text_lines("limit-label", lines, right + 12, first)
         else:
-            yield f'<g class="{plot.classes(variant)}"><text class="name" {text}</g>'
-
-
-def _fitted(names: Sequence[tuple[str, str]], bold: Sequence[bool], width: float) -> list[str]:
-    """Each name with its value in ``width``; those that would look alike are cut in the middle."""
-
-    def cut(how: Callable[..., str]) -> list[str]:
-        return [
-            how(name, TEXT, width - text_width(value, TEXT, bold=b), bold=b)
-            for (name, value), b in zip(names, bold, strict=True)
-        ]
-
-    ends, middles = cut(shorten), cut(shorten_middle)
-    chosen = [m if ends.count(e) > 1 else e for e, m in zip(ends, middles, strict=True)]
-    return [name + value for name, (_, value) in zip(chosen, names, strict=True)]
+            named = text_lines("name", lines, right + 12, first)
+            yield f'<g class="{plot.classes(variant)}">{named}</g>'
 
 
 def _x_axis(plot: Plot, x: Scale, ticks: Sequence[float], bottom: float) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
 
 from methods.protocol import one_line
@@ -10,6 +11,7 @@ from methods.protocol import one_line
 WIDTH = 480.0
 MARGIN = 14.0
 TITLE, TEXT, SMALL = 16.0, 13.0, 12.0
+LINE = 14.0  # from one line of a label to the next
 
 SHAPES = (
     "M{x} {y}m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",  # circle
@@ -37,6 +39,13 @@ def whisker(x: float, low: float, high: float) -> str:
 def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
     """A straight line of one of the style's classes."""
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def text_lines(kind: str, lines: Sequence[str], x: float, y: float) -> str:
+    """A text of several lines, of which the first stands at y."""
+    first, *rest = (escaped(one) for one in lines)
+    more = "".join(f' <tspan x="{x:.1f}" dy="{LINE:g}">{one}</tspan>' for one in rest)
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{first}{more}</text>'
 
 
 def escaped(text: str) -> str:

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from methods.charts.layout import Scale, short, shorten, span, text_width
-from methods.charts.marks import MARGIN, SMALL, TEXT, WIDTH, escaped, line, mark
+from methods.charts.layout import Scale, short, shorten, span, text_width, wrap
+from methods.charts.marks import (
+    LINE,
+    MARGIN,
+    SMALL,
+    TEXT,
+    WIDTH,
+    escaped,
+    line,
+    mark,
+    text_lines,
+)
 from methods.charts.plot import Dot, Plot
 from methods.protocol import Variant
 
@@ -29,8 +39,10 @@ def draw_rows(plot: Plot) -> tuple[str, float]:
         for variant in plot.variants:
             if variant.name in dots:
                 label = str(group) if single else variant.label
-                rows.append(_row(plot, variant, dots[variant.name], x, y=y, label=label))
-                y += ROW
+                lines = wrap(label, TEXT, x.start - MARGIN - 6, bold=True)
+                y += LINE * (len(lines) - 1) / 2
+                rows.append(_row(plot, variant, dots[variant.name], x, y=y, lines=lines))
+                y += ROW + LINE * (len(lines) - 1) / 2
         rows += _limits(plot, group, x, first - 9, y - 11)
         y += 0 if single else 8
     bottom = y - 4
@@ -82,7 +94,7 @@ def _limits(plot: Plot, group: float | str, x: Scale, top: float, bottom: float)
                 yield f"<g><title>{escaped(label)}</title>{stroke}</g>"
 
 
-def _row(plot: Plot, variant: Variant, dot: Dot, x: Scale, *, y: float, label: str) -> str:
+def _row(plot: Plot, variant: Variant, dot: Dot, x: Scale, *, y: float, lines: list[str]) -> str:
     """One dot with its name, its interval, its value and, where lengths mean something, a stem."""
     at, low, high = x(dot.value), x(dot.low), x(dot.high)
     stem = ""
@@ -93,10 +105,10 @@ def _row(plot: Plot, variant: Variant, dot: Dot, x: Scale, *, y: float, label: s
     interval = ""
     if high - low > 0.5:
         interval = f'<path class="whisker" d="M{low:.1f} {y - 3:g}v6m0-3H{high:.1f}m0-3v6"/>'
-    name = escaped(shorten(label, TEXT, x.start - MARGIN - 6, bold=variant.ours))
+    name = text_lines("name", lines, MARGIN, y + 4.5 - LINE * (len(lines) - 1) / 2)
     return (
         f'<g class="{plot.classes(variant)}">'
-        f'<text class="name" x="{MARGIN:g}" y="{y + 4.5:g}">{name}</text>{stem}{interval}'
+        f"{name}{stem}{interval}"
         f"{mark(plot.shape(variant), at, y, hollow=dot.doubt)}"
         f'<text class="tick" text-anchor="end" x="{WIDTH - MARGIN:g}" y="{y + 4:g}">'
         f"{escaped(plot.say(dot.value))}</text></g>"

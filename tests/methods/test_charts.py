@@ -4,6 +4,7 @@ import itertools
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,6 @@ from methods.charts.layout import (
     log_ticks,
     short,
     shorten,
-    shorten_middle,
     span,
     text_width,
     wrap,
@@ -116,7 +116,8 @@ PICTURES = [svg for pictures in ALL.values() for svg in pictures.values()]
 
 def texts(svg: str, kind: str | None = None) -> list[str]:
     root = ET.fromstring(svg)
-    return [e.text or "" for e in root.iter(f"{SVG}text") if kind is None or e.get("class") == kind]
+    found = [e for e in root.iter(f"{SVG}text") if kind is None or e.get("class") == kind]
+    return ["".join(e.itertext()) for e in found]
 
 
 def test_every_picture_of_a_series_is_drawn() -> None:
@@ -191,7 +192,7 @@ def test_any_text_is_escaped(title: str) -> None:
     variants = tuple(v.model_copy(update={"label": hostile}) for v in series.variants)
     root = ET.fromstring(charts.draw(series.model_copy(update={"variants": variants})))
     assert {e.tag.removeprefix(SVG) for e in root.iter()} <= {
-        "svg", "title", "desc", "style", "rect", "g", "text", "line", "path", "polyline",
+        "svg", "title", "desc", "style", "rect", "g", "text", "line", "path", "polyline", "tspan",
     }  # fmt: skip
 
 
@@ -332,26 +333,47 @@ def test_texts_are_fitted_to_their_room() -> None:
     assert text_width(shorten("a" * 100, 12, 60), 12) <= 60
     assert all(text_width(line, 12) <= 90 for line in wrap("many words in a row " * 5, 12, 90))
     assert text_width("字", 12) > text_width("i", 12)
-    assert shorten_middle("a concept every 8", 12, 400) == "a concept every 8"
-    assert shorten_middle("a concept every 8 tokens", 12, 115) == "a … every 8 tokens"
-    assert shorten_middle("a" * 100, 12, 60) == shorten("a" * 100, 12, 60)
 
 
-def test_names_that_differ_at_their_end_stay_different() -> None:
+def test_a_long_name_is_whole_on_several_lines() -> None:
     labels = {n: f"ours, a concept of the text at every {n} tokens" for n in (2, 4, 8)}
-    points = [
-        exact_point(f"n{n}", step, n + step, direction="lower") for n in labels for step in (1, 2)
-    ]
-    drawn = charts.draw(
-        latency(
-            x=Axis(label="step"),
-            variants=tuple(Variant(name=f"n{n}", label=labels[n], ours=True) for n in labels),
-            points=tuple(points),
-            limits=(),
-            baseline=None,
+    for x in (Axis(label="step"), Axis(label="where", scale="category")):
+        places: tuple[float | str, ...] = (1, 2) if x.scale == "linear" else ("here", "there")
+        drawn = charts.draw(
+            latency(
+                x=x,
+                variants=tuple(Variant(name=f"n{n}", label=labels[n], ours=True) for n in labels),
+                points=tuple(
+                    exact_point(f"n{n}", place, n + 1, direction="lower")
+                    for n in labels
+                    for place in places
+                ),
+                limits=(),
+                baseline=None,
+            )
         )
+        assert set(texts(drawn, "name")) == set(labels.values())
+        rows = sorted(
+            (float(text.get("y") or 0), len(list(text)))
+            for text in ET.fromstring(drawn).iter(f"{SVG}text")
+            if text.get("class") == "name"
+        )
+        for (y, more), (following, _) in pairwise(rows):
+            assert following - y >= 14 * (more + 1) - 1  # lines of two names do not meet
+
+
+def test_a_chart_has_eight_variants_and_the_others_one_of_their_own() -> None:
+    names = ["base", *(f"v{i}" for i in range(10)), "ours"]
+    variants = tuple(Variant(name=n, label=f"the {n}", ours=n == "ours") for n in names)
+    points = tuple(
+        exact_point(n, step, 2, direction="lower", baseline=4) for n in names for step in (1, 2)
     )
-    names = [text.text for text in ET.fromstring(drawn).iter(f"{SVG}text")
-             if text.get("class") == "name"]  # fmt: skip
-    assert len(set(names)) == 3
-    assert all("…" in name and f"{n} tokens" in name for n, name in zip(labels, names, strict=True))
+    whole = latency(variants=variants, points=points, limits=(), baseline="base")
+    first, second = charts.parts(whole)
+    drawn = [{point.variant for point in part.points} for part in (first, second)]
+    assert drawn[0] == {"base", "ours", *(f"v{i}" for i in range(6))}
+    assert drawn[1] == {"base", *(f"v{i}" for i in range(6, 10))}
+    assert [*charts.draw_all(whole)] == [
+        "forward", "forward-ratio", "forward-2", "forward-2-ratio"
+    ]  # fmt: skip
+    assert charts.parts(latency()) == [latency()]

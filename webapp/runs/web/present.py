@@ -38,7 +38,9 @@ class Shown:
     x: str
     unit: str
     baseline: str
+    estimator: str  # what the numbers are, and their intervals
     pictures: tuple[str, ...]  # SVG, to be cleaned where it is put into a page
+    folded: tuple[str, ...]  # of the variants after the eighth
     rows: tuple[PointRow, ...]
     partial: bool
 
@@ -47,6 +49,7 @@ def shown(series: protocol.Series, ident: str = "") -> Shown:
     """A series in drawings and words; `ident` keeps the drawings' names apart on one page."""
     labels = {variant.name: variant for variant in series.variants}
     compared = series.baseline is not None and any(point.ratio for point in series.points)
+    first, *further = charts.parts(series)
     return Shown(
         name=series.name,
         title=series.title,
@@ -54,7 +57,13 @@ def shown(series: protocol.Series, ident: str = "") -> Shown:
         x=_with_unit(series.x),
         unit=_with_unit(series.y),
         baseline=labels[series.baseline].label if compared and series.baseline else "",
-        pictures=tuple(_pictures(series, ident)),
+        estimator=series.estimator,
+        pictures=tuple(_pictures(first, ident)),
+        folded=tuple(
+            picture
+            for place, part in enumerate(further)
+            for picture in _pictures(part, f"{ident}{place + 2}-")
+        ),
         rows=tuple(_point_row(point, labels[point.variant]) for point in series.points),
         partial=series.partial,
     )

@@ -10,6 +10,7 @@ from methods.protocol import Environment, MachineState, ProtocolError, canonical
 from webapp.runs.models import Run
 from webapp.runs.queries import Visitor, estimates, log_of, may_cancel, place
 from webapp.runs.web import present, progress
+from webapp.runs.web.findings import findings
 from webapp.runs.web.state_text import span, telling, took
 
 
@@ -17,6 +18,8 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
     """Everything a run's page shows."""
     found = present.spec_of(run)
     method, benchmark = found or (None, None)
+    series = [row.parsed() for row in run.series.all()]
+    checks = present.checks_of(run)
     return {
         "section": "runs",
         "run": run,
@@ -30,8 +33,9 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "may_cancel": not run.ended and may_cancel(visitor, run),
         "again_key": token_urlsafe(24),  # a form that is sent twice asks once
         "may_run": visitor.is_authenticated and benchmark is not None,
-        "series": [present.shown(row.parsed()) for row in run.series.all()],
-        "checks": present.checks_of(run),
+        "findings": findings(run, series, checks) if run.ended and series else None,
+        "series": [present.shown(one) for one in series],
+        "checks": checks,
         "passed": progress.passed(run),
         "log": log_of(run),
         "parameters": present.parameters_of(run),

@@ -1,0 +1,62 @@
+"""The three lines with which a run's page begins."""
+
+import pytest
+
+from methods.charts import MOST
+from methods.protocol import Point
+from tests.runs import scenes
+from webapp.runs.web.findings import findings
+from webapp.runs.web.present import checks_of, shown
+
+pytestmark = pytest.mark.django_db
+
+
+def lines(run, **changed):
+    series = [scenes.latency().model_copy(update=changed)]
+    return findings(run, series, checks_of(run))
+
+
+def test_the_page_begins_with_headline_checks_and_doubts(client) -> None:
+    run = scenes.measured()
+    run.result["stopped"], run.result["processes"] = "time", 7
+    run.save(update_fields=["result"])
+    html = client.get(f"/runs/{run.pk}/").content.decode()
+    told = lines(run)
+    begin = html.index('id="findings"')
+    assert begin < html.index('id="measured"')
+    for line in (told.headline, told.checks, told.doubts):
+        assert line in html[begin:]
+    assert "times as good as" in told.headline
+    assert "8192 tokens" in told.headline
+    assert told.checks == "2 of 2 passed"
+    assert "variation at" in told.doubts
+    assert told.doubts.endswith("Measured in 7 processes: it ended when its time was up")
+
+
+def test_without_doubts_that_is_said() -> None:
+    points = tuple(point.model_copy(update={"flags": ()}) for point in scenes.latency().points)
+    assert lines(scenes.measured(), points=points).doubts == "none raised"
+
+
+def test_a_series_without_a_baseline_has_its_value_as_headline() -> None:
+    points = tuple(point.model_copy(update={"ratio": None}) for point in scenes.latency().points)
+    told = lines(scenes.measured(), points=points, baseline=None)
+    assert "times" not in told.headline
+    assert told.headline.endswith(" ms")
+
+
+def test_variants_after_the_eighth_are_folded() -> None:
+    series = scenes.latency()
+    one = series.variants[0]
+    names = [f"extra{i}" for i in range(MOST)]
+    extra = tuple(one.model_copy(update={"name": n, "label": n, "ours": False}) for n in names)
+    points: list[Point] = list(series.points)
+    points += [series.points[0].model_copy(update={"variant": name}) for name in names]
+    many = series.model_copy(
+        update={"variants": (*series.variants, *extra), "points": tuple(points)}
+    )
+    assert shown(series).folded == ()
+    page = shown(many)
+    assert page.folded
+    assert all("extra7" not in picture for picture in page.pictures)
+    assert any("extra7" in picture for picture in page.folded)

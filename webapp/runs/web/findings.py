@@ -1,0 +1,80 @@
+"""What a run found, in three lines: the headline, the checks, the doubts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from methods.charts import number
+from methods.protocol import Point, Series
+from webapp.runs.models import Run
+from webapp.runs.web.present import ShownCheck, place
+
+STOPPED = {
+    "narrow": "it ended when every interval was narrow enough",
+    "time": "it ended when its time was up",
+    "most": "it ended after the most processes that there may be",
+}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The lines with which a run's page begins; those that say nothing are empty."""
+
+    headline: str
+    checks: str
+    doubts: str
+
+
+def findings(run: Run, series: Sequence[Series], checks: Sequence[ShownCheck]) -> Findings:
+    """What the series and checks of a run come to."""
+    headline = next(filter(None, map(_headline, series)), "")
+    return Findings(headline, _checks(checks), _doubts(run, series))
+
+
+def _headline(series: Series) -> str:
+    """The first variant of ours at its last place, against the baseline."""
+    names = {variant.name: variant.label for variant in series.variants}
+    ours = [variant.name for variant in series.variants if variant.ours]
+    points = [point for point in series.points if point.variant in ours[:1]]
+    if not points:
+        return ""
+    last = max(points, key=lambda point: 0.0 if isinstance(point.x, str) else point.x)
+    where = series.x.at(last.x) if isinstance(last.x, float) else place(last.x)
+    said = f"{series.title}, {where}: {names[last.variant]} {_value(series, last)}"
+    if last.ratio is None or series.baseline is None:
+        return said
+    ratio = last.ratio
+    between = f" ({ratio.low:.2f} – {ratio.high:.2f})" if ratio.low < ratio.high else ""
+    return (
+        f"{said}, {ratio.value:.2f} times as good as {names[series.baseline]}{between}: "
+        f"{ratio.verdict}"
+    )
+
+
+def _value(series: Series, point: Point) -> str:
+    return f"{number(point.estimate)} {series.y.unit}".strip()
+
+
+def _checks(checks: Sequence[ShownCheck]) -> str:
+    missed = [check for check in checks if not check.passed]
+    if not checks:
+        return ""
+    if not missed:
+        return f"{len(checks)} of {len(checks)} passed"
+    return f"{len(missed)} of {len(checks)} missed their bound: {missed[0].title}"
+
+
+def _doubts(run: Run, series: Sequence[Series]) -> str:
+    """Doubts by how many points raise them, and why measuring stopped."""
+    points = [point for one in series for point in one.points]
+    if not points:
+        return ""
+    counts = Counter(flag for point in points for flag in point.flags)
+    said = [f"{flag} at {n} of {len(points)} points" for flag, n in counts.most_common()]
+    result = run.result or {}
+    line = "; ".join(said) or "none raised"
+    if why := STOPPED.get(result.get("stopped", "")):
+        line += f". Measured in {result.get('processes')} processes: {why}"
+    return line
