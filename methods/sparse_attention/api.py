@@ -71,10 +71,10 @@ def sparse_attention(
     if backend == "reference":
         out = oracle_attention(q, k, v, config, context=context or n).to(q.dtype)
     else:
-        sharing = heads // k.shape[1]
-        if sharing > 1:
+        sharing, picked = heads // k.shape[1], _pick(backend, q)
+        if sharing > 1 and picked != "gpu":
             k, v = k.repeat_interleave(sharing, 1), v.repeat_interleave(sharing, 1)
-        out = _BACKENDS[_pick(backend, q)](q, k, v, groups)
+        out = _BACKENDS[picked](q, k, v, groups)
 
     if key_lengths is not None:
         out = out.masked_fill(~real[:, None, :, None], 0.0)
@@ -90,7 +90,7 @@ def _pick(backend: Backend, q: Tensor) -> str:
     if backend != "auto":
         return backend
     if q.is_cuda:
-        return "gpu"
+        return "gpu" if q.dtype != torch.float64 else "portable"
     return "cpu" if ops_cpu.HAS_FLASH and q.device.type == "cpu" else "portable"
 
 

@@ -38,7 +38,7 @@ VARIANTS = {
     "fixed": Variant(name="fixed", label="Ours, window 128", ours=True),
     "naive": Variant(name="naive", label="Naive masked"),
     "sdpa_mask": Variant(name="sdpa_mask", label="SDPA + bool mask"),
-    "flex": Variant(name="flex", label="FlexAttention"),
+    "flex": Variant(name="flex", label="FlexAttention, two calls"),
     "local_attention": Variant(name="local_attention", label="local-attention, window 128"),
     "longformer": Variant(name="longformer", label="Longformer, window 128"),
     "big_bird": Variant(name="big_bird", label="BigBird, blocks of 64"),
@@ -164,8 +164,8 @@ def _attentions(
         found["longformer"] = peers.longformer(adaptive.heads, params.d_head, window, n)
     if params.dtype == "float32" and n % 64 == 0 and n >= 12 * 64:
         found["big_bird"] = peers.big_bird(adaptive.heads, params.d_head, n)
-    if params.flex and not (backward and ctx.device == "cpu"):  # no backward on the CPU
-        flex = peers.flex(adaptive, n, ctx.device)
+    if params.flex and ctx.device == "cpu" and not backward:
+        flex = peers.flex(adaptive, n)
         if flex is None:
             ctx.log("FlexAttention is left out: it needs a C++ compiler on the CPU.")
         else:

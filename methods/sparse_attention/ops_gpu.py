@@ -1,119 +1,153 @@
-"""Grouped-head sparse attention on a GPU: two dense-kernel calls, one for each kind of head.
+"""Grouped-head sparse attention on a GPU: two FlexAttention calls, one for each kind of head.
 
-Local heads: FlexAttention, compiled, with a cached sliding BlockMask, which skips every 128-block
-outside the window.
-
-Global heads: the stride fold. Write query i = t s + r. It sees anchors 0 .. t whatever r is, so
-folding the s offsets r into heads turns strided anchors into *plain* causal attention of length
-n / s, s query heads to one key head, on any flash kernel, forward and backward, without a mask:
-
-    q (b, h, n, d) -> (b h, s, n / s, d),   k, v (b, h, n, d) -> (b h, 1, n / s, d).
+Local heads: n queries and n keys under a sliding BlockMask, which skips every 128-block outside the
+window. Global heads: n queries and the n / s anchors alone, a rectangle under `j s <= i`: no fold,
+no remainder, no copy of the queries.
 
 Never one call with a mask over both: anchors every 10 tokens touch every 128-block.
+
+FlexAttention is compiled, anew for each shape, and must not fall back: uncompiled it holds all
+n x n scores. On the CPU it has no backward when compiled; there its definition runs, for checks.
 """
 
 from __future__ import annotations
 
-import warnings
+import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+from torch._higher_order_ops.flex_attention import flex_attention as uncompiled_flex
+from torch.nn.attention.flex_attention import (
+    AuxRequest,
+    BlockMask,
+    _identity,
+    create_block_mask,
+    flex_attention,
+)
 
 from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
-from methods.sparse_attention.ops_cpu import attend_portable
 from methods.sparse_attention.tiles import pool_anchors
 
+SHAPES = 512  # compiled at most; beyond, an error
 
-def attend(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor:
-    r"""Sparse attention by FlexAttention and the stride fold.
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...], *, compiled: bool | None = None
+) -> Tensor:
+    r"""Sparse attention by FlexAttention, (batch, heads, n, d) -> the same.
 
     Equation: $o^h_i = \frac{\sum_j M^h_{ij} e^{s^h_{ij}} v^h_j}{\sum_j M^h_{ij} e^{s^h_{ij}}},
     \quad s^h_{ij} = \frac{q^h_i \cdot k^h_j}{\sqrt{d}}$
 
     M^h is a window for the heads of a local group, strided anchors for those of a global one.
-    Arguments and result as `ops_cpu.attend`. Also runs on the CPU, uncompiled and forward only:
-    FlexAttention has no backward there.
+    k and v are (batch, kv_heads, n, d); query heads share them in equal runs. `compiled` is on a
+    GPU; compiled on the CPU it is forward only.
     """
+    sharing = q.shape[1] // k.shape[1]
+    compiled = q.is_cuda if compiled is None else compiled
     outs = []
     for group in groups:
-        heads = slice(group.start, group.stop)
-        parts = q[:, heads], k[:, heads], v[:, heads]
+        heads, shared = (slice(group.start // by, group.stop // by) for by in (1, sharing))
+        parts = q[:, heads], k[:, shared], v[:, shared]
         if isinstance(group, LocalGroup):
-            outs.append(sliding_window(*parts, group))
-        elif group.include_self:
-            # The own key needs the logsumexp of the fold, which SDPA does not give: use tiles.
-            alone = GlobalGroup(0, parts[0].shape[1], group.stride, group.anchor, include_self=True)
-            outs.append(attend_portable(*parts, (alone,)))
+            outs.append(sliding_window(*parts, group, compiled=compiled))
         else:
-            outs.append(strided_anchors(*parts, group))
+            outs.append(strided_anchors(*parts, group, compiled=compiled))
     return torch.cat(outs, dim=1)
 
 
-def sliding_window(q: Tensor, k: Tensor, v: Tensor, group: LocalGroup) -> Tensor:
-    r"""Windowed attention, (batch, heads, n, d) -> the same, by FlexAttention.
+def sliding_window(
+    q: Tensor, k: Tensor, v: Tensor, group: LocalGroup, *, compiled: bool = False
+) -> Tensor:
+    r"""Windowed attention, (batch, heads, n, d) -> the same.
 
     Equation: $o_i = \sum_{j = a_i}^{i} \frac{e^{s_{ij}}}{\sum_{l = a_i}^{i} e^{s_{il}}} v_j, \quad
     a_i = \max(0, (\lfloor i / b \rfloor - \lceil w / b \rceil + 1) b)$
 
     b is the block, 1 where the window is not counted in blocks.
     """
-    mask = _block_mask(group.window, group.block, q.shape[2], str(q.device))
-    out: Tensor = _flex(q.is_cuda)(q, k, v, block_mask=mask)
-    return out
+    mask = _block_mask(replace(group, start=0, stop=1), q.shape[2], str(q.device))
+    return _flex(q, k, v, mask, compiled=compiled)[0]
 
 
-def strided_anchors(q: Tensor, k: Tensor, v: Tensor, group: GlobalGroup) -> Tensor:
-    r"""Attention to every s-th token, (batch, heads, n, d) -> the same, by the stride fold.
+def strided_anchors(
+    q: Tensor, k: Tensor, v: Tensor, group: GlobalGroup, *, compiled: bool = False
+) -> Tensor:
+    r"""Attention to every s-th token, (batch, heads, n, d) -> the same.
 
-    Equation: $o_{t s + r} = \sum_{u \le t} \frac{e^{q_{t s + r} \cdot k_{u s} / \sqrt{d}}}
-    {\sum_{u' \le t} e^{q_{t s + r} \cdot k_{u' s} / \sqrt{d}}} v_{u s}, \quad 0 \le r < s$
+    Equation: $o_i = \sum_{u s \le i} \frac{e^{q_i \cdot k_{u s} / \sqrt{d}}}
+    {\sum_{u' s \le i} e^{q_i \cdot k_{u' s} / \sqrt{d}}} v_{u s}$
 
-    Pooled, the means of the s tokens that end at u s stand in the place of its key and value.
+    Pooled, the means of the s tokens that end at u s stand in the place of its key and value. Where
+    a token sees itself too, its own key comes in by the logsumexp L:
+
+    Equation: $L' = \log(e^L + e^{s_{ii}}), \quad o'_i = e^{L - L'} o_i + e^{s_{ii} - L'} v_i$
     """
-    b, h, n, d = q.shape
     s = group.stride
-    if group.anchor == "pool":
-        k, v = pool_anchors(k, s), pool_anchors(v, s)  # (b, h, ceil(n / s), d)
-    else:
-        k, v = k[:, :, ::s], v[:, :, ::s]
-    m, rest = divmod(n, s)
-    outs = []
-    if m:
-        folded = torch.unflatten(q[:, :, : m * s], 2, (m, s)).transpose(2, 3)  # (b, h, s, m, d)
-        keys, values = (x[:, :, None, :m].reshape(b * h, 1, m, d) for x in (k, v))
-        out = F.scaled_dot_product_attention(
-            folded.reshape(b * h, s, m, d), keys, values, is_causal=True, enable_gqa=True
-        )
-        outs.append(out.transpose(1, 2).reshape(b, h, m * s, d))
-    if rest:  # the last, unfinished stride: all anchors are in its past
-        outs.append(F.scaled_dot_product_attention(q[:, :, m * s :], k, v))
-    return torch.cat(outs, dim=2)
+    pooled = group.anchor == "pool"
+    keys, values = (pool_anchors(x, s) if pooled else x[:, :, ::s] for x in (k, v))
+    mask = _block_mask(replace(group, start=0, stop=1), q.shape[2], str(q.device))
+    out, lse = _flex(q, keys, values, mask, compiled=compiled)
+    if not group.include_self:
+        return out
+    sharing = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(sharing, 1).to(lse.dtype) for x in (k, v))
+    own = (q.to(lse.dtype) * k).sum(-1) / math.sqrt(q.shape[-1])  # (b, h, n)
+    if not pooled:  # a token that is an anchor sees itself already
+        own = own.masked_fill(torch.arange(q.shape[2], device=q.device) % s == 0, -math.inf)
+    total = torch.logaddexp(lse, own)
+    kept, added = torch.exp(lse - total)[..., None], torch.exp(own - total)[..., None]
+    return (out.to(lse.dtype) * kept + v * added).to(q.dtype)
 
 
-@lru_cache(maxsize=32)
-def _block_mask(window: int, block: int | None, n: int, device: str) -> BlockMask:
-    """The sliding window's BlockMask for one length; building it costs more than using it."""
-    if block is None:
+@lru_cache(maxsize=64)
+def _block_mask(group: Group, n: int, device: str) -> BlockMask:
+    """What a group's heads see of its keys at one length; building it costs more than using it."""
+    keys = n
+    if isinstance(group, GlobalGroup):
+        stride, keys = group.stride, group.anchors(n)
+
+        def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+            return j * stride <= i
+    elif group.block is None:
+        window = group.window
 
         def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             return (j <= i) & (i - j < window)
     else:
-        blocks = -(-window // block)
+        block, blocks = group.block, -(-group.window // group.block)
 
         def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             return (j <= i) & (i // block - j // block < blocks)
 
-    return create_block_mask(visible, None, None, n, n, device=device)
+    return create_block_mask(visible, None, None, n, keys, device=device)
 
 
-@lru_cache(maxsize=2)
-def _flex(compiled: bool) -> Any:
+@lru_cache(maxsize=4)
+def compiled_flex(backend: str = "inductor") -> Any:
+    """FlexAttention, compiled for each shape; beyond `SHAPES` of them an error, no silent eager."""
+    return torch.compile(
+        flex_attention,
+        backend=backend,
+        dynamic=False,
+        fullgraph=True,
+        recompile_limit=SHAPES,
+        isolate_recompiles=True,
+    )
+
+
+def _flex(
+    q: Tensor, k: Tensor, v: Tensor, mask: BlockMask, *, compiled: bool
+) -> tuple[Tensor, Tensor]:
+    """Attention (b, h, n, d) under a mask, and its logsumexp (b, h, n) in float32 or float64."""
     if compiled:
-        return torch.compile(flex_attention, dynamic=False)
-    # Eager on the CPU is how the checks see these masks at all; that it is slow, they know.
-    warnings.filterwarnings("ignore", "flex_attention called without torch.compile")
-    return flex_attention
+        out, aux = compiled_flex()(
+            q, k, v, block_mask=mask, enable_gqa=True, return_aux=AuxRequest(lse=True)
+        )
+        return out, aux.lse
+    scale = 1 / math.sqrt(q.shape[-1])
+    out, log2, _ = uncompiled_flex(q, k, v, _identity, mask.as_tuple(), scale, {})
+    return out, log2 * math.log(2)

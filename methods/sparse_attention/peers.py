@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from methods.kit.compare import relative
-from methods.sparse_attention.config import SparseAttentionConfig, head_groups, resolve_window
+from methods.sparse_attention.config import SparseAttentionConfig, head_groups
 from methods.sparse_attention.oracle import group_mask
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -66,27 +66,19 @@ def sdpa_mask(config: SparseAttentionConfig) -> Attention:
     return attend
 
 
-def flex(config: SparseAttentionConfig, n: int, device: str) -> Attention | None:
-    """FlexAttention, compiled, one call with both patterns in its mask; None without a compiler."""
-    if device == "cpu" and not (shutil.which("c++") or shutil.which("g++")):
+def flex(config: SparseAttentionConfig, n: int) -> Attention | None:
+    """FlexAttention compiled on the CPU, a call for each kind of head; None without a compiler.
+
+    On a GPU that is our own backend, so there it is no peer. On the CPU it has no backward.
+    """
+    if not (shutil.which("c++") or shutil.which("g++")):
         return None
-    from torch.nn.attention.flex_attention import (  # noqa: PLC0415 - starts the compiler
-        create_block_mask,
-        flex_attention,
-    )
+    from methods.sparse_attention import ops_gpu  # noqa: PLC0415 - starts the compiler
 
-    window, stride, local = resolve_window(config, n), config.stride, config.local_heads
-
-    def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        near = i - j < window
-        return (j <= i) & torch.where(h < local, near, j % stride == 0)
-
-    mask = create_block_mask(visible, None, config.heads, n, n, device=device)
-    compiled = torch.compile(flex_attention, dynamic=False)
+    groups = head_groups(config, config.heads, n)
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        out: Tensor = compiled(q, k, v, block_mask=mask)
-        return out
+        return ops_gpu.attend(q, k, v, groups, compiled=True)
 
     return attend
 
