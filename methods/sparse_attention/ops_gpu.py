@@ -13,6 +13,7 @@ n x n scores. On the CPU it has no backward when compiled; there its definition 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -127,16 +128,11 @@ def _block_mask(group: Group, n: int, device: str) -> BlockMask:
 
 
 @lru_cache(maxsize=4)
-def compiled_flex(backend: str = "inductor") -> Any:
+def compiled_flex(backend: str | Callable[..., Any] = "inductor") -> Any:
     """FlexAttention, compiled for each shape; beyond `SHAPES` of them an error, no silent eager."""
-    return torch.compile(
-        flex_attention,
-        backend=backend,
-        dynamic=False,
-        fullgraph=True,
-        recompile_limit=SHAPES,
-        isolate_recompiles=True,
-    )
+    # torch.compile's overloads do not name these two.
+    limits: dict[str, Any] = {"recompile_limit": SHAPES, "isolate_recompiles": True}
+    return torch.compile(flex_attention, backend=backend, dynamic=False, fullgraph=True, **limits)
 
 
 def _flex(
