@@ -7,19 +7,20 @@ from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.cache import get_conditional_response, set_response_etag
 from ninja import NinjaAPI, Router, Status
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.openapi.schema import OpenAPISchema
 from ninja.params.functions import Header
 from ninja.parser import Parser
-from ninja.security import HttpBearer
 
 from methods import registry
 from methods.protocol import clean_json
 from methods.spec import Benchmark, InputError, ParameterError, UnknownNameError
-from webapp.api import tokens
 from webapp.api.problems import MEDIA_TYPE, ProblemError, answer
-from webapp.api.schemas import MethodSchema, Problem, RunRequest, RunResults, RunStatus
+from webapp.api.reading import reading
+from webapp.api.schemas import MethodSchema, RunRequest, RunResults, RunStatus
+from webapp.api.security import REFUSED, Bearer, reader_of
 from webapp.runs import submit
 from webapp.runs.models import Run, State
 from webapp.runs.queries import may_cancel, visible_runs
@@ -54,41 +55,28 @@ class Api(NinjaAPI):
                         content[MEDIA_TYPE] = content.pop("application/json")
         return schema
 
+    def create_response(self, request: HttpRequest, data: Any, **options: Any) -> HttpResponse:
+        """The answer, with an ETag where something was read: 304 for a client that has it."""
+        response = super().create_response(request, data, **options)
+        if request.method != "GET" or response.status_code != 200:
+            return response
+        set_response_etag(response)
+        known = get_conditional_response(request, etag=response["ETag"], response=response)
+        assert isinstance(known, HttpResponse)
+        return known
+
 
 api = Api(
     parser=CleanParser(),
     title="Assay",
     version="1",
-    description="Ask for a benchmark, follow it, read what it measured. Reading needs no token; "
-    "asking and cancelling do: `Authorization: Bearer TOKEN`.",
+    description="Papers, digests, profiles, methods and what was measured of them; runs; the "
+    "library of a reader. What is public needs no token; the rest does, with the scope `runs` or "
+    "`library`: `Authorization: Bearer TOKEN`. Answers have an ETag.",
     docs_url=None,  # its usual page loads scripts from elsewhere; ours is webapp.api.views.docs
     openapi_url="/openapi.json",
 )
 runs = Router(tags=["runs"])
-REFUSED = dict.fromkeys((400, 401, 403, 404, 405, 409, 413, 422, 429, 503), Problem)
-
-
-class Bearer(HttpBearer):
-    """A reader's token. Each counts its requests by the minute."""
-
-    def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        """The reader of a good token; ProblemError where it asked too often."""
-        found = tokens.find(token)
-        if found is None:
-            return None
-        if not tokens.spend(found):
-            raise ProblemError(
-                429,
-                f"A token makes at most {tokens.A_MINUTE} requests a minute. Wait for the next.",
-                headers={"Retry-After": "60"},
-            )
-        return found.reader
-
-
-def _reader(request: HttpRequest) -> User:
-    reader = request.auth  # type: ignore[attr-defined]  # set by ninja from Bearer's answer
-    assert isinstance(reader, User)
-    return reader
 
 
 def _run(request: HttpRequest, pk: UUID, reader: User | AnonymousUser | None = None) -> Run:
@@ -105,7 +93,7 @@ def _visitor(request: HttpRequest) -> User | AnonymousUser:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer":
         return AnonymousUser()
-    reader = Bearer().authenticate(request, token.strip())
+    reader = Bearer("runs").authenticate(request, token.strip())
     if reader is None:
         raise ProblemError(401, "This token is unknown or was revoked.")
     return reader
@@ -165,7 +153,7 @@ def latest(
 
 @runs.post(
     "",
-    auth=Bearer(),
+    auth=Bearer("runs"),
     response={202: RunStatus, **REFUSED},
     summary="Ask for a run",
 )
@@ -187,7 +175,7 @@ def create(
         idempotency_key,
     )
     try:
-        run = submit.submit(_reader(request), asked)
+        run = submit.submit(reader_of(request), asked)
     except QuotaError as error:
         raise ProblemError(403, str(error)) from None
     response["Location"] = f"{request.path.rstrip('/')}/{run.pk}"
@@ -210,12 +198,15 @@ def results(request: HttpRequest, pk: UUID) -> dict[str, Any]:
 
 
 @runs.post(
-    "/{uuid:pk}/cancel", auth=Bearer(), response={202: RunStatus, **REFUSED}, summary="End a run"
+    "/{uuid:pk}/cancel",
+    auth=Bearer("runs"),
+    response={202: RunStatus, **REFUSED},
+    summary="End a run",
 )
 def cancel(request: HttpRequest, pk: UUID) -> Status[dict[str, Any]]:
     """Cancel a run of yours; 409 if it has ended."""
-    run = _run(request, pk, _reader(request))
-    if not may_cancel(_reader(request), run):
+    run = _run(request, pk, reader_of(request))
+    if not may_cancel(reader_of(request), run):
         raise ProblemError(403, "Only its reader and staff may cancel a run.")
     if not submit.cancel(run):
         raise ProblemError(409, f"The run has ended: it is {run.get_state_display()}.")
@@ -223,6 +214,7 @@ def cancel(request: HttpRequest, pk: UUID) -> Status[dict[str, Any]]:
 
 
 api.add_router("/runs", runs)
+api.add_router("", reading)
 
 
 # --- Every refusal as a problem -------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from hashlib import sha256
 from secrets import token_urlsafe
 
@@ -14,6 +15,7 @@ from webapp.api.models import Token
 
 PREFIX = "assay_"  # so that a token found in the wild is known for what it is
 A_MINUTE = 60  # requests of a token
+SCOPES = {"runs": "ask for runs and cancel them", "library": "read and change the library"}
 MOST = 20  # tokens a reader
 
 
@@ -21,12 +23,17 @@ class TooManyTokensError(Exception):
     """A reader has as many tokens as there may be; the message says what to do."""
 
 
-def make(reader: User, name: str) -> str:
+def make(reader: User, name: str, scopes: Sequence[str] = ("runs",)) -> str:
     """A new token of `reader`, shown now and never again. Raises TooManyTokensError."""
     if Token.objects.filter(reader=reader).count() >= MOST:
         raise TooManyTokensError(f"You have {MOST} tokens already: revoke one you do not use.")
     token = PREFIX + token_urlsafe(32)
-    Token.objects.create(reader=reader, name=name.strip()[:64] or "token", token_hash=_hash(token))
+    Token.objects.create(
+        reader=reader,
+        name=name.strip()[:64] or "token",
+        token_hash=_hash(token),
+        scopes=[one for one in SCOPES if one in scopes],
+    )
     return token
 
 

@@ -34,7 +34,8 @@ def account_tokens(request: HttpRequest) -> HttpResponse:
         return redirect("api:tokens")
     if request.method == "POST":
         try:
-            made = tokens.make(reader, request.POST.get("name", ""))
+            scopes = request.POST.getlist("scopes") or ["runs"]
+            made = tokens.make(reader, request.POST.get("name", ""), scopes)
         except tokens.TooManyTokensError as error:
             messages.error(request, str(error))
     context = {
@@ -42,6 +43,7 @@ def account_tokens(request: HttpRequest) -> HttpResponse:
         "tokens": Token.objects.filter(reader=reader),
         "made": made,
         "a_minute": tokens.A_MINUTE,
+        "scopes": tokens.SCOPES.items(),
     }
     return render(request, "api/tokens.html", context)
 

@@ -1,0 +1,123 @@
+"""What a program reads: papers, digests, profiles, claims; and its reader's library."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from tests import factories
+from webapp.api import tokens
+from webapp.digests.models import Star
+from webapp.library.models import LibraryEntry
+
+pytestmark = pytest.mark.django_db
+V1 = "/api/v1"
+
+
+@pytest.fixture
+def reader() -> User:
+    factories.make_day(30)
+    made: User = factories.make_reader()
+    return made
+
+
+def get(path: str, token: str = "", **headers: str) -> Any:
+    given = {"Authorization": f"Bearer {token}"} if token else {}
+    return Client().get(f"{V1}{path}", headers=given | headers)
+
+
+def patch(path: str, token: str, **wanted: object) -> Any:
+    given = {"Authorization": f"Bearer {token}"}
+    return Client(enforce_csrf_checks=True).patch(
+        f"{V1}{path}", json.dumps(wanted), "application/json", headers=given
+    )
+
+
+@pytest.mark.usefixtures("reader")
+def test_papers_are_found_page_by_page() -> None:
+    for number in range(30):
+        factories.make_paper(100 + number, title=f"A zebra of the herd {number}")
+    first = get("/papers?q=zebra&order=newest").json()
+    second = get(f"/papers?q=zebra&order=newest&page={first['next']}").json()
+    ids = [one["id"] for page in (first, second) for one in page["items"]]
+    assert len(ids) == len(set(ids)) == first["count"] == 30
+    assert second["next"] is None
+    assert get("/papers?q=atention").json()["suggestion"] in {"attention", ""}
+    for wrong in ("", "?q=x&page=0", "?q=x&order=best", "?q=x&since=never"):
+        assert get(f"/papers{wrong}").status_code == 422
+    one = get("/papers/2603.00001v2").json()
+    assert (one["id"], one["claims"]) == ("2603.00001", [])
+    assert get("/papers/2699.00001").status_code == 404
+    assert get("/papers/none").headers["Content-Type"].startswith("application/problem+json")
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_digest_says_why() -> None:
+    latest = get("/digests/site").json()
+    assert latest["date"] == factories.DAY.isoformat()
+    assert [one["rank"] for one in latest["entries"]] == list(range(1, 31))
+    first = latest["entries"][0]
+    assert sum(match["points"] for match in first["matches"]) == first["score"]
+    assert get(f"/digests/site?date={factories.DAY}").json() == latest
+    assert get("/digests/site?date=2020-01-01").status_code == 404
+    assert get("/digests/none").status_code == 404
+    assert [one["slug"] for one in get("/profiles").json()] == ["site"]
+
+
+def test_a_methods_claims_have_verdicts() -> None:
+    claims = get("/methods/sparse_attention/claims").json()
+    assert claims
+    assert all(one["text"] for one in claims)
+    assert get("/methods/none/claims").status_code == 404
+
+
+@pytest.mark.usefixtures("reader")
+def test_what_a_client_has_is_not_sent_again() -> None:
+    first = get("/digests/site")
+    again = get("/digests/site", **{"If-None-Match": first["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_a_library_needs_its_scope(reader: User) -> None:
+    runs = tokens.make(reader, "runs")
+    assert get("/library").status_code == 401
+    assert get("/library", runs).status_code == 403
+    assert patch("/library/2603.00001", runs, saved=True).status_code == 403
+    mine = tokens.make(reader, "mine", ["library", "nonsense"])
+    assert get("/library", mine).json() == {"count": 0, "next": None, "items": []}
+    refused = Client().post(
+        f"{V1}/runs", "{}", "application/json", headers={"Authorization": f"Bearer {mine}"}
+    )
+    assert refused.status_code == 403
+
+
+def test_a_library_is_changed_paper_by_paper(reader: User) -> None:
+    mine = tokens.make(reader, "mine", ["library"])
+    for _ in range(2):
+        kept = patch(
+            "/library/2603.00001", mine, saved=True, note="Read **this**", tags=["kernels"]
+        )
+    assert (kept.status_code, kept.json()["saved"]) == (200, True)
+    read_at = patch("/library/2603.00001", mine, read=True).json()["read_at"]
+    assert patch("/library/2603.00001", mine, read=True).json()["read_at"] == read_at
+    entry = LibraryEntry.objects.get(reader=reader)
+    assert (entry.note, entry.tags) == ("Read **this**", ["kernels"])
+    page = get("/library?tag=kernels", mine).json()
+    assert page["items"][0]["paper"]["id"] == "2603.00001"
+    assert patch("/library/2603.00001", mine, saved=False).json()["saved"] is False
+    assert not Star.objects.exists()
+    for wrong in ({"stars": 5}, {"note": "x" * 20_001}, {"tags": [""]}, {"read": "perhaps"}):
+        assert patch("/library/2603.00001", mine, **wrong).status_code == 422
+    assert patch("/library/2699.00001", mine, saved=True).status_code == 404
+    other = tokens.make(factories.make_reader("other"), "theirs", ["library"])
+    assert get("/library?show=notes", other).json()["count"] == 0
+
+
+def test_the_page_makes_tokens_with_scopes(client: Client, reader: User) -> None:
+    client.force_login(reader)
+    client.post("/account/tokens/", {"name": "both", "scopes": ["library", "runs"]})
+    assert tokens.Token.objects.get().scopes == ["runs", "library"]

@@ -1,0 +1,194 @@
+"""What is read over the interface: papers, digests, profiles, methods, a reader's library."""
+
+from __future__ import annotations
+
+from datetime import date as Date
+from typing import Annotated, Literal
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import Query, Router
+from pydantic import Field
+
+from methods import registry
+from webapp.api.problems import ProblemError
+from webapp.api.reading_schemas import (
+    ClaimSchema,
+    DigestSchema,
+    EntrySchema,
+    LibraryChange,
+    LibraryItem,
+    LibraryPage,
+    MethodClaim,
+    PaperPage,
+    PaperSchema,
+    ProfileSchema,
+    WholePaper,
+)
+from webapp.api.security import REFUSED, Bearer, reader_of
+from webapp.catalog.queries import Carried
+from webapp.digests.lookup import NotFoundError, find_digest
+from webapp.digests.models import Profile, Star
+from webapp.digests.queries import digest_entries
+from webapp.library import queries as library_queries
+from webapp.library.models import LibraryEntry
+from webapp.papers.identifiers import parse_identifier
+from webapp.papers.models import Paper
+from webapp.papers.search import MAX_PAGES, search
+from webapp.summaries import queries as summaries
+
+A_PAGE = 50  # papers of a library
+reading = Router()
+PageNumber = Annotated[int, Query(ge=1, le=MAX_PAGES)]
+
+
+@reading.get(
+    "/papers", response={200: PaperPage, **REFUSED}, tags=["papers"], summary="Search papers"
+)
+def papers(  # noqa: PLR0917 - each is a parameter of the address
+    request: HttpRequest,
+    q: Annotated[str, Query(max_length=400)],
+    page: PageNumber = 1,
+    category: Annotated[str, Query(max_length=32)] = "",
+    since: Date | None = None,
+    order: Literal["relevance", "newest"] = "relevance",
+) -> PaperPage:
+    """As the search page: words, "phrases", author:, cat:, method:, has:measured, after:."""
+    found = search(q, category or None, since, page, order)
+    return PaperPage(
+        count=found.count,
+        more=found.more,
+        next=page + 1 if found.has_next else None,
+        dropped=list(found.dropped),
+        suggestion=found.suggestion,
+        items=[PaperSchema.of(one) for one in found.papers],
+    )
+
+
+@reading.get(
+    "/papers/{path:arxiv_id}",
+    response={200: WholePaper, **REFUSED},
+    tags=["papers"],
+    summary="One paper with its claims",
+)
+def paper(request: HttpRequest, arxiv_id: str) -> WholePaper:
+    """The paper, and each number of its summary with its quote and whether that was found."""
+    found = _paper(arxiv_id)
+    claims = [ClaimSchema.of(claim) for claim in summaries.of_paper(found).claims]
+    return WholePaper(**PaperSchema.of(found).dict(), claims=claims)
+
+
+@reading.get(
+    "/profiles",
+    response={200: list[ProfileSchema], **REFUSED},
+    tags=["digests"],
+    summary="All profiles",
+)
+def profiles(request: HttpRequest) -> list[ProfileSchema]:
+    """The site's own first."""
+    return [ProfileSchema.of(one) for one in Profile.objects.all()]
+
+
+@reading.get(
+    "/digests/{profile}",
+    response={200: DigestSchema, **REFUSED},
+    tags=["digests"],
+    summary="A profile's day",
+)
+def digest(
+    request: HttpRequest, profile: Annotated[str, Field(max_length=64)], date: Date | None = None
+) -> DigestSchema:
+    """The latest day, or that of `date`: each paper with its score and the reasons for it."""
+    mine = Profile.objects.filter(slug=profile).first()
+    if mine is None:
+        raise ProblemError(404, f"There is no profile {profile[:64]!r}.")
+    try:
+        found = find_digest(mine, date)
+    except NotFoundError as error:
+        raise ProblemError(404, str(error)) from None
+    return DigestSchema(
+        profile=mine.slug,
+        date=found.date,
+        considered=found.considered,
+        matched=found.matched,
+        entries=[EntrySchema.of(entry) for entry in digest_entries(found)],
+    )
+
+
+@reading.get(
+    "/methods/{slug}/claims",
+    response={200: list[MethodClaim], **REFUSED},
+    tags=["methods"],
+    summary="A method's claims with their verdicts",
+)
+def claims(request: HttpRequest, slug: str) -> list[MethodClaim]:
+    """Each claim of its source, once for each class of hardware that answers it."""
+    if slug not in registry.slugs():
+        raise ProblemError(404, f"No method is called {slug[:64]!r}.")
+    return [MethodClaim.of(one) for one in Carried(registry.get(slug)).answers]
+
+
+@reading.get(
+    "/library",
+    auth=Bearer("library"),
+    response={200: LibraryPage, **REFUSED},
+    tags=["library"],
+    summary="Papers you keep",
+)
+def library(
+    request: HttpRequest,
+    page: PageNumber = 1,
+    show: Literal["saved", "unread", "read", "notes", "left"] = "saved",
+    tag: Annotated[str, Query(max_length=40)] = "",
+) -> LibraryPage:
+    """A part of your library, the latest first, fifty a page."""
+    reader = reader_of(request)
+    kept = library_queries.papers(reader, library_queries.Choice(show, tag))
+    shown = kept[(page - 1) * A_PAGE : page * A_PAGE]
+    entries = {
+        one.paper_id: one for one in LibraryEntry.objects.filter(reader=reader, paper__in=shown)
+    }
+    saved = library_queries.shelf(reader, shown).starred
+    return LibraryPage(
+        count=len(kept),
+        next=page + 1 if len(kept) > page * A_PAGE else None,
+        items=[LibraryItem.of(one, entries.get(one.pk), one.pk in saved) for one in shown],
+    )
+
+
+@reading.patch(
+    "/library/{path:arxiv_id}",
+    auth=Bearer("library"),
+    response={200: LibraryItem, **REFUSED},
+    tags=["library"],
+    summary="Keep, read, note or leave a paper",
+)
+def change(request: HttpRequest, arxiv_id: str, wanted: LibraryChange) -> LibraryItem:
+    """Change what is named and leave the rest; asking twice changes nothing more."""
+    reader, found = reader_of(request), _paper(arxiv_id)
+    given = wanted.dict(exclude_unset=True)
+    saved = given.pop("saved", None)
+    if saved:
+        Star.objects.get_or_create(reader=reader, paper=found)
+    elif saved is not None:
+        for star in Star.objects.filter(reader=reader, paper=found):
+            star.delete()
+    entry, _ = LibraryEntry.objects.get_or_create(reader=reader, paper=found)
+    if (read := given.pop("read", None)) is not None:
+        entry.read_at = (entry.read_at or timezone.now()) if read else None
+    for name, value in given.items():
+        setattr(entry, name, value)
+    entry.save()
+    starred = Star.objects.filter(reader=reader, paper=found).exists()
+    return LibraryItem.of(found, entry, starred)
+
+
+def _paper(arxiv_id: str) -> Paper:
+    try:
+        identifier, _ = parse_identifier(arxiv_id)
+    except ValueError as error:
+        raise ProblemError(404, f"{error}.") from None
+    found = Paper.objects.filter(arxiv_id=identifier).first()
+    if found is None:
+        raise ProblemError(404, f"This site has not fetched {identifier}.")
+    return found

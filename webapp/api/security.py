@@ -1,0 +1,43 @@
+"""Who asks: a reader's token with its scope, and what is answered to others."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from ninja.security import HttpBearer
+
+from webapp.api import tokens
+from webapp.api.problems import ProblemError
+from webapp.api.schemas import Problem
+
+REFUSED = dict.fromkeys((400, 401, 403, 404, 405, 409, 413, 422, 429, 503), Problem)
+
+
+class Bearer(HttpBearer):
+    """A reader's token with a scope. Each counts its requests by the minute."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__()
+        self.scope = scope
+
+    def authenticate(self, request: HttpRequest, token: str) -> User | None:
+        """The reader of a good token; ProblemError where it may not or asked too often."""
+        found = tokens.find(token)
+        if found is None:
+            return None
+        if self.scope not in found.scopes:
+            raise ProblemError(403, f"This token has not the scope {self.scope!r}.")
+        if not tokens.spend(found):
+            raise ProblemError(
+                429,
+                f"A token makes at most {tokens.A_MINUTE} requests a minute. Wait for the next.",
+                headers={"Retry-After": "60"},
+            )
+        return found.reader
+
+
+def reader_of(request: HttpRequest) -> User:
+    """The reader whose token came with a request."""
+    reader = request.auth  # type: ignore[attr-defined]  # set by ninja from Bearer's answer
+    assert isinstance(reader, User)
+    return reader
