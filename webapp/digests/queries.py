@@ -54,7 +54,7 @@ _STAMP = """
             WHERE profile_id = profile.id AND date < digest.date),
         (SELECT min(date) FROM digests_digest
             WHERE profile_id = profile.id AND date > digest.date),
-        (SELECT max(polled_at) FROM papers_listing WHERE date >= digest.date),
+        (SELECT max(polled_at) FROM papers_listing WHERE date {} digest.date),
         (SELECT count(*) FROM papers_listing WHERE source = 'sample')
     FROM digests_digest AS digest
     JOIN digests_profile AS profile ON profile.id = digest.profile_id
@@ -71,7 +71,7 @@ def page_stamp(slug: str | None = None, date: Date | None = None) -> tuple[objec
     if date:
         where, values = f"{where} AND digest.date = %s", [*values, date.isoformat()]
     with connection.cursor() as cursor:
-        cursor.execute(_STAMP.format(where), values)
+        cursor.execute(_STAMP.format("=" if date else ">=", where), values)
         row = cursor.fetchone()
     return row and tuple(row)
 

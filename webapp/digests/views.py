@@ -19,7 +19,7 @@ from webapp.digests.models import Profile, Star
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import Listing, Paper
 from webapp.papers.queries import Announced, announced_on, categories
-from webapp.ui.pages import respond, signed_in
+from webapp.ui.pages import respond_shared, signed_in
 
 PAPERS_A_PAGE = 50
 
@@ -53,7 +53,7 @@ def _digest_page(request: HttpRequest, slug: str | None, date: Date | None) -> H
     stamp = queries.page_stamp(slug, date)
     if stamp is None:
         return _no_digest(request, slug, date)
-    return respond(request, stamp, lambda: _render_digest(request, slug, date))
+    return respond_shared(request, stamp, lambda: _render_digest(request, slug, date))
 
 
 def _render_digest(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
@@ -67,7 +67,9 @@ def _render_digest(request: HttpRequest, slug: str | None, date: Date | None) ->
     page = Paginator(found, digest.profile.size).get_page(request.GET.get("page"))
     shown = list(page.object_list)
     queries.load_texts(shown)
-    listings = list(Listing.objects.filter(date__gte=digest.date).order_by("date", "category"))
+    # An old day is what it is: later days count for the latest alone.
+    shown_days = {"date": digest.date} if date else {"date__gte": digest.date}
+    listings = list(Listing.objects.filter(**shown_days).order_by("date", "category"))
     context = {
         "section": "today" if digest.profile.is_site and not date else "",
         "digest": digest,

@@ -8,6 +8,8 @@ class LibraryConfig(AppConfig):
 
     def ready(self) -> None:
         """Learn anew, in the background, whenever a reader kept or left a paper."""
-        from webapp.library import learning  # noqa: PLC0415 - models are ready only now
+        from webapp.library import learning, queries  # noqa: PLC0415 - models are ready only now
+        from webapp.ui import personal  # noqa: PLC0415
 
         learning.watch()
+        personal.shelves["kept"] = queries.shelf_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -91,7 +91,11 @@ def shelf(reader: User | AnonymousUser, shown: Iterable[Paper | DigestEntry]) ->
     """The state of papers, or of the papers of entries; two queries, none for the anonymous."""
     if not isinstance(reader, User):
         return Shelf()
-    keys = [one.pk if isinstance(one, Paper) else one.paper.pk for one in shown]
+    return shelf_of(reader, [one.pk if isinstance(one, Paper) else one.paper.pk for one in shown])
+
+
+def shelf_of(reader: User, keys: Sequence[int]) -> Shelf:
+    """The state of papers by their keys; two queries."""
     entries = LibraryEntry.objects.filter(reader=reader, paper__in=keys)
     rows = list(entries.values_list("paper_id", "not_for_me", "read_at"))
     return Shelf(

@@ -7,7 +7,7 @@ stays the same. Each process keeps its own; nothing needs to be invalidated by h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from operator import attrgetter
@@ -20,6 +20,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.cache import patch_vary_headers
 from django.utils.http import parse_etags
 
+from webapp.ui import personal
 from webapp.ui.encodings import ENCODINGS, chosen, encoded
 
 MAX_BYTES = 32 * 2**20  # of all kept pages of one process
@@ -29,9 +30,9 @@ EFFORT = 9  # of compression: done once for many readers
 class Page:
     """A rendered page in every encoding it is sent in, under a tag each."""
 
-    def __init__(self, stamp: Hashable, body: bytes) -> None:
+    def __init__(self, stamp: Hashable, body: bytes, encodings: Sequence[str] = ENCODINGS) -> None:
         self.stamp = stamp
-        self.bodies = {name: encoded(body, name, EFFORT) for name in ("", *ENCODINGS)}
+        self.bodies = {name: encoded(body, name, EFFORT) for name in ("", *encodings)}
         digest = sha256(body).hexdigest()[:24]
         # Strong tags: each names these bytes in this encoding.
         self.etags = {name: f'"{digest}{name and "-" + name}"' for name in self.bodies}
@@ -85,11 +86,47 @@ def respond(
     `render` must depend on nothing but the address and what `stamp` stands for. Only answers
     with status 200 are kept; a conditional request for the same bytes is answered 304.
     """
-    if not is_anonymous(request):
-        response = render()
-        response["Cache-Control"] = "private, no-cache"
-        patch_vary_headers(response, ["Cookie"])
-        return response
+    return _kept(request, stamp, render) if is_anonymous(request) else _private(render())
+
+
+def respond_shared(
+    request: HttpRequest, stamp: Hashable, render: Callable[[], HttpResponse]
+) -> HttpResponse:
+    """As `respond`, and rendered once for signed-in readers too: their own pieces are laid over.
+
+    What depends on the reader stands in `{% personal %}` alone (`webapp.ui.personal`).
+    """
+
+    def whole() -> HttpResponse:
+        address = f"shared {request.get_full_path()}"
+        page = cache.get(address, stamp)
+        if page is None:
+            personal.share(request)
+            response = render()
+            if response.status_code != 200:
+                return _laid_over(request, response)
+            page = Page(stamp, response.content, ())
+            cache.put(address, page)
+        return _laid_over(request, HttpResponse(page.bodies[""]))
+
+    return _kept(request, stamp, whole) if is_anonymous(request) else _private(whole())
+
+
+def _laid_over(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    response.content = personal.lay_over(request, response.content.decode())
+    return response
+
+
+def _private(response: HttpResponse) -> HttpResponse:
+    response["Cache-Control"] = "private, no-cache"
+    patch_vary_headers(response, ["Cookie"])
+    return response
+
+
+def _kept(
+    request: HttpRequest, stamp: Hashable, render: Callable[[], HttpResponse]
+) -> HttpResponse:
+    """The page as it is sent to every anonymous reader, compressed once."""
     # From here on the answer is the same for everybody: no session was read.
     address = request.get_full_path()
     encoding = chosen(request)

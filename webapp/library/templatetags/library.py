@@ -14,6 +14,7 @@ from webapp.library.forms import EntryForm
 from webapp.library.models import LibraryEntry, ReadingList
 from webapp.library.notes import html
 from webapp.papers.models import Paper
+from webapp.ui.personal import is_shared
 from webapp.ui.templatetags.ui import sanitised_blocks
 
 register = template.Library()
@@ -22,6 +23,8 @@ register = template.Library()
 @register.simple_tag(takes_context=True)
 def shelf(context: RequestContext, *shown: Paper | Iterable[Paper | DigestEntry]) -> queries.Shelf:
     """Of the papers (or entries) given, which the signed-in reader keeps, left and has read."""
+    if is_shared(context["request"]):
+        return queries.Shelf()  # laid over for each reader
     papers = [
         one for given in shown for one in ([given] if isinstance(given, Paper) else list(given))
     ]

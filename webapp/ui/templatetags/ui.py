@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Any
 
 from django import template
+from django.template.context import RequestContext
 from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from webapp.ui import drawings, markup
+from webapp.ui.personal import is_shared, mark
 
 register = template.Library()
 
@@ -52,6 +55,17 @@ def _icon(name: str, sprite: str) -> SafeString:
 def icon(name: str) -> SafeString:
     """One sign of the sprite; decoration, so words must stand beside it."""
     return _icon(name, static("icons.svg"))
+
+
+@register.simple_tag(takes_context=True)
+def personal(context: RequestContext, name: str, paper: Any = None) -> SafeString:
+    """A piece that depends on who reads, `personal/NAME.html`; on a shared page its place."""
+    if is_shared(context["request"]):
+        key, identifier = (paper.pk, paper.arxiv_id) if paper else (None, "")
+        return mark_safe(mark(name, key, identifier))  # noqa: S308
+    template_of = context.template.engine.get_template  # type: ignore[union-attr]
+    with context.push(**({"paper": paper} if paper else {})):
+        return template_of(f"personal/{name}.html").render(context)
 
 
 @register.filter
