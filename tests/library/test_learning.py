@@ -127,7 +127,7 @@ def test_the_page_says_what_share_was_learned(reader: User, client: Client) -> N
     mine = learned_profile(reader, "both")
     build([TUESDAY], [mine])
     client.force_login(reader)
-    assert b"Nothing is learned from you yet" in client.get("/p/mine/").content
+    assert b"Nothing is learned from its reader yet" in client.get("/p/mine/").content
     star(reader, 5)
     learning.learn(reader.pk)
     page = client.get("/p/mine/").content.decode()

@@ -66,7 +66,8 @@ def lay_over(request: HttpRequest, page: str) -> str:
         )
         if (name, state) not in pieces:
             context = {**kept, "paper": paper, "user": user}
-            pieces[name, state] = render_to_string(f"personal/{name}.html", context, request)
+            made = render_to_string(f"personal/{name}.html", context, request)
+            pieces[name, state] = made.rstrip("\n")
         return pieces[name, state].replace(_SAMPLE, identifier) if key else pieces[name, state]
 
     return _MARK.sub(piece, page)

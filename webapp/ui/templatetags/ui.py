@@ -65,7 +65,8 @@ def personal(context: RequestContext, name: str, paper: Any = None) -> SafeStrin
         return mark_safe(mark(name, key, identifier))  # noqa: S308
     template_of = context.template.engine.get_template  # type: ignore[union-attr]
     with context.push(**({"paper": paper} if paper else {})):
-        return template_of(f"personal/{name}.html").render(context)
+        made: SafeString = template_of(f"personal/{name}.html").render(context)
+    return mark_safe(made.rstrip("\n"))  # noqa: S308
 
 
 @register.filter
