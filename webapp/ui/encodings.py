@@ -28,7 +28,7 @@ def chosen(request: HttpRequest) -> str:
 
 
 def encoded(body: bytes, encoding: str, effort: int) -> bytes:
-    """`body` in an encoding, "" being as it is; `effort` from 1 to 11 (gzip: 9). Always the same."""
+    """`body` in an encoding, "" being as it is; `effort` 1 to 11 (gzip: 9). Always the same."""
     if encoding == "br":
         return brotli.compress(body, mode=brotli.MODE_TEXT, quality=effort)  # type: ignore[no-any-return]
     return gzip.compress(body, min(effort, 9), mtime=0) if encoding else body
