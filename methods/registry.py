@@ -1,7 +1,8 @@
 """Finds the methods: every folder of this package that holds a ``spec.py``, and installed ones.
 
 An installed distribution brings a method by an entry point of the group ``assay.methods``: its name
-is the method's, its value the package with the ``spec.py``. A folder here goes before it.
+is the method's, its value the package with the ``spec.py``. A folder here goes before it; one that
+cannot be imported is left out, with a warning.
 
 Looking costs a directory listing; a method's specification is imported when it is asked for, its
 model code when it is run. Only the standard library is imported here: the site, the command line
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,7 +71,21 @@ def _installed() -> dict[str, str]:
     """Packages of installed distributions, by the name of the method they bring."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - costs more than this module
 
-    return {one.name: one.value for one in entry_points(group=ENTRY_POINTS)}
+    found = {}
+    for one in entry_points(group=ENTRY_POINTS):
+        try:
+            spec = importlib.import_module(f"{one.value}.spec")
+            if spec.METHOD.slug != one.name:
+                raise ValueError(f"its specification calls itself {spec.METHOD.slug!r}")
+        except Exception as error:  # whatever another's package does, ours go on
+            warnings.warn(
+                f"The method {one.name!r} of the installed package {one.value!r} is left out: "
+                f"{type(error).__name__}: {error}",
+                stacklevel=2,
+            )
+        else:
+            found[one.name] = one.value
+    return found
 
 
 @cache

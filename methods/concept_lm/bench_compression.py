@@ -114,7 +114,7 @@ def _pareto(ctx: Context, found: dict[str, list[Judgement]]) -> None:
         "pareto",
         "Quality against cost",
         x=Axis(label="operations a byte, decoding", unit="operations"),
-        y=Axis(label="held-out text", unit="bits a byte"),
+        y=Axis(label="held-out text", unit="bits a byte", least=0.0),
         direction="lower",
         variants=_variants(),
         baseline="equal",

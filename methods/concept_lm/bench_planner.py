@@ -81,7 +81,7 @@ def _report(ctx: Context, runs: dict[str, list[HardEM]]) -> None:
         "nll",
         "What the text costs",
         x=Axis(label="given", scale="category"),
-        y=Axis(label="NLL of y", unit="nats"),
+        y=Axis(label="NLL of y", unit="nats", least=0.0),
         direction="lower",
         variants=used,
         limits=[
@@ -107,7 +107,12 @@ def _report(ctx: Context, runs: dict[str, list[HardEM]]) -> None:
         "codes",
         "Codes in use",
         x=Axis(label="type", scale="category"),
-        y=Axis(label="different codes in z*, chosen by S", unit="codes"),
+        y=Axis(
+            label="different codes in z*, chosen by S",
+            unit="codes",
+            least=0.0,
+            most=float(task.codes),
+        ),
         direction="higher",
         variants=used,
         limits=[
@@ -184,7 +189,7 @@ def dropout(ctx: Context, params: PlannerParams) -> None:
         "dropout",
         "What the text costs without some of its concepts",
         x=Axis(label="concepts dropped", unit="share"),
-        y=Axis(label="NLL of y", unit="nats"),
+        y=Axis(label="NLL of y", unit="nats", least=0.0),
         direction="lower",
         variants=[OURS],
         limits=[

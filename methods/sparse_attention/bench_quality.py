@@ -143,7 +143,7 @@ def language_model(ctx: Context, params: LanguageModelParams) -> None:
         "bits_per_byte",
         f"Byte language model, {params.n_layer} layers of {params.n_embd}, window {params.window}",
         x=Axis(label="Context", scale="category"),
-        y=Axis(label="Held-out loss", unit="bits per byte"),
+        y=Axis(label="Held-out loss", unit="bits per byte", least=0.0),
         direction="lower",
         variants=variants,
         baseline="dense",

@@ -66,6 +66,27 @@ def test_an_entry_point_that_names_no_package_says_so(installed: Path) -> None:
     assert "nothing_here" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ("raise RuntimeError('of its own')", "RuntimeError: of its own"),
+        ("METHOD = None", "AttributeError"),
+        ("from methods.spec import Method\nMETHOD = Method(slug='b', title='', description='')",
+         "calls itself 'b'"),
+    ],
+)  # fmt: skip
+def test_a_broken_method_of_others_hides_none_of_ours(
+    installed: Path, broken: str, why: str
+) -> None:
+    (installed / "thin" / "spec.py").write_text(broken + "\n")
+    done = run(installed, "methods", "list")
+    assert done.returncode == 0
+    assert "sparse_attention.latency" in done.stdout
+    assert "thin.latency" not in done.stdout
+    assert "'thin' of the installed package 'thin' is left out" in done.stderr
+    assert why in done.stderr
+
+
 @pytest.mark.parametrize("name", ["Thin", "thin-one", "", "sparse_attention"])
 def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError):
