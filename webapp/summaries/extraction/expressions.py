@@ -43,12 +43,15 @@ def expressions(folded: Folded) -> Iterator[Expression]:
             is_range = _RANGE.fullmatch(joint) or (
                 joint == " and " and text.endswith("between ", 0, start)
             )
-            if is_range and _alike(first, left[0]):
+            if is_range and _alike(first, left[0], joint):
                 change = "->" in joint
                 yield Expression((first, left[0]), change, start, left.pop(0).end)
                 continue
         yield Expression((first,), False, start, first.end)
 
 
-def _alike(first: Number, second: Number) -> bool:
+def _alike(first: Number, second: Number, joint: str) -> bool:
+    """Whether two numbers are the ends of a range: "66.09%/56.86%" are two results."""
+    if "/" in joint and first.own_unit:
+        return False
     return first.unit == second.unit or not first.own_unit

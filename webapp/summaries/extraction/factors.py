@@ -16,8 +16,10 @@ _SETTING_AFTER = re.compile(
     r" ?(?:\w+ ){0,2}(?:cross\w*|validation|splits?)\b| ?"
     + one_of("""
         compression downsampl upsampl upscal super magnif a(?:_|$) per_ daily repeat cross zoom
+        scal(?:e|ing)_factor
         larger_(?:model|than_the_student) the_(?:size|parameters)_""")
-    + r"| (?:larger|bigger|more (?:training )?(?:data|samples|images|parameters))\b"
+    + r"| (?:larger|bigger|more (?:\w+ )?(?:data|samples|images|parameters|queries|questions"
+    r"|videos|annotations|examples|classes|categories|documents|pairs|scenes|labels))\b"
 )
 _FOR_COMPRESSION = re.compile(r"\b(?:for|at) (?:\S+ and )?$")
 _COMPRESSION_AFTER = re.compile(r"(?: and \S+)? compression")
@@ -35,6 +37,8 @@ _TIMES_AFTER = re.compile(
     r" (?:the|its|their|our|as|(?:\w+ )?(?:faster|more|less|fewer|higher|lower|better|smaller"
     r"|larger|slower|cheaper|longer))\b"
 )
+_OCCASIONS = re.compile(r" (?:over|during|per|a|each|across|throughout)\b")
+_BY = re.compile(r"\b(?:by|to|nearly|about|over|than) $")
 _VERBS = {"doubled", "doubling", "tripled", "tripling", "halved", "halving", "halves"}
 
 
@@ -44,6 +48,10 @@ def is_factor(expression: Expression, place: Place) -> bool:
         return False
     if _FOR_COMPRESSION.search(place.before[-60:]) and _COMPRESSION_AFTER.match(place.after):
         return False
+    written = place.folded.text[expression.start : expression.end]
+    is_often = written.endswith("times") and _OCCASIONS.match(place.after)
+    if is_often and not _BY.search(place.before):
+        return False  # "observed 52 times over the season"
     if not expression.numbers[-1].is_word or place.before.endswith("factor of "):
         return True
     if place.folded.cased[expression.start].isupper() and place.before:

@@ -54,6 +54,10 @@ _SETTING_BEFORE = re.compile(
         stage phase task track level subtask day week step layer epoch page grade type""")
     + r"\s?$"
 )
+_GAINS_RANGE = re.compile(  # "with gains ranging from +11% to +32%"
+    r"\b(?:gain|improv|increas|reduc|speed|boost|drop|sav|accurac|score)\w*(?: [a-z]+){0,3} "
+    r"(?:ranging|varying|spanning)(?: from| between)?\s?$"
+)
 _AT_POINT = re.compile(r"\bat [a-z]+ ?= ?$")  # "TMR by 8.9% at FMR = 0.01%"
 _AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?$")
 _RATE_OF_INPUT = re.compile(
@@ -80,7 +84,8 @@ _INPUT_AFTER = re.compile(
     + one_of(r"""
         video audio speech clip recording music data footage window conversation interval segment
         horizon forecast ahead sequence session film movie gpus?\b(?!_memory) card ram\b chip
-        memory_card old follow camera sampling bandwidth band\b interviews? lidar radar""")
+        candidate_pool memory_card old follow camera sampling bandwidth band\b interviews? lidar
+        radar""")
 )
 # A share of the data is a setting, a share of the answers is an outcome.
 _USED = re.compile(
@@ -109,10 +114,25 @@ _SETTING_AFTER = re.compile(
         upscal upsampl downsampl super magnif interpolation zoom scale sr\b contamina corrupt poison
         participation iou\b power\b""")
 )
+# "split into training (70%), testing (15%) and validation (15%)", "a subset of just 7%"
+_SPLIT = re.compile(r"\b(?:split|divided|partition)")
+_SPLIT_BEFORE = re.compile(
+    r"\b(?:train\w*|test\w*|validation|val|dev\w*|held ?out)(?: sets?| data| splits?)? ?\($"
+)
+_SUBSET_OF = re.compile(
+    r"\b(?:subset|fraction|portion|subsample)s? of(?: (?:only|just|merely|about|the))* $"
+)
+_SUFFICES = re.compile(r" of (?:the |its )?(?:spectral |total )?energy\b")
+_HARDWARE_BEFORE = re.compile(
+    r"\b(?:gpus?|cards?|devices?|machines?|workstations?)(?: \w+){0,2} (?:with|of|having)"
+    r"(?: only| just| less than| under| as little as)? $"
+)
 _LEVEL_OF = re.compile(
     r"\b(?:at|under|with)(?: \w+){0,2} (?:sparsity|noise|rate|ratio|level)s? (?:of|at|up to) ?$"
 )
-_DESCRIBES_RESULT = re.compile(r"\b(?:achiev|improv|accura|reduc|outperform|increas)")
+_DESCRIBES_RESULT = re.compile(
+    r"\b(?:achiev|improv|accura|reduc|outperform|increas|demonstrat|rated|human eval)"
+)
 # The words that make a time, a memory or a length something that was measured.
 _GAIN_AFTER = re.compile(
     r"\W{0,3}(?:\w+ ){0,3}?"
@@ -147,11 +167,11 @@ _LENGTH_AFTER = re.compile(
 )
 # What may stand between two outcomes of a list or a comparison.
 _LISTED = re.compile(
-    r"[}%x)\s]*(?:\([^)]*\))?\s?"
+    r"[}%x)\s]*(?:± ?[\d.]+%?)?(?:\([^)]*\))?\s?"
     + one_of(r"""
         , and ,_and / to or -> ; \( against compared_(?:to|with)(?:_the)? than
         ,_against ,_versus ,_compared_(?:to|with) instead_of (?:vs\.?|versus)(?:_\w+){0,3}
-        \((?:vs|versus)\.? for_\w+(?:,|_and|,_and)
+        \((?:vs|versus)\.? for(?:_\w+){1,3}(?:,|_and|,_and)
         on_[\w_]{1,30}(?:,|_and|,_and) and_(?:an?_)?(?:\w+_){0,3}?(?:of|by|to)""")
     + r"\s?\(?(?:only |up to |about |approximately )?$"
 )
@@ -190,7 +210,7 @@ def _is_excluded(place: Place) -> bool:
         or _is_spread(before)
         or _is_interval(before, after)
         or _VARIABLE.search(before)
-        or _SETTING_BEFORE.search(before)
+        or (_SETTING_BEFORE.search(before) and not _GAINS_RANGE.search(before))
         or _AT_POINT.search(before)
         or (_AT.search(before) and _OPERATING_POINT.match(after))
     )
@@ -214,7 +234,9 @@ def _is_share(expression: Expression, place: Place) -> bool:
             return False
         if _USED.search(before) and (_PART_OF_DATA.match(after) or _SETTING_AFTER.match(after)):
             return False
-        if _LEVEL_OF.search(before):
+        if _SPLIT.search(place.words) and _SPLIT_BEFORE.search(before):
+            return False
+        if _LEVEL_OF.search(before) or _SUBSET_OF.search(before) or _SUFFICES.match(after):
             return False
     return bool(RESULT.search(place.words)) or not place.is_background
 
@@ -234,6 +256,7 @@ def _is_level(expression: Expression, place: Place) -> bool:
     if unit in _TIMES:
         return not is_input and _is_time(expression, place)
     if unit in _MEMORY:
+        is_input = is_input or bool(_HARDWARE_BEFORE.search(place.before))
         return not is_input and bool(_MEMORY_MEASURED.search(place.words))
     if unit in _LENGTHS:
         if expression.numbers[-1].value >= 10**6:

@@ -9,7 +9,7 @@ from .place import Place
 from .vocabulary import METRIC, METRIC_WORD, RESULT, one_of
 
 _SIGN_OF_METRIC = re.compile(
-    r"(?<![a-z])(?:ρ|r\^2|r2|κ|d|auc|f1|error|mae|rmse|icc\(\S+\)|φ|rsquared) ?[=~≈:]=? ?$"
+    r"(?<![a-z])(?:ρ|rho|r\^2|r2|κ|d|auc|f1|error|mae|rmse|icc\(\S+\)|φ|rsquared) ?[=~≈:]=? ?$"
 )
 _CORRELATION = re.compile(r"(?<![a-z])r ?= ?$")
 _METRIC_BEFORE = re.compile(
@@ -33,6 +33,7 @@ _NAME_BEFORE = re.compile(r"\b[A-Z][\w.+-]*[ ~-]\(?$")
 _METRIC_NAME = re.compile(
     rf"(?:{METRIC}|of|to|by|at|is|from|scores?|r2|ap|ar)s?[ ~-]\(?$", re.IGNORECASE
 )
+_ACRONYM = re.compile(r" [A-Z]{2,8}\b")  # "achieves 93.3 PDMS"
 _ON = re.compile(r" (?:on|in|for|across)\b")
 
 
@@ -50,15 +51,16 @@ def is_score(expression: Expression, place: Place) -> bool:
     if "." not in written:
         is_score = _WHOLE_SCORE.search(place.before) and len(written) < 4
         return bool(is_score) and not _COUNTED.search(place.before)
-    return _is_decimal_score(place)
+    return _is_decimal_score(expression, place)
 
 
-def _is_decimal_score(place: Place) -> bool:
+def _is_decimal_score(expression: Expression, place: Place) -> bool:
     before, after = place.before, place.after
     if _CORRELATION.search(before) or (before.endswith(("(", "=")) and _VERSUS.match(after)):
         return True
     if _REACHES.search(before):
-        return bool(METRIC_WORD.search(place.words) or _ON.match(after))
+        cased = place.folded.cased[expression.end : place.after_start + 12]
+        return bool(METRIC_WORD.search(place.words) or _ON.match(after) or _ACRONYM.match(cased))
     named = _METRIC_BEFORE.search(before[-90:]) or _METRIC_AFTER.match(after)
     return bool(named and RESULT.search(place.words))
 

@@ -57,5 +57,6 @@ METRIC = one_of(r"""
     similarity agreement success_rate win_rate pass rate divergence cohen'?s?_d nds nll ece brier
     regret competitive_ratio bound exponent average mean median auprc auroc gap difference alpha
     pesq stoi (?:si)?sdr (?:ut)?mos qwk vbench geneval hpsv\d vif qed lddt tm_?score gdt rmsd sr spl
+    e?pdms mean_?average_?precision averages bits_?per_?(?:byte|character) x?comet\w*
     (?:min)?[af]de silhouette ari nmi""")
 METRIC_WORD = re.compile(rf"(?<![a-z]){METRIC}(?![a-z])")
