@@ -239,3 +239,26 @@ def test_a_wrong_unit_is_not_verified(paper: tuple[str, str, str], unit: str) ->
 def test_hostile_text_never_raises(text: str, value: str, quote: str) -> None:
     GroundTruth(text).ground(value, value, quote)
     GroundTruth(text).holds_number(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "state"),
+    [
+        ("12", "ms", State.UNIT),
+        ("12", "images", State.NUMBER),
+        ("8", "GPUs", State.UNIT),
+        ("8", "images", State.NUMBER),
+        ("27.3", "BLEU", State.UNIT),
+        ("1‮2", "ms", State.UNIT),
+        ("-30", "%", State.MISSING),
+        ("30", "percentage points", State.NUMBER),
+        ("100000", "samples", State.UNIT),
+        ("100", "samples", State.MISSING),
+    ],
+)
+def test_a_number_counts_what_stands_behind_it(value: str, unit: str, state: State) -> None:
+    text = (
+        "It takes 12 ms per image on 8 GPUs, with a BLEU of 27.3 on news, 100K samples and a "
+        "reduction of 30 % in energy."
+    )
+    assert GroundTruth(text).ground(value, unit, text).state is state

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from webapp.catalog.models import MethodLink
 from webapp.learning.tfidf import DATA
+from webapp.summaries.management.jsonl import objects
 
 LABELS = DATA / "links.jsonl"
 PARTS = ("test", "training", "all")
@@ -61,17 +62,9 @@ class Label:
 
 
 def read_papers(path: Path) -> Iterator[Text]:
-    """The papers of a file of JSON lines; raises ValueError with the line that is none."""
-    with path.open() as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                given = json.loads(line)
-                made = [" ".join(str(given[name]).split()) for name in ("id", "title", "abstract")]
-            except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"{path}, line {number}: {error}") from error
-            yield Text(*made)
+    """The papers of a file of JSON lines; raises CommandError with the line that is none."""
+    for given in objects(path, "id", "title", "abstract"):
+        yield Text(*(" ".join(str(given[name]).split()) for name in ("id", "title", "abstract")))
 
 
 def read(path: Path) -> list[Label]:

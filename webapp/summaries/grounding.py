@@ -24,6 +24,10 @@ MAX_PLACES = 20  # a quote that stands more often than this says nothing about a
 _FILLERS = frozenset(
     {"of", "the", "per", "in", "on", "for", "an", "at", "to", "by", "than", "with"}
 )
+_BEHIND_NUMBERS = _FILLERS | frozenset(
+    {"and", "or", "over", "from", "across", "against", "compared", "versus", "vs", "while", "which"}
+    | {"when", "using", "respectively", "as", "is", "are", "was", "were", "but", "points", "score"}
+)
 PAIR_REACH = 120  # characters between the two numbers of "from 74.97 (dense) to 79.66"
 NOUN_REACH = 32  # characters between a number and the words it counts
 
@@ -175,9 +179,14 @@ class GroundTruth:
         # What follows a unit ("% accuracy") may stand anywhere near; what is counted stands beside.
         if claimed.unit or not claimed.words:
             return all(word in context for word in claimed.words)
+        if standing.unit:
+            return False  # 12 of "12 ms per image" counts no images
         after = self._text[standing.digits_end : standing.digits_end + NOUN_REACH]
-        before = self._text[max(0, standing.start - NOUN_REACH) : standing.start]
-        beside = re.split(r"\d|[.;] ", after)[0] + " " + re.split(r"\d|[.;] ", before)[-1]
+        beside = re.split(r"\d|[.;] ", after)[0]
+        noun = re.match(r"[\s-]*([^\W\d_]+)", beside)
+        if noun is None or noun[1] in _BEHIND_NUMBERS:  # "a BLEU of 27.3 on"; not "on 8 GPUs"
+            before = self._text[max(0, standing.start - NOUN_REACH) : standing.start]
+            beside += " " + re.split(r"\d|[.;] ", before)[-1]
         return all(re.search(rf"(?<!\w){re.escape(word)}", beside) for word in claimed.words)
 
 

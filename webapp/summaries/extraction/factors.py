@@ -14,10 +14,10 @@ _MORE_OR_LESS = one_of("""
 # A factor that sizes or repeats something: folds of a validation, upscaling, larger models.
 _SETTING_AFTER = re.compile(
     r" ?(?:\w+ ){0,2}(?:cross\w*|validation|splits?)\b| ?"
-    + one_of("""
+    + one_of(r"""
         compression downsampl upsampl upscal super magnif a(?:_|$) per_ daily repeat cross zoom
         scal(?:e|ing)_factor
-        larger_(?:model|than_the_student) the_(?:size|parameters)_""")
+        larger_(?:model|than_the_student) (?:the|its|their|our)_(?:size|parameters|scale)\\b""")
     + r"| (?:larger|bigger|more (?:\w+ )?(?:data|samples|images|parameters|queries|questions"
     r"|videos|annotations|examples|classes|categories|documents|pairs|scenes|labels))\b"
 )

@@ -50,8 +50,9 @@ _SETTING_BEFORE = re.compile(
         (?:pruning|compression|sampling|mask\w*|keep|retention)_(?:ratio|rate)_of
         (?:sparsity|noise)_(?:ratio|rate|level)_of
         (?:resilient|robust)_(?:to|against)(?:_up_to)? airspace_below top first last every
-        (?:resolution|budget|window|length|duration)_of minimum maximum version section table figure
-        stage phase task track level subtask day week step layer epoch page grade type""")
+        (?:resolution|budget|window|length|duration)_of nominal minimum maximum version section
+        table figure stage phase task track level subtask day week step layer epoch page grade
+        type""")
     + r"\s?$"
 )
 _GAINS_RANGE = re.compile(  # "with gains ranging from +11% to +32%"
@@ -62,11 +63,13 @@ _AT_POINT = re.compile(r"\bat [a-z]+ ?= ?$")  # "TMR by 8.9% at FMR = 0.01%"
 _AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?$")
 _RATE_OF_INPUT = re.compile(
     r"(?:sampl\w+|frame|camera|bit|refresh) rate(?: of)? \(?$|(?:sampled|recorded) at $"
+    r"|captured at [^.;]{0,30}$"
     r"|(?:corpus|data|dataset) of $"
 )
 # ... and behind it.
 _INTERVAL_AFTER = re.compile(
-    r" ?(?:cis?\b|confidence|credible|(?:prediction|uncertainty) interval)"
+    r" ?(?:[a-z]+ )?(?:cis?\b|confidence|credible|half ?-?width"
+    r"|(?:prediction|uncertainty) interval)| completion\b"
 )
 _OPERATING_POINT = re.compile(
     " ?"
@@ -77,7 +80,8 @@ _OPERATING_POINT = re.compile(
 )
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _SIZE_AFTER = re.compile(
-    r" ?(?:trainable |model )?(?:parameters|params|tokens|years?|images|samples)\b"
+    r" ?(?:trainable |model )?(?:parameters|params|tokens|years?|images|samples|examples|instances"
+    r"|documents)\b"
 )
 _INPUT_AFTER = re.compile(
     r" ?-?(?:(?!(?:on|in|at|for|with|per|and|over|than|by|to|from)\b)\w+ ){0,3}?"
@@ -246,7 +250,10 @@ def _is_change(expression: Expression, place: Place) -> bool:
     are_years = (
         all(_YEAR.fullmatch(str(n.value)) for n in expression.numbers) and not expression.unit
     )
-    is_size = are_years or expression.unit in _LENGTHS or _SIZE_AFTER.match(place.after)
+    text = place.folded.text
+    are_models = all(text[n.digits_end : n.end] in {"b", "t"} for n in expression.numbers)
+    is_size = are_years or are_models or expression.unit in _LENGTHS
+    is_size = is_size or bool(_SIZE_AFTER.match(place.after))
     return expression.is_change and not is_size and bool(CHANGES.search(place.words))
 
 

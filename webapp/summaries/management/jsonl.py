@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError
 
+TOLD = 1_000  # lines between two words of progress
+
 
 def objects(path: Path, *required: str) -> Iterator[dict[str, Any]]:
-    """The objects of a JSONL file. Raises CommandError for a line that is none."""
+    """The objects of a JSONL file; each thousand is said on the standard error.
+
+    Raises CommandError for a line that is none.
+    """
     try:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
+                if not number % TOLD:
+                    sys.stderr.write(f"{number:,} lines of {path.name}\n")
                 if line.strip():
                     yield _object(line, f"{path}, line {number}", required)
     except (OSError, UnicodeDecodeError) as error:

@@ -1,0 +1,84 @@
+"""Training of links: labels and operators' decisions become weights that the site applies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+from webapp.catalog.models import MethodLink
+from webapp.catalog.witnesses import links
+from webapp.learning import linear, tfidf, training
+from webapp.papers.models import Paper
+
+pytest.importorskip("sklearn")
+ABOUT = "We propose a sparse attention in which each query sees few blocks of keys number {n}."
+OTHER = "We measure how the weather changes over the sea and the mountains in year {n}."
+ZOO = "We watch a kangaroo with a sparse attention span of keys in the zoo, day {n}."
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of weights of its own: the committed ones stay as they are."""
+    for module in (tfidf, linear, training):
+        monkeypatch.setattr(module, "DATA", tmp_path)
+    for kept in (tfidf.vocabulary, linear.models):
+        kept.cache_clear()
+    yield tmp_path
+    for kept in (tfidf.vocabulary, linear.models):
+        kept.cache_clear()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    papers, labels = [], []
+    for n in range(20):
+        for digit, abstract in ((0, ABOUT), (1, OTHER), (2, ZOO)):
+            identifier = f"2512.{n:04}{digit}"
+            papers.append({"id": identifier, "title": "A paper", "abstract": abstract.format(n=n)})
+            if digit < 2:
+                relation = "none" if digit else "about"
+                labels.append(
+                    {"id": identifier, "method": "sparse_attention"} | {"relation": relation}
+                )
+    made = tmp_path / "papers.jsonl", tmp_path / "labels.jsonl"
+    for path, rows in zip(made, (papers, labels), strict=True):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return made
+
+
+def train(files: tuple[Path, Path], **options: bool) -> float:
+    """The score that a further paper on kangaroos gets from the weights as they are trained."""
+    out = StringIO()
+    call_command("train_links", papers=files[0], labels=files[1], stdout=out, **options)
+    linear.models.cache_clear()
+    assert "sparse_attention: " in out.getvalue()
+    assert "seps: too few" in out.getvalue()
+    found = links("2601.00001", "A paper", ZOO.format(n=99))
+    return next((one.score for one in found if one.method == "sparse_attention"), 0.0)
+
+
+@pytest.mark.django_db
+def test_what_an_operator_rejects_is_learnt(data: Path, files: tuple[Path, Path]) -> None:
+    before = train(files)
+    for n in range(12):
+        paper = Paper.objects.create(
+            arxiv_id=f"2511.{n:04}7", title="A paper", abstract=ZOO.format(n=n + 50),
+            primary_category="cs.LG",
+        )  # fmt: skip
+        MethodLink.objects.create(
+            paper=paper, method="sparse_attention", relation="about", confirmed=False
+        )
+    assert train(files) == before, "decisions count where they are asked for"
+    assert train(files, decisions=True) < before
+    assert {path.name for path in data.glob("*.json")} == {"vocabulary.json", "weights.json"}
+
+
+def test_the_threshold_weighs_precision_twice() -> None:
+    odds = [3.0, 2.0, 1.0, 0.0, -1.0, -2.0]
+    assert training.threshold(odds, [True, True, True, False, False, False]) == 0.5
+    assert training.threshold(odds, [True, True, False, False, True, False]) == 1.5
