@@ -175,7 +175,6 @@ class Settings(BaseSettings):
     )
     log_level: LogLevel = variable("INFO", "DEBUG, INFO, WARNING or ERROR.")
     methods_path: str = variable("", "Folders of methods beside Assay's own, as PATH lists them.")
-    checkpoints: str = variable("", "Folder in which long trainings are kept, to go on from.")
     web_concurrency: int = variable(
         "0", "Processes of the web server; 0: one a core, 2 to 4.", ge=0, le=256
     )

@@ -62,6 +62,14 @@ class Checkpoint:
         return dict(state["history"])
 
 
+def kept_in(folder: str, name: str) -> Path | None:
+    """Where a training called `name` is kept to go on from; nowhere without a folder."""
+    if not folder:
+        return None
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return Path(folder) / f"{name}.pt"
+
+
 def state_of(part: Part) -> dict[str, Any]:
     """A part's state; of a module trainable parameters and buffers, not what is frozen."""
     if not isinstance(part, nn.Module):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import torch
 
 from methods.context import Context, OpenSeries
+from methods.kit.checkpoint import kept_in
 from methods.kit.report import Stages, over_seeds
 from methods.kit.seeds import seeded
 from methods.measure import flops
@@ -17,7 +16,7 @@ from methods.measure.statistics import MIN_RUNS, Interval, geometric_interval
 from methods.protocol import Axis, Variant
 from methods.seps import checks, scenes
 from methods.seps.baselines import candidate
-from methods.seps.config import SepsConfig, SepsError
+from methods.seps.config import SepsConfig
 from methods.seps.model import Seps
 from methods.seps.picture import picture
 from methods.seps.recall import Recall
@@ -157,27 +156,13 @@ def _compare(
                 plan,
                 drawn(plan, ctx.device),
                 on_step=stages.begin(params.steps, f"{variant.label}, seed {own}"),
-                checkpoint=_checkpoint(name, own),
+                checkpoint=kept_in(params.folder, f"{name}-{own}"),
             )
             with seeded(own):  # random patches are chosen in evaluation, too
                 found[name].append(matcher.judge(held_out))
             if name == drawn_of and own == ctx.seed:
                 ctx.artefact("patches.svg", picture(matcher, held_out))
     return found, made
-
-
-def _checkpoint(name: str, seed: int) -> Path | None:
-    """Where a training is kept to go on from, if ASSAY_CHECKPOINTS names a folder.
-
-    Raises:
-        SepsError: when it names something else.
-    """
-    folder = os.environ.get("ASSAY_CHECKPOINTS", "")
-    if not folder:
-        return None
-    if not Path(folder).is_dir():
-        raise SepsError(f"ASSAY_CHECKPOINTS is {folder!r}, which is no folder")
-    return Path(folder) / f"seps-{name}-{seed}.pt"
 
 
 def _series(

@@ -45,6 +45,9 @@ class RetrievalParams(Params):
     rate: float = parameter(1e-3, "Highest learning rate.", gt=0, le=1)
     judged: int = parameter(256, "Held-out pairs that are searched.", ge=16, le=5000)
     seeds: int = parameter(3, "Trainings of each candidate.", ge=1, le=10)
+    folder: str = parameter(
+        "", "Folder of checkpoints to resume from; empty: none.", local=True, max_length=300
+    )
     threads: int = parameter(0, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
 
 

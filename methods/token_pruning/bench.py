@@ -10,6 +10,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from methods.context import Context
+from methods.kit.checkpoint import kept_in
 from methods.kit.report import Stages
 from methods.measure import flops
 from methods.measure.statistics import over_seeds
@@ -96,13 +97,6 @@ def _readable(model: str) -> None:
         toy.trained(0, 1, model=model)
 
 
-def _checkpoint(folder: str, name: str) -> Path | None:
-    if not folder:
-        return None
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    return Path(folder) / f"{name}.pt"
-
-
 def tradeoff(ctx: Context, params: TradeoffParams) -> None:
     """Train a model and a pruner a seed, then judge every selection on the same questions."""
     torch.set_num_threads(1)
@@ -122,7 +116,7 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
             params.steps,
             seed,
             tell=stages.begin(params.steps, f"seed {seed}, pruner"),
-            checkpoint=_checkpoint(params.folder, f"tradeoff-{seed}"),
+            checkpoint=kept_in(params.folder, f"tradeoff-{seed}"),
         )
         tick = stages.begin(params.judged, f"seed {seed}, questions")
         exam = Exam(llava, params.judged, seed)
@@ -278,7 +272,7 @@ def training(ctx: Context, params: TrainingParams) -> None:
                 params.steps,
                 seed,
                 tell=stages.begin(params.steps, f"seed {seed}, {name}"),
-                checkpoint=_checkpoint(params.folder, f"{name}-{seed}"),
+                checkpoint=kept_in(params.folder, f"{name}-{seed}"),
             )
             curves[name].append(history)
             final[name].append(exam.accuracy(pruner.stages()))

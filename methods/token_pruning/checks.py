@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from methods.kit.compare import difference
+from methods.kit.seeds import seeded
 from methods.measure import flops
 from methods.spec import Case
 from methods.token_pruning import accounting, selectors
@@ -23,7 +25,7 @@ from methods.token_pruning.heads import LayerHead
 from methods.token_pruning.llava import encode, load_llava, tiny_config, visual_tokens
 from methods.token_pruning.loop import BEFORE, Stage, embed, read, step
 from methods.token_pruning.merger import Merger, QuestionMerger, SimpleMerger
-from methods.token_pruning.model import Pruner
+from methods.token_pruning.model import Pruner, run
 from methods.token_pruning.relax import straight_through
 from methods.token_pruning.stream import IGNORE, Prompt
 from methods.token_pruning.training import Schedule, Trainer
@@ -75,11 +77,6 @@ def prompt_of(llava: Any, rows: int = 2, *, padding: tuple[int, ...] = (), seed:
     return Prompt(ids.to(device), pixels.to(device), mask.to(device))
 
 
-def worst(a: Tensor, b: Tensor) -> float:
-    """Largest absolute difference."""
-    return float((a - b).detach().abs().max())
-
-
 def size_of(module: nn.Module) -> int:
     """Parameters of a module."""
     return sum(p.numel() for p in module.parameters())
@@ -116,7 +113,7 @@ def aggregation(device: str) -> Iterator[Case]:
             valid = torch.ones(2, 5, dtype=torch.bool, device=device)
             for tau in (1.0, 0.1):
                 sums = merger(V, text, valid, 8, tau=tau).weights.sum(1)
-                yield Case(worst(sums, torch.ones_like(sums)), 1e-6, label=f"{name} tau {tau}")
+                yield Case(difference(sums, torch.ones_like(sums)), 1e-6, label=f"{name} tau {tau}")
         for name, merger in mergers(replace(TINY, scored_merge=False)):
             V, text = torch.randn(2, 16, 32), torch.randn(2, 5, 32)
             total = merger(V, text, torch.ones(2, 5, dtype=torch.bool), 8, tau=1.0).weights.sum(1)
@@ -143,8 +140,7 @@ def gradients(device: str) -> Iterator[Case]:
     llava = example(device)
     prompt = answered(llava)
     for kind in ("simple", "question_aware"):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+        with seeded(0):
             pruner = pruner_of(llava, replace(TINY, merger_type=kind)).train()
             trainer = Trainer(pruner, Schedule(10))
             assert trainer.judge is not None
@@ -176,7 +172,7 @@ def hard_forward(device: str) -> Iterator[Case]:
         hard = torch.zeros_like(mask).scatter(1, index, 1.0)
         yield Case(torch.equal(mask, hard), True, label=f"mask, tau {tau}")
         gate = mask.gather(1, index).log()
-        yield Case(worst(gate, torch.zeros_like(gate)), 0.0, "==", label=f"gate, tau {tau}")
+        yield Case(difference(gate, torch.zeros_like(gate)), 0.0, "==", label=f"gate, tau {tau}")
 
 
 @torch.no_grad()
@@ -189,17 +185,8 @@ def gated(llava: Any, prompt: Prompt, drop: Tensor, log_m: float, *, scale: bool
         stream.hidden = stream.hidden * gate.exp()[..., None]
     else:
         stream.gate = gate
-    decoder = llava.model.language_model
-    rotary = decoder.rotary_emb(stream.hidden, stream.positions)
-    for layer in decoder.layers:
-        stream.hidden = layer(
-            stream.hidden,
-            attention_mask=stream.bias(),
-            position_ids=stream.positions,
-            position_embeddings=rotary,
-        )
-    logits: Tensor = llava.lm_head(decoder.norm(stream.hidden[:, -1]))
-    return logits
+    stream.targets[:, -1] = 0  # the last place predicts
+    return run(llava, stream, TINY, lambda _, unchanged: unchanged)[1]
 
 
 def log_gate(device: str) -> Iterator[Case]:
@@ -212,11 +199,11 @@ def log_gate(device: str) -> Iterator[Case]:
     dropped = read(llava, prompt, [Stage(0, 8, given)]).logits[:, -1]
     for log_m in (-20.0, -40.0):
         found = gated(llava, prompt, index, log_m, scale=False)
-        yield Case(worst(found, dropped), 1e-4, label=f"bias, log m = {log_m:.0f}")
+        yield Case(difference(found, dropped), 1e-4, label=f"bias, log m = {log_m:.0f}")
     scaled = gated(llava, prompt, index, -7.0, scale=True)
     plain = read(llava, prompt).logits[:, -1]
     yield Case(
-        worst(scaled, dropped) / worst(plain, dropped), 0.1, ">=",
+        difference(scaled, dropped) / difference(plain, dropped), 0.1, ">=",
         "scaling by .001 stays this share away",
     )  # fmt: skip
 
@@ -244,7 +231,7 @@ def identity(device: str) -> Iterator[Case]:
                 ).logits[:, -1]
             ours = read(llava, prompt, keep_all(pruner)).logits[:, -1]
             label = f"{kind}{', padded' if padding else ''}"
-            yield Case(worst(ours, theirs), 1e-5, label=label)
+            yield Case(difference(ours, theirs), 1e-5, label=label)
 
 
 def token_counts(device: str) -> Iterator[Case]:
@@ -270,7 +257,7 @@ def positions(device: str) -> Iterator[Case]:
     for layer, kept in plain.kept.items():
         where = "merger" if layer == BEFORE else f"layer {layer}"
         yield Case(bool((kept.diff(dim=1) > 0).all()), True, label=f"sorted after {where}")
-    yield Case(worst(plain.logits, cached.logits), 1e-5, label="gapped, cached and not")
+    yield Case(difference(plain.logits, cached.logits), 1e-5, label="gapped, cached and not")
     before = torch.arange(2, device=device).expand(3, 2)  # two words stand before the image
     behind = torch.arange(18, 22, device=device).expand(3, 4)
     last = plain.kept[TINY.pruning_layers[-1]] + 2
@@ -289,7 +276,7 @@ def positions(device: str) -> Iterator[Case]:
             attention_mask=torch.ones_like(gapped.positions),
         ).last_hidden_state[:, -1:]
         theirs = llava.lm_head(theirs)
-    yield Case(worst(ours.logits, theirs), 1e-5, label="gapped, transformers with a mask")
+    yield Case(difference(ours.logits, theirs), 1e-5, label="gapped, transformers with a mask")
 
 
 def continued(llava: Any, prompt: Prompt, stages: list[Stage], new: int) -> tuple[Tensor, Tensor]:
@@ -322,7 +309,7 @@ def caching(device: str) -> Iterator[Case]:
     for label, padding in (("", ()), (", padded", (0, 4, 1, 0, 2, 7, 3, 5))):
         prompt = prompt_of(llava, 8, padding=padding)
         quick, slow = continued(llava, prompt, stages, 5)
-        yield Case(worst(quick, slow), 1e-5, label=f"cached == uncached{label}")
+        yield Case(difference(quick, slow), 1e-5, label=f"cached == uncached{label}")
         together = read(llava, prompt, stages).logits
         apart = []
         for row in range(8):
@@ -330,10 +317,12 @@ def caching(device: str) -> Iterator[Case]:
             alone = rows_of(prompt, row + 1, row)
             alone = Prompt(alone.ids[:, real], alone.pixels)
             apart.append(read(llava, alone, stages).logits)
-        yield Case(worst(together, torch.cat(apart)), 1e-5, label=f"batch 8 == its rows{label}")
+        yield Case(
+            difference(together, torch.cat(apart)), 1e-5, label=f"batch 8 == its rows{label}"
+        )
     tome = [Stage(BEFORE, 6, selectors.get("tome"))]
     quick, slow = continued(llava, prompt_of(llava, 2), tome, 5)
-    yield Case(worst(quick, slow), 1e-5, label="cached == uncached, merged with a bias")
+    yield Case(difference(quick, slow), 1e-5, label="cached == uncached, merged with a bias")
 
 
 def counted(device: str) -> Iterator[Case]:

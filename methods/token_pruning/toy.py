@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from methods.kit.seeds import seeded
+from methods.kit.training import descend
 from methods.token_pruning import scenes
 from methods.token_pruning.config import PruningConfig, PruningError
 from methods.token_pruning.llava import (
@@ -129,8 +131,7 @@ def trained(
     if steps < 1:
         raise PruningError(f"{steps} steps; at least one is needed to learn anything")
     llava = load_llava(config(), seed=seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         _learn(llava, seed, steps, tell, looks=looks)
     llava.requires_grad_(False).eval()
     if kept is not None:
@@ -151,7 +152,7 @@ def _learn(llava: Any, seed: int, steps: int, tell: Tell | None, *, looks: bool)
     )
     optimiser = torch.optim.AdamW([*llava.model.parameters(), *names.parameters()], lr=WARM_UP_RATE)
     for number, loss in enumerate(_patches(llava, names, warm_up, generator)):
-        _descend(optimiser, loss, WARM_UP_RATE * _ramp(number, warm_up))
+        _descend(optimiser, loss, number, WARM_UP_RATE * _ramp(number, warm_up))
         if tell is not None:
             tell(number + 1, WARM_UP + steps, f"unpruned model, patches: {loss.item():.2f} nats")
     _look_for_likeness(llava)
@@ -162,7 +163,7 @@ def _learn(llava: Any, seed: int, steps: int, tell: Tell | None, *, looks: bool)
         drawn = scenes.draw(SCENES, generator)
         asked = scenes.ask(drawn, QUESTIONS, generator)
         loss, logits = lesson(llava, drawn, asked, looks=looks)
-        _descend(optimiser, loss, RATE * _ramp(number, steps))
+        _descend(optimiser, loss, number, RATE * _ramp(number, steps))
         if tell is not None:
             right = float((logits.argmax(-1) == asked.answer).float().mean())
             tell(WARM_UP + number + 1, WARM_UP + steps, f"unpruned model: {right:.0%} right")
@@ -182,13 +183,10 @@ def _look_for_likeness(llava: Any) -> None:
     llava.lm_head.weight.copy_(decoder.embed_tokens.weight)
 
 
-def _descend(optimiser: torch.optim.Optimizer, loss: Tensor, rate: float) -> None:
-    for group in optimiser.param_groups:
-        group["lr"] = rate
-    optimiser.zero_grad(set_to_none=True)
-    torch.autograd.backward(loss)
-    nn.utils.clip_grad_norm_([p for group in optimiser.param_groups for p in group["params"]], 1.0)
-    optimiser.step()
+def _descend(optimiser: torch.optim.Optimizer, loss: Tensor, number: int, rate: float) -> None:
+    (group,) = optimiser.param_groups
+    group["lr"] = rate
+    descend(optimiser, loss, group["params"], step=number, clip=1.0, error=PruningError)
 
 
 def _patches(

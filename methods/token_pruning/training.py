@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from methods.kit import training as kit
 from methods.kit.checkpoint import Checkpoint
+from methods.kit.config import configuration
 from methods.kit.seeds import seeded
-from methods.token_pruning.config import PruningError
+from methods.token_pruning.config import Count, PruningError
 from methods.token_pruning.discriminator import Discriminator
 from methods.token_pruning.llava import Vision, encode
 from methods.token_pruning.losses import closeness, count_term, discriminator_loss, sparsity
@@ -44,7 +45,7 @@ class History(kit.History):
 OnStep = Callable[[int, History], None]
 
 
-@dataclass(frozen=True)
+@configuration(PruningError)
 class Schedule:
     """How long to train and from which seed; rates and weights stand in the configuration.
 
@@ -52,12 +53,8 @@ class Schedule:
         PruningError: for no step.
     """
 
-    steps: int
+    steps: Count
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise PruningError(f"{self.steps} steps; at least one is needed to learn anything")
 
 
 class Trainer:
