@@ -14,19 +14,18 @@ import traceback
 from collections.abc import Sequence
 from types import ModuleType
 
-from methods.commands import check, describe, evaluate, new, read, run, train
+from methods.commands import check, describe, new, own, read, run
 from methods.commands import list as list_command
 from methods.errors import MethodsError
 
-COMMANDS: dict[str, ModuleType] = {
+COMMANDS: dict[str, ModuleType | own.Own] = {
     "list": list_command,
     "describe": describe,
     "check": check,
     "run": run,
     "read": read,
-    "train": train,
-    "evaluate": evaluate,
     "new": new,
+    **{command.name: command for command in own.OWN},
 }
 
 
@@ -39,7 +38,8 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
-        module.configure(commands.add_parser(name, help=module.HELP, description=module.__doc__))
+        told = module.help if isinstance(module, own.Own) else module.HELP
+        module.configure(commands.add_parser(name, help=told, description=module.__doc__))
     return top
 
 

@@ -305,7 +305,7 @@ class Command:
     message)`` shows progress, the answer is printed. Its parameters are the command line's alone.
     """
 
-    name: Literal["train", "evaluate"]
+    name: Literal["train", "evaluate", "generate"]
     params: type[Params]
     entry: str
 

@@ -1,4 +1,4 @@
-"""``train`` and ``evaluate``: what a method does with real data, where it says that it can."""
+"""``train``, ``evaluate``, ``generate``: a method on real data, where it says that it can."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from methods import registry
 from methods.commands.run import settings
@@ -14,13 +15,35 @@ from methods.protocol import Progress
 from methods.terminal import ProgressBar
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the method, its parameters and the device."""
-    parser.add_argument("method", metavar="METHOD")
-    parser.add_argument(
-        "--set", metavar="K=V", action="append", default=[], help="a parameter, such as model=PATH"
-    )
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+@dataclass(frozen=True)
+class Own:
+    """A subcommand that runs the method's own entry of this name."""
+
+    name: str
+    help: str
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the method, its parameters and the device."""
+        parser.add_argument("method", metavar="METHOD")
+        parser.add_argument(
+            "--set",
+            metavar="K=V",
+            action="append",
+            default=[],
+            help="a parameter, such as model=PATH",
+        )
+        parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+
+    def main(self, args: argparse.Namespace) -> int:
+        """Run the entry."""
+        return perform(self.name, args)
+
+
+OWN = (
+    Own("train", "train a method on data of your own"),
+    Own("evaluate", "judge what was trained on data of your own"),
+    Own("generate", "write with what was trained"),
+)
 
 
 def perform(name: str, args: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from methods.concept_lm.baselines import (
 from methods.concept_lm.bench_monitors import draw_monitors
 from methods.concept_lm.config import ConceptConfig, faithful, recommended
 from methods.concept_lm.data import stdlib
+from methods.concept_lm.marks import marks
 from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.spec import CompressionParams
 from methods.concept_lm.train import OnStep, Plan, train
@@ -189,28 +190,44 @@ def _codes(
 
 @torch.no_grad()
 def heat_map(candidate: Candidate, length: int, rows: int = 4) -> str:
-    """Held-out text as SVG, each byte shaded by how near it was to becoming a concept."""
+    """Held-out text as SVG: shaded by inclination, bold with its code where a concept stands.
+
+    Under the text each code that occurs is named by the bytes nearest to it.
+    """
     x = candidate.corpus.judged(rows, min(length, 96))
     output = candidate.run(x)
     assert isinstance(candidate.model, ConceptLM)
     head = candidate.model.head
     shade = (head.control.threshold - head.margin(output.routing.logits)).sigmoid()
-    width, height = 8, 18
+    found = [marks(candidate.model, row) for row in x]
+    width, height = 8, 28
     cells = []
     for r, c in ((r, c) for r in range(rows) for c in range(x.shape[1])):
-        letter = chr(int(x[r, c]))
-        letter = letter if letter.isascii() and letter.isprintable() else "·"
-        letter = {"&": "&amp;", "<": "&lt;", ">": "&gt;", " ": "\u00a0"}.get(letter, letter)
-        bold = ' font-weight="bold"' if output.routing.is_concept[r, c] else ""
+        mark = next((mark for mark in found[r] if mark.place == c), None)
+        bold = ' font-weight="bold"' if mark else ""
         cells.append(
-            f'<rect x="{c * width}" y="{r * height}" width="{width}" height="{height}" '
+            f'<rect x="{c * width}" y="{r * height}" width="{width}" height="18" '
             f'fill="#e69f00" fill-opacity="{float(shade[r, c]):.2f}"/>'
-            f'<text x="{c * width + 1}" y="{r * height + 13}"{bold}>{letter}</text>'
+            f'<text x="{c * width + 1}" y="{r * height + 13}"{bold}>{_letter(int(x[r, c]))}</text>'
         )
+        if mark:
+            place = f'x="{c * width + 1}" y="{r * height + 24}"'
+            cells.append(f'<text {place} font-size="5">{mark.code}</text>')
+    named = {mark.code: mark.nearest for row in found for mark in row}
+    for i, (code, nearest) in enumerate(sorted(named.items())):
+        place = f'x="{i % 8 * 12 * width}" y="{rows * height + 14 + i // 8 * 14}"'
+        near = " ".join(map(_letter, nearest))
+        cells.append(f'<text {place} font-size="10">{code}: {near}</text>')
+    tall = rows * height + 20 + (len(named) + 7) // 8 * 14
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {x.shape[1] * width} '
-        f'{rows * height}" font-family="monospace" font-size="12" role="img">'
-        "<title>Where the model places concepts: shaded by inclination, bold where placed</title>"
-        + "".join(cells)
-        + "</svg>"
+        f'{tall}" font-family="monospace" font-size="12" role="img">'
+        "<title>Where the model places concepts: shaded by inclination, bold with its code where "
+        "placed; below, the bytes nearest to each code</title>" + "".join(cells) + "</svg>"
     )
+
+
+def _letter(byte: int) -> str:
+    letter = chr(byte)
+    letter = letter if letter.isascii() and letter.isprintable() else "·"
+    return {"&": "&amp;", "<": "&lt;", ">": "&gt;", " ": "\u00a0"}.get(letter, letter)

@@ -12,6 +12,7 @@ TITLES = {
     "masked": ("Lost under no concepts", "nats a token"),
     "random": ("Lost under random concepts", "nats a token"),
     "gain": ("Gain over no concepts", "nats a token"),
+    "own": ("Gain of the planner's own plan", "nats a token"),
     "margin": ("Margin of the best candidate", "nats"),
     "flips": ("Plans that changed", "share"),
     "staleness": ("Staleness of kept plans", "nats"),

@@ -10,6 +10,7 @@ from methods.spec import (
     Benchmark,
     Check,
     Claim,
+    Command,
     Comparable,
     Family,
     Method,
@@ -100,7 +101,9 @@ class PlannerParams(Params):
     """Parameters of `planner` and `dropout`."""
 
     warm_up: int = parameter(1200, "Steps of the autoencoder warm-up.", ge=0, le=100_000)
-    through: Literal["text", "prompt"] = parameter("text", "What the warm-up makes plans of.")
+    through: Literal["text", "prompt", "elbo"] = parameter(
+        "text", "What the warm-up makes plans of; elbo: of the text, charged for p(z | u)."
+    )
     steps: int = parameter(150, "Steps of Hard-EM.", ge=1, le=100_000)
     cool: float = parameter(0.2, "Temperature at which the warm-up ends.", gt=0, le=1)
     naive_steps: int = parameter(100, "Steps of Hard-EM without help; 0 skips.", ge=0, le=100_000)
@@ -114,6 +117,42 @@ class PlannerParams(Params):
         if self.watch > self.warm_up + self.steps:
             raise ValueError("watch is longer than the whole training")
         return self
+
+
+Source = Annotated[str, Field(min_length=1, max_length=300)]
+
+
+class _Real(Params):
+    model: Source = parameter(..., "Folder or hub id of a Qwen with its tokenizer.", local=True)
+    out: Source = parameter(..., "Folder of training.pt, to resume, and concepts.pt.", local=True)
+    dtype: Literal["auto", "float32", "bfloat16"] = parameter(
+        "auto", "Type of the base's weights; auto is the checkpoint's own."
+    )
+    seed: int = parameter(0, "Of weights, batches and draws.", ge=0, le=2**31)
+
+
+class TrainParams(_Real):
+    """Parameters of `train`: any text."""
+
+    data: Source = parameter(..., "Folder of text files; a tenth is held out.", local=True)
+    version: Literal["v2"] = parameter("v2", "v2 compresses while it decodes.")
+    steps: int = parameter(1000, "Steps.", ge=1, le=1_000_000)
+    every: int = parameter(50, "Steps between checkpoints.", ge=1, le=100_000)
+    rows: int = parameter(4, "Windows a batch.", ge=1, le=1024)
+    length: int = parameter(512, "Tokens a window.", unit="tokens", ge=8, le=32_768)
+    judged: int = parameter(32, "Held-out windows.", ge=1, le=4096)
+    lr: float = parameter(3e-4, "Highest learning rate.", gt=0, le=1)
+    edge: int = parameter(0, "Layers before and after the middle; 0: a seventh of all.", ge=0)
+    rho: float = parameter(0.25, "Share of positions that become concepts.", gt=0, lt=1)
+    n_concepts: int = parameter(4096, "Concepts in the vocabulary.", ge=1, le=65_536)
+
+
+class GenerateParams(_Real):
+    """Parameters of `generate`, with what `train` wrote."""
+
+    prompt: str = parameter(..., "Text to go on from.", min_length=1, max_length=100_000)
+    new: int = parameter(64, "Tokens to write.", unit="tokens", ge=1, le=32_768)
+    temperature: float = parameter(0.0, "0 takes the likeliest token.", ge=0, le=10)
 
 
 def _check(name: str, title: str, bound: str, entry: str = "checks") -> Check:
@@ -303,6 +342,10 @@ METHOD = Method(
         ),
     ),
     example="example:main",
+    commands=(
+        Command(name="train", params=TrainParams, entry="practice:train"),
+        Command(name="generate", params=GenerateParams, entry="practice:write"),
+    ),
     benchmarks=(
         Benchmark(
             slug="decode",

@@ -15,7 +15,7 @@ class Curriculum:
     """
 
     warm_up: int = 900  # steps of the autoencoder on fresh data; 0 is naive
-    through: Literal["text", "prompt"] = "text"  # what its plans are made of: y by q, or u
+    through: Literal["text", "prompt", "elbo"] = "text"  # what plans are made of: y by q, or u
     steps: int = 500  # steps of Hard-EM
     warm_up_drop: float = 0.7  # share of y hidden from the executor in warm-up
     cool: float = 0.2  # temperature at which the samples of warm-up end; they begin at 1
@@ -27,8 +27,8 @@ class Curriculum:
         shares = (self.warm_up_drop, self.drop, self.anneal, self.grow)
         if self.warm_up < 0 or self.steps < 1 or not all(0 <= share <= 1 for share in shares):
             raise ConceptError("warm_up and steps are counts, drops and shares lie in [0, 1]")
-        if self.through not in ("text", "prompt"):
-            raise ConceptError(f"through is {self.through!r}; 'text' or 'prompt' is needed")
+        if self.through not in ("text", "prompt", "elbo"):
+            raise ConceptError(f"through is {self.through!r}; 'text', 'prompt' or 'elbo' is needed")
         if not 0 < self.cool <= 1:
             raise ConceptError(f"cool is {self.cool}; a temperature in (0, 1] is needed")
 

@@ -10,7 +10,7 @@ Naive Hard-EM starts from nothing: the executor ignores plans that mean nothing,
 better than another. What decides is the warm-up: an autoencoder on fresh data, with part of y
 hidden from the executor and a bonus for using many codes surely. Through the text,
 y -> q -> z -> y, z learns to carry y, foretold or not; through the prompt, u -> planner -> z -> y,
-it carries what u foretells.
+it carries what u foretells; by the ELBO q pays for what the planner cannot foretell.
 """
 
 import math
@@ -127,13 +127,17 @@ class HardEM:
             group["lr"] = self.settings.lr * share
 
     def warm_up_loss(self, step: int) -> Tensor:
-        r"""An autoencoder's loss on fresh data (u, y): through the text, or through the prompt.
+        r"""An autoencoder's loss on fresh data (u, y): through the text, the prompt, or the ELBO.
 
-        Equation: $L = L_{\mathrm{text}} \;\mathrm{or}\; L_{\mathrm{prompt}}$
+        Equation: $L \in \{L_{\mathrm{text}}, L_{\mathrm{prompt}}, L_{\mathrm{ELBO}}\}$
         """
         u, _, y = self.task.sample(self.settings.batch, self.generator)
-        through = self.through_text if self.curriculum.through == "text" else self.through_prompt
-        return through(u, y, step)
+        through = {
+            "text": self.through_text,
+            "prompt": self.through_prompt,
+            "elbo": self.through_elbo,
+        }
+        return through[self.curriculum.through](u, y, step)
 
     def through_text(self, u: Tensor, y: Tensor, step: int) -> Tensor:
         r"""y -> q -> straight-through z -> y; the planner learns q's plans.
@@ -175,6 +179,28 @@ class HardEM:
         guessed = guesses.gather(-1, ids[..., None])[..., 0].sum((1, 2)).mean()
         length = ends[..., -1].log() + torch.log1p(-ends[..., :-1]).sum(-1)  # (B, types)
         return loss - guessed - length.sum(1).mean()
+
+    def through_elbo(self, u: Tensor, y: Tensor, step: int) -> Tensor:
+        r"""y -> q -> z -> y, q charged for what the planner cannot foretell: ours.
+
+        Through the text the code that q chooses never pays for p(z | u), so it may spend its bits
+        on noise. Here the KL acts on q and planner alike, its weight gamma rising over the first
+        third. Planner and q are compared slot by slot, given q's draw for the slots before; the
+        planner's EOS stands as in `through_prompt`.
+
+        Equation: $L = -\log p(y \mid e) - \lambda\, \mathrm{usage}(q) + \gamma \sum_{ks}
+        \mathrm{KL}(q_{ks}(\cdot \mid y) \,\Vert\, p_{ks}(\cdot \mid u)) - \log p(\mathrm{EOS})$
+        """
+        logits = self.recogniser.logits(y)[..., :-1]
+        p = self.relaxed(logits, step)  # (B, types, slots, codes)
+        ids = p.argmax(-1)
+        one = F.one_hot(ids, self.shape.codes).to(p) + p - p.detach()
+        planned = self.planner.logits(u, close(ids, self.shape.eos)).log_softmax(-1)
+        q = logits.log_softmax(-1)
+        kl = (q.exp() * (q - planned[:, :, :-1, :-1])).sum((1, 2, 3)).mean()
+        weight = min(1.0, 3 * (step + 1) / max(1, self.curriculum.warm_up))
+        loss = self.rewritten(one, ids, y, step) - self.settings.usage_bonus * usage(logits)
+        return loss + weight * kl - planned[:, :, -1, -1].sum(1).mean()
 
     def relaxed(self, logits: Tensor, step: int) -> Tensor:
         r"""A relaxed draw of codes, the sharper the later: (.., codes) logits -> (.., codes).
@@ -317,6 +343,7 @@ class HardEM:
             masked=free - nll,
             random=self.nll(self.search.random_plans(len(z))) / L - nll,
             gain=free - nll,
+            own=free - self.nll(self.planner.sample(self.held_u, 0.0)) / L,
             entropy=float(entropy(planned).mean()) / math.log(self.shape.codes + 1),
             max_prob=float(planned.amax(-1).mean()),
             agreement=float(F.cosine_similarity(soft, hard, dim=-1).mean()),

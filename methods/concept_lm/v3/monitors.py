@@ -1,6 +1,8 @@
-"""Eight numbers that tell a healthy run from one that only looks like it, and what to do.
+"""Nine numbers that tell a healthy run from one that only looks like it, and what to do.
 
-The notes give each monitor a formula, an abnormal range and an action; `diagnose` is that table.
+The notes give eight monitors a formula, an abnormal range and an action; `diagnose` is that table.
+The ninth is ours: what the planner's own plan is worth. All others look at plans chosen for the
+text itself, and see nothing where the planner cannot write one.
 """
 
 import math
@@ -16,6 +18,7 @@ class Stats:
     masked: float = math.nan  # under none
     random: float = math.nan  # under random ones
     gain: float = math.nan  # NLL of the concept-free model - NLL, nats a token
+    own: float = math.nan  # the same under the planner's own plan, written from the prompt alone
     margin: float = math.nan  # S(best) - S(second), distinct candidates, nats
     flips: float = math.nan  # share of z* that changed at the last E-step
     staleness: float = math.nan  # S(z_new) - S(z_old) under current weights, nats
@@ -51,6 +54,7 @@ BANDS: dict[str, tuple[float | None, float | None]] = {
     "masked": (0.02, None),
     "random": (0.02, None),
     "gain": (0.0, None),
+    "own": (0.0, None),
     "margin": (0.1, 10.0),
     "flips": (0.02, 0.5),
     "staleness": (None, 1.0),
@@ -89,6 +93,13 @@ def diagnose(stats: Stats) -> list[Action]:
         f"with its concepts the model is no better than one without them ({s.gain:+.3f} nats)",
         "strengthen the bottleneck and warm up the recogniser longer; compare with the floor: what "
         "the prompt cannot predict never helps",
+    )
+    when(
+        s.own <= 0 and s.progress > 0.3,
+        "own",
+        f"the planner's own plan is worth no more than none ({s.own:+.3f} nats a token)",
+        "make plans of what the prompt foretells: warm up through the prompt, or by the ELBO, "
+        "which charges the recogniser for what the planner cannot know",
     )
     when(
         s.margin < 0.1 and s.flips > 0.5,

@@ -83,7 +83,34 @@ def test_a_warm_up_through_the_prompt_moves_all_that_plans_and_writes():
     assert "0.prompt.weight" in moved, "the planner learns through the text"
 
 
-def test_a_warm_up_goes_no_third_way():
+def test_by_the_elbo_the_recogniser_pays_for_what_the_planner_cannot_foretell():
+    """With a planner that is sure of other codes, the loss grows and its gradient reaches q."""
+    found = []
+    for sure in (0.0, 30.0):
+        em = checks.small_em(naive=False)
+        em.curriculum = Curriculum(warm_up=1, through="elbo")
+        with torch.no_grad():
+            for head in em.planner.heads:
+                head.weight.zero_()
+                head.bias.zero_()
+                head.bias[0] = sure
+        torch.manual_seed(0)
+        loss = em.warm_up_loss(0)
+        torch.autograd.backward(loss)
+        found.append((float(loss), float(em.recogniser.heads[0].bias.grad[:4].abs().sum())))
+    assert found[1][0] > found[0][0] + 5
+    assert found[1][1] > 2 * found[0][1]
+
+
+def test_the_ninth_monitor_is_what_the_planners_own_plan_is_worth():
+    em = checks.small_em(naive=False)
+    token = em.executor.nll(em.planner.sample(em.held_u, 0.0), em.held_y)
+    wanted = em.free_nll() / em.held_y.shape[1] - float(token.mean())
+    em.planner_norms = [1.0]
+    assert em.observe(1.0).own == pytest.approx(wanted, abs=1e-5)
+
+
+def test_a_warm_up_goes_no_fourth_way():
     with pytest.raises(ConceptError, match="through is 'promt'"):
         Curriculum(through="promt")
 
@@ -101,6 +128,7 @@ HEALTHY = Stats(
     masked=0.4,
     random=0.5,
     gain=0.4,
+    own=0.3,
     margin=2.0,
     flips=0.1,
     staleness=0.2,
@@ -125,6 +153,7 @@ def test_a_healthy_run_needs_nothing():
     [
         ("shuffled", {"shuffled": 0.01, "random": 0.0}),
         ("gain", {"gain": -0.1}),
+        ("own", {"own": -0.1}),
         ("margin", {"margin": 0.05, "flips": 0.6, "progress": 0.3}),
         ("margin", {"margin": 12.0, "flips": 0.01}),
         ("flips", {"flips": 0.7}),

@@ -1,0 +1,47 @@
+"""Where a model's concepts stand in a text, and what each is nearest to: for people to read."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from methods.concept_lm.model import ConceptLM
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A concept: the token it stands on, its code, and the tokens nearest to its embedding."""
+
+    place: int
+    code: int
+    nearest: tuple[int, ...]
+
+
+@torch.no_grad()
+def marks(model: ConceptLM, x: Tensor, most: int = 3) -> list[Mark]:
+    r"""The concepts of one text (T,), with the nearest tokens v by their embeddings W_v.
+
+    Equation: $\mathrm{nearest} = \operatorname{top}_v \cos(E_{id}, W_v)$
+    """
+    routing = model(x[None]).routing
+    places = routing.is_concept[0].nonzero()[:, 0]
+    if not len(places):
+        return []
+    codes = routing.ids[0, places]
+    e = model.head.embed(codes[None], None)[0].float()
+    table = F.normalize(model.qwen.embed_tokens.weight.float(), dim=-1)
+    near = (F.normalize(e, dim=-1) @ table.T).topk(min(most, len(table)), -1).indices
+    rows = zip(places.tolist(), codes.tolist(), near.tolist(), strict=True)
+    return [Mark(place, code, tuple(nearest)) for place, code, nearest in rows]
+
+
+def in_words(x: Tensor, found: list[Mark], spell: Callable[[list[int]], str]) -> str:
+    """The text (T,) with ``[code: nearest words]`` after each token that became a concept."""
+    parts, begin = [], 0
+    for mark in found:
+        words = ", ".join(repr(spell([token])) for token in mark.nearest)
+        parts.append(f"{spell(x[begin : mark.place + 1].tolist())}[{mark.code}: {words}]")
+        begin = mark.place + 1
+    return "".join([*parts, spell(x[begin:].tolist())])

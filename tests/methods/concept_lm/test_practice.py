@@ -1,0 +1,90 @@
+"""One's own Qwen: trained, resumed and written with, as the README says, on a tiny saved one."""
+
+import re
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from methods.__main__ import main
+from methods.concept_lm import practice
+from methods.concept_lm.base import load_base, tiny_config
+
+TEXT = "the cat sat on the mat and the dog sat on the cat ; " * 60
+
+
+@pytest.fixture(params=[torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+def folder(tmp_path, request):
+    """A Qwen of three layers with a tokenizer of bytes, and text."""
+    base = load_base(tiny_config(d=32, layers=3, d_ff=64, heads=2, kv_heads=1), dtype=request.param)
+    base.save_pretrained(tmp_path / "qwen")
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    plain = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    plain.decoder = decoders.ByteLevel()
+    PreTrainedTokenizerFast(tokenizer_object=plain).save_pretrained(tmp_path / "qwen")
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "one.txt").write_text(TEXT)
+    (tmp_path / "out").mkdir()
+    return tmp_path
+
+
+def run(command, folder, **changes):
+    values = {"model": folder / "qwen", "out": folder / "out"} | changes
+    return main([command, "concept_lm", *(f"--set={k}={v}" for k, v in values.items())])
+
+
+def train(folder, **changes):
+    values = {"data": folder / "text", "steps": 40, "every": 20, "rows": 4, "length": 32}
+    values |= {"judged": 4, "n_concepts": 16, "lr": 0.01, "version": "v2"}
+    return run("train", folder, **(values | changes))
+
+
+def test_train_then_generate(folder, capsys):
+    assert train(folder) == 0
+    told = capsys.readouterr().out
+    before, after = map(float, re.search(r"([\d.]+) before .* ([\d.]+) after", told).groups())
+    assert before > 7.5  # eight bits, nearly: nothing is known yet
+    assert after < before - 0.3  # a random base that is frozen gives little
+    assert re.search(r"\[\d+: '.+'\]", told)
+    assert run("generate", folder, prompt="the cat", new=12) == 0
+    written, marked = capsys.readouterr().out.split("Concepts [code: nearest tokens]:\n")
+    assert written.startswith("the cat")
+    assert len(written.rstrip("\n").encode()) >= 12
+    assert "[" in marked
+
+
+def test_a_resumed_training_is_the_whole_one(folder, capsys, monkeypatch):
+    assert train(folder, steps=4, every=2) == 0
+    whole = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
+    (folder / "out" / "training.pt").unlink()
+    right = practice.OwnText.training_loss
+
+    def interrupt(self, step):
+        if step == 3:
+            raise KeyboardInterrupt
+        return right(self, step)
+
+    monkeypatch.setattr(practice.OwnText, "training_loss", interrupt)
+    assert train(folder, steps=4, every=2) == 130
+    monkeypatch.undo()
+    assert train(folder, steps=4, every=2) == 0
+    again = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+    assert train(folder, steps=4, every=2, n_concepts=8) == 2
+    assert "made with another model: n_concepts 16, now 8" in capsys.readouterr().err
+
+
+def test_what_cannot_work_is_said_before_any_work(folder, capsys):
+    for changes, said in (
+        ({"out": folder / "nowhere"}, "is no folder; make it first"),
+        ({"data": folder / "out"}, "no text under"),
+        ({"model": folder / "text"}, "no base model at"),
+        ({"edge": 2}, "middle: "),
+        ({"length": 5000}, "windows of 5000"),
+    ):
+        assert train(folder, **changes) == 2
+        assert said in capsys.readouterr().err
+    assert run("generate", folder, prompt="the") == 2
+    assert "concepts.pt is not a checkpoint" in capsys.readouterr().err
