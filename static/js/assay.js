@@ -121,6 +121,7 @@ const actions = {
   o: () => current()?.querySelector(".abstract input")?.click(),
   v: () => (current() ?? document).querySelector("a.view")?.click(),
   s: () => (current() ?? document).querySelector("button[name=paper]")?.click(),
+  n: () => current()?.querySelector("button.leave")?.click(),
   d: () => showAs(root.dataset.view === "abstracts" ? "list" : "abstracts"),
   "/": () => document.querySelector("#find, #q").focus(),
   "?": () => keys.showModal(),

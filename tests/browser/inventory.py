@@ -83,6 +83,7 @@ PAGES = [
     Page("readers:sign-in", "/sign-in/"),
     Page("readers:use-link", "/sign-in/no-such-token/"),
     Page("ui:keyboard", "/keyboard/"),
+    Page("ui:help", "/help/"),
 ]
 NOT_PAGES = {
     *("catalog:decide", "digests:star", "readers:sign-out"),  # POST only
@@ -97,5 +98,7 @@ NOT_PAGES = {
     "runs:run",  # every state of it is looked at in test_runs
     *("api-1:api-root", "api-1:cancel", "api-1:create", "api-1:latest", "api-1:methods"),
     *("api-1:openapi-json", "api-1:results", "api-1:status"),
+    *("api-1:papers", "api-1:paper", "api-1:profiles", "api-1:digest", "api-1:claims"),
+    *("api-1:library", "api-1:change", "ui:robots"),
     *("health:healthz", "health:readyz", "health:metrics"),
 }

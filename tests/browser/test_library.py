@@ -1,0 +1,88 @@
+"""A first morning: what a reader likes, what is learned, their library; with and without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.looks import DESKTOP, PHONE
+from tests.servers.site import Site
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+def test_papers_one_likes_make_a_profile_that_says_why(
+    browser: Browser, site: Callable[[str], Site], signed_in: dict[str, object], scripts: bool
+) -> None:
+    context = browser.new_context(
+        base_url=site("full").address,
+        java_script_enabled=scripts,
+        viewport=DESKTOP if scripts else PHONE,
+        storage_state=signed_in,
+    )  # type: ignore[arg-type]
+    tab = context.new_page()
+    tab.goto("/first-steps/")
+    tab.get_by_label("Categories").fill("cs.LG cs.CL cs.DC cs.AI")
+    tab.get_by_role("button", name="Make my profile").click()
+    expect(tab.get_by_role("alert")).to_contain_text("Nothing was made")
+    tab.get_by_label("Papers you like").fill(" ".join(f"2603.{n:05d}" for n in (1, 11, 21, 31, 41)))
+    tab.get_by_role("button", name="Make my profile").click()
+    tab.wait_for_url("**/p/reader-reads*/")
+    expect(tab.locator(".head")).to_contain_text("are learned from what its reader keeps")
+    expect(tab.locator(".card .chips").first).to_contain_text("learned")
+
+    card = tab.locator(".card").first
+    name = card.get_attribute("id")
+    card.get_by_role("button", name="Not for me").click()
+    expect(
+        tab.locator(f'[id="{name}"]').get_by_role("button", name="Not for me")
+    ).to_have_attribute("aria-pressed", "true")
+    tab.goto("/library/?show=left")
+    expect(tab.locator(f'[id="{name}"]')).to_be_visible()
+    tab.locator(f'[id="{name}"]').get_by_role("button", name="Not for me").click()
+
+    tab.goto("/papers/2603.00001/")
+    tab.get_by_role("button", name="Mark as read").click()
+    tab.locator("#library summary").click()
+    tab.get_by_label("Note").fill("Read **again**")
+    tab.get_by_label("New list").fill(f"Week {scripts}")
+    tab.get_by_role("button", name="Keep").click()
+    expect(tab.locator("#library strong")).to_have_text("again")
+    tab.get_by_role("button", name="Read: mark as unread").click()
+    tab.goto("/library/")
+    if not scripts:
+        tab.get_by_role("link", name="Tags and lists").click()
+    tab.get_by_role("link", name=f"Week {scripts}").click()
+    expect(tab.locator('[id="p-2603.00001"]')).to_be_visible()
+    with tab.expect_download() as download:
+        tab.get_by_role("link", name="BibTeX").first.click()
+    assert download.value.path().read_text().startswith("@misc{")
+    context.close()
+
+
+def test_a_search_is_guessed_saved_and_fed(
+    browser: Browser, site: Callable[[str], Site], signed_in: dict[str, object]
+) -> None:
+    context = browser.new_context(
+        base_url=site("full").address, viewport=DESKTOP, storage_state=signed_in
+    )  # type: ignore[arg-type]
+    tab = context.new_page()
+    tab.goto("/search?q=speculativ+dekoding")
+    tab.get_by_role("link", name="speculative decoding").click()
+    expect(tab.locator(".card mark").first).to_be_visible()
+    feed = tab.get_by_role("link", name="JSON Feed").get_attribute("href")
+    assert context.request.get(str(feed)).json()["items"]
+    tab.get_by_role("link", name="Mail me what is new").click()
+    expect(tab.get_by_label("Or what a search finds")).to_have_value("speculative decoding")
+    tab.get_by_role("button", name="Mail it to me").click()
+    expect(tab.get_by_role("main")).to_contain_text("“speculative decoding” every day")
+    tab.get_by_role("button", name="End “speculative decoding”").click()
+    tab.goto("/search?q=speculative+decoding")
+    tab.get_by_role("link", name="Save as a profile").click()
+    tab.get_by_role("button", name="Save").click()
+    tab.wait_for_url("**/p/speculative-decoding/")
+    expect(tab.locator(".card").first).to_contain_text("Speculative Decoding")
+    context.close()
