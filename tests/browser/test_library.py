@@ -1,4 +1,4 @@
-"""A first morning: what a reader likes, what is learned, their library; with and without scripts."""
+"""A first morning: what a reader likes, what is learned of it, their library."""
 
 from __future__ import annotations
 
