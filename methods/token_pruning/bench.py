@@ -140,6 +140,7 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
     for name, table in tables.items():
         whole = full["crowded" if name == "crowded" else "usual"]
         _accuracy(ctx, name, table, sum(whole) / len(whole), params.budgets)
+        _ahead(ctx, name, table)
     _pareto(ctx, _costs(ways, exam, params.budgets), tables["accuracy"])
     ctx.artefact("kept.svg", picture(exam, ways["ours"](min(params.budgets))))
 
@@ -195,6 +196,27 @@ def _accuracy(ctx: Context, name: str, table: Table, whole: float, budgets: Sequ
     for (way, k), values in table.items():
         baseline = None if way == chance else table[chance, k]
         series.add(over_seeds(way, k, values, baseline=baseline))
+
+
+RIVALS = {"accuracy": "cdpruner_both", "inside": "fastv", "crowded": "cdpruner_both"}
+
+
+def _ahead(ctx: Context, name: str, table: Table) -> None:
+    """Ours against the baseline that comes nearest, seed by seed: models differ more than ways."""
+    rival = RIVALS[name]
+    series = ctx.series(
+        f"{name}_ahead",
+        f"{TITLES[name][0]}: ours against its rival, seed by seed",
+        x=Axis(label="visual tokens a layer", unit="tokens"),
+        y=Axis(label="right answers", unit="%", least=0.0, most=100.0),
+        direction="higher",
+        variants=variants([rival, "ours"]),
+        baseline=rival,
+    )
+    for (way, k), values in table.items():
+        if way in (rival, "ours"):
+            baseline = None if way == rival else table[rival, k]
+            series.add(over_seeds(way, k, values, baseline=baseline))
 
 
 def _costs(ways: Plans, exam: Exam, budgets: Sequence[int]) -> dict[tuple[str, int], float]:
