@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 from methods.errors import CheckFailedError
@@ -55,6 +55,15 @@ class OpenSeries:
         kept = [point for point in self._points if (point.variant, point.x) not in anew]
         self._points = [*kept, *points]
         self.snapshot(partial=True)  # refuses a wrong point here, where its author sees it
+
+    def add_exact(self, x: float | str, values: Mapping[str, float]) -> None:
+        """Put in what was counted at x, not sampled: one value a variant, bytes or operations."""
+        from methods.measure.statistics import exact_point  # noqa: PLC0415 - imports numpy
+
+        direction, baseline = self._series.direction, self._series.baseline
+        for name, value in values.items():
+            against = None if name == baseline else values.get(baseline or "")
+            self.add(exact_point(name, x, value, direction=direction, baseline=against))
 
     def at(self, x: float | str) -> str:
         """Where on the series we are, in words: "Forward, 4096 tokens"."""

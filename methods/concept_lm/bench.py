@@ -22,7 +22,6 @@ from methods.concept_lm.spec import DecodeParams
 from methods.context import Context, OpenSeries
 from methods.kit.compare import difference, relative
 from methods.kit.seeds import generator
-from methods.measure.statistics import exact_point
 from methods.measure.timing import Comparison, time_all
 from methods.protocol import Axis, Limit, Variant
 from methods.spec import Case
@@ -211,8 +210,7 @@ def _comparisons(
             read = prompt[:, :CHECKED_UP_TO]
             ctx.check_all("at_shape", at_shape(model, rules, read))
             calls, sizes = _decoders(model, rules, prompt)
-            for name, size in sizes.items():
-                kept.add(exact_point(name, T, size, direction="lower", baseline=sizes["plain"]))
+            kept.add_exact(T, sizes)
             return calls
 
         def prefills(prompt: Tensor = prompt) -> dict[str, Callable[[], object]]:

@@ -24,7 +24,6 @@ from methods.concept_lm.train import OnStep, Plan, train
 from methods.concept_lm.v3.monitors import Trace, diagnose
 from methods.context import Context
 from methods.kit.report import Stages, over_seeds
-from methods.measure.statistics import exact_point
 from methods.protocol import Axis, Variant
 
 LABELS = {
@@ -183,9 +182,7 @@ def _codes(
         ranks = sorted({round(1.3**i) for i in range(40)})
         for rank in ranks:
             if rank <= params.n_concepts:
-                usage.add(
-                    exact_point(name, float(rank), float(share[rank - 1]), direction="higher")
-                )
+                usage.add_exact(float(rank), {name: float(share[rank - 1])})
 
 
 @torch.no_grad()

@@ -4,7 +4,6 @@ import math
 
 from methods.concept_lm.v3.monitors import BANDS, Trace, measured
 from methods.context import Context
-from methods.measure.statistics import exact_point
 from methods.protocol import Axis, Limit, Variant
 
 TITLES = {
@@ -57,7 +56,7 @@ def draw_monitors(ctx: Context, traces: dict[str, Trace], variants: list[Variant
             for step, stats in zip(trace.steps, trace.stats, strict=True):
                 value = measured(stats).get(name, math.nan)
                 if math.isfinite(value):
-                    series.add(exact_point(variant.name, float(step), value, direction="higher"))
+                    series.add_exact(float(step), {variant.name: value})
     buckets = ctx.series(
         "monitor_buckets",
         "NLL by position",
@@ -68,4 +67,4 @@ def draw_monitors(ctx: Context, traces: dict[str, Trace], variants: list[Variant
     )
     for variant in variants:
         for i, value in enumerate(traces[variant.name].stats[-1].buckets):
-            buckets.add(exact_point(variant.name, float(i), value, direction="lower"))
+            buckets.add_exact(float(i), {variant.name: value})

@@ -13,7 +13,6 @@ from methods.context import Context, OpenSeries
 from methods.kit.compare import relative
 from methods.kit.seeds import randn, seeded
 from methods.measure import memory
-from methods.measure.statistics import exact_point
 from methods.measure.timing import Comparison, time_all
 from methods.protocol import Axis, Variant
 from methods.seps import checks
@@ -68,9 +67,7 @@ def _comparisons(ctx: Context, params: CostParams) -> Iterator[Comparison]:
         ) -> dict[str, Callable[[], Tensor]]:
             calls = _calls(ctx, params, *size)
             peaks = {name: memory.peak(call, ctx.device) / 2**20 for name, call in calls.items()}
-            for name, peak in peaks.items():
-                against = None if name == "cross" else peaks["cross"]
-                room.add(exact_point(name, x, peak, direction="lower", baseline=against))
+            room.add_exact(x, peaks)
             return calls
 
         yield Comparison(times, x, build)

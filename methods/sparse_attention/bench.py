@@ -12,7 +12,6 @@ from torch import Tensor
 from methods.context import Context, OpenSeries
 from methods.errors import InputError
 from methods.measure import memory as measured_memory
-from methods.measure.statistics import exact_point
 from methods.measure.timing import Comparison, time_all
 from methods.protocol import Axis, Limit, Variant
 from methods.sparse_attention import peers
@@ -219,26 +218,15 @@ def memory(ctx: Context, params: MemoryParams) -> None:
             run = partial(_attention_step, attend, inputs, grad)
             run()
             found[name] = measured_memory.peak(run, ctx.device) / 2**20
-        peaks.add(
-            *(
-                exact_point(name, n, peak, direction="lower", baseline=found["dense"])
-                for name, peak in found.items()
-            )
-        )
-        full = 2 * heads * n * params.d_head * 4 / 2**20
-        sizes = {"dense": full} | {
+        peaks.add_exact(n, found)
+        kept = {"dense": 2 * heads * n * params.d_head * 4}
+        kept |= {
             name: SparseKVCache(
                 config, batch=1, kv_heads=heads, d_head=params.d_head, context=n
             ).nbytes
-            / 2**20
             for name, config in configs.items()
         }
-        caches.add(
-            *(
-                exact_point(name, n, size, direction="lower", baseline=full)
-                for name, size in sizes.items()
-            )
-        )
+        caches.add_exact(n, {name: size / 2**20 for name, size in kept.items()})
         peers.head_masks.cache_clear()
     ctx.progress(1, 1)
 

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.context import Context, OpenSeries
+from methods.context import Context
 from methods.kit.compare import relative
 from methods.measure import memory
-from methods.measure.statistics import exact_point
 from methods.measure.timing import Comparison, time_all
 from methods.protocol import Axis, Limit, Variant
 from methods.spec import Case
@@ -115,7 +114,7 @@ def latency(ctx: Context, params: LatencyParams) -> None:
     one = _prompt(llava, 1, params.text, ctx.device)
     for name in ("plain", "pruned"):
         for at, count in enumerate(read(llava, one, stages[name]).counts):
-            layers.add(exact_point(name, float(at), count, direction="lower"))
+            layers.add_exact(float(at), {name: count})
 
 
 def _comparisons(
@@ -142,7 +141,7 @@ def _comparisons(
             for name, plan in stages.items()
         }
         peaks = {name: memory.peak(call, ctx.device) for name, call in calls.items()}
-        _tell(timed["memory"], batch, peaks)
+        timed["memory"].add_exact(batch, peaks)
         return calls
 
     def decoding(batch: int, prompt: Prompt) -> Calls:
@@ -151,7 +150,7 @@ def _comparisons(
             cache = read(llava, prompt, plan, cached=True).cache
             assert cache is not None
             caches[name] = cache
-        _tell(timed["kv"], batch, {name: cache.bytes() for name, cache in caches.items()})
+        timed["kv"].add_exact(batch, {name: cache.bytes() for name, cache in caches.items()})
         token = prompt.ids[:, -1:]
         return {
             name: partial(_decode, llava, cache, token, params.decoded)
@@ -186,15 +185,6 @@ def at_shape(llava: Any, prompt: Prompt, stages: dict[str, list[Stage]]) -> Iter
         yield Case(relative(quick, slow), bound, label=label)
 
 
-def _tell(series: OpenSeries, batch: int, sizes: dict[str, int]) -> None:
-    series.add(
-        *(
-            exact_point(name, batch, size, direction="lower", baseline=sizes["plain"])
-            for name, size in sizes.items()
-        )
-    )
-
-
 def _variants(names: Sequence[str]) -> list[Variant]:
     return [Variant(name=name, label=NAMES[name], ours=name == "pruned") for name in names]
 
@@ -215,10 +205,8 @@ def _counts(ctx: Context, shape: Shape, config: PruningConfig, params: LatencyPa
         variants=_variants(["pruned"]),
         caption="676 tokens: 388 in layers 0-9, 300 in 10-19, 250 in 20-30, 200 in layer 31.",
     )
-    tokens.add(
-        exact_point("pruned", "last layer", 100 * (1 - read_tokens[-1] / whole), direction="higher")
-    )
-    tokens.add(exact_point("pruned", "saved", 100 * (1 - average / whole), direction="higher"))
+    tokens.add_exact("last layer", {"pruned": 100 * (1 - read_tokens[-1] / whole)})
+    tokens.add_exact("saved", {"pruned": 100 * (1 - average / whole)})
     operations = ctx.series(
         "flops",
         "Operations saved at LLaVA-7B by the source's schedule",
@@ -230,9 +218,9 @@ def _counts(ctx: Context, shape: Shape, config: PruningConfig, params: LatencyPa
     )
     plain = accounting.prefill_flops(full, [whole] * full.layers)
     saved = 1 - accounting.prefill_flops(full, read_tokens) / plain
-    operations.add(exact_point("pruned", "prefill", 100 * saved, direction="higher"))
+    operations.add_exact("prefill", {"pruned": 100 * saved})
     everything = accounting.total_flops(full, ours, text) / accounting.total_flops(full, None, text)
-    operations.add(exact_point("pruned", "all", 100 * (1 - everything), direction="higher"))
+    operations.add_exact("all", {"pruned": 100 * (1 - everything)})
     here = accounting.token_counts(config, shape.layers, shape.visual, params.text)
     ctx.log(f"tokens by layer in the measured model: {here}")
 
