@@ -173,6 +173,12 @@ class Settings(BaseSettings):
     summary_daily_tokens: int = variable(
         "5000000", "Tokens in a day (UTC), both ways together.", ge=0, le=MOST
     )
+    runs_kept_days: int = variable(
+        "0",
+        "Days after which ended runs are deleted, standing ones apart; 0: never.",
+        ge=0,
+        le=MOST,
+    )
     log_level: LogLevel = variable("INFO", "DEBUG, INFO, WARNING or ERROR.")
     methods_path: str = variable("", "Folders of methods beside Assay's own, as PATH lists them.")
     web_concurrency: int = variable(

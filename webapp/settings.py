@@ -154,6 +154,7 @@ MAIL_FROM = DEFAULT_FROM_EMAIL = ENV.mail_from
 
 RUN_LEASE = ENV.lease
 RUN_MODELS = list(ENV.models)
+RUNS_KEPT_DAYS = ENV.runs_kept_days
 RUN_MINUTES_A_DAY = ENV.run_minutes
 OPENAI_BASE_URL = ENV.openai_base_url
 OPENAI_API_KEY = ENV.openai_api_key.get_secret_value()

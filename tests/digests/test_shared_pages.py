@@ -14,7 +14,7 @@ from tests import factories
 from webapp.digests import views
 from webapp.digests.models import Star
 from webapp.library.models import LibraryEntry
-from webapp.papers.models import Paper
+from webapp.papers.models import Announcement, Listing, Paper
 
 pytestmark = pytest.mark.django_db
 
@@ -105,3 +105,20 @@ def test_an_old_day_reads_no_audit_rows_of_later_days(client: Client, papers: li
     tag = client.get(address)["ETag"]
     factories.make_listing("cs.LG", factories.DAY + timedelta(days=50))
     assert client.get(address)["ETag"] == tag
+
+
+def test_a_category_is_kept_until_what_it_shows_changes(papers: list[Paper]) -> None:
+    listing = Listing.objects.get(category="cs.LG")
+    for paper in papers:
+        Announcement.objects.create(listing=listing, paper=paper, type="new", version=1)
+    ada, _ = signed_in("ada")
+    address = "/category/cs.LG/"
+    assert "Signed in as ada" in body(ada, address)
+    anonymous = Client()
+    assert "Signed in" not in body(anonymous, address)
+    with CaptureQueriesContext(connection) as queries:
+        body(anonymous, address)
+    assert len(queries) == 1
+    Paper.objects.filter(pk=papers[0].pk).update(version=2, title_html="Another title")
+    assert "Another title" in body(anonymous, address)
+    assert anonymous.get(f"{address}?date=2026-03-99").status_code == 404

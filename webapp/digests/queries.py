@@ -190,6 +190,35 @@ def months(profile: Profile) -> list[Month]:
     ]
 
 
+# As above: what decides what a category's day shows, and which days are beside it.
+_CATEGORY_STAMP = """
+    SELECT l.id, l.date, l.state, l.polled_at, l.changed_at,
+        (SELECT count(*) FROM papers_listing WHERE category = l.category AND state = 'complete'),
+        (SELECT max(date) FROM papers_listing WHERE category = l.category AND state = 'complete'),
+        (SELECT count(*) FROM papers_listing WHERE source = 'sample'),
+        count(n.id), sum(n.id), sum(a.version), max(a.enriched_at)
+    FROM papers_listing l
+    LEFT JOIN papers_announcement n ON n.listing_id = l.id
+    LEFT JOIN papers_paper a ON a.id = n.paper_id
+    WHERE l.id = (
+        SELECT id FROM papers_listing WHERE category = %s AND state = 'complete' {}
+        ORDER BY date DESC LIMIT 1)
+    GROUP BY l.id
+"""
+
+
+def category_stamp(category: str, date: Date | None = None) -> tuple[object, ...] | None:
+    """All that decides what the page of a category's day (its latest) shows; None: no such day.
+
+    One query.
+    """
+    when, values = ("AND date = %s", [category, date.isoformat()]) if date else ("", [category])
+    with connection.cursor() as cursor:
+        cursor.execute(_CATEGORY_STAMP.format(when), values)
+        row = cursor.fetchone()
+    return row and tuple(row)
+
+
 def category_dates(category: str) -> list[Date]:
     """The days on which papers came in `category`, the latest first."""
     rows = Listing.objects.filter(category=category, state=Listing.State.COMPLETE)

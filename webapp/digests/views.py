@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date as Date
 
@@ -140,6 +141,15 @@ class CategoryPaper:
 @require_safe
 def category(request: HttpRequest, category: str) -> HttpResponse:
     """Everything announced in one category on a day, in arXiv's order."""
+    wanted = request.GET.get("date", "")
+    with suppress(ValueError):
+        stamp = queries.category_stamp(category, Date.fromisoformat(wanted) if wanted else None)
+        if stamp is not None:
+            return respond_shared(request, stamp, lambda: _category_page(request, category))
+    return _category_page(request, category)
+
+
+def _category_page(request: HttpRequest, category: str) -> HttpResponse:
     dates = queries.category_dates(category)
     wanted = request.GET.get("date", "")
     date = (

@@ -7,6 +7,7 @@ says. The other modules here read.
 from __future__ import annotations
 
 import uuid
+import zlib
 from datetime import datetime
 
 from django.conf import settings
@@ -198,6 +199,21 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id} {self.seq} {self.kind}"
+
+
+class RunLog(models.Model):
+    """The whole log of a run that ended some time ago, in one compressed piece."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="log")
+    compressed = models.BinaryField()  # zlib, of UTF-8
+
+    def __str__(self) -> str:
+        return f"log of {self.run_id}"
+
+    @property
+    def text(self) -> str:
+        """What the run wrote."""
+        return zlib.decompress(self.compressed).decode()
 
 
 class Series(models.Model):

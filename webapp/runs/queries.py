@@ -9,7 +9,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
-from webapp.runs.models import Run, State, Worker
+from webapp.runs.models import Run, RunLog, State, Worker
 from webapp.runs.times import ALIVE
 
 Visitor = User | AnonymousUser
@@ -63,6 +63,8 @@ def place(run: Run) -> Place | None:
 
 def log_of(run: Run) -> str:
     """The log of the current attempt, in the order of its offsets; lost pieces are marked."""
+    if run.ended and (kept := RunLog.objects.filter(run=run).first()):
+        return kept.text
     pieces = run.events.filter(token=run.token, kind="log").values_list("body", flat=True)
     text, end = [], 0
     for body in sorted(pieces, key=lambda b: b["offset"]):

@@ -45,6 +45,7 @@ app.conf.beat_schedule = {
     "link": {"task": "site.link", "schedule": 60.0, "options": {"expires": 55}},
     "learn": {"task": "site.learn_all", "schedule": 60.0, "options": {"expires": 55}},
     "mail": {"task": "site.mail", "schedule": _POLL, "options": {"expires": _POLL - 10}},
+    "tidy": {"task": "site.tidy", "schedule": 86_400.0, "options": {"expires": 86_390}},
     # Wakes what waits: new papers of a digest, summaries put off, those a lost worker held.
     "summarise": {"task": "site.summaries", "schedule": 30.0, "options": {"expires": 25}},
     "sweep": {

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 
 from django.conf import settings
+from django.core.management import call_command
 
 from webapp.catalog import chips, linking
 from webapp.digests import gists
@@ -107,6 +108,12 @@ def learn_from_all() -> None:
 def send_mail() -> None:
     """Send the digests and alerts that are due."""
     deliver_due()
+
+
+@app.task(name="site.tidy")
+def tidy() -> None:
+    """Compress logs, forget old runs and sessions that expired."""
+    call_command("tidy")
 
 
 # The broker forgets an event only when it stands in the database: acknowledged late.

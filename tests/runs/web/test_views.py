@@ -7,6 +7,7 @@ import io
 import json
 import re
 from datetime import timedelta
+from urllib.parse import unquote
 
 import pytest
 from django.contrib.auth.models import User
@@ -260,7 +261,12 @@ class TestList:
         for _ in range(45):
             queued()
         assert len(self.ids(client)) == 40
-        assert len(self.ids(client, page="2")) == 5
+        html = client.get(reverse("runs:runs")).content.decode()
+        [after] = re.findall(r'rel="next" href="[?]after=([^"]+)"', html)
+        second = self.ids(client, after=unquote(after))
+        assert len(second) == 5
+        assert not second & self.ids(client)
+        assert len(self.ids(client, after="nonsense_x")) == 40
 
     def test_the_number_of_queries_does_not_grow(
         self, client: Client, django_assert_max_num_queries

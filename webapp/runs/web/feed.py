@@ -33,7 +33,8 @@ def _results_source() -> FeedSource:
     updated = max((moment for _, moment in stamp if moment), default=_NEVER)
 
     def feed(site: Site, address: str) -> Feed:
-        found = Run.objects.select_related("environment", "reader").in_bulk([k for k, _ in stamp])
+        related = Run.objects.select_related("environment", "reader").prefetch_related("series")
+        found = related.in_bulk([key for key, _ in stamp])
         return Feed(
             id=site.tag("results"),
             title="Results of Assay",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
+from django.utils.dateparse import parse_datetime
 from django.utils.http import urlencode
 
 from methods import registry
@@ -80,6 +82,29 @@ class Filters:
             "state": [*states, *((str(s.value), str(s.label)) for s in State)],
             "device": [(d.value, d.label) for d in Device],
         }
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """A page of a list, and the key where the next begins ("" on the last): nothing is counted."""
+
+    runs: list[Run]
+    next: str
+
+    @classmethod
+    def read(cls, runs: QuerySet[Run], after: str, size: int) -> RunPage:
+        """At most `size` runs after the key `after`; from the first where it is no key."""
+        at, _, pk = after.partition("_")
+        try:
+            moment, key = parse_datetime(at), UUID(pk)
+        except ValueError:
+            moment = None
+        if moment and moment.tzinfo:
+            later = Q(queued_at__lt=moment) | Q(queued_at=moment, pk__gt=key)
+            runs = runs.filter(later, queued_at__lte=moment)
+        found = list(runs[: size + 1])
+        last = found[size - 1] if len(found) > size else None
+        return cls(found[:size], f"{last.queued_at.isoformat()}_{last.pk}" if last else "")
 
 
 @dataclass(frozen=True)

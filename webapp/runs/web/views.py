@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
@@ -90,16 +89,18 @@ def runs(request: HttpRequest) -> HttpResponse:
     """The runs that a visitor may see, narrowed by the query string, the latest first."""
     filters = listing.Filters.read(request.GET)
     found = filters.narrow(visible_runs(request.user), request.user)
-    page = Paginator(found, RUNS_A_PAGE).get_page(request.GET.get("page"))
+    after = request.GET.get("after", "")
+    page = listing.RunPage.read(found, after, RUNS_A_PAGE)
     context = {
         "section": "runs",
         "filters": filters,
         "choices": filters.choices(),
         "page": page,
-        "lines": [listing.listed_run(run) for run in page],
+        "after": after,
+        "lines": [listing.listed_run(run) for run in page.runs],
         "feeds": [(one.suffix, one.media_type) for one in FORMATS.values()],
         "chosen": request.GET.get("with", ""),
-        "any": page.paginator.count > 0 or Run.objects.exists(),
+        "any": bool(page.runs) or Run.objects.exists(),
     }
     return render(request, "runs/runs.html", context)
 

@@ -1,0 +1,23 @@
+"""`manage.py tidy`: what the site does once a day to keep small."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand
+
+from webapp.runs.retention import tidy
+
+
+class Command(BaseCommand):
+    help = (
+        "Compress the logs of ended runs, delete runs older than ASSAY_RUNS_KEPT_DAYS (0: none) "
+        "and sessions that expired. The beat does it every day."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        done = tidy()
+        call_command("clearsessions")
+        said = f"{done.compressed} logs compressed, {done.deleted} runs deleted"
+        self.stdout.write(f"{said}, expired sessions gone.")

@@ -1,0 +1,62 @@
+"""What is kept of runs that ended: logs in one compressed piece, old runs for as long as is set."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from webapp.runs.models import ENDED, Event, Run, RunLog, Series
+from webapp.runs.queries import log_of
+
+# A worker repeats its last event for some time: until then a log may still grow.
+SETTLED = timedelta(hours=1)
+BATCH = 200  # runs
+
+
+@dataclass(frozen=True)
+class Tidied:
+    """What was done."""
+
+    compressed: int
+    deleted: int
+
+
+def tidy() -> Tidied:
+    """Compress the logs of runs that ended, delete runs older than ASSAY_RUNS_KEPT_DAYS.
+
+    A run whose measurement stands, or that was published with a result file, is kept for ever.
+    Idempotent; each run by itself, so that a long tidying blocks nobody.
+    """
+    return Tidied(_compress_logs(), _delete_old())
+
+
+def _compress_logs() -> int:
+    ended = Run.objects.filter(state__in=ENDED, finished_at__lt=timezone.now() - SETTLED)
+    with_log = ended.filter(log_bytes__gt=0, log__isnull=True)
+    compressed = 0
+    for key in list(with_log.order_by("finished_at").values_list("pk", flat=True)):
+        with transaction.atomic():
+            run = Run.objects.select_for_update().get(pk=key)
+            piece = zlib.compress(log_of(run).encode(), 9)
+            RunLog.objects.get_or_create(run=run, defaults={"compressed": piece})
+            Event.objects.filter(run=run, kind="log").delete()
+        compressed += 1
+    return compressed
+
+
+def _delete_old() -> int:
+    days = settings.RUNS_KEPT_DAYS
+    if not days:
+        return 0
+    before = timezone.now() - timedelta(days=days)
+    standing = Series.objects.filter(standing__isnull=False).values("run")
+    old = Run.objects.filter(state__in=ENDED, imported=False, finished_at__lt=before)
+    keys = list(old.exclude(pk__in=standing).values_list("pk", flat=True))
+    for start in range(0, len(keys), BATCH):
+        Run.objects.filter(pk__in=keys[start : start + BATCH]).delete()
+    return len(keys)
