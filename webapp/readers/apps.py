@@ -1,7 +1,0 @@
-from django.apps import AppConfig
-
-
-class ReadersConfig(AppConfig):
-    """Who reads: one-time sign-in links."""
-
-    name = "webapp.readers"
