@@ -22,8 +22,9 @@ IMPORT = re.compile(
 )
 # What starts processes: it costs seconds, and in a process of its own torch may be loaded.
 PROCESSES = re.compile(r"^(?:import|from) (?:subprocess|multiprocessing)\b", re.MULTILINE)
-# Whole houses, models, and long readings of every file of every method.
+# Whole houses, models, long readings of every file of every method, every input at every address.
 PLACES = (
+    "api/test_hostile_input.py",
     "browser",
     "catalog/test_reading.py",
     "faults",
@@ -38,7 +39,7 @@ PLACES = (
 )
 EXAMPLES = 20  # of each property that hypothesis tries
 MARKS = ("slow", "browser", "gpu")
-FIXTURES = {"chromium", "browser", "postgresql_url", "redis_url", "rig", "house"}
+FIXTURES = {"chromium", "browser", "postgresql_url", "processes", "redis_url", "rig", "house"}
 
 
 def leaves_out(path: Path) -> bool:

@@ -86,7 +86,10 @@ def batches(matcher: Retriever, split: Split, plan: Plan, words: int, device: st
 def similarities(
     matcher: Retriever, split: Split, words: int, tell: Callable[[float], None]
 ) -> Tensor:
-    """All captions (n) of a split with all its images (m): (n, m), on the CPU."""
+    r"""All captions (n) of a split with all its images (m): (n, m), on the CPU.
+
+    Equation: $S_{i j} = s(c_i, v_j)$
+    """
     training = matcher.training
     matcher.eval()
     device = next(matcher.parameters()).device

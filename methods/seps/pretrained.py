@@ -105,7 +105,10 @@ class BertEncoder(nn.Module):
         return Texts(self.to_shared(words), real)
 
     def ids(self, texts: list[str], most: int, generator: torch.Generator | None = None) -> Tensor:
-        """Word ids (T, W) of texts cut at `most`; `generator` is given in training: `augmented`."""
+        r"""Word ids (T, W) of texts cut at `most`; `generator` is given in training: `augmented`.
+
+        Equation: $y_{t, i} = \mathrm{id}(w_{t, i})$, and that of [PAD] behind a text's last word.
+        """
         found = self.tokenizer(texts, truncation=True, max_length=most)
         rows = found["input_ids"]
         if generator is not None:
@@ -140,7 +143,10 @@ def augmented(
 
 
 def pixels(paths: list[Path], side: int, generator: torch.Generator | None = None) -> Tensor:
-    """Images (B, 3, side, side); with a generator cropped and mirrored by chance, to train on."""
+    r"""Images (B, 3, side, side); with a generator cropped and mirrored by chance, to train on.
+
+    Equation: $y_{b, c} = (x_{b, c} / 255 - \mu_c) / \sigma_c$
+    """
     draws: list[list[float] | None] = [None] * len(paths)
     if generator is not None:
         draws = torch.rand(len(paths), 5, generator=generator).tolist()

@@ -8,7 +8,7 @@ import pytest
 from methods import registry
 
 # What measures, checks or shows the mathematics has none of its own.
-BESIDE = ("bench", "check", "example", "picture", "spec")
+BESIDE = ("bench", "check", "example", "gate", "picture", "spec")
 METHODS = Path(registry.__file__).parent
 
 

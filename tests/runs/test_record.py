@@ -67,7 +67,7 @@ def test_a_good_run(run: Run) -> None:
 
 
 @settings(
-    max_examples=40,
+    max_examples=min(40, settings.default.max_examples),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 2**32), doubles=st.integers(0, 8))
