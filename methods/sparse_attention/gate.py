@@ -37,9 +37,12 @@ def gate(
 def at_shape(
     q: Tensor, k: Tensor, v: Tensor, grad: Tensor | None, config: SparseAttentionConfig
 ) -> Iterator[Case]:
-    """What is timed is right at the very shape and batch that it is timed at, on sampled rows.
+    r"""What is timed is right at the very shape and batch that it is timed at, on sampled rows R.
 
-    The gradient of the output is 0 but for those rows: then they alone make up dK and dV, and the
+    Equation: $\lVert \hat o_R - o_R \rVert_2 \le \varepsilon \lVert o_R \rVert_2$
+
+    q, k, v and `grad` are (batch, heads, n, d); o is the definition's output, or a gradient. The
+    gradient of the output is 0 but for those rows: then they alone make up dK and dV, and the
     definition gives every key's in time. `grad` None checks the output alone. That nothing looks
     into the future is exact: the outputs before t are the same bits whatever follows.
     """
