@@ -26,7 +26,7 @@ def test_the_page_begins_with_headline_checks_and_doubts(client) -> None:
     assert begin < html.index('id="measured"')
     for line in (told.headline, told.checks, told.doubts):
         assert line in html[begin:]
-    assert "times as good as" in told.headline
+    assert "times as fast as" in told.headline
     assert "8192 tokens" in told.headline
     assert told.checks == "2 of 2 passed"
     assert "variation at" in told.doubts

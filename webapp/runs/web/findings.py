@@ -46,9 +46,10 @@ def _headline(series: Series) -> str:
     if last.ratio is None or series.baseline is None:
         return said
     ratio = last.ratio
+    what = "fast" if ratio.verdict in {"faster", "slower"} else "good"
     between = f" ({ratio.low:.2f} – {ratio.high:.2f})" if ratio.low < ratio.high else ""
     return (
-        f"{said}, {ratio.value:.2f} times as good as {names[series.baseline]}{between}: "
+        f"{said}, {ratio.value:.2f} times as {what} as {names[series.baseline]}{between}: "
         f"{ratio.verdict}"
     )
 
