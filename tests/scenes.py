@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from datetime import date, timedelta
+from io import StringIO
 
 import django
 
@@ -31,12 +32,18 @@ UNREACHABLE = "rss.arxiv.org cannot be reached: Name or service not known."
 
 
 def sample() -> None:
-    """The same, with the sample day standing in."""
+    """The same, with the sample day standing in, linked to methods and what was measured."""
+    from django.core.management import call_command
+
+    from webapp.catalog import chips, linking
     from webapp.digests.build import build
     from webapp.papers.sample import load_sample
 
     unreachable()
     build(load_sample(UNREACHABLE).dates)
+    call_command("import_results", stdout=StringIO())
+    linking.link_new()
+    chips.refresh()
 
 
 def full() -> None:

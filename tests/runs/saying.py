@@ -48,7 +48,11 @@ def queued(reader: User | None = None, **fields: object) -> Run:
 
 def dispatched(**fields: object) -> Run:
     """A run that was sent."""
-    run = queued(**fields)
+    return send(queued(**fields))
+
+
+def send(run: Run) -> Run:
+    """A run that waited, sent."""
     now = timezone.now()
     states.move(
         run,
@@ -65,7 +69,11 @@ def dispatched(**fields: object) -> Run:
 
 def running(worker: Worker, **fields: object) -> Run:
     """A run that `worker` has begun."""
-    run = dispatched(**fields)
+    return begin(dispatched(**fields), worker)
+
+
+def begin(run: Run, worker: Worker) -> Run:
+    """A run that was sent, begun by `worker`."""
     now = timezone.now()
     states.move(
         run,

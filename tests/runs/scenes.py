@@ -10,7 +10,16 @@ from django.utils import timezone
 
 from methods import protocol, registry
 from methods.protocol import Axis, Limit, Point, Ratio, Variant
-from tests.runs.saying import ENVIRONMENT, dispatched, live_worker, queued, running, say
+from tests.runs.saying import (
+    ENVIRONMENT,
+    begin,
+    dispatched,
+    live_worker,
+    queued,
+    running,
+    say,
+    send,
+)
 from webapp.runs import record, states
 from webapp.runs.models import Failure, Run, State
 from webapp.runs.states import Writer
@@ -110,7 +119,16 @@ def measured(
     **more: object,
 ) -> Run:
     """A run that succeeded with checks, a log, a series and a file, as recorded."""
-    run = running(live_worker("one"), **fields(reader, **more))
+    return told(running(live_worker("one"), **fields(reader, **more)), factor, hardware)
+
+
+def finish(key: str) -> Run:
+    """What a worker does with the queued run of that key, all at once."""
+    return told(begin(send(Run.objects.get(pk=key)), live_worker("one")))
+
+
+def told(run: Run, factor: float = 1.0, hardware: str = ENVIRONMENT.hardware) -> Run:
+    """A run that was begun, with all that its worker says up to its end."""
     begun(run, hardware)
     seq = count(1)
     oracle = protocol.CheckResult(
