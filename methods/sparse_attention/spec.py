@@ -317,7 +317,7 @@ METHOD = Method(
             "training: dense, local heads only, and ours.",
             params=LanguageModelParams,
             presets={
-                "smoke": LanguageModelParams(context=128, window=32, n_layer=1, steps=20, batch=4),
+                "smoke": LanguageModelParams(context=128, window=32, n_layer=1, steps=10, batch=4),
                 "standard": LanguageModelParams(),
                 "full": LanguageModelParams(
                     context=1024, window=128, n_layer=6, n_embd=384, steps=3000, batch=32
