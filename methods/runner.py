@@ -107,8 +107,6 @@ def run(
     def started() -> Started:
         return _started(method, benchmark, params, preset=preset, device=device, seed=seed)
 
-    if preset == "smoke" and device == "cpu" and not hasattr(params, "threads"):
-        torch.set_num_threads(1)  # tensors so small that threads would only wait for each other
     return _run(Context, whole, params, started, device=device, seed=seed, emit=emit)
 
 
@@ -203,7 +201,9 @@ def _started(
 ) -> Started:
     """What runs and where; the benchmark is loaded first, and torch with it if it needs that."""
     registry.load(method.slug, benchmark.entry)
-    if (threads := getattr(params, "threads", 0)) and "torch" in sys.modules:
+    # At smoke tensors are so small that threads would only wait for each other.
+    small = preset == "smoke" and device == "cpu"
+    if (threads := getattr(params, "threads", int(small))) and "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)  # before the environment tells of them
     return Started(
         method=method.slug,
