@@ -306,3 +306,16 @@ def test_keywords_are_rows_and_text(reader: BrowserContext) -> None:
     expect(rows.first.get_by_label("In a title")).to_have_value("1")
     rows.nth(1).get_by_role("button", name="Remove").click()
     expect(text).to_have_value("linear attention ; 3 ; 1")
+
+
+def test_the_effect_on_past_days_follows_the_typing(reader: BrowserContext) -> None:
+    tab = reader.new_page()
+    tab.goto("/profiles/long-context/")
+    expect(tab.locator("#preview")).to_have_count(0)
+    keywords_as_text(tab).fill("kernel")
+    effect = tab.get_by_role("region", name="Effect on the last days")
+    expect(effect).to_be_visible()
+    before = effect.inner_text()
+    tab.locator("#id_keywords").fill("nothing that any paper holds")
+    expect(effect).not_to_have_text(before)
+    expect(tab.locator("#id_keywords")).to_have_value("nothing that any paper holds")
