@@ -1,4 +1,4 @@
-"""`manage.py test [--fast] [pytest arguments]`: everything, on three processes.
+"""`manage.py test [--fast] [pytest arguments]`: everything, on every core.
 
 With `--fast` what needs neither torch nor a browser nor a running house, in under a minute
 (tests/fast.py).
@@ -15,6 +15,7 @@ import pytest
 from tests import machine
 
 ROOT = Path(__file__).resolve().parent.parent
+MOST = 8  # processes: each holds torch and a browser
 PROCESSES = ("-n", "--numprocesses", "--pdb")
 
 
@@ -30,6 +31,8 @@ def main(arguments: list[str]) -> int:
     # Tests start Assay's commands, which are to find this environment and make no other.
     os.environ["ASSAY_VENV"] = sys.prefix
     if not any(argument.startswith(PROCESSES) for argument in arguments):
-        # Many tests wait for processes of their own: three keep two cores busy.
-        arguments = ["-n", "3", "--dist", "loadgroup", *arguments]
+        # Many tests wait for processes of their own, so there is one more than cores keep busy;
+        # the quick tests never wait.
+        processes = min(os.cpu_count() or 1, MOST) + ("ASSAY_TEST_FAST" not in os.environ)
+        arguments = ["-n", str(processes), "--dist", "loadgroup", *arguments]
     return int(pytest.main(arguments))

@@ -132,7 +132,8 @@ def test_who_may_not_run_reads_why(client: Client) -> None:
     html = client.get(ADDRESS).content.decode()
     assert "Sign in" in html
     assert '<button class="first">Run</button>' not in html
-    assert client.post(ADDRESS, CHOSEN)["Location"] == reverse("readers:sign-in")
+    wanted = f"{reverse('readers:sign-in')}?next={ADDRESS}"
+    assert client.post(ADDRESS, CHOSEN)["Location"] == wanted
     access = MethodAccess.objects.create(method="sparse_attention")
     access.groups.add(Group.objects.create(name="trusted"))
     client.force_login(User.objects.create_user("eve"))

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -29,7 +30,7 @@ def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
     if request.method != "POST":
         return render(request, "runs/ask.html", page(request, *found))
     if not request.user.is_authenticated:
-        return redirect("readers:sign-in")
+        return redirect_to_login(request.get_full_path())
     form = RunForm(*found, request.POST)
     if form.is_valid():
         try:
