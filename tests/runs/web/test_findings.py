@@ -7,6 +7,7 @@ from methods.protocol import Point
 from tests.runs import scenes
 from webapp.runs.web.findings import findings
 from webapp.runs.web.present import checks_of, shown
+from webapp.runs.web.run_page import MANY_SERIES
 
 pytestmark = pytest.mark.django_db
 
@@ -60,3 +61,14 @@ def test_variants_after_the_eighth_are_folded() -> None:
     assert page.folded
     assert all("extra7" not in picture for picture in page.pictures)
     assert any("extra7" in picture for picture in page.folded)
+
+
+@pytest.mark.parametrize(("count", "opened"), [(MANY_SERIES, True), (MANY_SERIES + 1, False)])
+def test_tables_of_many_series_are_folded(client, count: int, opened: bool) -> None:
+    run = scenes.measured()
+    row = run.series.get()
+    for number in range(1, count):
+        row.pk, row.name = None, f"more{number}"
+        row.save()
+    html = client.get(f"/runs/{run.pk}/").content.decode()
+    assert ("<details open>" in html) is opened

@@ -13,6 +13,8 @@ from webapp.runs.web import present, progress
 from webapp.runs.web.findings import findings
 from webapp.runs.web.state_text import span, telling, took
 
+MANY_SERIES = 3  # beyond, their tables are folded
+
 
 def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
     """Everything a run's page shows."""
@@ -35,6 +37,7 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "may_run": visitor.is_authenticated and benchmark is not None,
         "findings": findings(run, series, checks) if run.ended and series else None,
         "series": [present.shown(one) for one in series],
+        "fold_tables": len(series) > MANY_SERIES,
         "checks": checks,
         "passed": progress.passed(run),
         "log": log_of(run),
