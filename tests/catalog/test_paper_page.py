@@ -103,6 +103,16 @@ def test_only_the_same_quantity_and_stage_compare(
     assert comparable(claim(metric, unit="ms"), carried) is None, "values never meet"
 
 
+def test_the_words_next_to_the_number_say_what_it_is_of(paper: Paper) -> None:
+    quote = "Accuracy stays within 1% of the full cache, while throughput at 96K tokens rises 3x."
+    misread = RuleClaim("3", "×", "accuracy", "", "", quote, 0, 1)
+    ours = comparable(misread, [one for _, one in methods_of(paper)])
+    assert ours is not None
+    assert ours.measurement.series.y.unit == "ms"
+    other = RuleClaim("3", "×", "accuracy", "", "", quote.replace("throughput", "size"), 0, 1)
+    assert comparable(other, [one for _, one in methods_of(paper)]) is None
+
+
 def test_similar_papers_are_named(client: Client, paper: Paper) -> None:
     page = body(client, paper)
     similar = page[page.index('id="similar"') :]

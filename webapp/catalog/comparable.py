@@ -16,6 +16,7 @@ from webapp.summaries.extraction import RuleClaim
 from webapp.summaries.models import Claim
 
 RATIO_UNITS = frozenset({"×", "x", "times", "fold", "-fold"})
+NEAR, AFTER = 80, 30  # characters before and after a number that say what it is of
 _QUANTITIES = {
     "operations": re.compile(r"flops?\b|operations?\b|\bmacs?\b", re.IGNORECASE),
     "memory": re.compile(r"memory|footprint|\bcache\b|\bkv\b", re.IGNORECASE),
@@ -39,10 +40,11 @@ def comparable(claim: Claim | RuleClaim, carried: Iterable[Carried]) -> Best | N
     """Our figure of the same quantity for a method that the claim's paper is about, if any."""
     if claim.unit not in RATIO_UNITS:
         return None
-    quantity = _quantity(claim.metric) or _quantity(claim.quote)
+    near = _near(claim)
+    quantity = _nearest_quantity(claim.metric) or _nearest_quantity(near)
     if not quantity:
         return None
-    stages = _stages(claim.metric) or _stages(claim.quote)
+    stages = _stages(f"{claim.metric} {near}")
     for method in carried:
         for one in method.in_order:
             if one.series.y.unit in _UNITS[quantity] and _is_of(stages, one):
@@ -52,8 +54,23 @@ def comparable(claim: Claim | RuleClaim, carried: Iterable[Carried]) -> Best | N
     return None
 
 
-def _quantity(text: str) -> str:
-    return next((name for name, words in _QUANTITIES.items() if words.search(text)), "")
+def _near(claim: Claim | RuleClaim) -> str:
+    """The words of the quote around the number."""
+    value = re.escape(claim.value.split(" ")[0].split("-")[0])
+    found = re.search(rf"(?<![\d.]){value}(?![\d.]*\d)", claim.quote)
+    if found is None:
+        return ""
+    return claim.quote[max(0, found.start() - NEAR) : found.end() + AFTER]
+
+
+def _nearest_quantity(text: str) -> str:
+    """The quantity that is named last, which is next to the number."""
+    places = {
+        name: max((found.end() for found in words.finditer(text)), default=0)
+        for name, words in _QUANTITIES.items()
+    }
+    best_name = max(places, key=places.__getitem__)
+    return best_name if places[best_name] else ""
 
 
 def _stages(text: str) -> list[str]:

@@ -37,8 +37,10 @@ class Measurement:
 
     @property
     def counted(self) -> bool:
-        """Whether it is a count, which no machine makes larger or smaller."""
+        """Whether it is a count, which no machine makes larger or smaller: no peak of memory."""
         points = self.series.points
+        if "peak" in f"{self.series.title} {self.series.y.label}".lower():
+            return False
         exact = all(len(point.samples) == 1 and point.low == point.high for point in points)
         return self.series.y.unit in COUNTS and exact
 
