@@ -75,10 +75,10 @@ def test_a_day_is_mailed_once_in_text_and_html(inbox: Inbox, reader: User) -> No
 @pytest.mark.usefixtures("clock")
 def test_a_search_is_an_alert(inbox: Inbox, reader: User) -> None:
     days(reader)
-    asked(reader, q="tuesday attention")
+    asked(reader, q="tuesday sparse")
     asked(reader, q="zebra")
     assert deliver.deliver_due() == 1
-    assert "“tuesday attention”: 1 paper" in inbox.mails[0]["Subject"]
+    assert "“tuesday sparse”: 1 paper" in inbox.mails[0]["Subject"]
 
 
 def test_a_week_is_one_mail_and_an_empty_one_none(inbox: Inbox, reader: User, clock: Any) -> None:

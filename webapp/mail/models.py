@@ -29,6 +29,11 @@ class Delivery(models.Model):
         verbose_name_plural = "deliveries"
         constraints = [
             models.UniqueConstraint(fields=["reader", "profile", "q"], name="one_delivery_each"),
+            models.UniqueConstraint(  # a NULL is like no other NULL
+                fields=["reader", "q"],
+                condition=models.Q(profile=None),
+                name="one_delivery_a_search",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -71,7 +71,7 @@ def account_mail(request: HttpRequest) -> HttpResponse:
     )
     if form.is_bound and form.is_valid() and mine.count() < MOST:
         data, today = form.cleaned_data, eastern_date(now())
-        mine.update_or_create(
+        Delivery.objects.update_or_create(  # not `mine`: PostgreSQL locks no outer join
             reader=reader,
             profile=data["profile"],
             q=data["q"].strip(),
