@@ -20,7 +20,9 @@ from transformers import (
 from methods.__main__ import main
 from methods.kit.seeds import generator
 from methods.seps import data, practice, pretrained
-from methods.seps.config import SepsError
+from methods.seps.baselines import candidate
+from methods.seps.config import SepsConfig, SepsError
+from methods.seps.train import Plan
 
 README = Path(__file__).parents[3] / "methods/seps/README.md"
 WORDS = ("a", "dog", "cat", "red", "blue", "ball", "on", "grass", "run", "##ning", "two", "men")
@@ -212,6 +214,56 @@ def test_dense_texts_belong_to_their_images(folder):
     path.write_text("\n".join(["no", *lines[1:]]))  # the source would pass over it
     with pytest.raises(SepsError, match=r"f30k_test.jsonl is no JSON"):
         data.load(folder / "data", "f30k", "test", dense=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "leaks"), [("seps_image", False), ("open_source", True), ("whole", False)]
+)
+def test_candidates_search_with_whose_dense_text_they_have(folder, encoders, name, leaks, capsys):
+    assert train(folder, encoders, candidate=name, steps=1) == 0
+    capsys.readouterr()
+    assert call(folder, encoders, "evaluate", matcher=folder / "out" / "best.pt") == 0
+    assert (practice.LEAK in capsys.readouterr().out) is leaks
+
+
+def test_an_epoch_has_every_caption_once_with_its_owner(folder, encoders, monkeypatch):
+    vision, text = encoders / "vit", encoders / "bert"
+    made = pretrained.VisionEncoder(str(vision), 16)
+    base = SepsConfig(dim=16, patches=made.patches, cls=made.cls)
+    matcher = practice.Retriever(
+        made, pretrained.BertEncoder(str(text), 16), candidate("seps_learnt", base)
+    )
+    split, _ = data.load(folder / "data", "f30k", "train", dense=False)
+    shown = []
+    monkeypatch.setattr(practice, "pixels", lambda paths, *_: shown.append(paths) or torch.ones(1))
+    draw = practice.batches(matcher, split, Plan(9, batch=8), 12, "cpu")
+    drawn = [draw(step) for step in range(5)]
+    owners = torch.cat([batch.owners for batch in drawn]).tolist()
+    assert sorted(owners) == sorted(split.owners)
+    assert [path for paths in shown for path in paths] == [split.images[i] for i in owners]
+    assert draw(5).owners.tolist() != drawn[0].owners.tolist()  # another epoch, another order
+    assert torch.equal(draw(2).sparse, drawn[2].sparse)
+
+
+def test_the_test_split_is_never_looked_at(folder, encoders):
+    for path in (folder / "data" / "f30k").glob("*test*"):
+        path.unlink()
+    assert train(folder, encoders, steps=1) == 0
+
+
+def test_captions_meet_images_in_parts_as_in_one(folder, encoders, monkeypatch):
+    """All pairs of a guided model are the same however many captions and images go together."""
+    made = pretrained.VisionEncoder(str(encoders / "vit"), 16)
+    base = SepsConfig(dim=16, patches=made.patches, cls=made.cls)
+    texts = pretrained.BertEncoder(str(encoders / "bert"), 16)
+    matcher = practice.Retriever(made, texts, candidate("seps", base))
+    split, _ = data.load(folder / "data", "f30k", "test", dense=True)
+    whole = practice.similarities(matcher, split, 12, lambda _: None)
+    monkeypatch.setattr(practice, "CAPTIONS", 7)
+    monkeypatch.setattr(practice, "TOGETHER", 2)
+    parts = practice.similarities(matcher, split, 12, lambda _: None)
+    assert whole.shape == (25, 5)
+    assert torch.allclose(whole, parts, atol=1e-5)
 
 
 def test_another_model_s_checkpoint_is_refused(folder, encoders, capsys):
