@@ -152,7 +152,7 @@ _LEAK = (
     "Without it the paper's own ablation falls to 67.2 % text to image: read the sparse-only row."
 )
 _TO_TEXT, _TO_IMAGE = "image to text, R@1", "text to image, R@1"
-_SMOKE = RetrievalParams(steps=6, teach_steps=4, batch=8, dim=32, judged=16, seeds=1)
+_SMOKE = RetrievalParams(steps=4, teach_steps=3, batch=8, dim=32, judged=16, seeds=1, threads=1)
 _FULL = RetrievalParams(steps=5000, teach_steps=2000, batch=128, dim=128, judged=1000, seeds=5)
 
 METHOD = Method(
