@@ -102,8 +102,7 @@ def _benchmark(method: Method, benchmark: Benchmark) -> str:
 def _claim(claim: Claim) -> dict[str, Any]:
     """A claim as plain JSON values, with what was counted for it."""
     count = claim.counted() if claim.counted else None
-    plain = dataclasses.asdict(dataclasses.replace(claim, counted=None))
-    return plain | {"counted": dataclasses.asdict(count) if count else None}
+    return dataclasses.asdict(claim) | {"counted": dataclasses.asdict(count) if count else None}
 
 
 def _value(value: object) -> str:

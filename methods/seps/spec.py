@@ -114,7 +114,7 @@ def _gain_claim(name: str, ours: tuple[str, float], laps: float, *, x: str | Non
     alone = " with the sparse text alone (ablation)" if variant == "seps_sparse" else ""
     return Claim(
         id=name,
-        text=f"{what[0].upper()}{what[1:]} of {value}{alone}, against {laps} of LAPS.",
+        text=f"SEPS reaches {value} in {what}{alone}, against {laps} of LAPS.",
         metric=f"{what}, over LAPS",
         value=round(value / laps, 3),
         unit="times",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -9,13 +10,14 @@ from collections import Counter
 import pytest
 
 from methods import registry
+from methods.commands.describe import as_dict
 from methods.sparse_attention.counts import exponent
-from methods.spec import Comparable
+from methods.spec import Comparable, Method
 from webapp.catalog.verdicts import Word, judge
 
 
 @pytest.mark.parametrize("method", registry.all_methods(), ids=lambda method: method.slug)
-def test_at_most_two_claims_are_not_testable_each_with_its_need(method: registry.Method) -> None:
+def test_at_most_two_claims_are_not_testable_each_with_its_need(method: Method) -> None:
     judged = {claim.id: judge(claim, None) for claim in method.claims}
     words = Counter(verdict.word for verdict in judged.values())
     assert words[Word.UNTESTABLE] <= 2
@@ -49,6 +51,15 @@ def test_what_was_counted_by_hand_is_counted() -> None:
 def test_a_growth_is_the_fitted_exponent() -> None:
     lengths = [2**k for k in range(8, 16)]
     assert exponent(lengths, [3 * n**1.5 for n in lengths]) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("method", registry.all_methods(), ids=lambda method: method.slug)
+def test_a_method_is_described_with_its_counts(method: Method) -> None:
+    claims = json.loads(json.dumps(as_dict(method)))["claims"]
+    for claim, plain in zip(method.claims, claims, strict=True):
+        assert (plain["counted"] is None) == (claim.counted is None)
+        if claim.counted:
+            assert plain["counted"]["working"] == claim.counted().working
 
 
 def test_counting_loads_no_torch() -> None:

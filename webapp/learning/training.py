@@ -114,16 +114,16 @@ def fit(examples: Sequence[Example], background: Sequence[tuple[str, str]]) -> d
 
 
 def threshold(odds: Sequence[float], about: Sequence[bool]) -> float:
-    """The log-odds from which a paper counts as about the method: where F0.5 is best.
+    """The log-odds from which a paper counts as about the method: where F1 is best.
 
-    F0.5 (van Rijsbergen, 1979) weighs precision twice as much as recall: a wrong link misleads
-    more readers than a missing one.
+    Among labels that are mostly near misses this is a precision of some .9; among as many papers
+    about a method as not, one of more than .95.
     """
     ranked = sorted(zip(odds, about, strict=True), reverse=True)
     there, right, best, chosen = sum(about), 0, 0.0, 0.0
     for found, (value, is_about) in enumerate(ranked[:-1], start=1):
         right += bool(is_about)
-        score = 1.25 * right / (0.25 * there + found)
+        score = 2 * right / (there + found)
         if score > best:
             best, chosen = score, (value + ranked[found][0]) / 2
     return float(chosen)
