@@ -1,54 +1,79 @@
-"""kill -9 of each process of the real `up`: everything is at work again, every run ends once."""
+"""The real `manage.py up` under kill -9 and on a full disk: it comes back by itself, and every
+run ends once.
+
+All tests share one `up`, which each leaves whole.
+"""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
+import sqlite3
+import subprocess
+import sys
 import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
+from threading import Event, Thread
 
 import pytest
+from django.utils import timezone
 
 import bootstrap
+from tests.faults.small_disk import WHY_NOT, fill, make_room, small_disk
 from tests.faults.test_kills import children_of, measured_once
-from tests.faults.up_rig import ROLES, UpRig
+from tests.faults.up_rig import QUEUES, ROLES, UpRig
 from tests.processes import processes_of, wait_for
 from tests.runs.asking import ask, ended, measuring
+from webapp.runs.models import Worker
 
-BACK_WITHIN = 60.0  # seconds; 15 on idle cores, and tests run on busy ones
+BACK_WITHIN = 15.0  # seconds of an idle machine
+FULL_FOR = 12.0  # seconds: some sweeps, tokens and heartbeats that cannot be written
+MEASURING = ("benchmark", "reaper")
+FORKING = ("web", "site", "events", "summaries", "bench")
 
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "victim" in metafunc.fixturenames:
-        children = [f"{role} child" for role in ("web", "site", "events", "bench")]
-        metafunc.parametrize("victim", ["supervisor", *ROLES, *children])
+pytestmark = [pytest.mark.xdist_group("up"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
 def standing_up(
     tmp_path_factory: pytest.TempPathFactory, django_db_setup: None, django_db_blocker
 ) -> Iterator[UpRig]:
-    import sys
-
     if any(bootstrap.missing(group, sys.path) for group in ("web", "ml", "torch")):
         pytest.skip("needs the methods' requirements: python3 manage.py methods list")
-    rig = UpRig(tmp_path_factory.mktemp("up"))
-    rig.start_up()
-    try:
-        with django_db_blocker.unblock(), rig.connected():
-            rig.wait_until_ready()
-            yield rig
-            rig.up.terminate()
-            assert rig.up.wait(8) == 0
-            assert not processes_of(rig.data), "the bench worker ends with the others"
-    finally:
-        rig.stop()
+    folder = tmp_path_factory.mktemp("up")
+    with small_disk(folder):
+        rig = UpRig(folder)
+        rig.start_up()
+        try:
+            with django_db_blocker.unblock(), rig.connected():
+                rig.wait_until_ready()
+                yield rig
+                rig.up.terminate()
+                assert rig.up.wait(8) == 0
+                assert not processes_of(rig.data), "the bench worker ends with the others"
+        finally:
+            rig.stop()
 
 
 @pytest.fixture
-def up_rig(standing_up: UpRig) -> UpRig:
+def rig(standing_up: UpRig) -> UpRig:
     standing_up.wait_until_ready()
     return standing_up
+
+
+def held_up() -> float:
+    """How many times its processor time a process takes now; 1 on an idle machine."""
+
+    def used() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    before, began = used(), time.monotonic()
+    subprocess.run([sys.executable, "-c", "import celery.app, django.db.models"], check=True)
+    return max(1.0, (time.monotonic() - began) / (used() - before))
 
 
 def kill(rig: UpRig, victim: str) -> None:
@@ -60,19 +85,86 @@ def kill(rig: UpRig, victim: str) -> None:
         rig.start_up()
         return
     role, _, child = victim.partition(" ")
-    pids = rig.pids(role)
-    leader = next(pid for pid in pids if os.getpgid(pid) == pid)
-    for pid in children_of(leader) if child else [leader]:
+    if role in MEASURING:
+        found = rig.benchmarks().items()
+        pids = [pid for pid, line in found if (role == "reaper") == ("reaper.py" in line)]
+    else:
+        leader = next(pid for pid in rig.pids(role) if os.getpgid(pid) == pid)
+        pids = children_of(leader) if child else [leader]
+    assert pids, f"no {victim} to kill"
+    for pid in pids:
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.xdist_group("up")
-@pytest.mark.slow
-def test_kill_9_idle_and_busy(up_rig: UpRig, victim: str) -> None:
+def comes_back_after_kill(rig: UpRig, victim: str) -> None:
+    """Kill it; every process has worked anew within 15 s, or in what a busy machine makes of it."""
+    replaced = victim.split(maxsplit=1)[0] in {"bench", "supervisor"}
+    lost = Worker.objects.get(name="local").boot if replaced else ""
+    kill(rig, victim)
+    since, began = timezone.now(), time.monotonic()
+    rig.wait_until_back(since, lost, 10 * BACK_WITHIN)
+    took = time.monotonic() - began
+    assert took < BACK_WITHIN or took < BACK_WITHIN * held_up(), f"back after {took:.1f} s"
+
+
+def keep_busy(rig: UpRig, victim: str, over: Event) -> Thread:
+    """Give the process something to do while it is killed."""
+
+    def read_pages() -> None:
+        while not over.is_set():
+            with suppress(OSError):
+                urllib.request.urlopen(f"http://127.0.0.1:{rig.port}/", timeout=5).read()
+
+    role = victim.split(maxsplit=1)[0]
+    if role in QUEUES:
+        rig.send_tokens(role, 200)
+    reading = Thread(target=read_pages if role == "web" else lambda: None)
+    reading.start()
+    return reading
+
+
+@pytest.mark.parametrize(
+    "victim", ["supervisor", *ROLES, *(f"{role} child" for role in FORKING), *MEASURING]
+)
+def test_kill_9_idle_and_busy(rig: UpRig, victim: str) -> None:
+    if victim not in MEASURING:
+        comes_back_after_kill(rig, victim)
     run = measuring(ask(seconds=2))
-    kill(up_rig, victim)
-    measured_once(ended(run))
-    kill(up_rig, victim)  # idle by now
-    began = time.monotonic()
+    over = Event()
+    reading = keep_busy(rig, victim, over)
+    try:
+        comes_back_after_kill(rig, victim)
+        measured_once(ended(run))
+    finally:
+        over.set()
+        reading.join()
+
+
+@pytest.mark.mount
+def test_a_full_disk(rig: UpRig) -> None:
+    """Pages are read, processes live on, nothing breaks, and room is all it needs."""
+    if not rig.data.is_mount():
+        pytest.skip(WHY_NOT)
+    leaders = {role: rig.pids(role)[0] for role in ROLES}
+    with sqlite3.connect(rig.data / "assay.sqlite3") as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # else it has room of its own
+    database.close()
+    fill(rig.data)
+    began, unready = time.monotonic(), set()
+    while time.monotonic() - began < FULL_FOR:
+        fill(rig.data)
+        for page in ("/", "/runs/", "/workers/", "/methods/"):
+            with urllib.request.urlopen(f"http://127.0.0.1:{rig.port}{page}", timeout=20) as got:
+                assert got.status == 200
+        unready |= {check["detail"] for check in rig.checks().values() if not check["ok"]}
+        time.sleep(0.5)
+    assert "Redis cannot write: is its disk full?" in unready
+    assert rig.up.poll() is None
+    assert {role: rig.pids(role)[0] for role in ROLES} == leaders, "somebody died"
+    make_room(rig.data)
+    since = timezone.now()
+    rig.wait_until_back(since, "", 10 * BACK_WITHIN)
     measured_once(ended(ask()))
-    up_rig.wait_until_ready(BACK_WITHIN - (time.monotonic() - began))
+    with sqlite3.connect(rig.data / "assay.sqlite3") as database:
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    database.close()

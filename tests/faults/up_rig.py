@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
+
+from django.utils import timezone
 
 from tests.processes import ROOT, START_SECONDS, processes_of, wait_for
 from tests.runs.rig import Rig, free_port
@@ -18,13 +23,17 @@ ROLES = {
     "web": "gunicorn",
     "site": "--hostname site@",
     "events": "--hostname events@",
+    "summaries": "--hostname summaries@",
     "beat": "workers.site.app beat",
     "bench": "workers.bench.app",
 }
 
 
+QUEUES = ("site", "events", "summaries")
+
+
 class UpRig(Rig):
-    """`up` with the trial method, a short lease and no arXiv."""
+    """`up` with the trial method, a short lease, no arXiv and a model that nobody reaches."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -36,6 +45,8 @@ class UpRig(Rig):
         return super().environment | {
             "ASSAY_ARXIV_RSS_URL": nowhere,
             "ASSAY_ARXIV_API_URL": nowhere,
+            "ASSAY_SUMMARY_MODEL": "a-model",
+            "OPENAI_BASE_URL": nowhere,
             "WEB_CONCURRENCY": "1",
         }
 
@@ -74,6 +85,38 @@ class UpRig(Rig):
             return bool(heard and all(check["ok"] for check in checks.values()))
 
         wait_for(ready, seconds, "an installation that is ready")
+
+    def send_tokens(self, queue: str, number: int = 1) -> None:
+        """Ask the worker of a queue for a sign of life, as the beat does; so often."""
+        from webapp.runs import broker
+
+        with suppress(broker.BrokerDownError):
+            for _ in range(number):
+                broker._send("health.token", queue, [queue])
+
+    def wait_until_back(self, since: datetime, lost: str, seconds: float) -> None:
+        """Wait until everything has worked since then: pages, each queue, beat and bench worker.
+
+        `lost` is the bench worker's boot number that must have been replaced, if any.
+        """
+        from webapp.health.models import Heartbeat
+        from webapp.runs.models import Worker
+
+        asked = float("-inf")
+
+        def back() -> bool:
+            nonlocal asked
+            if time.monotonic() - asked > 1:
+                asked = time.monotonic()
+                for queue in QUEUES:
+                    self.send_tokens(queue)
+            # A worker that began a long task says so in advance: that proves nothing.
+            heard = Heartbeat.objects.filter(at__gt=since, at__lte=timezone.now())
+            bench = Worker.objects.filter(name="local", last_seen__gt=since).exclude(boot=lost)
+            names = set(heard.values_list("name", flat=True))
+            return {*QUEUES, "beat"} <= names and bench.exists() and bool(self.checks())
+
+        wait_for(back, seconds, "a sign of life of every process")
 
     def stop(self) -> None:
         """Kill the supervisor, and what does not end with it."""

@@ -30,7 +30,7 @@ from kombu.exceptions import OperationalError
 from methods import protocol, registry
 from methods.errors import InputError
 from webapp import env, redis_broker
-from workers.bench import hardware, sandbox
+from workers.bench import hardware, landlock, sandbox
 from workers.bench.cancel import CancelFlags
 from workers.bench.events import EventSender
 from workers.bench.job import Measurement
@@ -45,6 +45,8 @@ from workers.parent_death import (
 
 QUEUES: dict[str, hardware.Device] = {"bench-cpu": "cpu", "bench-gpu": "gpu"}
 CLOSE_WITHIN = 3.0
+GUARDED = "A benchmark can write to its own directory alone (Landlock)."
+UNGUARDED = "No Landlock in its kernel: a benchmark can write wherever this worker can."
 LONGEST_RUN = 7 * 86_400 + 3600  # seconds; each job brings a limit of its own, enforced by `job`
 
 log = logging.getLogger(__name__)
@@ -105,6 +107,7 @@ class Worker:
             device_name=machine.device_name,
             memory_bytes=machine.memory_mib * hardware.MIB,
             versions=machine.versions,
+            note=GUARDED if landlock.version() else UNGUARDED,
             leaving=self.cancel.stopping,
             run=job.run if job else None,
             token=job.token if job else None,

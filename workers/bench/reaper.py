@@ -24,13 +24,14 @@ from typing import TypedDict
 if __name__ == "__main__":  # started by its path and isolated: the checkout is not on sys.path
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from workers.bench import landlock
 from workers.parent_death import PR_SET_CHILD_SUBREAPER, die_with_parent, prctl
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM}
 
 
 class Spec(TypedDict):
-    """What to start, where, and how long it may take to obey TERM (seconds)."""
+    """What to start, where (it can write there alone), and how long TERM may take (seconds)."""
 
     argv: list[str]
     cwd: str
@@ -55,6 +56,7 @@ def start(spec: Spec) -> int:
             most = value if hard == resource.RLIM_INFINITY else min(value, hard)
             resource.setrlimit(number, (most, most))
         os.chdir(spec["cwd"])
+        landlock.restrict_writing(Path(spec["cwd"]))
         os.execve(spec["argv"][0], spec["argv"], spec["env"])  # noqa: S606 (no shell is wanted)
     except BaseException as error:
         os.write(2, f"The benchmark could not be started: {error}\n".encode())

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import wait_for
-from workers.bench import reaper
+from workers.bench import landlock, reaper
 
 SLEEP = "import time; time.sleep(60)"
 DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True);" + (
@@ -136,6 +136,72 @@ def test_limits_hold(mark: str) -> None:
     hungry = "bytearray(300 << 20)[::4096] = b'x' * 76800"
     assert start(hungry, mark).wait(20) == 0
     assert start(hungry, mark, RLIMIT_DATA=200 << 20).wait(20) == 1
+
+
+ATTACK = """
+import json, os, pathlib, signal, sys
+folder, outside = pathlib.Path.cwd(), pathlib.Path(sys.argv[1])
+attempts = {
+    "write": lambda: (outside / "kept").write_text("changed"),
+    "append": lambda: (outside / "kept").open("a"),
+    "truncate": lambda: os.truncate(outside / "kept", 0),
+    "make": lambda: (outside / "new").touch(),
+    "make a directory": lambda: (outside / "new").mkdir(),
+    "link": lambda: (outside / "new").symlink_to("/etc/passwd"),
+    "remove": lambda: (outside / "kept").unlink(),
+    "move away": lambda: (outside / "kept").rename(folder / "taken"),
+    "move out": lambda: (folder / "a" / "b").rename(outside / "new"),
+    "write to /tmp": lambda: pathlib.Path(sys.argv[2]).touch(),
+    "write by a child": lambda: sys.exit(os.system(f"echo > {outside}/new") and 1 or 0),
+    "signal": lambda: os.kill(int(sys.argv[3]), signal.SIGTERM),
+}
+(folder / "a").mkdir()
+(folder / "a" / "b").write_text("own")
+(folder / "c").mkdir()
+(folder / "a" / "b").replace(folder / "c" / "b")
+(folder / "a" / "b").write_text("own")
+pathlib.Path("/dev/null").write_text("nothing")
+assert (outside / "kept").read_text() == "kept"
+done = []
+for name, attempt in attempts.items():
+    try:
+        attempt()
+        done.append(name)
+    except PermissionError:
+        pass
+    except SystemExit as end:
+        done += [] if end.code else [name]
+print(json.dumps(done), flush=True)
+"""
+
+
+@pytest.mark.skipif(not landlock.version(), reason="needs a kernel with Landlock, Linux 5.13")
+def test_a_benchmark_writes_to_its_directory_alone(tmp_path: Path) -> None:
+    private, elsewhere = tmp_path / "private", Path(f"/tmp/assay-attack-{os.getpid()}")
+    private.mkdir()
+    (tmp_path / "kept").write_text("kept")
+    victim = subprocess.Popen([sys.executable, "-c", SLEEP])
+    spec = reaper.Spec(
+        argv=[sys.executable, "-c", ATTACK, str(tmp_path), str(elsewhere), str(victim.pid)],
+        cwd=str(private),
+        env={},
+        limits={},
+        grace=0.5,
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", reaper.__file__, str(os.getpid()), json.dumps(spec)],
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        victim.kill()
+        victim.wait()
+    before_scopes = ["signal"] if landlock.version() < landlock.SCOPES_SINCE else []
+    assert json.loads(done.stdout) == before_scopes, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"private", "kept"}
+    assert (tmp_path / "kept").read_text() == "kept"
+    assert not elsewhere.exists()
 
 
 def test_what_cannot_be_started(mark: str) -> None:

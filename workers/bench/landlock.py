@@ -1,0 +1,91 @@
+"""A process that writes to one directory alone, and signals nobody outside (Linux's Landlock).
+
+The kernel holds the process, and all that it starts, to what `restrict_writing` leaves it; root,
+too. What it may read is for file permissions to say. Standard library alone: the reaper calls it
+between fork and exec.
+
+Reference: https://docs.kernel.org/userspace-api/landlock.html
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from workers.parent_death import prctl
+
+PR_SET_NO_NEW_PRIVS = 38
+# The same numbers on every architecture.
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+GET_VERSION = 1
+PATH_BENEATH = 1
+
+WRITE_FILE, REFER, TRUNCATE = 1 << 1, 1 << 13, 1 << 14
+# Removing (bits 4 and 5) and making (6 to 12) whatever a directory can hold.
+CHANGE_DIRECTORY = sum(1 << bit for bit in range(4, 13))
+SCOPE_SIGNALS = 1 << 1
+SINCE = {REFER: 2, TRUNCATE: 3}  # versions of Landlock
+SCOPES_SINCE = 6
+
+# What a program writes to that keeps nothing; and what a GPU's driver opens.
+DEVICES = ("null", "zero", "full", "tty", "nvidia*", "nvidia-caps/*", "dri/*", "kfd")
+
+
+def version() -> int:
+    """Which version of Landlock this kernel has; 0 if none, or where it is switched off."""
+    try:
+        return _call(CREATE_RULESET, None, 0, GET_VERSION)
+    except (OSError, AttributeError):
+        return 0
+
+
+def restrict_writing(folder: Path) -> None:
+    """From now on write to `folder` and what is in it alone; nothing where there is no Landlock.
+
+    Raises OSError.
+    """
+    known = version()
+    if not known:
+        return
+    in_files = sum(r for r in (WRITE_FILE, TRUNCATE) if SINCE.get(r, 1) <= known)
+    everything = in_files | CHANGE_DIRECTORY | (REFER if SINCE[REFER] <= known else 0)
+    scoped = struct.pack("=QQ", 0, SCOPE_SIGNALS) if known >= SCOPES_SINCE else b""
+    attributes = struct.pack("=Q", everything) + scoped
+    rules = _call(CREATE_RULESET, attributes, len(attributes), 0)
+    try:
+        _allow(rules, folder, everything)
+        for device in _devices():
+            _allow(rules, device, in_files)
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
+        _call(RESTRICT_SELF, rules, 0)
+    finally:
+        os.close(rules)
+
+
+def _allow(rules: int, path: Path, rights: int) -> None:
+    beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        _call(ADD_RULE, rules, PATH_BENEATH, struct.pack("=Qi", rights, beneath), 0)
+    finally:
+        os.close(beneath)
+
+
+def _devices() -> Iterator[Path]:
+    for pattern in DEVICES:
+        for path in Path("/dev").glob(pattern):
+            if stat.S_ISCHR(path.stat().st_mode):
+                yield path
+
+
+def _call(number: int, *arguments: int | bytes | None) -> int:
+    """A system call. Raises OSError."""
+    words = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    answer = ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *words)
+    if answer < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return int(answer)
