@@ -6,6 +6,7 @@ socket in the data directory.
 
 from __future__ import annotations
 
+import hmac
 import logging
 import os
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from kombu.transport import TRANSPORT_ALIASES, redis
 from redis.exceptions import DataError
@@ -44,6 +45,35 @@ def url(data: Path) -> str:
     """CELERY_BROKER_URL, or the address of the private Redis of a data directory."""
     given = env.read().celery_broker_url.get_secret_value()
     return given or f"redis+socket://{quote(str(socket_path(data)))}"
+
+
+def worker_user(name: str) -> str:
+    """The user of Redis that a bench worker is."""
+    return f"bench-{name}"
+
+
+def worker_password(key: bytes) -> str:
+    """That user's password: made of the worker's key, which it does not tell."""
+    return hmac.new(key, b"redis", sha256).hexdigest()
+
+
+def worker_url(data: Path, name: str, key: bytes) -> str:
+    """The address for a bench worker: as its own user, where one over TCP names no password."""
+    address = urlsplit(given := url(data))
+    if address.scheme not in ("redis", "rediss") or address.password:
+        return given
+    host = address.netloc.rpartition("@")[2]
+    user = f"{worker_user(name)}:{worker_password(key)}"
+    return address._replace(netloc=f"{user}@{host}").geturl()
+
+
+def worker_keys(name: str) -> dict[str, str]:
+    """Where kombu keeps what a bench worker has taken: apart from everybody else's."""
+    return {
+        "unacked_key": f"unacked.{name}",
+        "unacked_index_key": f"unacked_index.{name}",
+        "unacked_mutex_key": f"unacked_mutex.{name}",
+    }
 
 
 class Channel(redis.Channel):

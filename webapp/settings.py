@@ -169,6 +169,8 @@ SUMMARY_DAILY_TOKENS = ENV.summary_daily_tokens
 CELERY_BROKER_URL = redis_broker.url(DATA_DIR)
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # for as long as it takes
+CELERY_BROKER_CHANNEL_ERROR_RETRY = True  # as when its disk is full: Redis refuses every command
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # whoever reaches Redis could end them
 CELERY_TASK_DEFAULT_QUEUE = "site"
 # The queues of the site's workers; models take minutes, and have one of their own.
 QUEUES = ["site", "events", *(["summaries"] if SUMMARY_MODEL else [])]

@@ -37,6 +37,7 @@ class LivenessFile(bootsteps.StartStopStep):
     """
 
     requires = ("celery.worker.consumer.connection:Connection",)
+    entry: Any = None  # of the timer; a connection may fail before there is one
 
     def start(self, consumer: Any) -> None:
         """Begin when the worker is connected."""
@@ -45,4 +46,5 @@ class LivenessFile(bootsteps.StartStopStep):
 
     def stop(self, consumer: Any) -> None:
         """End with the connection."""
-        self.entry.cancel()
+        if self.entry:
+            self.entry.cancel()

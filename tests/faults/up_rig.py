@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -65,6 +66,10 @@ class UpRig(Rig):
         """The processes of a role: the main one, and its children."""
         return [pid for pid, command in processes_of(self.data).items() if ROLES[role] in command]
 
+    def leader(self, role: str) -> int:
+        """The main process of a role."""
+        return next(pid for pid in self.pids(role) if os.getpgid(pid) == pid)
+
     def checks(self) -> dict[str, Any]:
         """What /readyz says, by the check's name; empty while nobody answers."""
         try:
@@ -94,14 +99,18 @@ class UpRig(Rig):
             for _ in range(number):
                 broker._send("health.token", queue, [queue])
 
-    def wait_until_back(self, since: datetime, lost: str, seconds: float) -> None:
+    def wait_until_back(
+        self, since: datetime, seconds: float, *, lost: str = "", beat: bool = True
+    ) -> None:
         """Wait until everything has worked since then: pages, each queue, beat and bench worker.
 
-        `lost` is the bench worker's boot number that must have been replaced, if any.
+        `lost` is the bench worker's boot number that must have been replaced, if any. The `beat`
+        says something every five seconds alone.
         """
         from webapp.health.models import Heartbeat
         from webapp.runs.models import Worker
 
+        wanted = {*QUEUES, "beat"} if beat else set(QUEUES)
         asked = float("-inf")
 
         def back() -> bool:
@@ -114,7 +123,7 @@ class UpRig(Rig):
             heard = Heartbeat.objects.filter(at__gt=since, at__lte=timezone.now())
             bench = Worker.objects.filter(name="local", last_seen__gt=since).exclude(boot=lost)
             names = set(heard.values_list("name", flat=True))
-            return {*QUEUES, "beat"} <= names and bench.exists() and bool(self.checks())
+            return wanted <= names and bench.exists() and bool(self.checks())
 
         wait_for(back, seconds, "a sign of life of every process")
 

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from webapp.runs import broker, states
+from webapp.runs import broker, redis_users, states
 from webapp.runs.dispatch import dispatch, send
 from webapp.runs.models import WITH_WORKER, Failure, PeriodicTask, Run, State, Worker
 from webapp.runs.states import Writer
@@ -34,6 +34,7 @@ def sweep() -> None:
     lost = Run.objects.filter(unanswered, state=State.DISPATCHED, start_by__gt=now)
     _for_each(lost, send)
     _for_each(Run.objects.filter(state=State.CANCELLING), _repeat_cancel)
+    redis_users.update()
     dispatch()
     try:
         broker.request_lease_check()

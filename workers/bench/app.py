@@ -57,6 +57,7 @@ app = Celery("assay-bench")
 app.conf.update(
     broker_url=redis_broker.url(DATA_DIR),
     broker_connection_retry_on_startup=True,
+    broker_channel_error_retry=True,  # as when its disk is full: Redis refuses every command
     broker_connection_max_retries=None,  # a benchmark goes on, however long the broker is away
     control_exchange="bench",  # of our own: the site's workers do not know these commands
     accept_content=["json"],
@@ -166,9 +167,12 @@ def cancel_run(_state: object, run: str, token: str, worker: str = "") -> None:
 
 
 @celeryd_init.connect
-def _set_node_name(instance: Any, **_: object) -> None:
+def _set_name(instance: Any, conf: Any, **_: object) -> None:
+    name = _required("ASSAY_WORKER_NAME", SETTINGS.worker_name)
     # Two nodes of one name would share a mailbox, and each miss half of the commands.
-    instance.hostname = f"bench@{_required('ASSAY_WORKER_NAME', SETTINGS.worker_name)}"
+    instance.hostname = f"bench@{name}"
+    conf.broker_read_url = conf.broker_write_url = redis_broker.worker_url(DATA_DIR, name, _key())
+    conf.broker_transport_options = redis_broker.worker_keys(name)
 
 
 @worker_init.connect
@@ -227,7 +231,8 @@ def _refusal(job: protocol.Job) -> str:
 def _send(message: Message) -> None:
     task, argument = message
     try:
-        app.send_task(task, args=[argument], queue="events", retry=False)
+        # Nothing is declared: this user of Redis may put messages there, and nothing else.
+        app.send_task(task, args=[argument], queue="events", declare=[], retry=False)
     except OperationalError as error:
         raise ConnectionError(str(error)) from error
 

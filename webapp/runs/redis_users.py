@@ -1,0 +1,77 @@
+"""A user of Redis for each bench worker: it takes jobs, hears cancels, sends events, and no more.
+
+A worker's machine is somebody else's, and what it reaches of Redis it may read and change.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from django.conf import settings
+from redis import Redis
+from redis.exceptions import ConnectionError as AwayError
+from redis.exceptions import RedisError, ResponseError
+
+from webapp import redis_broker
+from webapp.runs import keys
+from webapp.runs.broker import CONTROL_EXCHANGE, EVENTS
+from webapp.runs.models import Worker
+
+MAILBOX = f"{CONTROL_EXCHANGE}.pidbox"
+# What kombu asks Redis for, on the keys below.
+COMMANDS = (
+    *("auth", "hello", "ping", "select", "multi", "exec", "discard", "evalsha", "script|load"),
+    *("brpop", "rpop", "lpush", "rpush", "llen", "sadd", "srem", "smembers", "exists", "set"),
+    *("pexpire", "time", "zrangebyscore"),
+    *("get", "del", "hset", "hget", "hdel", "zadd", "zrem", "zrange", "zrevrangebyscore"),
+    *("subscribe", "unsubscribe", "psubscribe", "punsubscribe"),
+)
+
+log = logging.getLogger(__name__)
+_told: set[tuple[str, str]] = set()  # user and password, as this process last said them
+
+
+def update() -> None:
+    """Give every worker its user, again where Redis forgot it, and take it from those switched off.
+
+    The private Redis of `up` has no users: nobody but its owner reaches it. Never raises: with a
+    broker that takes no users, workers need its password in their CELERY_BROKER_URL.
+    """
+    if not settings.CELERY_BROKER_URL.startswith(("redis://", "rediss://")):
+        return
+    try:
+        with Redis.from_url(settings.CELERY_BROKER_URL, socket_timeout=2) as redis:
+            _update(redis)
+    except AwayError:
+        return  # whoever sends a message next says so
+    except RedisError as error:
+        log.warning("Redis takes no users for bench workers: %s", error)
+
+
+def _update(redis: Redis) -> None:
+    known = set(redis.acl_users())
+    wanted = set()
+    for worker in Worker.objects.filter(enabled=True):
+        user = redis_broker.worker_user(worker.name)
+        password = redis_broker.worker_password(keys.key_of(worker))
+        wanted.add(user)
+        if user not in known or (user, password) not in _told:
+            _set(redis, user, password, worker.name)
+            _told.add((user, password))
+    for user in known - wanted:
+        if user.startswith(redis_broker.worker_user("")):
+            redis.execute_command("ACL", "DELUSER", user)
+
+
+def _set(redis: Redis, user: str, password: str, name: str) -> None:
+    own = [*redis_broker.worker_keys(name).values(), f"bench@{name}.{MAILBOX}*"]
+    queues = [f"bench-{device}" for device in ("cpu", "gpu")]
+    bound = [f"_kombu.binding*.{queue}" for queue in (*queues, MAILBOX)]
+    bound.append("_kombu.binding_deadlines")
+    reach = [f"~{key}" for key in (*own, *bound, *(f"{queue}*" for queue in queues))]
+    rules = ["reset", "on", f">{password}", *(f"+{command}" for command in COMMANDS), *reach]
+    rules.append(f"&/0.{MAILBOX}")
+    try:
+        redis.execute_command("ACL", "SETUSER", user, *rules, f"(+lpush ~{EVENTS})")
+    except ResponseError:  # before Redis 7 a command is allowed on all keys or on none
+        redis.execute_command("ACL", "SETUSER", user, *rules, f"~{EVENTS}")
