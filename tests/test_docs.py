@@ -58,3 +58,15 @@ def test_the_front_page_of_a_method_is_short(method: str) -> None:
     assert len(text.split()) <= 1_500
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (ROOT / "methods" / method / target).exists(), target
+
+
+def test_what_security_names_is_there() -> None:
+    """Each test behind a line of docs/security.md."""
+    named = re.findall(r"`([\w/]+\.py)::(\w+)`", (ROOT / "docs" / "security.md").read_text())
+    assert len(named) > 20
+    missing = [
+        f"{file}::{test}"
+        for file, test in named
+        if f"def {test}(" not in (ROOT / "tests" / file).read_text()
+    ]
+    assert missing == []

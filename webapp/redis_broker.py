@@ -23,6 +23,8 @@ from webapp import env
 
 LONGEST_SOCKET_PATH = 107  # bytes: what `sockaddr_un` of Linux holds, less its closing zero
 
+CONTROL_EXCHANGE = "bench"  # of bench workers: the site's know none of their commands
+
 # What kombu and Celery raise of a message that is none.
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError, DataError)
 

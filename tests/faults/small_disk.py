@@ -38,3 +38,8 @@ def fill(folder: Path) -> None:
 def make_room(folder: Path) -> None:
     """Give back what `fill` took."""
     (folder / "ballast").unlink(missing_ok=True)
+
+
+def has_no_room(folder: Path) -> bool:
+    """Whether `fill` has been here, and nobody has made room since."""
+    return (folder / "ballast").exists()

@@ -23,14 +23,15 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import bootstrap
 from tests import machine
+from tests.faults.small_disk import fill, has_no_room, make_room, small_disk
 from tests.faults.up_rig import ROLES, UpRig
 from tests.runs.rig import FIXTURE
 from tests.servers import stores
@@ -94,10 +95,10 @@ class Storm:
 
     def _ask(self) -> None:
         from django.contrib.auth.models import User
+        from django.db import OperationalError
 
         from webapp.runs import submit
 
-        reader = User.objects.create_user(uuid.uuid4().hex)
         how = self.chance.choice(["raises", "exits_silently", "forks_grandchildren", "crashes"])
         asked = (
             submit.Request("trial", "misbehave", settings={"how": how})
@@ -106,17 +107,23 @@ class Storm:
                 "trial", "sleep", settings={"seconds": round(self.chance.uniform(0, 2), 2)}
             )
         )
-        run = submit.submit(reader, asked)
+        try:
+            run = submit.submit(User.objects.create_user(uuid.uuid4().hex), asked)
+        except OperationalError:
+            return  # the disk is full: nothing was asked for
         self.asked.append(run.pk)
         if self.chance.random() < 0.1:
             self._in(self.chance.uniform(0, 4), lambda: self._cancel(run.pk))
 
     def _cancel(self, key: object) -> None:
+        from django.db import OperationalError
+
         from webapp.runs import submit
         from webapp.runs.models import Run
 
-        self.faults["cancel"] += 1
-        submit.cancel(Run.objects.get(pk=key))
+        with suppress(OperationalError):  # the disk is full
+            submit.cancel(Run.objects.get(pk=key))
+            self.faults["cancel"] += 1
 
     def _in(self, seconds: float, act: Callable[[], object]) -> None:
         self.later.append((time.monotonic() + seconds, act))
@@ -136,6 +143,7 @@ class Storm:
             (self.kill_supervisor, 1),
             (self.kill_benchmark, 2),
             (self.stop_process, 1),
+            (self.fill_disk, 1),
             (self.lose_message, 1),
             (self.double_message, 1),
             (self.forge_message, 1),
@@ -152,8 +160,8 @@ class Storm:
         return killed is not None
 
     def kill_supervisor(self) -> bool:
-        if self.rig.up.poll() is not None:
-            return False
+        if self.rig.up.poll() is not None or has_no_room(self.rig.data):
+            return False  # whoever starts it again sees to the disk first
         self.rig.up.kill()
         self.rig.up.wait()
         self._in(self.chance.uniform(0, 2), self.rig.start_up)
@@ -170,6 +178,14 @@ class Storm:
         if stopped is not None:
             self._in(self.chance.uniform(1, 6), lambda: self._signal([stopped], signal.SIGCONT))
         return stopped is not None
+
+    def fill_disk(self) -> bool:
+        """No room for anything, for some seconds."""
+        if not self.rig.data.is_mount() or self.rig.up.poll() is not None:
+            return False
+        fill(self.rig.data)
+        self._in(self.chance.uniform(0, 4), lambda: make_room(self.rig.data))
+        return True
 
     def _signal(self, pids: list[int], number: signal.Signals) -> int | None:
         """Signal one of the processes; the one, if there was any."""
@@ -274,17 +290,26 @@ def run(runs: int, seed: int, database: str = "") -> dict[str, Any]:
     storm = Storm(rig, random.Random(seed), runs)
     started = time.monotonic()
     try:
-        rig.start_up()
-        with rig.connected():
-            rig.wait_until_ready()
-            storm.blow()
-            calm = storm.calm()
-            storm.quiet()
-            rig.wait_until_ready()
-            return figures(storm, calm, time.monotonic() - started)
+        with small_disk(folder), stopping(rig):
+            rig.start_up()
+            with rig.connected():
+                rig.wait_until_ready()
+                storm.blow()
+                calm = storm.calm()
+                storm.quiet()
+                rig.wait_until_ready()
+                return figures(storm, calm, time.monotonic() - started)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def stopping(rig: UpRig) -> Iterator[None]:
+    """End everything before the disk goes."""
+    try:
+        yield
     finally:
         rig.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> int:

@@ -93,11 +93,11 @@ class UpRig(Rig):
 
     def send_tokens(self, queue: str, number: int = 1) -> None:
         """Ask the worker of a queue for a sign of life, as the beat does; so often."""
-        from webapp.runs import broker
+        from webapp import tasks
 
-        with suppress(broker.BrokerDownError):
+        with suppress(tasks.BrokerDownError):
             for _ in range(number):
-                broker._send("health.token", queue, [queue])
+                tasks.send("health.token", queue, [queue])
 
     def wait_until_back(
         self, since: datetime, seconds: float, *, lost: str = "", beat: bool = True

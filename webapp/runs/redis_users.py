@@ -6,6 +6,7 @@ A worker's machine is somebody else's, and what it reaches of Redis it may read 
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from django.conf import settings
 from redis import Redis
@@ -14,10 +15,10 @@ from redis.exceptions import RedisError, ResponseError
 
 from webapp import redis_broker
 from webapp.runs import keys
-from webapp.runs.broker import CONTROL_EXCHANGE, EVENTS
+from webapp.runs.broker import EVENTS
 from webapp.runs.models import Worker
 
-MAILBOX = f"{CONTROL_EXCHANGE}.pidbox"
+MAILBOX = f"{redis_broker.CONTROL_EXCHANGE}.pidbox"
 # What kombu asks Redis for, on the keys below.
 COMMANDS = (
     *("auth", "hello", "ping", "select", "multi", "exec", "discard", "evalsha", "script|load"),
@@ -49,7 +50,7 @@ def update() -> None:
 
 
 def _update(redis: Redis) -> None:
-    known = set(redis.acl_users())
+    known = {str(user) for user in redis.acl_users()}
     wanted = set()
     for worker in Worker.objects.filter(enabled=True):
         user = redis_broker.worker_user(worker.name)
@@ -60,7 +61,7 @@ def _update(redis: Redis) -> None:
             _told.add((user, password))
     for user in known - wanted:
         if user.startswith(redis_broker.worker_user("")):
-            redis.execute_command("ACL", "DELUSER", user)
+            redis.acl_deluser(user)
 
 
 def _set(redis: Redis, user: str, password: str, name: str) -> None:
@@ -71,7 +72,8 @@ def _set(redis: Redis, user: str, password: str, name: str) -> None:
     reach = [f"~{key}" for key in (*own, *bound, *(f"{queue}*" for queue in queues))]
     rules = ["reset", "on", f">{password}", *(f"+{command}" for command in COMMANDS), *reach]
     rules.append(f"&/0.{MAILBOX}")
+    say = partial(redis.execute_command, "ACL", "SETUSER", user, *rules)
     try:
-        redis.execute_command("ACL", "SETUSER", user, *rules, f"(+lpush ~{EVENTS})")
+        say(f"(+lpush ~{EVENTS})")
     except ResponseError:  # before Redis 7 a command is allowed on all keys or on none
-        redis.execute_command("ACL", "SETUSER", user, *rules, f"~{EVENTS}")
+        say(f"~{EVENTS}")

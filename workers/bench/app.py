@@ -59,7 +59,7 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     broker_channel_error_retry=True,  # as when its disk is full: Redis refuses every command
     broker_connection_max_retries=None,  # a benchmark goes on, however long the broker is away
-    control_exchange="bench",  # of our own: the site's workers do not know these commands
+    control_exchange=redis_broker.CONTROL_EXCHANGE,
     accept_content=["json"],
     task_serializer="json",
     task_ignore_result=True,

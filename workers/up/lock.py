@@ -58,5 +58,8 @@ def hold(path: Path) -> Iterator[LockFile]:
                 f"Assay is already running on {path.parent} (process {pid}) {where}.\n"
                 "Stop it first, or choose another directory with --data."
             ) from None
-        file.write("")
+        try:
+            file.write("")
+        except OSError as error:
+            raise LockedError(f"{path.parent} takes no more: {error.strerror}.") from error
         yield file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ def when_ready(server: Any) -> None:
     names = [listener.sock.getsockname() for listener in server.LISTENERS]
     port = next((name[1] for name in names if isinstance(name, tuple)), None)
     data = Path(os.environ.get("ASSAY_DATA") or "var").expanduser()
-    if port is not None and data.is_dir():
-        (data / "address").write_text(f"http://localhost:{port}\n")
+    if port is not None:
+        with suppress(OSError):  # a full disk: the pages are served all the same
+            (data / "address").write_text(f"http://localhost:{port}\n")
 
 
 def post_fork(server: Any, worker: Any) -> None:
