@@ -14,6 +14,7 @@ DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "methods").glob("*/*.md")),
 ]
 
 
@@ -47,7 +48,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 def test_a_plot_is_committed_only_if_a_document_shows_it() -> None:
     """`python -m methods run … --plots` draws the others again from the committed results."""
-    documents = "".join(path.read_text() for path in (ROOT / "methods").glob("*/README.md"))
+    documents = "".join(path.read_text() for path in (ROOT / "methods").glob("*/*.md"))
     plots = {path.name for path in (ROOT / "benchmarks" / "results").rglob("*.svg")}
     assert {name for name in plots if name not in documents} == set()
 

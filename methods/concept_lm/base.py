@@ -4,6 +4,7 @@ LoRA: Hu et al., arXiv:2106.09685, W x + (alpha / r) B A x with B = 0 at the sta
 with fresh adapters computes exactly what its base computes.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,20 +121,24 @@ def check_tokens(x: Tensor, config: Any) -> None:
         )
 
 
-def add_lora(base: Any, config: ConceptConfig, *, seed: int = 0) -> Any:
-    """Freeze a base and put LoRA on every linear map of its decoder layers."""
+def add_lora(
+    base: Any, config: ConceptConfig, *, seed: int = 0, names: Sequence[str] = ("default",)
+) -> Any:
+    """Freeze a base and put LoRA on every linear map of its layers, an adapter for each name."""
+    first, *others = names
+    lora = LoraConfig(
+        r=config.lora_rank,
+        lora_alpha=config.lora_alpha,
+        lora_dropout=config.lora_dropout,
+        target_modules=LORA_TARGETS,
+        bias="none",
+        task_type="CAUSAL_LM",
+    )
     with seeded(seed):
-        return get_peft_model(
-            base,
-            LoraConfig(
-                r=config.lora_rank,
-                lora_alpha=config.lora_alpha,
-                lora_dropout=config.lora_dropout,
-                target_modules=LORA_TARGETS,
-                bias="none",
-                task_type="CAUSAL_LM",
-            ),
-        )
+        peft = get_peft_model(base, lora, adapter_name=first)
+        for name in others:
+            peft.add_adapter(name, lora)
+    return peft
 
 
 class WideRMSNorm(nn.Module):

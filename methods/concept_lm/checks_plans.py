@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from methods.concept_lm.base import widen_norms
+from methods.concept_lm.base import load_base, tiny_config, widen_norms
 from methods.concept_lm.reference import executor_nll, planner_log_prob
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.v3.curriculum import Curriculum
 from methods.concept_lm.v3.em import EMSettings, HardEM
 from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.planner import Planner, PlanShape
+from methods.concept_lm.v3.role import Backbones
 from methods.kit.compare import difference, largest
 from methods.kit.seeds import generator, seeded
 from methods.spec import Case
@@ -23,12 +24,24 @@ SHAPE = PlanShape(types=3, codes=5, slots=3, u_vocab=7, y_vocab=4, d=32)
 
 def typed_plans(device: str) -> Iterator[Case]:
     """Planner and executor == their equations, one type and one example at a time."""
-    planner = Planner(SHAPE).to(device).double()
-    executor = Executor(SHAPE).to(device).double()
+    yield from _against_equations(device, Backbones(), "")
+    base = load_base(tiny_config(vocab=7, d=32, layers=2, heads=2, kv_heads=1), dtype=torch.float64)
+    widen_norms(base)
+    on = Backbones.on(base.to(device), rank=4)
+    source = generator(5)
+    for role in (on.planner, on.executor):  # so that the adapters differ, and matter
+        for name, p in role.named_parameters():
+            if "lora_B" in name:
+                p.data += torch.randn(p.shape, generator=source).to(p) * 0.1
+    yield from _against_equations(device, on, " on a shared base")
+
+
+def _against_equations(device: str, on: Backbones, where: str) -> Iterator[Case]:
+    shape = replace(SHAPE, y_vocab=7) if on.planner else SHAPE
+    planner = Planner(shape, 0, on.planner).to(device).double()
+    executor = Executor(shape, 0, on.executor).to(device).double()
     for model in (planner, executor):
         widen_norms(model)
-    with torch.no_grad():
-        executor.kind.weight.mul_(3)
     source = generator(0)
     u = torch.randint(7, (4, 5), generator=source).to(device)
     z = torch.randint(6, (4, 3, 4), generator=source).to(device)
@@ -36,16 +49,21 @@ def typed_plans(device: str) -> Iterator[Case]:
     z = torch.where((z == SHAPE.eos).long().cumsum(-1) > 0, SHAPE.eos, z)
     z[:, :, -1] = SHAPE.eos
     with torch.no_grad():
+        executor.kind.weight.mul_(3)
         alone = [planner_log_prob(planner, *one) for one in zip(u, z, strict=True)]
-        yield Case(difference(planner.log_prob(u, z), torch.stack(alone)), 1e-12, label="planner")
+        error = difference(planner.log_prob(u, z), torch.stack(alone))
+        yield Case(error, 1e-12, label=f"planner{where}")
         alone = [executor_nll(executor, *one) for one in zip(z, y, strict=True)]
-        yield Case(difference(executor.nll(z, y), torch.stack(alone)), 1e-12, label="executor")
+        error = difference(executor.nll(z, y), torch.stack(alone))
+        yield Case(error, 1e-12, label=f"executor{where}")
     e = executor.embed(z[:, :, :-1]).requires_grad_()
     used = z[:, :, :-1] != SHAPE.eos
     nll = executor.token_nll(e, used, y).sum()
-    to_e, to_u = torch.autograd.grad(nll, [e, planner.prompt.weight], allow_unused=True)
-    yield Case(to_u is None, True, label="no path from the prompt to the executor")
-    yield Case(float(to_e[~used].abs().max()), 0.0, label="gradient to slots after EOS")
+    theirs = [planner.start.weight, *planner.backbone.parameters()]
+    to_e, *to_planner = torch.autograd.grad(nll, [e, *theirs], allow_unused=True)
+    apart = all(grad is None for grad in to_planner)
+    yield Case(apart, True, label=f"no path from the planner to the executor{where}")
+    yield Case(float(to_e[~used].abs().max()), 0.0, label=f"gradient to slots after EOS{where}")
 
 
 def small(plan_drop: float = 0.0, **changes: Any) -> HardEM:

@@ -30,11 +30,18 @@ def marks(model: ConceptLM, x: Tensor, most: int = 3) -> list[Mark]:
     if not len(places):
         return []
     codes = routing.ids[0, places]
-    e = model.head.embed(codes[None], None)[0].float()
-    table = F.normalize(model.qwen.embed_tokens.weight.float(), dim=-1)
-    near = (F.normalize(e, dim=-1) @ table.T).topk(min(most, len(table)), -1).indices
+    near = nearest(model.head.embed(codes[None], None)[0], model.qwen.embed_tokens.weight, most)
     rows = zip(places.tolist(), codes.tolist(), near.tolist(), strict=True)
-    return [Mark(place, code, tuple(nearest)) for place, code, nearest in rows]
+    return [Mark(place, code, tuple(tokens)) for place, code, tokens in rows]
+
+
+def nearest(e: Tensor, table: Tensor, most: int = 3) -> Tensor:
+    r"""Tokens whose embeddings (V, d) lie nearest to each of e (n, d): (n, most), nearest first.
+
+    Equation: $\operatorname{top}_v \frac{e \cdot W_v}{\lVert e \rVert \lVert W_v \rVert}$
+    """
+    near = F.normalize(e.float(), dim=-1) @ F.normalize(table.float(), dim=-1).T
+    return near.topk(min(most, len(table)), -1).indices
 
 
 def in_words(x: Tensor, found: list[Mark], spell: Callable[[list[int]], str]) -> str:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,21 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoTokenizer
 
-from methods.concept_lm.base import check_tokenizer, load_base
+from methods.concept_lm.base import check_tokenizer, check_tokens, load_base
 from methods.concept_lm.baselines import shuffled_codes
 from methods.concept_lm.config import ConceptConfig, ConceptError, recommended
 from methods.concept_lm.data import Corpus, folder
 from methods.concept_lm.decode import generate
-from methods.concept_lm.marks import in_words, marks
+from methods.concept_lm.marks import in_words, marks, nearest
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.spec import GenerateParams, TrainParams
 from methods.concept_lm.train import Plan
 from methods.concept_lm.train import train as train_learner
+from methods.concept_lm.v3.curriculum import Curriculum
+from methods.concept_lm.v3.em import EMSettings, HardEM, Kept, Task
+from methods.concept_lm.v3.executor import Executor, Recogniser
+from methods.concept_lm.v3.planner import Planner, PlanShape
+from methods.concept_lm.v3.role import Backbones
 from methods.kit.checkpoint import load_weights, read_state, save_state, state_of
 from methods.kit.training import History
 
@@ -64,7 +69,8 @@ def precision(base: Any) -> AbstractContextManager[Any]:
     """Half precision where the base has it: its maps run in its own type, new parts are cast."""
     dtype, device = base.dtype, base.device
     half = dtype != torch.float32
-    return torch.autocast(device.type, dtype if half else None, enabled=half)
+    # Autocast would keep its copies of weights until its block ends, over steps that change them.
+    return torch.autocast(device.type, dtype if half else None, enabled=half, cache_enabled=False)
 
 
 @dataclass
@@ -74,7 +80,7 @@ class OwnText:
     model: ConceptLM
     corpus: Corpus
     params: TrainParams
-    device: str
+    device: torch.device
 
     def module(self) -> nn.Module:
         """The model."""
@@ -108,76 +114,198 @@ def bits(logits_of: Callable[[Tensor], Tensor], x: Tensor, sizes: int) -> float:
 
 
 def train(params: TrainParams, device: str, tell: Tell) -> str:
-    """Teach a Qwen to compress; bits a byte before and after, in words.
+    """Teach a Qwen to compress (v2) or to plan (v3); bits a byte before and after, in words.
 
     Raises:
         ConceptError: for a model, data or split that does not fit, before any work.
         CheckpointError: for a checkpoint of another run.
     """
-    out = Path(params.out)
-    if not out.is_dir():
+    if not Path(params.out).is_dir():
         raise ConceptError(f"out={params.out!r} is no folder; make it first")
     text = folder(params.data)
     base, tokenizer = load(params.model, params.dtype, device)
     corpus = tokenised(text, tokenizer)
+    taught = compress if params.version == "v2" else plan
+    told = taught(params, base, tokenizer, corpus, tell)
+    return f"{len(corpus.train)} tokens of {corpus.digest}; {WEIGHTS} in {params.out}\n{told}"
+
+
+def size(tokenizer: Any, x: Tensor) -> int:
+    """Bytes that windows of tokens (rows, n) spell."""
+    return sum(len(tokenizer.decode(row).encode()) for row in x)
+
+
+def compress(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: Tell) -> str:
+    """v2: train, judge, keep; the figures and a text with its concepts, in words."""
     layers = base.config.num_hidden_layers
     edge = params.edge or max(1, layers // 7)
     config = recommended(
         edge, layers - 2 * edge, edge, rho=params.rho, n_concepts=params.n_concepts
     )
     config.fit(layers)
-    x = corpus.judged(params.judged, params.length).to(device)
-    spelt = [tokenizer.decode(row[1:]).encode() for row in x]
-    sizes = sum(len(one) for one in spelt)
+    x = corpus.judged(params.judged, params.length).to(base.device)
+    sizes = size(tokenizer, x[:, 1:])
     before = bits(lambda row: base(row, use_cache=False).logits, x, sizes)
-    learner = OwnText(build(base, config, params.seed), corpus, params, device)
+    learner = OwnText(build(base, config, params.seed), corpus, params, base.device)
 
     def on_step(step: int, history: History) -> None:
         tell(step, params.steps, f"loss {history.loss[-1]:.3f}")
 
-    history = train_learner(
+    train_learner(
         learner,
         Plan(params.steps, lr=params.lr, seed=params.seed),
         on_step=on_step,
-        checkpoint=out / "training.pt",
+        checkpoint=Path(params.out) / "training.pt",
         every=params.every,
         describe={"model": config.as_dict(), "text": corpus.digest},
     )
     model = learner.model
-    with precision(model.causal_lm):
+    with precision(base):
         model.settle([learner.batch(i) for i in range(4)])
         after = bits(lambda row: model(row).logits, x, sizes)
         shuffled = bits(lambda row: model(row, codes=shuffled_codes).logits, x, sizes)
-        shown = x[0, : min(params.length, 128)]
+        shown = x[0, :128]
         read = in_words(shown, marks(model, shown), tokenizer.decode)
-    save_state(out / WEIGHTS, {"about": {"config": config.as_dict()}, "weights": state_of(model)})
+    about = {"version": "v2", "config": config.as_dict()}
+    save_state(Path(params.out) / WEIGHTS, {"about": about, "weights": state_of(model)})
     return (
-        f"{len(corpus.train)} tokens of {corpus.digest}; loss {history.loss[0]:.4f} at the first "
-        f"step, {history.loss[-1]:.4f} at the last; {WEIGHTS} in {out}\n"
         f"held-out bits a byte: {before:.3f} before (the base, every layer), {after:.3f} after, "
         f"{shuffled:.3f} with codes shuffled\n\n"
         f"Concepts [code: nearest tokens] in held-out text:\n{read}"
     )
 
 
+@dataclass
+class Continuation:
+    """Windows of a text, cut in two: u to plan from, y to write."""
+
+    corpus: Corpus
+    length: int
+    device: torch.device
+
+    def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Windows to learn from: u (n, length / 2), nothing, y (n, length / 2).
+
+        Equation: $(u, y) = (x_{1..L/2}, x_{L/2 + 1..L})$
+        """
+        step = int(torch.randint(1 << 30, (), generator=generator))
+        return self._cut(self.corpus.batch(step, n, self.length))
+
+    def held(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        r"""The same of held-out text.
+
+        Equation: $(u, y) = (x_{1..L/2}, x_{L/2 + 1..L})$
+        """
+        return self._cut(self.corpus.judged(n, self.length))
+
+    def _cut(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        u, y = x.to(self.device).split([self.length // 2, self.length - self.length // 2], 1)
+        return u, u[:, :0], y
+
+
+def planner_of(
+    base: Any, shape: PlanShape, settings: EMSettings, curriculum: Curriculum, task: Task
+) -> HardEM:
+    """v3 with a LoRA for each role on one frozen base; what is new is in single precision."""
+    return HardEM(task, shape, settings, curriculum, Backbones.on(base, seed=settings.seed))
+
+
+def plan(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: Tell) -> str:
+    """v3: train, judge, keep; the figures, in words."""
+    config = base.config
+    words, d = config.vocab_size, config.hidden_size
+    shape = PlanShape(params.types, params.n_concepts, params.slots, words, words, d)
+    settings = EMSettings(
+        samples=64 * params.rows,
+        batch=params.rows,
+        lr=params.lr,
+        seed=params.seed,
+        held=params.judged,
+    )
+    warm_up = params.steps * 3 // 4
+    curriculum = Curriculum(warm_up, params.through, max(1, params.steps - warm_up))
+    task = Continuation(corpus, params.length, base.device)
+    u, _, y = task.held(params.judged, torch.Generator())
+    sizes, middle = size(tokenizer, y), u.shape[1]
+    with torch.no_grad():
+        x = torch.cat([u, y], 1)
+        logits = base(x, use_cache=False).logits.float()
+        before = float(token_nll(logits, x)[:, middle - 1 :].sum()) / len(y)
+    em = planner_of(base, shape, settings, curriculum, task)
+    about = {"shape": asdict(shape), "curriculum": asdict(curriculum), "text": corpus.digest}
+    kept = Kept(Path(params.out) / "training.pt", about, params.every)
+    with precision(base):
+        em.train(lambda step, total: tell(step, total, "v3"), watch=0, kept=kept)
+        with torch.no_grad():
+            z = em.planner.sample(u, 0.0)
+            costs = {
+                "given u, the base before": before,
+                "given its own plan": em.nll(z),
+                "plan and text together": em.price(z),
+                "given another text's plan": em.nll(z.roll(1, 0)),
+                "given none": em.free_nll(),
+            }
+    told = {"about": {"version": "v3", "shape": asdict(shape)}, "weights": state_of(em.everything)}
+    save_state(Path(params.out) / WEIGHTS, told)
+    per_byte = len(y) / sizes / math.log(2)
+    lines = [f"{what}: {nats * per_byte:.3f}" for what, nats in costs.items()]
+    return "held-out bits a byte of the second halves:\n" + "\n".join(lines)
+
+
 def write(params: GenerateParams, device: str, tell: Tell) -> str:
-    """Go on from a prompt with what `train` wrote: the text, then the same with its concepts.
+    """Go on from a prompt with what `train` wrote: the text, and the concepts it came with.
 
     Raises:
         ConceptError: for a model that does not fit, or a prompt without tokens.
         CheckpointError: for weights that are none, or of another base.
     """
-    path = Path(params.out) / WEIGHTS
-    state = read_state(path)
+    state = read_state(Path(params.out) / WEIGHTS)
     base, tokenizer = load(params.model, params.dtype, device)
-    model = build(base, ConceptConfig(**state["about"]["config"]))
-    load_weights(model, state["weights"], path.name)
-    model.to(device).eval()
     prompt = torch.tensor([tokenizer(params.prompt)["input_ids"]], dtype=torch.long, device=device)
-    source = torch.Generator(device).manual_seed(params.seed)
-    with precision(model.causal_lm):
-        new = generate(model, prompt, params.new, temperature=params.temperature, generator=source)
-        x = torch.cat([prompt, new], 1)[0]
-        read = in_words(x, marks(model, x), tokenizer.decode)
+    check_tokens(prompt, base.config)
+    with precision(base), torch.no_grad():
+        written = compressed if state["about"]["version"] == "v2" else planned
+        told = written(params, base, tokenizer, prompt, state)
     tell(1, 1, "written")
+    return told
+
+
+def compressed(
+    params: GenerateParams, base: Any, tokenizer: Any, prompt: Tensor, state: dict[str, Any]
+) -> str:
+    """v2: the text, then the same with its concepts marked."""
+    model = build(base, ConceptConfig(**state["about"]["config"]))
+    load_weights(model, state["weights"], WEIGHTS)
+    model.to(prompt.device).eval()
+    source = torch.Generator(prompt.device).manual_seed(params.seed)
+    new = generate(model, prompt, params.new, temperature=params.temperature, generator=source)
+    x = torch.cat([prompt, new], 1)[0]
+    read = in_words(x, marks(model, x), tokenizer.decode)
     return f"{tokenizer.decode(x)}\n\nConcepts [code: nearest tokens]:\n{read}"
+
+
+def planned(
+    params: GenerateParams, base: Any, tokenizer: Any, prompt: Tensor, state: dict[str, Any]
+) -> str:
+    """v3: the text that was written from the plan, then the plan."""
+    shape = PlanShape(**state["about"]["shape"])
+    on = Backbones.on(base)
+    planner, executor = Planner(shape, 0, on.planner), Executor(shape, 0, on.executor)
+    parts = nn.ModuleList([planner, executor, Recogniser(shape, 0, on.recogniser)])
+    load_weights(parts, state["weights"], WEIGHTS)
+    parts.to(prompt.device).eval()
+    source = torch.Generator(prompt.device).manual_seed(params.seed)
+    z = planner.sample(prompt, params.temperature, source)
+    text = executor.write(z, params.new, params.temperature, source)[0]
+    lines = []
+    for k, row in enumerate(z[0].tolist()):
+        codes = row[: row.index(shape.eos)]
+        e = executor.concepts.weight[[k * shape.codes + code for code in codes]]
+        near = nearest(e, base.get_input_embeddings().weight).tolist() if codes else []
+        named = (
+            f"[{code}: {', '.join(repr(tokenizer.decode([t])) for t in words)}]"
+            for code, words in zip(codes, near, strict=True)
+        )
+        lines.append(f"type {k + 1}: {' '.join(named)}")
+    spelt = tokenizer.decode(text)
+    return "\n".join([params.prompt + spelt, "", "Plan [code: nearest tokens]:", *lines]) + "\n"

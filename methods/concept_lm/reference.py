@@ -201,7 +201,8 @@ def executor_nll(executor: Any, z: Tensor, y: Tensor) -> Tensor:
     x += list(executor.tokens.weight[y[:-1]])
     places += range(shape.slots + 2, shape.slots + 2 + len(y))
     at = y.new_tensor(places)
-    out = decoder(backbone, backbone.layers, torch.stack(x), at)
+    scale = getattr(backbone, "scale", 0.0)  # of a role's LoRA; toy models have none
+    out = decoder(backbone, backbone.layers, torch.stack(x), at, scale=scale)
     out = normalised(out, backbone.norm.weight, backbone.config.rms_norm_eps)[asked:]
     logp = (out @ executor.head.weight.T).log_softmax(-1)
     nll: Tensor = -logp.gather(-1, y[:, None])[:, 0]
@@ -220,7 +221,8 @@ def planner_log_prob(planner: Any, u: Tensor, z: Tensor) -> Tensor:
         codes = codes[: codes.index(shape.eos) + 1]
         read = planner.concepts.weight[[k * (shape.codes + 1) + code for code in codes[:-1]]]
         x = torch.cat([planner.prompt.weight[u], planner.start.weight[k : k + 1], read])
-        out = decoder(backbone, backbone.layers, x, torch.arange(len(x), device=u.device))
+        scale, places = getattr(backbone, "scale", 0.0), torch.arange(len(x), device=u.device)
+        out = decoder(backbone, backbone.layers, x, places, scale=scale)
         out = normalised(out, backbone.norm.weight, backbone.config.rms_norm_eps)[len(u) :]
         logits = out @ planner.heads[k].weight.T + planner.heads[k].bias
         total = total + logits.log_softmax(-1)[range(len(codes)), codes].sum()

@@ -135,7 +135,9 @@ class TrainParams(_Real):
     """Parameters of `train`: any text."""
 
     data: Source = parameter(..., "Folder of text files; a tenth is held out.", local=True)
-    version: Literal["v2"] = parameter("v2", "v2 compresses while it decodes.")
+    version: Literal["v2", "v3"] = parameter(
+        "v2", "v2 compresses while it decodes; v3 plans the second half of a window from the first."
+    )
     steps: int = parameter(1000, "Steps.", ge=1, le=1_000_000)
     every: int = parameter(50, "Steps between checkpoints.", ge=1, le=100_000)
     rows: int = parameter(4, "Windows a batch.", ge=1, le=1024)
@@ -144,7 +146,12 @@ class TrainParams(_Real):
     lr: float = parameter(3e-4, "Highest learning rate.", gt=0, le=1)
     edge: int = parameter(0, "Layers before and after the middle; 0: a seventh of all.", ge=0)
     rho: float = parameter(0.25, "Share of positions that become concepts.", gt=0, lt=1)
-    n_concepts: int = parameter(4096, "Concepts in the vocabulary.", ge=1, le=65_536)
+    n_concepts: int = parameter(
+        4096, "Concepts in the vocabulary, of each type in v3.", ge=1, le=65_536
+    )
+    types: int = parameter(2, "v3: types of concepts in a plan.", ge=1, le=8)
+    slots: int = parameter(4, "v3: concepts of each type.", ge=1, le=64)
+    through: Literal["text", "prompt", "elbo"] = parameter("prompt", "v3: what plans are made of.")
 
 
 class GenerateParams(_Real):
@@ -164,8 +171,8 @@ METHOD = Method(
     title="Concept language models",
     description=(
         "Discrete concept tokens inside a Qwen model: compressed online while it decodes (v2), or "
-        "planned before it writes (v3), with LoRA and small new modules on a frozen base. The "
-        "step-by-step loop of v2 is trained in one exactly equivalent pass."
+        "planned before it writes (v3), with LoRA and small new modules on a frozen base; "
+        "benchmarks of v3 use small models of their own. The step-by-step loop of v2 is trained in one exactly equivalent pass."
     ),
     papers=(
         Paper(arxiv_id="2512.24617", title="Dynamic Large Concept Models", role="related"),

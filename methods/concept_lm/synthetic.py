@@ -110,6 +110,13 @@ class PlanTask:
         u = u + (torch.arange(2 * self.types) * self.side).view(self.types, 2)
         return u.view(n, self.u_length), z, y
 
+    def held(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Examples to be judged by: of the same distribution, by another generator.
+
+        Equation: $(u, z, y) \sim p$, as `sample`
+        """
+        return self.sample(n, generator)
+
     @cached_property
     def floors(self) -> "Floors":
         r"""Entropies of y in nats, by enumerating every stretch of tokens.

@@ -17,6 +17,8 @@ import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -24,12 +26,13 @@ from torch.nn import functional as F
 
 from methods.concept_lm.config import ConceptError
 from methods.concept_lm.head import entropy
-from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.v3.curriculum import Curriculum
 from methods.concept_lm.v3.estep import Choice, EStep
 from methods.concept_lm.v3.executor import Executor, Recogniser
 from methods.concept_lm.v3.monitors import Stats, Trace
 from methods.concept_lm.v3.planner import Planner, PlanShape, close
+from methods.concept_lm.v3.role import Backbones
+from methods.kit.checkpoint import CheckpointError, load_weights, read_state, save_state, state_of
 from methods.kit.noise import gumbel
 from methods.kit.seeds import seeded
 
@@ -47,10 +50,27 @@ class EMSettings:
     plan_drop: float = 0.1  # share of rows that see no plan: the z-free model to compare with
     recogniser: bool = True  # whether q proposes candidates
     seed: int = 0
+    held: int = 256  # examples held out to be judged by
 
     def __post_init__(self) -> None:
         if self.samples < self.batch or self.batch < 2 or self.every < 1 or self.lr <= 0:
             raise ConceptError("samples >= batch >= 2, every >= 1 and lr > 0 are needed")
+
+
+class Task(Protocol):
+    """Where prompts and texts come from."""
+
+    def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        r"""Prompts u (n, U), codes where they are known, and texts y (n, L), to learn from.
+
+        Equation: $(u, y) \sim p$
+        """
+
+    def held(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        r"""The same, to be judged by.
+
+        Equation: $(u, y) \sim p$
+        """
 
 
 NAIVE = EMSettings(usage_bonus=0.0, recogniser=False)
@@ -62,18 +82,20 @@ class HardEM:
 
     def __init__(
         self,
-        task: PlanTask,
+        task: Task,
         shape: PlanShape,
         settings: EMSettings | None = None,
         curriculum: Curriculum | None = None,
+        backbones: Backbones | None = None,
     ) -> None:
         self.task, self.shape = task, shape
         self.settings = settings or EMSettings()
         self.curriculum = curriculum or Curriculum()
         seed = self.settings.seed
-        self.planner = Planner(shape, seed)
-        self.executor = Executor(shape, seed)
-        self.recogniser = Recogniser(shape, seed)
+        on = backbones or Backbones()
+        self.planner = Planner(shape, seed, on.planner)
+        self.executor = Executor(shape, seed, on.executor)
+        self.recogniser = Recogniser(shape, seed, on.recogniser)
         self.everything = nn.ModuleList([self.planner, self.executor, self.recogniser])
         self.generator = torch.Generator().manual_seed(seed)
         self.search = EStep(
@@ -84,7 +106,7 @@ class HardEM:
         )
         self.u, _, self.y = task.sample(self.settings.samples, self.generator)
         held = torch.Generator().manual_seed(seed + 77_777)
-        self.held_u, _, self.held_y = task.sample(256, held)
+        self.held_u, _, self.held_y = task.held(self.settings.held, held)
         self.z = self.search.random_plans(self.settings.samples)
         self.age = torch.full((self.settings.samples,), self.settings.every)
         self.last: Choice | None = None
@@ -97,13 +119,18 @@ class HardEM:
         self,
         on_step: Callable[[int, int], None] | None = None,
         watch: int = 100,
+        kept: "Kept | None" = None,
     ) -> Trace:
-        """Run the whole curriculum, with the monitors every `watch` steps."""
+        """Run the whole curriculum, with the monitors every `watch` steps; 0 is never.
+
+        Raises:
+            CheckpointError: for a file to resume from that is of another run.
+        """
         plan, settings, trace = self.curriculum, self.settings, Trace()
-        parameters = list(self.everything.parameters())
+        parameters = [p for p in self.everything.parameters() if p.requires_grad]
         optimiser = torch.optim.AdamW(parameters, lr=settings.lr, weight_decay=0.0)
         with seeded(settings.seed):
-            for step in range(plan.total):
+            for step in range(kept.resume(self, optimiser) if kept else 0, plan.total):
                 self.set_rate(optimiser, step)
                 warming = step < plan.warm_up
                 loss = self.warm_up_loss(step) if warming else self.em_loss(step - plan.warm_up)
@@ -112,7 +139,9 @@ class HardEM:
                 self.planner_norms.append(gradient_norm(self.planner))
                 nn.utils.clip_grad_norm_(parameters, settings.clip)
                 optimiser.step()
-                if (step + 1) % watch == 0 or step + 1 == plan.total:
+                if kept and ((step + 1) % kept.every == 0 or step + 1 == plan.total):
+                    kept.save(self, optimiser, step + 1)
+                if watch and ((step + 1) % watch == 0 or step + 1 == plan.total):
                     trace.steps.append(step + 1)
                     beta = 0.0 if warming else plan.beta(step - plan.warm_up)
                     trace.stats.append(self.observe((step + 1) / plan.total, beta))
@@ -358,6 +387,43 @@ class HardEM:
             stats.staleness = float((self.last.score - self.last.old).mean())
             stats.flips = self.flips
         return stats
+
+
+@dataclass
+class Kept:
+    """A file to resume a training of v3 from, with what it must agree with."""
+
+    path: Path
+    about: dict[str, Any]
+    every: int
+
+    def save(self, em: HardEM, optimiser: torch.optim.Optimizer, done: int) -> None:
+        """Write weights, plans and the state of all random numbers."""
+        state = {
+            "about": self.about,
+            "done": done,
+            "weights": state_of(em.everything),
+            "optimiser": optimiser.state_dict(),
+            "plans": (em.z, em.age),
+            "norms": em.planner_norms,
+            "random": (torch.get_rng_state(), em.generator.get_state()),
+        }
+        save_state(self.path, state)
+
+    def resume(self, em: HardEM, optimiser: torch.optim.Optimizer) -> int:
+        """Load what `save` wrote, where it is there; the steps that are done."""
+        if not self.path.exists():
+            return 0
+        state = read_state(self.path)
+        if state["about"] != self.about:
+            raise CheckpointError(f"{self.path.name} was made with other settings; remove it first")
+        load_weights(em.everything, state["weights"], self.path.name)
+        optimiser.load_state_dict(state["optimiser"])
+        em.z, em.age = state["plans"]
+        em.planner_norms = list(state["norms"])
+        torch.set_rng_state(state["random"][0])
+        em.generator.set_state(state["random"][1])
+        return int(state["done"])
 
 
 def usage(logits: Tensor) -> Tensor:

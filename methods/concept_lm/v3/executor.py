@@ -6,6 +6,8 @@ separators and concepts tells them apart. SEP_y gives the first token of y a pla
 whatever the lengths of the plans before it.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -13,6 +15,7 @@ from torch.nn import functional as F
 from methods.concept_lm.decode import SlotCache
 from methods.concept_lm.head import draw
 from methods.concept_lm.v3.planner import PlanShape, close, run, sequence_mask
+from methods.concept_lm.v3.role import Role, fit
 from methods.kit.noise import gumbel
 from methods.kit.seeds import seeded
 
@@ -20,7 +23,7 @@ from methods.kit.seeds import seeded
 class Executor(nn.Module):
     """A Qwen decoder with a prefix of concepts."""
 
-    def __init__(self, shape: PlanShape, seed: int = 0) -> None:
+    def __init__(self, shape: PlanShape, seed: int = 0, role: Role | None = None) -> None:
         super().__init__()
         self.shape = shape
         with seeded(seed):
@@ -31,7 +34,11 @@ class Executor(nn.Module):
             self.tokens = nn.Embedding(shape.y_vocab, shape.d)
             self.dropped = nn.Parameter(torch.zeros(shape.d))  # stands for a dropped token of y
             self.head = nn.Linear(shape.d, shape.y_vocab, bias=False)
-        self.backbone = shape.backbone(seed + 1)
+            if role is not None:
+                fit(self, role)
+                self.tokens = role.causal_lm.get_input_embeddings()
+                self.head = role.causal_lm.get_output_embeddings()
+        self.backbone: Any = shape.backbone(seed + 1) if role is None else role
 
     def embed(self, z: Tensor) -> Tensor:
         r"""Plans (B, types, slots) to embeddings (B, types, slots, d); zeros from EOS on.
@@ -163,7 +170,7 @@ class Executor(nn.Module):
 class Recogniser(nn.Module):
     """q(z | y): every slot of every type from one look at the whole of y."""
 
-    def __init__(self, shape: PlanShape, seed: int = 0) -> None:
+    def __init__(self, shape: PlanShape, seed: int = 0, role: Role | None = None) -> None:
         super().__init__()
         self.shape = shape
         with seeded(seed):
@@ -172,7 +179,10 @@ class Recogniser(nn.Module):
             self.heads = nn.ModuleList(
                 nn.Linear(shape.d, shape.codes + 1) for _ in range(shape.types)
             )
-        self.backbone = shape.backbone(seed + 2)
+            if role is not None:
+                fit(self, role)
+                self.tokens = role.causal_lm.get_input_embeddings()
+        self.backbone: Any = shape.backbone(seed + 2) if role is None else role
 
     def logits(self, y: Tensor) -> Tensor:
         r"""(B, L) -> (B, types, slots, codes + 1).

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.config import ConceptError
 from methods.concept_lm.head import draw
+from methods.concept_lm.v3.role import Role, fit
 from methods.kit.seeds import seeded
 
 
@@ -87,7 +88,7 @@ def close(ids: Tensor, eos: int) -> Tensor:
 class Planner(nn.Module):
     """A Qwen decoder over [u, type 1, type 2, ..], with a head for each type."""
 
-    def __init__(self, shape: PlanShape, seed: int = 0) -> None:
+    def __init__(self, shape: PlanShape, seed: int = 0, role: Role | None = None) -> None:
         super().__init__()
         self.shape = shape
         with seeded(seed):
@@ -98,7 +99,10 @@ class Planner(nn.Module):
                 nn.Linear(shape.d, shape.codes + 1) for _ in range(shape.types)
             )
             self.mtp = nn.ModuleList(nn.Linear(shape.d, shape.d) for _ in range(shape.mtp))
-        self.backbone = shape.backbone(seed)
+            if role is not None:
+                fit(self, role)
+                self.prompt = role.causal_lm.get_input_embeddings()
+        self.backbone: Any = shape.backbone(seed) if role is None else role
 
     def states(self, u: Tensor, z: Tensor) -> Tensor:
         r"""Hidden states that predict every entry of z.

@@ -86,4 +86,6 @@ def test_counted_costs_match_the_notes_for_a_small_qwen():
     config = ConceptConfig(4, 20, 4)
     assert abs(speedup_bound(shape, config, 1024, 0.25) - 1.83) < 0.05
     assert abs(speedup_bound(shape, config, 32768, 0.25) - 3.62) < 0.1
+    found = [round(speedup_bound(shape, config, 2048, 1 / n), 2) for n in (2, 4, 8)]
+    assert found == [1.55, 1.99, 2.27]  # as the README says
     assert abs(kv_ratio(config, 32768, 0.25) - (4 + 0.25 * 24) / 28) < 0.01

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from methods.__main__ import main
 from methods.concept_lm import practice
 from methods.concept_lm.base import load_base, tiny_config
+from methods.concept_lm.v3.em import HardEM
 
 TEXT = "the cat sat on the mat and the dog sat on the cat ; " * 60
 
@@ -53,6 +54,50 @@ def test_train_then_generate(folder, capsys):
     assert written.startswith("the cat")
     assert len(written.rstrip("\n").encode()) >= 12
     assert "[" in marked
+
+
+def test_v3_plans_and_writes_on_one_frozen_base(folder, capsys):
+    before = torch.cat([p.flatten() for p in load_base(folder / "qwen").parameters()])
+    values = {"version": "v3", "types": 2, "slots": 2, "steps": 12, "lr": 0.003}
+    assert train(folder, **values) == 0
+    told = capsys.readouterr().out
+    costs = [float(value) for value in re.findall(r": ([\d.]+)$", told, re.MULTILINE)]
+    assert len(costs) == 5
+    assert costs[0] > 7.5
+    assert costs[2] > costs[1]  # a plan costs something
+    weights = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
+    assert {name.split(".")[1] for name in weights if "lora" in name} == {"backbone"}
+    roles = {name.split("/")[-2] for name in weights if "lora" in name}
+    assert roles == {"planner", "executor", "recogniser"}
+    assert len(weights) < 200
+    assert run("generate", folder, prompt="the cat", new=12) == 0
+    written = capsys.readouterr().out
+    assert written.startswith("the cat")
+    assert "Plan [code: nearest tokens]:\ntype 1: " in written
+    after = torch.cat([p.flatten() for p in load_base(folder / "qwen").parameters()])
+    assert torch.equal(before, after)
+
+
+def test_a_resumed_training_of_v3_is_the_whole_one(folder, monkeypatch, capsys):
+    values = {"version": "v3", "slots": 1, "steps": 6, "every": 3}
+    assert train(folder, **values) == 0
+    whole = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
+    (folder / "out" / "training.pt").unlink()
+    right = HardEM.set_rate
+
+    def interrupt(self, optimiser, step):
+        if step == 5:
+            raise KeyboardInterrupt
+        right(self, optimiser, step)
+
+    monkeypatch.setattr(HardEM, "set_rate", interrupt)
+    assert train(folder, **values) == 130
+    monkeypatch.undo()
+    assert train(folder, **values) == 0
+    again = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+    assert train(folder, **(values | {"n_concepts": 8})) == 2
+    assert "made with other settings" in capsys.readouterr().err
 
 
 def test_a_resumed_training_is_the_whole_one(folder, capsys, monkeypatch):

@@ -1,0 +1,78 @@
+"""One frozen base for all of v3: planner, executor and recogniser have a LoRA adapter each."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from methods.concept_lm.base import add_lora
+from methods.concept_lm.config import ConceptConfig
+
+ROLES = ("planner", "executor", "recogniser")
+
+
+class Role(nn.Module):
+    """A base seen through one role's adapter: what it registers, and trains, is that alone.
+
+    Has the parts of a Qwen decoder that v3 uses; asking for the layers puts the adapter on.
+    """
+
+    def __init__(self, peft: Any, name: str, scale: float) -> None:
+        super().__init__()
+        self.name, self.scale = name, scale
+        own = {key: p for key, p in peft.named_parameters() if f".{name}." in key}
+        self.adapter = nn.ParameterDict({key.replace(".", "/"): p for key, p in own.items()})
+        self.adapter.requires_grad_(True)
+        self.shared = [peft]  # in a list: the base is no part of this role's parameters
+
+    @property
+    def causal_lm(self) -> Any:
+        """The shared base with its embeddings and lm_head."""
+        return self.shared[0].base_model.model
+
+    @property
+    def layers(self) -> Any:
+        """The base's layers with this role's adapter on, and no other."""
+        for part in self.causal_lm.modules():
+            if hasattr(part, "lora_A"):
+                part._active_adapter = [self.name]  # set_adapter would freeze the other roles
+        return self.causal_lm.model.layers
+
+    @property
+    def norm(self) -> Any:
+        """The base's last norm."""
+        return self.causal_lm.model.norm
+
+    @property
+    def rotary_emb(self) -> Any:
+        """The base's rotations."""
+        return self.causal_lm.model.rotary_emb
+
+    @property
+    def config(self) -> Any:
+        """The base's configuration."""
+        return self.causal_lm.config
+
+
+@dataclass(frozen=True)
+class Backbones:
+    """What each role runs on: a small model of its own, or its adapter on a frozen base."""
+
+    planner: Any = None
+    executor: Any = None
+    recogniser: Any = None
+
+    @classmethod
+    def on(cls, base: Any, rank: int = 16, seed: int = 0) -> "Backbones":
+        """Adapters of LoRA on `base`, which is frozen."""
+        config = ConceptConfig(1, 0, 1, lora_rank=rank)  # of which only LoRA's values are read
+        peft = add_lora(base, config, seed=seed, names=ROLES)
+        return cls(*(Role(peft, name, config.lora_alpha / rank) for name in ROLES))
+
+
+def fit(module: nn.Module, role: Role) -> None:
+    """Scale new embeddings to the base's: a Qwen's are some fifty times smaller than torch's."""
+    std = float(role.causal_lm.get_input_embeddings().weight.float().std())
+    for part in module.children():
+        if isinstance(part, nn.Embedding) and part.weight.requires_grad:
+            nn.init.normal_(part.weight, std=std)
