@@ -172,7 +172,8 @@ METHOD = Method(
     description=(
         "Discrete concept tokens inside a Qwen model: compressed online while it decodes (v2), or "
         "planned before it writes (v3), with LoRA and small new modules on a frozen base; "
-        "benchmarks of v3 use small models of their own. The step-by-step loop of v2 is trained in one exactly equivalent pass."
+        "benchmarks of v3 use small models of their own. The step-by-step loop of v2 is trained in "
+        "one exactly equivalent pass."
     ),
     papers=(
         Paper(arxiv_id="2512.24617", title="Dynamic Large Concept Models", role="related"),
