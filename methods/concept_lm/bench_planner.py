@@ -23,9 +23,14 @@ OURS = Variant(name="ours", label="warm-up, recogniser, annealed beta", ours=Tru
 NAIVELY = Variant(name="naive", label="naive Hard-EM")
 
 
+def task_of(params: PlannerParams) -> PlanTask:
+    """The benchmark's task."""
+    return PlanTask(types=params.types, bits=params.bits)
+
+
 def make(params: PlannerParams, seed: int, naive: bool = False) -> HardEM:
     """Planner, executor and recogniser for the benchmark's task."""
-    task = PlanTask(types=params.types, bits=params.bits)
+    task = task_of(params)
     shape = PlanShape(params.types, task.codes, 1, task.u_vocab, task.y_vocab)
     if naive:
         plan = replace(NAIVE_CURRICULUM, steps=params.naive_steps)
@@ -58,7 +63,7 @@ def planner(ctx: Context, params: PlannerParams) -> None:
             traces.setdefault(name, trace)
             for action in diagnose(trace.stats[-1]):
                 ctx.log(f"{name}, seed {seed}: {action.symptom}. Try: {action.action}.")
-    _report(ctx, runs)
+    _report(ctx, runs, task_of(params))
     draw_monitors(ctx, traces, [v for v in (OURS, NAIVELY) if v.name in traces])
     spent = ctx.series(
         "seconds",
@@ -72,9 +77,8 @@ def planner(ctx: Context, params: PlannerParams) -> None:
     spent.add(over_seeds("ours", "all seeds", seconds))
 
 
-def _report(ctx: Context, runs: dict[str, list[HardEM]]) -> None:
+def _report(ctx: Context, runs: dict[str, list[HardEM]], task: PlanTask) -> None:
     """What the plans carry, and how many codes they use."""
-    task = runs["ours"][0].task
     floors = task.floors
     used = [OURS] + ([NAIVELY] if runs["naive"] else [])
     nll = ctx.series(
@@ -183,7 +187,7 @@ def dropout(ctx: Context, params: PlannerParams) -> None:
         em = make(params, seed)
         em.train(stages.begin(em.curriculum.total, f"seed {seed}"), params.watch)
         ems.append(em)
-    floors = ems[0].task.floors
+    floors = task_of(params).floors
     shares = [i / 10 for i in range(11)]
     series = ctx.series(
         "dropout",

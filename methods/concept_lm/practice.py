@@ -199,7 +199,7 @@ class Continuation:
         return self._cut(self.corpus.judged(n, self.length))
 
     def _cut(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        u, y = x.to(self.device).split([self.length // 2, self.length - self.length // 2], 1)
+        u, y = x.to(self.device).tensor_split([self.length // 2], 1)
         return u, u[:, :0], y
 
 
