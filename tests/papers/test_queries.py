@@ -51,4 +51,3 @@ def test_days_with_papers() -> None:
     assert queries.listings().count() == 4
     announced = queries.announced_in(Paper.objects.get())
     assert [row.listing.date for row in announced] == [WEDNESDAY, WEDNESDAY, WEDNESDAY - DAY]
-    assert not queries.only_sample()

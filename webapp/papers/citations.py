@@ -15,21 +15,9 @@ from webapp.ui.markup import plain
 
 _TOKEN = re.compile(r"\\.|[&%#]")
 _NAMED = {r"\{": r"\lbrace ", r"\}": r"\rbrace "}
-_PARTICLES = {
-    "van",
-    "von",
-    "der",
-    "den",
-    "de",
-    "del",
-    "della",
-    "di",
-    "da",
-    "dos",
-    "la",
-    "le",
-    "ter",
-}
+_PARTICLES = frozenset(
+    {"van", "von", "der", "den", "de", "del", "della", "di", "da", "dos", "la", "le"} | {"ter"}
+)
 _SMALL = {"a", "an", "the", "on", "of", "in", "for", "and", "to", "is", "with", "from", "towards"}
 
 

@@ -76,11 +76,5 @@ def categories() -> list[str]:
     return list(names.distinct())
 
 
-def only_sample() -> bool:
-    """Whether every paper shown is the sample's."""
-    papers = Paper.objects.all()
-    return papers.filter(is_sample=True).exists() and not papers.filter(is_sample=False).exists()
-
-
 def _with_papers() -> QuerySet[Listing]:
     return Listing.objects.filter(state=Listing.State.COMPLETE)

@@ -25,43 +25,10 @@ _WORD = re.compile(r"[^\W_]+")
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 # Written apart, with a hyphen or as one word; the index knows only how each paper writes it.
 PREFIXES = frozenset(
-    {
-        "anti",
-        "auto",
-        "bench",
-        "bi",
-        "co",
-        "cross",
-        "data",
-        "down",
-        "few",
-        "fine",
-        "hyper",
-        "inter",
-        "intra",
-        "key",
-        "macro",
-        "meta",
-        "micro",
-        "multi",
-        "non",
-        "over",
-        "post",
-        "pre",
-        "pseudo",
-        "re",
-        "self",
-        "semi",
-        "sub",
-        "super",
-        "time",
-        "tri",
-        "un",
-        "under",
-        "up",
-        "web",
-        "zero",
-    }
+    {"anti", "auto", "bench", "bi", "co", "cross", "data", "down", "few", "fine"}
+    | {"hyper", "inter", "intra", "key", "macro", "meta", "micro", "multi", "non", "over"}
+    | {"post", "pre", "pseudo", "re", "self", "semi", "sub", "super", "time", "tri", "un"}
+    | {"under", "up", "web", "zero"}
 )
 # The index writes them so too: letters and digits alone are words there (migration 0003).
 SPELLED = {"c++": "cplusplus", "c#": "csharp"}

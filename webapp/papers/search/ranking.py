@@ -20,27 +20,8 @@ SATURATION = 1.5  # mentions in the abstract after which more count little (BM25
 RECENT, HALF_LIFE = 0.5, 365.0  # points for a paper of today; days after which half are left
 # They stand in every paper and say nothing of it.
 STOP_WORDS = frozenset(
-    {
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "by",
-        "for",
-        "from",
-        "in",
-        "is",
-        "of",
-        "on",
-        "or",
-        "the",
-        "to",
-        "towards",
-        "via",
-        "with",
-    }
+    {"a", "an", "and", "are", "as", "at", "by", "for", "from", "in", "is", "of", "on"}
+    | {"or", "the", "to", "towards", "via", "with"}
 )
 _ENDINGS = re.compile(r"(?:ization|isation|ations?|ings?|ized?|ised?|ers?|ed|es|ly|s|e|y)$")
 
