@@ -206,6 +206,11 @@ METHOD = Method(
             "fine grained & (align*|match*|correspond*) & (image|visual|vision) & (text*|"
             "language|caption|word)": 1.5,
             "fine grained alignment": 1,
+            "(local|region|concept|part|anatom*|patch|organ|pixel) [level|wise] (vision language|"
+            "image text|visual semantic|cross modal) (align*|match*)": 3,
+            "(fine grained|local*|multi grained|granularity|part level|region level|concept level|"
+            "anatom*) & align* & (report|text*|language|caption|description)": 1.5,
+            "(image|visual|anatom*) region & (text*|finding|report|words|description)": 1,
             "(align*|match*|similarit*|correspond*|contrast*) & (patch*|region|crop|"
             "image part|local feature|local visual|image token) & (word|phrase|text*|"
             "sentence|caption|description|report)": 2,

@@ -83,12 +83,15 @@ METHOD = Method(
             "attention sparsity|sparsity of attention|attention sparsif*": 2,
             "(sparsif*) ~ attention": 1.5,
             "(sliding|shifted) window [self] attention": 1.5,
-            "(block sparse|block wise sparse|blockwise sparse|top k|neighbou*rhood|"
+            "(block sparse|block wise sparse|blockwise sparse|top k|neighbo[u]rhood|"
             "strided|dilated|local|windowed|clustered|chunked|selective|focal|hash*) "
             "[sparse] [self|cross|global] attention": 1.5,
             "(sparse|sparsity|sparsif*) & attention": 1,
             "sparse transformer": 1,
             "block sparse attention": 1.5,
+            "(structured|redundant|retrieval|hashing) attention|attention (candidate|redundan*)": 1,
+            "selectively attend|attend* ~ (relevant|selected|local)": 1,
+            "restrict* ~ (key|keys|kv|attention)": 1,
             "(attend*|attention) ~ (subset|top k|selected|few|fewer) [of]": 1.5,
             "(select*|retriev*) ~ (key|kv|key value)": 1,
             "(kv|key value) (cache)* (retriev*|select*)": 1.5,

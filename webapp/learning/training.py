@@ -79,7 +79,7 @@ def fit(examples: Sequence[Example], background: Sequence[tuple[str, str]]) -> d
         return csr_matrix((values, (rows, columns)), shape=(len(papers), len(names)))
 
     def terms_model(x: Any, y: Any) -> Any:
-        model = LogisticRegression(C=20, class_weight="balanced", max_iter=2000)
+        model = LogisticRegression(C=20, class_weight="balanced", solver="liblinear")
         return model.fit(vstack([x, other]), np.r_[y, np.zeros(other.shape[0], bool)])
 
     x = matrix([(one.title, one.abstract) for one in examples])
