@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Query, Router
-from pydantic import Field
+from ninja import Path, Query, Router
 
 from methods import registry
 from webapp.api.problems import ProblemError
@@ -39,6 +38,7 @@ from webapp.summaries import queries as summaries
 
 A_PAGE = 50  # papers of a library
 reading = Router()
+Name = Annotated[str, Path(max_length=64)]
 PageNumber = Annotated[int, Query(ge=1, le=MAX_PAGES)]
 
 
@@ -71,7 +71,7 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     tags=["papers"],
     summary="One paper with its claims",
 )
-def paper(request: HttpRequest, arxiv_id: str) -> WholePaper:
+def paper(request: HttpRequest, arxiv_id: Name) -> WholePaper:
     """The paper, and each number of its summary with its quote and whether that was found."""
     found = _paper(arxiv_id)
     claims = [ClaimSchema.of(claim) for claim in summaries.of_paper(found).claims]
@@ -95,9 +95,7 @@ def profiles(request: HttpRequest) -> list[ProfileSchema]:
     tags=["digests"],
     summary="A profile's day",
 )
-def digest(
-    request: HttpRequest, profile: Annotated[str, Field(max_length=64)], date: Date | None = None
-) -> DigestSchema:
+def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> DigestSchema:
     """The latest day, or that of `date`: each paper with its score and the reasons for it."""
     mine = Profile.objects.filter(slug=profile).first()
     if mine is None:
@@ -121,7 +119,7 @@ def digest(
     tags=["methods"],
     summary="A method's claims with their verdicts",
 )
-def claims(request: HttpRequest, slug: str) -> list[MethodClaim]:
+def claims(request: HttpRequest, slug: Name) -> list[MethodClaim]:
     """Each claim of its source, once for each class of hardware that answers it."""
     if slug not in registry.slugs():
         raise ProblemError(404, f"No method is called {slug[:64]!r}.")
@@ -163,7 +161,7 @@ def library(
     tags=["library"],
     summary="Keep, read, note or leave a paper",
 )
-def change(request: HttpRequest, arxiv_id: str, wanted: LibraryChange) -> LibraryItem:
+def change(request: HttpRequest, arxiv_id: Name, wanted: LibraryChange) -> LibraryItem:
     """Change what is named and leave the rest; asking twice changes nothing more."""
     reader, found = reader_of(request), _paper(arxiv_id)
     given = wanted.dict(exclude_unset=True)
