@@ -108,7 +108,10 @@ class OwnText:
 
 @torch.no_grad()
 def bits(logits_of: Callable[[Tensor], Tensor], x: Tensor, sizes: int) -> float:
-    """Bits a byte of windows (rows, length), row by row; `sizes` bytes are predicted in all."""
+    r"""Bits a byte of windows (rows, length), row by row; `sizes` bytes are predicted in all.
+
+    Equation: $-\frac{1}{\mathrm{sizes} \ln 2} \sum_{b, t} \log p(x_{b, t + 1} \mid x_{b, \le t})$
+    """
     nll = sum(float(token_nll(logits_of(row[None]).float(), row[None]).sum()) for row in x)
     return nll / math.log(2) / sizes
 
@@ -131,7 +134,10 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
 
 
 def size(tokenizer: Any, x: Tensor) -> int:
-    """Bytes that windows of tokens (rows, n) spell."""
+    r"""Bytes that windows of tokens (rows, n) spell.
+
+    Equation: $\sum_b \lvert \mathrm{utf8}(\mathrm{decode}(x_b)) \rvert$
+    """
     return sum(len(tokenizer.decode(row).encode()) for row in x)
 
 
