@@ -94,6 +94,8 @@ NOT_PAGES = {
     *("papers:bibtex", "papers:ris"),  # files
     *("digests:feed", "digests:day-feed", "digests:profile-feed", "digests:profile-day-feed"),
     *("digests:category-feed", "digests:search-feed", "digests:opml"),
+    *("catalog:papers-feed", "catalog:measurements-feed", "catalog:verdicts-feed"),
+    "catalog:all-verdicts",
     *("summaries:summary", "summaries:ask"),  # a part of the paper's page, and a POST
     *("runs:again", "runs:cancel", "runs:live"),  # POST only, and a part of the run's page
     *("runs:artefact", "runs:chart-style", "runs:csv", "runs:feed", "runs:json"),  # files
