@@ -77,7 +77,7 @@ addEventListener("resize", fit);
 const press = async (button) => {
   const data = new FormData(button.form);
   data.set(button.name, button.value);
-  const answer = await fetch(button.formAction || button.form.action, { method: "POST", body: data, headers: { Accept: "application/json" } });
+  const answer = await fetch(button.getAttribute("formaction") ?? button.form.action, { method: "POST", body: data, headers: { Accept: "application/json" } });
   if (!answer.ok || answer.redirected) throw new Error(`saving was answered ${answer.status}`);
   button.setAttribute("aria-pressed", Object.values(await answer.json())[0]);
 };

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.urls import register_converter
+
 
 class ArxivIdConverter:
     """`2512.14925` or `hep-th/9901001`, as arXiv writes them, with a version or without."""
@@ -15,3 +17,6 @@ class ArxivIdConverter:
     def to_url(self, value: str) -> str:
         """The identifier as it stands."""
         return value
+
+
+register_converter(ArxivIdConverter, "arxiv")

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from django.urls import URLPattern, path, register_converter
+from django.urls import URLPattern, path
 
-from webapp.papers import views
-from webapp.papers.converters import ArxivIdConverter
-
-register_converter(ArxivIdConverter, "arxiv")
+from webapp.papers import (
+    converters,  # noqa: F401 - `arxiv`
+    views,
+)
 
 app_name = "papers"
 urlpatterns: list[URLPattern] = [

@@ -59,7 +59,7 @@ def test_sliding_windows_are_refused():
         ({"run_cap": 2, "rho": 0.2}, "forces at least 0.333 concepts"),
         ({"positions": "relative"}, "positions: .*'absolute' or 'compact', not 'relative'"),
         ({"readout": "both"}, "readout: .*'seed' or 'token'"),
-        ({"boundary": "words"}, "boundary: .*'null', "),
+        ({"boundary": "sentences"}, "boundary: .*'null', "),
         ({"temperature": 0.0}, "temperature: .* greater than 0"),
         ({"lora_rank": 0}, "lora_rank: "),
     ],
@@ -84,7 +84,7 @@ def test_bad_tokens():
         model(torch.zeros(1, 5000, dtype=torch.long))
     with pytest.raises(ConceptError, match="non-empty"):
         model(torch.zeros(1, 0, dtype=torch.long))
-    with pytest.raises(ConceptError, match=r"prompt lengths must lie in 1\.\.40"):
+    with pytest.raises(ConceptError, match=r"prompt lengths must lie in 1\.\.24"):
         prefill(model, checks.tokens("cpu"), torch.tensor([0, 4]))
 
 

@@ -136,8 +136,8 @@ def test_parameters_and_methods_that_are_not_there(folder, capsys):
     err = capsys.readouterr().err
     assert "data: " in err
     assert "out: " in err
-    assert main(["train", "concept_lm"]) == 2
-    assert "concept_lm has no 'train'; methods that have: " in capsys.readouterr().err
+    assert main(["train", "sparse_attention"]) == 2
+    assert "sparse_attention has no 'train'; methods that have: " in capsys.readouterr().err
 
 
 def test_targets_stand_where_the_answer_is_predicted(folder):
