@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 SETTINGS = env.read()
 DATA_DIR = env.data_directory(sandbox.ROOT)
 
-app = Celery("assay-bench")
+app = Celery("assay-bench", task_cls="workers.acknowledgement:Task")
 app.conf.update(
     broker_url=redis_broker.url(DATA_DIR),
     broker_connection_retry_on_startup=True,

@@ -25,7 +25,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 # Celery warns root of pickle; messages here are JSON and nothing else is accepted.
 warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
 
-app = Celery("assay", include=["workers.site.tasks", "workers.site.beat", "workers.site.proof"])
+app = Celery(
+    "assay",
+    include=["workers.site.tasks", "workers.site.beat", "workers.site.proof"],
+    task_cls="workers.acknowledgement:Task",
+)
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.steps["consumer"].add(LivenessFile)
 
