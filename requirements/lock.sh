@@ -14,6 +14,7 @@ lock uv "$@"
 lock redis --no-deps "$@"
 lock web "$@"
 lock worker "$@"
+lock mcp "$@"
 # torch's own builds are many and come from several indexes: requirements/torch.txt says more.
 lock ml requirements/torch.txt --no-emit-package torch "$@"
 lock dev "$@"
