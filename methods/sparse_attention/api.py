@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from methods.errors import InputError
-from methods.sparse_attention import ops_cpu, ops_gpu
+from methods.sparse_attention import kernel, ops_cpu, ops_gpu
 from methods.sparse_attention.config import SparseAttentionConfig, head_groups
 from methods.sparse_attention.oracle import oracle_attention
 
-Backend = Literal["auto", "cpu", "gpu", "portable", "reference"]
+Backend = Literal["auto", "kernel", "cpu", "gpu", "portable", "reference"]
 PaddingSide = Literal["right", "left"]
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -48,8 +50,9 @@ def sparse_attention(
         padding_side: where the padding stands. Positions count from a sample's first real token.
         context: the length that an adaptive window is resolved for; n if not given. Where lengths
             vary, give the model's, or a longer input changes what earlier tokens see.
-        backend: "auto" picks "gpu" on CUDA, else "cpu" (PyTorch's private flash kernel) or
-            "portable" (public calls only); "reference" is the float64 definition.
+        backend: "auto" picks "gpu" on CUDA, else "kernel" (our own, float32, where it is built),
+            "cpu" (tiles by PyTorch's private flash kernel) or "portable" (public calls only);
+            "reference" is the float64 definition.
 
     Returns:
         (batch, heads, n, d_head) in q's dtype.
@@ -83,7 +86,12 @@ def sparse_attention(
     return out
 
 
-_BACKENDS = {"cpu": ops_cpu.attend, "portable": ops_cpu.attend_portable, "gpu": ops_gpu.attend}
+_BACKENDS: dict[str, Callable[..., Tensor]] = {
+    "kernel": partial(ops_cpu.attend, compiled=True),
+    "cpu": ops_cpu.attend,
+    "portable": ops_cpu.attend_portable,
+    "gpu": ops_gpu.attend,
+}
 
 
 def _pick(backend: Backend, q: Tensor) -> str:
@@ -91,6 +99,8 @@ def _pick(backend: Backend, q: Tensor) -> str:
         return backend
     if q.is_cuda:
         return "gpu" if q.dtype != torch.float64 else "portable"
+    if kernel.fits(q):
+        return "kernel"
     return "cpu" if ops_cpu.HAS_FLASH and q.device.type == "cpu" else "portable"
 
 
@@ -145,6 +155,12 @@ def _validate(q: Tensor, k: Tensor, v: Tensor, padding_side: str, backend: str) 
         raise InputError(
             f"backend 'cpu' needs CPU tensors and PyTorch's CPU flash kernel; q is on {q.device}. "
             "'portable' runs anywhere"
+        )
+    if backend == "kernel" and not kernel.fits(q):
+        raise InputError(
+            "backend 'kernel' needs float32 on the CPU, a d_head that is a multiple of "
+            f"{kernel.MULTIPLE} and to be built (python -m methods.sparse_attention.kernel); q is "
+            f"{q.dtype}, {tuple(q.shape)} on {q.device}. 'portable' runs anywhere"
         )
 
 

@@ -10,19 +10,15 @@ import torch
 from torch import Tensor
 
 from methods.context import Context, OpenSeries
-from methods.errors import InputError
+from methods.kit.seeds import generator
 from methods.measure import memory as measured_memory
 from methods.measure.timing import Comparison, time_all
 from methods.protocol import Axis, Limit, Variant
-from methods.sparse_attention import peers
+from methods.sparse_attention import kernel, peers
 from methods.sparse_attention.api import sparse_attention
 from methods.sparse_attention.cache import SparseKVCache
 from methods.sparse_attention.checks import BOUNDS
-from methods.sparse_attention.config import (
-    SparseAttentionConfig,
-    flop_limit,
-    resolve_window,
-)
+from methods.sparse_attention.config import SparseAttentionConfig, flop_limit, resolve_window
 from methods.sparse_attention.gate import at_shape, gate
 from methods.sparse_attention.gpt2 import GPT2, GPT2Config
 from methods.sparse_attention.params import LatencyParams, MemoryParams, ModelParams
@@ -48,9 +44,10 @@ def _ours(config: SparseAttentionConfig) -> peers.Attention:
     return lambda q, k, v: sparse_attention(q, k, v, config)
 
 
-def _random(shape: tuple[int, ...], count: int, ctx: Context, dtype: torch.dtype) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(ctx.seed)
-    return [torch.randn(*shape, generator=generator).to(ctx.device, dtype) for _ in range(count)]
+def _random(shape: tuple[int, ...], ctx: Context, dtype: torch.dtype) -> list[Tensor]:
+    """q, k, v and a gradient of the output."""
+    draw = generator(ctx.seed)
+    return [torch.randn(*shape, generator=draw).to(ctx.device, dtype) for _ in range(4)]
 
 
 def _configs(params: LatencyParams | MemoryParams) -> dict[str, SparseAttentionConfig]:
@@ -60,13 +57,9 @@ def _configs(params: LatencyParams | MemoryParams) -> dict[str, SparseAttentionC
 
 def latency(ctx: Context, params: LatencyParams) -> None:
     """Forward, and forward with backward, over lengths: dense, naive, published peers and ours."""
-    time_all(
-        ctx,
-        _comparisons(ctx, params),
-        params,
-        baseline="dense",
-        samples=params.samples,
-    )
+    kind = "our compiled kernel" if kernel.loaded() else "tiles by PyTorch's kernel"
+    ctx.log(f"On the CPU, float32 is attended by {kind}.")
+    time_all(ctx, _comparisons(ctx, params), params, baseline="dense", samples=params.samples)
 
 
 def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
@@ -109,8 +102,8 @@ def _calls(
 ) -> dict[str, Callable[[], object]]:
     """Every variant at this length, once ours is known to be right at this very shape."""
     heads, dtype = configs["adaptive"].heads, DTYPES[params.dtype]
-    peers.head_masks.cache_clear()
-    q, k, v, grad = _random((params.batch, heads, n, params.d_head), 4, ctx, dtype)
+    peers.forget()
+    q, k, v, grad = _random((params.batch, heads, n, params.d_head), ctx, dtype)
     for name, config in configs.items():
         cases = at_shape(q, k, v, grad if backward else None, config)
         ctx.check_all("at_shape", (replace(case, label=f"{name}, {case.label}") for case in cases))
@@ -140,6 +133,18 @@ def _as_peers(attentions: Mapping[str, peers.Attention], *qkv: Tensor) -> Iterat
             yield Case(apart, BOUNDS[qkv[0].dtype], label=f"{name}, n = {qkv[0].shape[2]}")
 
 
+def _same_at(
+    configs: Mapping[str, SparseAttentionConfig], n: int, masked_up_to: int
+) -> dict[str, peers.Attention]:
+    """Dense attention, ours, and to some length the masks that compute the same as ours."""
+    found: dict[str, peers.Attention] = {"dense": peers.dense}
+    found |= {name: _ours(config) for name, config in configs.items()}
+    if n <= masked_up_to:
+        found["naive"] = peers.naive(configs["adaptive"])
+        found["sdpa_mask"] = peers.sdpa_mask(configs["adaptive"])
+    return found
+
+
 def _attentions(
     ctx: Context,
     params: LatencyParams,
@@ -149,12 +154,7 @@ def _attentions(
     backward: bool,
 ) -> dict[str, peers.Attention]:
     """The variants that exist at this length, direction and device."""
-    found: dict[str, peers.Attention] = {"dense": peers.dense}
-    found |= {name: _ours(config) for name, config in configs.items()}
-    adaptive = configs["adaptive"]
-    if n <= params.peers_up_to:
-        found["naive"] = peers.naive(adaptive)
-        found["sdpa_mask"] = peers.sdpa_mask(adaptive)
+    found, adaptive = _same_at(configs, n, params.peers_up_to), configs["adaptive"]
     if n > params.linear_peers_up_to:
         return found
     window = resolve_window(configs["fixed"], n)
@@ -172,13 +172,12 @@ def _attentions(
     return found
 
 
-def latency_memory(params: LatencyParams, device: str) -> int:
+def attention_memory(params: LatencyParams | MemoryParams, device: str) -> int:
     """Bytes at the worst: tensors of the longest length, scores of the longest peer."""
     del device
-    heads = params.local_heads + params.global_heads
-    rows = params.batch * heads * max(params.lengths) * params.d_head * 4
+    heads = (params.local_heads + params.global_heads) * getattr(params, "batch", 1)
     peer = min(max(params.lengths), params.peers_up_to)
-    return 24 * rows + 6 * params.batch * heads * peer * peer * 4
+    return 24 * heads * max(params.lengths) * params.d_head * 4 + 24 * heads * peer * peer
 
 
 def memory(ctx: Context, params: MemoryParams) -> None:
@@ -207,14 +206,10 @@ def memory(ctx: Context, params: MemoryParams) -> None:
     for step, n in enumerate(params.lengths):
         ctx.progress(step, len(params.lengths), f"n = {n}")
         ctx.check_all("at_shape", gate(configs, 1, n, params.d_head, device=ctx.device))
-        q, k, v, grad = _random((1, heads, n, params.d_head), 4, ctx, torch.float32)
+        q, k, v, grad = _random((1, heads, n, params.d_head), ctx, torch.float32)
         inputs = [x.requires_grad_() for x in (q, k, v)]
-        attentions = {"dense": peers.dense} | {name: _ours(c) for name, c in configs.items()}
-        if n <= params.peers_up_to:
-            attentions["naive"] = peers.naive(configs["adaptive"])
-            attentions["sdpa_mask"] = peers.sdpa_mask(configs["adaptive"])
         found = {}
-        for name, attend in attentions.items():
+        for name, attend in _same_at(configs, n, params.peers_up_to).items():
             run = partial(_attention_step, attend, inputs, grad)
             run()
             found[name] = measured_memory.peak(run, ctx.device) / 2**20
@@ -227,21 +222,13 @@ def memory(ctx: Context, params: MemoryParams) -> None:
             for name, config in configs.items()
         }
         caches.add_exact(n, {name: size / 2**20 for name, size in kept.items()})
-        peers.head_masks.cache_clear()
+        peers.forget()
     ctx.progress(1, 1)
 
 
 def _attention_step(attend: peers.Attention, inputs: list[Tensor], grad: Tensor) -> object:
     q, k, v = inputs
     return torch.autograd.grad(attend(q, k, v), inputs, grad)
-
-
-def memory_memory(params: MemoryParams, device: str) -> int:
-    """Bytes at the worst, as `latency_memory`."""
-    del device
-    heads = params.local_heads + params.global_heads
-    peer = min(max(params.lengths), params.peers_up_to)
-    return 24 * heads * max(params.lengths) * params.d_head * 4 + 8 * heads * peer * peer * 4
 
 
 def model(ctx: Context, params: ModelParams) -> None:
@@ -275,8 +262,10 @@ def _steps(
     ctx: Context, params: ModelParams, n: int, training: bool
 ) -> dict[str, Callable[[], object]]:
     """A step of the model with either attention, on the same tokens."""
-    ours, d_head = {"adaptive": _scaled(params.n_head)}, params.n_embd // params.n_head
-    ctx.check_all("at_shape", gate(ours, params.batch, n, d_head, device=ctx.device))
+    # Two thirds are local: `n_head` is a multiple of 3.
+    ours = SparseAttentionConfig(2 * params.n_head // 3, params.n_head // 3)
+    shape = params.batch, n, params.n_embd // params.n_head
+    ctx.check_all("at_shape", gate({"adaptive": ours}, *shape, device=ctx.device))
     torch.manual_seed(ctx.seed)
     tokens = torch.randint(0, params.vocab_size, (params.batch, n), device=ctx.device)
     config = GPT2Config(
@@ -285,19 +274,13 @@ def _steps(
         n_layer=params.n_layer,
         n_head=params.n_head,
         n_embd=params.n_embd,
-        sparse_config=ours["adaptive"],
+        sparse_config=ours,
     )
     sparse = replace(config, use_sparse_attention=True)
     return {
         "dense": _step(config, tokens, ctx, training=training),
         "adaptive": _step(sparse, tokens, ctx, training=training),
     }
-
-
-def _scaled(heads: int) -> SparseAttentionConfig:
-    if heads % 3:
-        raise InputError(f"n_head must be a multiple of 3 to split 2 : 1, not {heads}")
-    return SparseAttentionConfig(2 * heads // 3, heads // 3)
 
 
 def _step(

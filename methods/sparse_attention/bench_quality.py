@@ -53,43 +53,67 @@ def _sparse_configs(window: int) -> dict[str, SparseAttentionConfig]:
     }
 
 
-def _check(ctx: Context, params: LanguageModelParams | RecallParams, n_embd: int) -> None:
-    configs, d_head = _sparse_configs(params.window), n_embd // HEADS
-    cases = gate(configs, params.batch, params.context, d_head, device=ctx.device)
-    ctx.check_all("at_shape", cases)
+@dataclass(frozen=True)
+class _Task:
+    """What every variant is trained on, and by how large a model."""
 
+    params: LanguageModelParams | RecallParams
+    vocab: int
+    n_layer: int
+    n_embd: int
+    rate: float
+    loss_of: Callable[[GPT2, torch.Generator], Tensor]
+    solved: float = 0.0  # training ends early when the mean of 20 losses is below
 
-def _network(
-    name: str, window: int, *, vocab: int, context: int, n_layer: int, n_embd: int
-) -> GPT2:
-    config = _sparse_configs(window).get(name)
-    return GPT2(
-        GPT2Config(
-            vocab_size=vocab,
-            n_positions=context,
-            n_layer=n_layer,
-            n_head=HEADS,
-            n_embd=n_embd,
-            use_sparse_attention=config is not None,
-            sparse_config=config or SparseAttentionConfig(local_heads=4, global_heads=2),
+    def network(self, name: str) -> GPT2:
+        """The model with a variant's attention."""
+        config = _sparse_configs(self.params.window).get(name)
+        return GPT2(
+            GPT2Config(
+                vocab_size=self.vocab,
+                n_positions=self.params.context,
+                n_layer=self.n_layer,
+                n_head=HEADS,
+                n_embd=self.n_embd,
+                use_sparse_attention=config is not None,
+                sparse_config=config or SparseAttentionConfig(local_heads=4, global_heads=2),
+            )
         )
-    )
+
+    def train(self, net: GPT2, draw: torch.Generator, hear: Callable[[int], None]) -> None:
+        """AdamW, a tenth of warm-up, then a cosine to a tenth."""
+        weights, steps = list(net.parameters()), self.params.steps
+        optimiser = torch.optim.AdamW(weights, lr=self.rate, betas=(0.9, 0.98), weight_decay=0.01)
+        recent: deque[float] = deque([1.0] * 20, maxlen=20)
+        warm_up = max(1, steps // 10)
+        for step in range(steps):
+            done = max(0, step - warm_up) / max(1, steps - warm_up)
+            scale = min(1.0, (step + 1) / warm_up) * (0.55 + 0.45 * math.cos(math.pi * done))
+            for group in optimiser.param_groups:
+                group["lr"] = self.rate * scale
+            loss = self.loss_of(net, draw)
+            descend(optimiser, loss, weights, step=step, clip=1.0, error=InputError)
+            hear(step + 1)
+            recent.append(float(loss.detach()))
+            if sum(recent) / len(recent) < self.solved:
+                return
 
 
-def _train(
-    net: GPT2, steps: int, rate: float, loss_of: Callable[[GPT2], Tensor]
-) -> Iterator[float]:
-    """AdamW, a tenth of warm-up, then a cosine to a tenth; yields the loss of every step."""
-    optimiser = torch.optim.AdamW(net.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)
-    warm_up = max(1, steps // 10)
-    for step in range(steps):
-        done = max(0, step - warm_up) / max(1, steps - warm_up)
-        scale = min(1.0, (step + 1) / warm_up) * (0.55 + 0.45 * math.cos(math.pi * done))
-        for group in optimiser.param_groups:
-            group["lr"] = rate * scale
-        loss = loss_of(net)
-        descend(optimiser, loss, list(net.parameters()), step=step, clip=1.0, error=InputError)
-        yield float(loss.detach())
+def _trained(
+    ctx: Context, task: _Task, variants: tuple[Variant, ...]
+) -> Iterator[tuple[Variant, int, GPT2]]:
+    """Every variant from every seed, each trained on the same draws, once attention is right."""
+    params = task.params
+    shape = params.batch, params.context, task.n_embd // HEADS
+    ctx.check_all("at_shape", gate(_sparse_configs(params.window), *shape, device=ctx.device))
+    stages = Stages(ctx, params.seeds * len(variants) * params.steps)
+    for seed in range(params.seeds):
+        for variant in variants:
+            torch.manual_seed(ctx.seed + seed)
+            net = task.network(variant.name).to(ctx.device)
+            hear = stages.begin(params.steps, f"{variant.label}, seed {seed}")
+            task.train(net, generator(1000 + ctx.seed + seed), hear)
+            yield variant, seed, net
 
 
 # --- Byte language model -------------------------------------------------------------------------
@@ -111,34 +135,18 @@ def standard_library() -> tuple[Tensor, str]:
 
 def language_model(ctx: Context, params: LanguageModelParams) -> None:
     """Bits per byte held out, after the same training on the same bytes, for each attention."""
-    _check(ctx, params, params.n_embd)
     corpus, digest = standard_library()
     ctx.log(f"corpus: {len(corpus)} bytes of the standard library, SHA-256 {digest}")
     cut = int(len(corpus) * (1 - HELD_OUT))
+
+    def loss_of(net: GPT2, draw: torch.Generator) -> Tensor:
+        return _bits(net, _windows(corpus[:cut], params.batch, params.context, draw), ctx)
+
+    task = _Task(params, 256, params.n_layer, params.n_embd, 3e-3, loss_of)
     variants = (DENSE, LOCAL, OURS)
     found: dict[str, list[float]] = {variant.name: [] for variant in variants}
-    stages = Stages(ctx, params.seeds * len(variants) * params.steps)
-    for seed in range(params.seeds):
-        for variant in variants:
-            torch.manual_seed(ctx.seed + seed)
-            net = _network(
-                variant.name,
-                params.window,
-                vocab=256,
-                context=params.context,
-                n_layer=params.n_layer,
-                n_embd=params.n_embd,
-            ).to(ctx.device)
-            draw = generator(1000 + ctx.seed + seed)
-
-            def loss_of(net: GPT2, draw: torch.Generator = draw) -> Tensor:
-                batch = _windows(corpus[:cut], params.batch, params.context, draw)
-                return _bits(net, batch.to(ctx.device))
-
-            hear = stages.begin(params.steps, f"{variant.label}, seed {seed}")
-            for step, _ in enumerate(_train(net, params.steps, 3e-3, loss_of)):
-                hear(step + 1)
-            found[variant.name].append(_held_out(net, corpus[cut:], params, ctx))
+    for variant, _, net in _trained(ctx, task, variants):
+        found[variant.name].append(_held_out(net, corpus[cut:], params, ctx))
     series = ctx.series(
         "bits_per_byte",
         f"Byte language model, {params.n_layer} layers of {params.n_embd}, window {params.window}",
@@ -170,7 +178,8 @@ def _windows(corpus: Tensor, batch: int, context: int, draw: torch.Generator) ->
     return torch.stack([corpus[start : start + context + 1] for start in starts.tolist()]).long()
 
 
-def _bits(net: GPT2, batch: Tensor) -> Tensor:
+def _bits(net: GPT2, batch: Tensor, ctx: Context) -> Tensor:
+    batch = batch.to(ctx.device)
     logits = net(batch[:, :-1])
     return F.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten()) / math.log(2)
 
@@ -180,7 +189,7 @@ def _held_out(net: GPT2, corpus: Tensor, params: LanguageModelParams, ctx: Conte
     """Mean bits per byte over the same 64 windows for every model."""
     draw = generator(7)
     batches = [_windows(corpus, 8, params.context, draw) for _ in range(8)]
-    return sum(float(_bits(net, batch.to(ctx.device))) for batch in batches) / len(batches)
+    return sum(float(_bits(net, batch, ctx)) for batch in batches) / len(batches)
 
 
 # --- Recall of needles ---------------------------------------------------------------------------
@@ -223,45 +232,26 @@ class Needles:
 
 def recall(ctx: Context, params: RecallParams) -> None:
     """Share of needles answered right, on and off the anchors, and by distance."""
-    _check(ctx, params, RECALL_WIDTH)
     variants = (DENSE, LOCAL, OURS, POOL)
     on_off: dict[tuple[str, str], list[float]] = {}
     by_distance: dict[tuple[str, float], list[float]] = {}
-    stages = Stages(ctx, params.seeds * len(variants) * params.steps)
-    for seed in range(params.seeds):
-        for variant in variants:
-            torch.manual_seed(ctx.seed + seed)
-            net = _network(
-                variant.name,
-                params.window,
-                vocab=VOCAB,
-                context=params.context,
-                n_layer=2,
-                n_embd=RECALL_WIDTH,
-            ).to(ctx.device)
-            draw = generator(1000 + ctx.seed + seed)
 
-            def loss_of(net: GPT2, draw: torch.Generator = draw) -> Tensor:
-                task = Needles.draw(params.batch, params.context, draw, stride=STRIDE)
-                logits = net(task.tokens.to(ctx.device))[:, -NEEDLES:, :VALUES]
-                return F.cross_entropy(logits.flatten(0, 1), task.answers.flatten().to(ctx.device))
+    def loss_of(net: GPT2, draw: torch.Generator) -> Tensor:
+        needles = Needles.draw(params.batch, params.context, draw, stride=STRIDE)
+        logits = net(needles.tokens.to(ctx.device))[:, -NEEDLES:, :VALUES]
+        return F.cross_entropy(logits.flatten(0, 1), needles.answers.flatten().to(ctx.device))
 
-            hear = stages.begin(params.steps, f"{variant.label}, seed {seed}")
-            recent: deque[float] = deque([1.0] * 20, maxlen=20)
-            for step, loss in enumerate(_train(net, params.steps, 4e-3, loss_of)):
-                hear(step + 1)
-                recent.append(loss)
-                if sum(recent) / len(recent) < SOLVED:
-                    break
-            right, task = _answer(net, params, ctx)
-            if variant is DENSE:
-                ctx.check("dense_recall", float(right.mean()), params.gate, ">=", f"seed {seed}")
-            on = task.places % STRIDE == 0
-            for place, chosen in (("on an anchor", on), ("off the anchors", ~on)):
-                on_off.setdefault((variant.name, place), []).append(float(right[chosen].mean()))
-            for distance, chosen in _distances(task, params.context):
-                share = float(right[chosen & ~on].mean())
-                by_distance.setdefault((variant.name, distance), []).append(share)
+    task = _Task(params, VOCAB, 2, RECALL_WIDTH, 4e-3, loss_of, SOLVED)
+    for variant, seed, net in _trained(ctx, task, variants):
+        right, needles = _answer(net, params, ctx)
+        if variant is DENSE:
+            ctx.check("dense_recall", float(right.mean()), params.gate, ">=", f"seed {seed}")
+        on = needles.places % STRIDE == 0
+        for place, chosen in (("on an anchor", on), ("off the anchors", ~on)):
+            on_off.setdefault((variant.name, place), []).append(float(right[chosen].mean()))
+        for distance, chosen in _distances(needles, params.context):
+            share = float(right[chosen & ~on].mean())
+            by_distance.setdefault((variant.name, distance), []).append(share)
     where = ctx.series(
         "recall",
         f"Recall of needles, {params.context} tokens, window {params.window}, stride {STRIDE}",

@@ -12,12 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from methods.errors import InputError
-from methods.sparse_attention.api import (
-    PaddingSide,
-    left_to_right,
-    right_to_left,
-    sparse_attention,
-)
+from methods.sparse_attention.api import PaddingSide, left_to_right, right_to_left, sparse_attention
 from methods.sparse_attention.config import (
     GlobalGroup,
     LocalGroup,
@@ -59,9 +54,11 @@ class SparseKVCache:
         self._stores: list[_Ring | _Anchors] = []
         for group in groups:
             heads = (group.stop - group.start) // self.sharing
-            shape = (batch, heads, d_head)
-            store = _Ring if isinstance(group, LocalGroup) else _Anchors
-            self._stores.append(store(group, shape, context, dtype, device))  # type: ignore[arg-type]
+            row = torch.zeros(batch, heads, 1, d_head, dtype=dtype, device=device)
+            if isinstance(group, LocalGroup):
+                self._stores.append(_Ring(group, context, row))
+            else:
+                self._stores.append(_Anchors(group, context, row))
 
     @property
     def nbytes(self) -> int:
@@ -140,22 +137,11 @@ class SparseKVCache:
 class _Ring:
     """The last `size` keys of a local group."""
 
-    def __init__(
-        self,
-        group: LocalGroup,
-        shape: tuple[int, int, int],
-        context: int,
-        dtype: torch.dtype,
-        device: torch.device | str,
-    ) -> None:
-        batch, heads, d = shape
+    def __init__(self, group: LocalGroup, context: int, row: Tensor) -> None:
         self.group = group
-        self.size = min(
-            1 - group.first_key((group.block or 1) - 1) + (group.block or 1) - 1, context
-        )
-        self.k = torch.zeros(batch, heads, self.size, d, dtype=dtype, device=device)
-        self.v = torch.zeros_like(self.k)
-        self.positions = torch.full((batch, self.size), -1, dtype=torch.long, device=device)
+        self.size = min(group.block - group.first_key(0), context)
+        self.k, self.v = (row.repeat(1, 1, self.size, 1) for _ in "kv")
+        self.positions = torch.full((row.shape[0], self.size), -1, device=row.device)
 
     def fill(self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor) -> None:
         """Put the last `size` real ones of new tokens into their slots."""
@@ -173,11 +159,8 @@ class _Ring:
         """Keys, values (batch, heads, size + new, d) and mask (batch, new, size + new)."""
         at = torch.cat([self.positions, torch.where(real, positions, -1)], dim=1)[:, None]
         i = positions[..., None]
-        if self.group.block is None:
-            near = i - at < self.group.window
-        else:
-            reach = -(-self.group.window // self.group.block)
-            near = i // self.group.block - at // self.group.block < reach
+        reach = -(-self.group.window // self.group.block)
+        near = i // self.group.block - at // self.group.block < reach
         keys, values = torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2)
         self.fill(k, v, positions, real)
         return keys, values, (at >= 0) & (at <= i) & near
@@ -186,20 +169,11 @@ class _Ring:
 class _Anchors:
     """Every s-th key of a global group, or the mean of the s keys that end there."""
 
-    def __init__(
-        self,
-        group: GlobalGroup,
-        shape: tuple[int, int, int],
-        context: int,
-        dtype: torch.dtype,
-        device: torch.device | str,
-    ) -> None:
-        batch, heads, d = shape
+    def __init__(self, group: GlobalGroup, context: int, row: Tensor) -> None:
         self.group = group
-        self.k = torch.zeros(batch, heads, group.anchors(context), d, dtype=dtype, device=device)
-        self.v = torch.zeros_like(self.k)
+        self.k, self.v = (row.repeat(1, 1, group.anchors(context), 1) for _ in "kv")
         # Sums over the unfinished stride, for pooled anchors.
-        self.sums = torch.zeros(2, batch, heads, d, dtype=torch.float32, device=device)
+        self.sums = torch.stack([row[:, :, 0], row[:, :, 0]]).float()  # (2, batch, heads, d)
 
     def fill(self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor) -> None:
         """Store the anchors among the first tokens of every sample."""

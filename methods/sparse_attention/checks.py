@@ -16,6 +16,7 @@ from torch import Tensor
 from methods.kit.compare import largest, relative
 from methods.kit.seeds import generator
 from methods.measure import memory
+from methods.sparse_attention import kernel
 from methods.sparse_attention.api import Backend, PaddingSide, sparse_attention
 from methods.sparse_attention.cache import SparseKVCache
 from methods.sparse_attention.config import (
@@ -91,9 +92,12 @@ def _draw(
     return Inputs(q, k, v), grad
 
 
-def backends(device: str) -> tuple[Backend, ...]:
+def backends(device: str, dtype: torch.dtype = torch.float32) -> tuple[Backend, ...]:
     """What can run on the device; "gpu" runs uncompiled on a CPU."""
-    return ("cpu", "portable", "gpu") if device == "cpu" else ("gpu", "portable")
+    if device != "cpu":
+        return ("gpu", "portable")
+    every: tuple[Backend, ...] = ("cpu", "portable", "gpu")
+    return ("kernel", *every) if kernel.fits(torch.empty(1, 1, 1, 16, dtype=dtype)) else every
 
 
 def on_one_thread(check: Callable[[str], Iterator[Case]]) -> Callable[[str], Iterator[Case]]:
@@ -118,7 +122,7 @@ def oracle(device: str) -> Iterator[Case]:
         for label, n, config in SHAPES:
             qkv, grad = _draw(2, config.heads, n, 16, device=device, dtype=dtype, seed=n)
             wanted = _with_gradients(oracle_attention, qkv, grad.double(), config)
-            for backend in backends(device):
+            for backend in backends(device, dtype):
                 attend = partial(sparse_attention, backend=backend)
                 found = _with_gradients(attend, qkv, grad, config)
                 errors = [relative_error(*pair) for pair in zip(found, wanted, strict=True)]
@@ -127,10 +131,7 @@ def oracle(device: str) -> Iterator[Case]:
 
 
 def _with_gradients(
-    attend: Callable[..., Tensor],
-    qkv: Inputs,
-    grad: Tensor | None,
-    config: SparseAttentionConfig,
+    attend: Callable[..., Tensor], qkv: Inputs, grad: Tensor | None, config: SparseAttentionConfig
 ) -> list[Tensor]:
     """Output, dQ, dK, dV; the output alone without a gradient of the output."""
     inputs = qkv.leaves(trained=grad is not None)
@@ -174,8 +175,8 @@ def causality(device: str) -> Iterator[Case]:
 @on_one_thread
 def finite(device: str) -> Iterator[Case]:
     """No infinity and no NaN in outputs and gradients, from scale 0 to 10,000."""
-    for backend in backends(device):
-        for dtype in BOUNDS:
+    for dtype in BOUNDS:
+        for backend in backends(device, dtype):
             for scale in (0.0, 1e-3, 100.0, 1e4):
                 config = _fixed(64)
                 qkv, grad = _draw(1, config.heads, 150, 32, device=device, dtype=dtype)

@@ -88,17 +88,15 @@ class LocalGroup:
     start: int
     stop: int
     window: int
-    block: int | None = None
+    block: int = 1  # the window is counted in blocks of so many keys
 
     def first_key(self, i: int) -> int:
         """The earliest key that query i may attend, before clipping at the sequence's start."""
-        if self.block is None:
-            return i - self.window + 1
         return (i // self.block - math.ceil(self.window / self.block) + 1) * self.block
 
     def pairs(self, n: int) -> int:
         """Query-key pairs that one head attends over n tokens: sum of min(i + 1, w)."""
-        if self.block is None:
+        if self.block == 1:
             w = min(self.window, n)
             return w * n - w * (w - 1) // 2
         return sum(i - max(self.first_key(i), 0) + 1 for i in range(n))
@@ -165,8 +163,10 @@ def head_groups(
             f"local_heads ({config.local_heads}) + global_heads ({config.global_heads}) = "
             f"{config.heads}, but the model has {heads} heads"
         )
-    groups = tuple(_groups(config, context))
-    sharing = _sharing(heads, kv_heads)
+    kv_heads = heads if kv_heads is None else kv_heads
+    if kv_heads < 1 or heads % kv_heads:
+        raise ConfigError(f"{heads} query heads cannot share {kv_heads} key-value heads evenly")
+    groups, sharing = tuple(_groups(config, context)), heads // kv_heads
     for group in groups:
         if group.start % sharing:
             raise ConfigError(
@@ -181,18 +181,17 @@ def _groups(config: SparseAttentionConfig, context: int) -> Iterator[Group]:
     if config.local_heads:
         run = config.local_heads // len(windows)
         for g, window in enumerate(windows):
-            yield LocalGroup(g * run, (g + 1) * run, min(window, context), config.block_size)
+            yield LocalGroup(g * run, (g + 1) * run, min(window, context), config.block_size or 1)
     if config.global_heads:
         yield GlobalGroup(
             config.local_heads, config.heads, config.stride, config.anchor, config.include_self
         )
 
 
-def _sharing(heads: int, kv_heads: int | None) -> int:
-    kv_heads = heads if kv_heads is None else kv_heads
-    if kv_heads < 1 or heads % kv_heads:
-        raise ConfigError(f"{heads} query heads cannot share {kv_heads} key-value heads evenly")
-    return heads // kv_heads
+def attended_pairs(config: SparseAttentionConfig, n: int, context: int | None = None) -> int:
+    """Query-key pairs of all heads over n tokens, in closed form."""
+    groups = head_groups(config, config.heads, context or n)
+    return sum((g.stop - g.start) * g.pairs(n) for g in groups)
 
 
 def sparsity_ratio(config: SparseAttentionConfig, n: int, context: int | None = None) -> float:
@@ -201,26 +200,20 @@ def sparsity_ratio(config: SparseAttentionConfig, n: int, context: int | None = 
     Counted as the source counts it, against *all* n * n pairs; a causal dense head already
     leaves out (n - 1) / 2n of them.
     """
-    groups = head_groups(config, config.heads, context or n)
-    attended = sum((g.stop - g.start) * g.pairs(n) for g in groups)
-    return 1.0 - attended / (config.heads * n * n)
+    return 1.0 - attended_pairs(config, n, context) / (config.heads * n * n)
 
 
-def flop_limit(config: SparseAttentionConfig, n: int, context: int | None = None) -> float:
+def flop_limit(config: SparseAttentionConfig, n: int) -> float:
     r"""Causal dense pairs over attended pairs: the most that any implementation can gain.
 
     Equation: $\frac{\sum_{heads} n (n + 1) / 2}{\sum_{heads} pairs}$
     """
-    groups = head_groups(config, config.heads, context or n)
-    attended = sum((g.stop - g.start) * g.pairs(n) for g in groups)
-    return config.heads * (n * (n + 1) // 2) / attended
+    return config.heads * (n * (n + 1) // 2) / attended_pairs(config, n)
 
 
-_HEADS_BY_SIZE: dict[ModelSize, tuple[int, int, int]] = {
-    "small": (4, 2, 128),
-    "medium": (8, 4, 256),
-    "large": (12, 4, 512),
-}
+# Local heads, global heads, window.
+_BY_SIZE = {"small": (4, 2, 128), "medium": (8, 4, 256), "large": (12, 4, 512)}
+_BY_LENGTH = ((511, (4, 2, 64)), (2048, (8, 4, 128)), (math.inf, (12, 4, 256)))
 
 
 def get_recommended_config(
@@ -240,17 +233,13 @@ def get_recommended_config(
         raise ConfigError(f"heads must be at least 2 to form two groups, not {heads}")
     if context < 1:
         raise ConfigError(f"context must be at least 1 token, not {context}")
-    if size is not None and size not in _HEADS_BY_SIZE:
-        raise ConfigError(f"size must be one of {', '.join(_HEADS_BY_SIZE)}, not {size!r}")
-    if size is not None:
-        local, global_, largest = _HEADS_BY_SIZE[size]
+    if size is None:
+        local, global_, window = next(found for most, found in _BY_LENGTH if context <= most)
+    elif size in _BY_SIZE:
+        local, global_, largest = _BY_SIZE[size]
         window = max(1, min(largest, context // 4))
-    elif context < 512:
-        local, global_, window = 4, 2, 64
-    elif context <= 2048:
-        local, global_, window = 8, 4, 128
     else:
-        local, global_, window = 12, 4, 256
+        raise ConfigError(f"size must be one of {', '.join(_BY_SIZE)}, not {size!r}")
     scaled = max(1, round(heads * global_ / (local + global_)))
     base = SparseAttentionConfig(local_heads=heads - scaled, global_heads=scaled)
     return replace(

@@ -9,6 +9,7 @@ from statistics import linear_regression
 from methods.sparse_attention.config import (
     GlobalGroup,
     SparseAttentionConfig,
+    attended_pairs,
     flop_limit,
     head_groups,
     resolve_window,
@@ -20,11 +21,6 @@ _CONFIG = SparseAttentionConfig()
 _LENGTHS = tuple(2**k for k in range(16, 23))
 
 
-def attended(n: int) -> int:
-    """Query-key pairs of all heads over n tokens."""
-    return sum((g.stop - g.start) * g.pairs(n) for g in head_groups(_CONFIG, _CONFIG.heads, n))
-
-
 def exponent(lengths: Sequence[int], costs: Sequence[float]) -> float:
     """The growth of a cost: the slope of its logarithm over that of the length, least squares."""
     logs = [[math.log(value) for value in values] for values in (lengths, costs)]
@@ -33,7 +29,7 @@ def exponent(lengths: Sequence[int], costs: Sequence[float]) -> float:
 
 def complexity() -> Count:
     """How the pairs grow with the length."""
-    fitted = exponent(_LENGTHS, [attended(n) for n in _LENGTHS])
+    fitted = exponent(_LENGTHS, [attended_pairs(_CONFIG, n) for n in _LENGTHS])
     return Count(
         low=fitted,
         high=fitted,

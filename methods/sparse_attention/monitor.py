@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -42,46 +43,38 @@ def measure_step(call: Callable[[], object], device: str = "cpu") -> Step:
 @contextmanager
 def layer_times(model: nn.Module) -> Iterator[dict[str, list[float]]]:
     """Seconds of every forward call of every sparse layer inside the `with` block, by layer."""
-    times: dict[str, list[float]] = {}
-    begun: dict[nn.Module, float] = {}
-    hooks = []
+    times: dict[str, list[float]] = {name: [] for name, _ in _layers(model)}
+    begun: dict[str, float] = {}
 
-    def before(layer: nn.Module, _: object) -> None:
+    def before(name: str, layer: SparseAttention, *_: object) -> None:
         synchronise(next(layer.parameters()).device)
-        begun[layer] = time.perf_counter()
+        begun[name] = time.perf_counter()
 
-    for name, layer in model.named_modules():
-        if isinstance(layer, SparseAttention):
-            times[name] = []
+    def after(name: str, layer: SparseAttention, *_: object) -> None:
+        synchronise(next(layer.parameters()).device)
+        times[name].append(time.perf_counter() - begun.pop(name))
 
-            def after(layer: nn.Module, _: object, __: object, name: str = name) -> None:
-                synchronise(next(layer.parameters()).device)
-                times[name].append(time.perf_counter() - begun.pop(layer))
-
-            hooks += [layer.register_forward_pre_hook(before), layer.register_forward_hook(after)]
-    try:
+    with ExitStack() as hooks:
+        for name, layer in _layers(model):
+            hooks.enter_context(layer.register_forward_pre_hook(partial(before, name)))
+            hooks.enter_context(layer.register_forward_hook(partial(after, name)))
         yield times
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @contextmanager
 def capture(model: nn.Module) -> Iterator[dict[str, Intermediate]]:
     """Collect the last `Intermediate` of every sparse layer that runs inside the `with` block."""
     seen: dict[str, Intermediate] = {}
-    hooks = []
-    for name, layer in model.named_modules():
-        if isinstance(layer, SparseAttention):
 
-            def note(
-                module: SparseAttention, args: tuple[Tensor, ...], _: object, name: str = name
-            ) -> None:
-                seen[name] = module.describe(args[0].shape[1])
+    def note(name: str, layer: SparseAttention, args: tuple[Tensor, ...], _: object) -> None:
+        seen[name] = layer.describe(args[0].shape[1])
 
-            hooks.append(layer.register_forward_hook(note))
-    try:
+    with ExitStack() as hooks:
+        for name, layer in _layers(model):
+            hooks.enter_context(layer.register_forward_hook(partial(note, name)))
         yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
+
+
+def _layers(model: nn.Module) -> list[tuple[str, SparseAttention]]:
+    every = model.named_modules()
+    return [(name, layer) for name, layer in every if isinstance(layer, SparseAttention)]

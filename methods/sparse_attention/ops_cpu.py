@@ -1,4 +1,4 @@
-"""Grouped-head sparse attention on the CPU: tiles of dense flash attention, no n x n mask.
+"""Grouped-head sparse attention on the CPU: tiles of dense attention, no n x n mask.
 
 Forward, for each tile (see `tiles`), with B the tile's bias:
 
@@ -9,9 +9,10 @@ Backward from (O, L) alone, as in FlashAttention-2 (2307.08691, section 3.1.2); 
     P = exp(S - L),  D_i = dO_i . O_i,  dV = P^T dO,  dS = P o (dO V^T - D),
     dQ = dS K / sqrt(d),  dK = dS^T Q / sqrt(d)
 
-and the dK, dV of overlapping tiles are summed. Both run inside PyTorch's own CPU flash kernel,
-which returns L and takes it back. That operator is private: its presence is tested, and
-`attend_portable` does the same tiles by plain matrix products, softmax and autograd.
+and the dK, dV of overlapping tiles are summed. Both run inside our own compiled `kernel`, or tile
+by tile inside PyTorch's CPU flash kernel, which returns L and takes it back. That operator is
+private: its presence is tested, and `attend_portable` does the same tiles by plain matrix products,
+softmax and autograd.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from methods.sparse_attention import kernel
 from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
-from methods.sparse_attention.tiles import Cut, Tile, plan, pool_anchors
+from methods.sparse_attention.tiles import Cut, Tile, own_scores, plan, pool_anchors, with_own
 
 # Few rows waste less on the band's corners; many feed the matrix kernels better, wait less often
 # for all threads and leave fewer gradients to add up. A call's temporaries should fit the cache.
@@ -63,7 +65,23 @@ class _Gradients(NamedTuple):
         return _Gradients(*(x[:, group.start : group.stop] for x in self))
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor:
+class _Part(NamedTuple):
+    """A group of heads, its part of all tensors, and keys, values as its tiles index them."""
+
+    group: Group
+    saved: _Saved
+    k: Tensor
+    v: Tensor
+
+
+def _parts(s: _Saved, groups: tuple[Group, ...]) -> list[_Part]:
+    own = [(group, s.of(group)) for group in groups]
+    return [_Part(group, x, _key_side(x.k, group), _key_side(x.v, group)) for group, x in own]
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...], *, compiled: bool = False
+) -> Tensor:
     r"""Sparse attention by tiles, differentiable once.
 
     Equation: $o_i = \sum_j e^{S_{ij} - L_i} v_j, \quad L_i = \log \sum_j e^{S_{ij}}, \quad
@@ -77,76 +95,109 @@ def attend(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor
         k: (batch, heads, n, d_head): one key-value head to every query head.
         v: as k.
         groups: which heads see what, covering all heads.
+        compiled: by the compiled kernel, which must fit (`kernel.fits`).
 
     Returns:
         (batch, heads, n, d_head) in q's dtype, laid out as (batch, n, heads, d_head) so that the
         output projection that follows needs no copy.
     """
-    out: Tensor = _TiledAttention.apply(q, k, v, groups)  # type: ignore[no-untyped-call]
+    out: Tensor = _Attention.apply(q, k, v, groups, compiled)  # type: ignore[no-untyped-call]
     return out
 
 
-class _TiledAttention(torch.autograd.Function):
+class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor:
+    def forward(  # noqa: PLR0917 - apply passes positions
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...], compiled: bool
+    ) -> Tensor:
         q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
         b, h, n, d = q.shape
         out = q.new_empty(b, n, h, d).transpose(1, 2)
         lse = q.new_empty(b, h, n, dtype=_accumulator(q.dtype))
         saved = _Saved(q, k, v, out, lse)
-        for group in groups:
-            _forward(saved.of(group), group)
+        parts = _parts(saved, groups)
+        if compiled:
+            keys, values = [part.k for part in parts], [part.v for part in parts]
+            seen = [kernel.ranges(group, n) for group in groups]
+            torch.ops.assay_sparse_attention.forward(q, keys, values, seen, out, lse)
+        for part in parts:
+            if not compiled:
+                _forward(part)
+            if isinstance(part.group, GlobalGroup) and part.group.include_self:
+                _add_self(part.saved, part.group)
         ctx.save_for_backward(*saved)
-        ctx.groups = groups
+        ctx.groups, ctx.compiled = groups, compiled
         return out
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         saved = _Saved(*ctx.saved_tensors)
         if saved.lse.abs().max() > LARGEST_LSE:
-            exact = _exact_backward(saved, grad, ctx.groups)
-            return exact[0], exact[1], exact[2], None
+            return (*_exact_backward(saved, grad, ctx.groups), None, None)
         b, h, n, d = saved.q.shape
         dq = saved.q.new_empty(b, n, h, d).transpose(1, 2)
         # Sums over overlapping tiles are kept in the accumulator's precision.
         dk, dv = (saved.lse.new_zeros(b, n, h, d).transpose(1, 2) for _ in "kv")
         grad = grad if grad.stride(-1) == 1 else grad.contiguous()
-        gradients = _Gradients(grad, dq, dk, dv)
-        for group in ctx.groups:
-            _backward(saved.of(group), gradients.of(group), group)
-        return dq, dk.to(saved.k.dtype), dv.to(saved.v.dtype), None
+        _backward(saved, _Gradients(grad, dq, dk, dv), ctx.groups, compiled=ctx.compiled)
+        return dq, dk.to(saved.k.dtype), dv.to(saved.v.dtype), None, None
 
 
-def _forward(s: _Saved, group: Group) -> None:
+def _forward(part: _Part) -> None:
     r"""Fill `out` and `lse` for one group's heads.
 
     Equation: $S = \frac{Q K^T}{\sqrt{d}} + B, \quad L = \log \sum e^S, \quad O = e^{S - L} V$
     """
     flash = getattr(torch.ops.aten, _FLASH).default
+    group, s, k, v = part
     batch, _, n, _ = s.q.shape
-    k, v = _key_side(s.k, group), _key_side(s.v, group)
     for whole in plan(group, n, FORWARD, s.lse.dtype):
         for b, tile in whole.per_call(batch):
             q = tile.queries(s.q[b])
             out, lse = flash(q, tile.keys(k[b]), tile.keys(v[b]), attn_mask=tile.bias)
             tile.queries(s.out[b]).copy_(out)
             tile.queries(s.lse[b]).copy_(lse)
-    if isinstance(group, GlobalGroup) and group.include_self:
-        _add_self(s, group)
 
 
-def _backward(s: _Saved, g: _Gradients, group: Group) -> None:
-    r"""Fill dQ and add to dK, dV for one group's heads.
+def _backward(s: _Saved, g: _Gradients, groups: tuple[Group, ...], *, compiled: bool) -> None:
+    r"""Fill dQ and add to dK, dV.
 
     Equation: $P = e^{S - L}, \quad D = dO \cdot O, \quad dV = P^T dO, \quad dS = P \circ (dO V^T
     - D), \quad dQ = \frac{dS K}{\sqrt{d}}, \quad dK = \frac{dS^T Q}{\sqrt{d}}$
     """
+    parts = _parts(s, groups)
+    dks: list[Tensor] = []
+    dvs: list[Tensor] = []
+    for part in parts:
+        own = g.of(part.group)
+        for total, side, sides in ((own.k, part.k, dks), (own.v, part.v, dvs)):
+            pooled = isinstance(part.group, GlobalGroup) and part.group.anchor == "pool"
+            zeros = total.new_zeros(side.shape)
+            sides.append(zeros if pooled else _key_side(total, part.group))
+    if compiled:
+        keys, values = [part.k for part in parts], [part.v for part in parts]
+        seen = [kernel.ranges(group, s.q.shape[2]) for group in groups]
+        torch.ops.assay_sparse_attention.backward(
+            s.q, keys, values, seen, s.out, s.lse, g.out, g.q, dks, dvs
+        )
+    for part, dk, dv in zip(parts, dks, dvs, strict=True):
+        own = g.of(part.group)
+        if not compiled:
+            _backward_tiles(part, own, dk, dv)
+        if isinstance(part.group, GlobalGroup):
+            if part.group.anchor == "pool":
+                _unpool(dk, own.k, part.group.stride)
+                _unpool(dv, own.v, part.group.stride)
+            if part.group.include_self:
+                _add_self_gradients(part.saved, own, part.group)
+
+
+def _backward_tiles(part: _Part, g: _Gradients, dk: Tensor, dv: Tensor) -> None:
+    """The equations of `_backward` for one group's heads; dk and dv are as its tiles index keys."""
     flash_backward = getattr(torch.ops.aten, _FLASH + "_backward").default
+    group, s, k, v = part
     batch, _, n, _ = s.q.shape
-    k, v = _key_side(s.k, group), _key_side(s.v, group)
-    pooled = isinstance(group, GlobalGroup) and group.anchor == "pool"
-    dk, dv = (x.new_zeros(k.shape) if pooled else _key_side(x, group) for x in (g.k, g.v))
     for whole in plan(group, n, BACKWARD, s.lse.dtype):
         for b, tile in whole.per_call(batch):
             dout, q, out, lse = (tile.queries(x[b]) for x in (g.out, s.q, s.out, s.lse))
@@ -157,12 +208,6 @@ def _backward(s: _Saved, g: _Gradients, group: Group) -> None:
             tile.queries(g.q[b]).copy_(tile_dq)
             tile.add_keys(dk[b], tile_dk)
             tile.add_keys(dv[b], tile_dv)
-    if isinstance(group, GlobalGroup):
-        if pooled:
-            _unpool(dk, g.k, group.stride)
-            _unpool(dv, g.v, group.stride)
-        if group.include_self:
-            _add_self_gradients(s, g, group)
 
 
 def _exact_backward(s: _Saved, grad: Tensor, groups: tuple[Group, ...]) -> tuple[Tensor, ...]:
@@ -195,30 +240,21 @@ def _unpool(part: Tensor, total: Tensor, stride: int) -> None:
     total[:, :, 1 : 1 + m * stride] += spread.flatten(2, 3)
 
 
-def _self_scores(q: Tensor, k: Tensor, group: GlobalGroup) -> Tensor:
-    """q_i . k_i / sqrt(d), (batch, heads, n); -inf where token i already is its own anchor."""
-    dtype = _accumulator(q.dtype)
-    scores = (q.to(dtype) * k.to(dtype)).sum(-1) / math.sqrt(q.shape[-1])
-    if group.anchor == "stride":
-        scores[:, :, :: group.stride] = -torch.inf
-    return scores
+def _self_scores(s: _Saved, group: GlobalGroup) -> Tensor:
+    dtype = _accumulator(s.q.dtype)
+    return own_scores(s.q.to(dtype), s.k.to(dtype), group)
 
 
 def _add_self(s: _Saved, group: GlobalGroup) -> None:
-    r"""Let every token see itself too: one more key each, merged in through the logsumexp.
-
-    Equation: $L' = \log(e^L + e^{s_{ii}}), \quad O' = e^{L - L'} O + e^{s_{ii} - L'} v_i$
-    """
-    scores = _self_scores(s.q, s.k, group)
-    total = torch.logaddexp(s.lse, scores)
-    kept, own = torch.exp(s.lse - total)[..., None], torch.exp(scores - total)[..., None]
-    s.out.copy_(s.out * kept + s.v * own)
-    s.lse.copy_(total)
+    """Let every token see itself too: one more key each, merged in through the logsumexp."""
+    out, lse = with_own(s.out, s.lse, _self_scores(s, group), s.v)
+    s.out.copy_(out)
+    s.lse.copy_(lse)
 
 
 def _add_self_gradients(s: _Saved, g: _Gradients, group: GlobalGroup) -> None:
     """The backward equations above for the one key j = i; L already counts it."""
-    p = torch.exp(_self_scores(s.q, s.k, group) - s.lse)[..., None]
+    p = torch.exp(_self_scores(s, group) - s.lse)[..., None]
     dout = g.out.to(p.dtype)
     ds = p * (dout * (s.v.to(p.dtype) - s.out.to(p.dtype))).sum(-1, keepdim=True)
     ds /= math.sqrt(s.q.shape[-1])

@@ -30,7 +30,7 @@ from torch.nn.attention.flex_attention import (
 )
 
 from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
-from methods.sparse_attention.tiles import pool_anchors
+from methods.sparse_attention.tiles import own_scores, pool_anchors, with_own
 
 SHAPES = 512  # compiled at most; beyond, an error
 
@@ -96,12 +96,8 @@ def strided_anchors(
         return out
     sharing = q.shape[1] // k.shape[1]
     k, v = (x.repeat_interleave(sharing, 1).to(lse.dtype) for x in (k, v))
-    own = (q.to(lse.dtype) * k).sum(-1) / math.sqrt(q.shape[-1])  # (b, h, n)
-    if not pooled:  # a token that is an anchor sees itself already
-        own = own.masked_fill(torch.arange(q.shape[2], device=q.device) % s == 0, -math.inf)
-    total = torch.logaddexp(lse, own)
-    kept, added = torch.exp(lse - total)[..., None], torch.exp(own - total)[..., None]
-    return (out.to(lse.dtype) * kept + v * added).to(q.dtype)
+    own = own_scores(q.to(lse.dtype), k, group)
+    return with_own(out.to(lse.dtype), lse, own, v)[0].to(q.dtype)
 
 
 @lru_cache(maxsize=64)
@@ -113,11 +109,6 @@ def _block_mask(group: Group, n: int, device: str) -> BlockMask:
 
         def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             return j * stride <= i
-    elif group.block is None:
-        window = group.window
-
-        def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-            return (j <= i) & (i - j < window)
     else:
         block, blocks = group.block, -(-group.window // group.block)
 

@@ -21,39 +21,12 @@ from methods.sparse_attention.config import (
 )
 
 
-def local_mask(
-    n: int, window: int, block: int | None = None, *, rows: Tensor | None = None
-) -> Tensor:
-    r"""Sliding window: `j <= i and i - j < w`; in whole blocks if `block` is given. (n, n) bool.
-
-    With `rows` (r,), those rows of it alone: (r, n).
-
-    Equation: $M_{ij} = [\, j \le i \wedge i - j < w \,]$
-    """
-    i, j = _rows(n, rows)[:, None], torch.arange(n)[None, :]
-    if block is None:
-        return (j <= i) & (i - j < window)
-    return (j <= i) & (i // block - j // block < math.ceil(window / block))
-
-
-def global_mask(
-    n: int, stride: int, *, include_self: bool = False, rows: Tensor | None = None
-) -> Tensor:
-    r"""Anchors: `j <= i and j % s == 0`, and the token itself if asked for. (n, n) bool.
-
-    Equation: $M_{ij} = [\, j \le i \wedge j \bmod s = 0 \,]$
-    """
-    i, j = _rows(n, rows)[:, None], torch.arange(n)[None, :]
-    mask = (j <= i) & (j % stride == 0)
-    return mask | (i == j) if include_self else mask
-
-
-def _rows(n: int, rows: Tensor | None) -> Tensor:
-    return torch.arange(n) if rows is None else rows
-
-
 def group_mask(group: Group, n: int, rows: Tensor | None = None) -> Tensor:
     r"""The mask that one head of a group attends through, over token positions. (n, n) bool.
+
+    A sliding window `j <= i and i - j < w`, in whole blocks where there are some; or anchors
+    `j <= i and j % s == 0`, and the token itself if asked for. With `rows` (r,), those rows of it
+    alone: (r, n).
 
     Equation: $M_{ij} = [\, j \le i \wedge \lfloor i / b \rfloor - \lfloor j / b \rfloor <
     \lceil w / b \rceil \,] \;\mathrm{in\ a\ local\ group}$
@@ -62,9 +35,23 @@ def group_mask(group: Group, n: int, rows: Tensor | None = None) -> Tensor:
 
     b is the block, 1 where the window is not counted in blocks; self is `include_self`.
     """
+    i, j = (torch.arange(n) if rows is None else rows)[:, None], torch.arange(n)[None, :]
     if isinstance(group, LocalGroup):
-        return local_mask(n, group.window, group.block, rows=rows)
-    return global_mask(n, group.stride, include_self=group.include_self, rows=rows)
+        blocks = math.ceil(group.window / group.block)
+        return (j <= i) & (i // group.block - j // group.block < blocks)
+    mask = (j <= i) & (j % group.stride == 0)
+    return mask | (i == j) if group.include_self else mask
+
+
+def head_masks(config: SparseAttentionConfig, n: int, context: int) -> Tensor:
+    r"""What each head attends to among n tokens: (heads, n, n) bool.
+
+    Equation: $M_{hij} = M^G_{ij}, \quad \mathrm{start}_G \le h < \mathrm{stop}_G$
+
+    M^G is the `group_mask` of a group G of `head_groups`, its window resolved for `context`.
+    """
+    groups = head_groups(config, config.heads, context)
+    return torch.cat([group_mask(g, n).expand(g.stop - g.start, -1, -1) for g in groups])
 
 
 def pooling_matrix(n: int, stride: int) -> Tensor:
@@ -133,7 +120,7 @@ def oracle_attention(
     if key_lengths is not None:
         real = torch.arange(n)[None, :] < key_lengths.cpu()[:, None]
 
-    i = _rows(n, rows)
+    i = torch.arange(n) if rows is None else rows
     q, real = q[:, :, i.to(q.device)], real[:, i]
     outs = []
     for group in groups:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from methods.kit.compare import relative
 from methods.sparse_attention.config import SparseAttentionConfig, head_groups
-from methods.sparse_attention.oracle import group_mask
+from methods.sparse_attention.oracle import head_masks
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -33,23 +33,20 @@ def dense(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=2)
-def head_masks(config: SparseAttentionConfig, n: int, device: str) -> Tensor:
-    r"""What each head attends to among n tokens: (heads, n, n) bool.
+def _masks(config: SparseAttentionConfig, n: int, device: str) -> Tensor:
+    return head_masks(config, n, n).to(device)
 
-    Equation: $M_{hij} = M^G_{ij}, \quad \mathrm{start}_G \le h < \mathrm{stop}_G$
 
-    M^G is the `group_mask` of a group G of `head_groups`, its window resolved for n.
-    """
-    groups = head_groups(config, config.heads, n)
-    masks = [group_mask(g, n).expand(g.stop - g.start, -1, -1) for g in groups]
-    return torch.cat(masks).to(device)
+def forget() -> None:
+    """Free the masks of the last length."""
+    _masks.cache_clear()
 
 
 def naive(config: SparseAttentionConfig) -> Attention:
     """Scores of all n x n pairs, filled with -inf where the mask says so: the textbook's way."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        mask = head_masks(config, q.shape[2], str(q.device))
+        mask = _masks(config, q.shape[2], str(q.device))
         scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
         return torch.softmax(scores.masked_fill(~mask, -math.inf), dim=-1) @ v
 
@@ -60,7 +57,7 @@ def sdpa_mask(config: SparseAttentionConfig) -> Attention:
     """PyTorch's fused attention with the same masks as a bool tensor."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        mask = head_masks(config, q.shape[2], str(q.device))
+        mask = _masks(config, q.shape[2], str(q.device))
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
     return attend

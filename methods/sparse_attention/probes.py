@@ -16,7 +16,7 @@ from methods.sparse_attention.config import (
     resolve_window,
     sparsity_ratio,
 )
-from methods.sparse_attention.oracle import group_mask
+from methods.sparse_attention.oracle import head_masks
 
 MOST_MASKED = 2048  # a mask of 2048 x 2048 is 4 MiB; above, the closed forms must do
 
@@ -57,9 +57,7 @@ class Intermediate:
                 f"masks are made up to n = {MOST_MASKED}, not {self.n}; "
                 "sparsity_ratio and window need none"
             )
-        groups = head_groups(self.config, self.config.heads, self.context)
-        masks = [group_mask(g, self.n).expand(g.stop - g.start, -1, -1) for g in groups]
-        return torch.cat(masks)
+        return head_masks(self.config, self.n, self.context)
 
     def local_mask(self) -> Tensor:
         r"""(n, n) bool of the first local head.

@@ -13,6 +13,7 @@ alike but for their place; `count` of them stand in one tile as overlapping stri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -108,8 +109,7 @@ def local_tiles(group: LocalGroup, n: int, cut: Cut, dtype: torch.dtype) -> list
     Clipped windows at the sequence's start differ in length, so each is a tile of its own; these
     have `first_rows` queries, since few calls matter more there than the waste on their corners.
     """
-    whole = group.block or 1
-    rows, first_rows = (-(-r // whole) * whole for r in (cut.rows, cut.first_rows))
+    rows, first_rows = (-(-r // group.block) * group.block for r in (cut.rows, cut.first_rows))
     most = max(cut.span // rows, 1)
     reach = -group.first_key(0)  # keys before a block's first query; w - 1 without blocks
     reach += -(reach + rows) % ALIGN  # some more, masked, so that the kernels run without a tail
@@ -171,6 +171,29 @@ def _stairs(stride: int, rows: int, anchors: int, dtype: torch.dtype) -> Tensor:
     bias = torch.zeros(rows, anchors + fresh, dtype=dtype)
     bias[:, anchors:].masked_fill_(t * stride > i, -torch.inf)
     return bias
+
+
+def own_scores(q: Tensor, k: Tensor, group: GlobalGroup) -> Tensor:
+    r"""Of each token with itself, (batch, heads, n); -inf where it is its own anchor already.
+
+    Equation: $s_{ii} = \frac{q_i \cdot k_i}{\sqrt{d}}$
+    """
+    scores = (q * k).sum(-1) / math.sqrt(q.shape[-1])
+    if group.anchor == "pool":
+        return scores
+    return scores.masked_fill(
+        torch.arange(q.shape[2], device=q.device) % group.stride == 0, -torch.inf
+    )
+
+
+def with_own(out: Tensor, lse: Tensor, own: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Output (batch, heads, n, d) and its logsumexp (batch, heads, n) with one more key each.
+
+    Equation: $L' = \log(e^L + e^{s_{ii}}), \quad O' = e^{L - L'} O + e^{s_{ii} - L'} v_i$
+    """
+    total = torch.logaddexp(lse, own)
+    kept, added = torch.exp(lse - total)[..., None], torch.exp(own - total)[..., None]
+    return out * kept + v * added, total
 
 
 def pool_anchors(x: Tensor, stride: int) -> Tensor:

@@ -47,8 +47,8 @@ def gradients_of_overlaps_left_out(patch):
 def a_wrong_backward(patch):
     right = ops_cpu._backward
 
-    def doubled(s: ops_cpu._Saved, g: ops_cpu._Gradients, group: config.Group) -> None:
-        right(s, g, group)
+    def doubled(s: ops_cpu._Saved, g: ops_cpu._Gradients, *more: object, **options: object) -> None:
+        right(s, g, *more, **options)  # type: ignore[arg-type]
         g.q.mul_(1.01)
 
     patch.setattr(ops_cpu, "_backward", doubled)

@@ -8,7 +8,7 @@ from methods.sparse_attention import ops_gpu
 from methods.sparse_attention.api import sparse_attention
 from methods.sparse_attention.checks import relative_error
 from methods.sparse_attention.config import GlobalGroup, LocalGroup, SparseAttentionConfig
-from methods.sparse_attention.oracle import global_mask, masked_attention
+from methods.sparse_attention.oracle import group_mask, masked_attention
 from methods.sparse_attention.spec import METHOD
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -22,7 +22,7 @@ def test_a_rectangle_of_anchors_is_attention_to_them(n: int, include_self: bool)
     k, v = (torch.randn(2, 2, n, 8, dtype=torch.float64, requires_grad=True) for _ in "kv")
     group = GlobalGroup(0, 4, 10, include_self=include_self)
     out = ops_gpu.strided_anchors(q, k, v, group)
-    mask = global_mask(n, 10, include_self=include_self)
+    mask = group_mask(group, n)
     wanted = masked_attention(q, *(x.repeat_interleave(2, 1) for x in (k, v)), mask)
     torch.testing.assert_close(out, wanted)
     grad = torch.randn_like(out)

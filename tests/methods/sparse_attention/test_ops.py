@@ -4,11 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from methods.errors import InputError
-from methods.sparse_attention import ops_cpu
+from methods.sparse_attention import kernel, ops_cpu
 from methods.sparse_attention.api import sparse_attention
 from methods.sparse_attention.checks import relative_error
-from methods.sparse_attention.config import SparseAttentionConfig
-from methods.sparse_attention.oracle import local_mask, masked_attention, oracle_attention
+from methods.sparse_attention.config import LocalGroup, SparseAttentionConfig
+from methods.sparse_attention.oracle import group_mask, masked_attention, oracle_attention
 
 CONFIG = SparseAttentionConfig(local_heads=4, global_heads=2)
 
@@ -58,7 +58,7 @@ def test_any_configuration_agrees_with_the_oracle(
 
 def test_the_oracle_agrees_with_a_loop() -> None:
     q, k, v = (x[0, 0].double() for x in qkv(n=9, d=4))
-    out = masked_attention(q, k, v, local_mask(9, 3))
+    out = masked_attention(q, k, v, group_mask(LocalGroup(0, 1, 3), 9))
     for i in range(9):
         keys = range(max(0, i - 2), i + 1)
         weights = torch.stack([(q[i] @ k[j] / 2).exp() for j in keys])
@@ -94,6 +94,7 @@ def test_without_the_private_kernel_auto_takes_public_calls(
 ) -> None:
     q, k, v = qkv()
     before = sparse_attention(q, k, v, CONFIG)
+    monkeypatch.setattr(kernel, "loaded", lambda: False)
     monkeypatch.setattr(ops_cpu, "HAS_FLASH", False)
     monkeypatch.setattr(ops_cpu, "_FLASH", "no_such_operator")
     torch.testing.assert_close(sparse_attention(q, k, v, CONFIG), before)
