@@ -141,31 +141,17 @@ def add_lora(
     return peft
 
 
-class WideRMSNorm(nn.Module):
-    """Qwen's RMSNorm computed in the input's own precision.
+def widen_norms(model: nn.Module) -> None:
+    """Replace every RMSNorm of a model by torch's, with the same weights: one call, all precision.
 
     Qwen rounds to fp32 inside its norm. Two orders of summation that agree to 1e-16 can then land
     on either side of a rounding step and differ by 1e-7; comparing algorithms to 1e-12 needs a norm
     without that step.
     """
-
-    def __init__(self, weight: nn.Parameter, eps: float) -> None:
-        super().__init__()
-        self.weight = weight
-        self.eps = eps
-
-    def forward(self, x: Tensor) -> Tensor:
-        r"""Normalise the last dimension: (..., d) -> (..., d).
-
-        Equation: $y_i = \frac{w_i x_i}{\sqrt{\frac{1}{d} \sum_j x_j^2 + \epsilon}}$
-        """
-        return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
-
-
-def widen_norms(model: nn.Module) -> None:
-    """Replace every RMSNorm of a model by `WideRMSNorm`, sharing its weights."""
     for module in list(model.modules()):
         for name, child in module.named_children():
             if type(child).__name__ in ("Qwen2RMSNorm", "Qwen3RMSNorm"):
-                norm: Any = child
-                setattr(module, name, WideRMSNorm(norm.weight, norm.variance_epsilon))
+                old: Any = child
+                norm = nn.RMSNorm(len(old.weight), old.variance_epsilon)
+                norm.weight = old.weight
+                setattr(module, name, norm)

@@ -8,36 +8,28 @@ codes that mean nothing; whatever it gains, concepts did not.
 
 import copy
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
+from methods.concept_lm.base import add_lora
 from methods.concept_lm.config import ConceptConfig, ConceptError
 from methods.concept_lm.data import Corpus
 from methods.concept_lm.flops import Shape, concept_token, plain_token
 from methods.concept_lm.head import entropy
-from methods.concept_lm.model import ConceptLM, ConceptOutput, token_nll
-from methods.concept_lm.train import Plan, train
-from methods.concept_lm.v1 import FullAttentionLM
+from methods.concept_lm.model import Codes, ConceptLM, ConceptOutput, token_nll
+from methods.concept_lm.train import OnText
 from methods.concept_lm.v3.monitors import Stats
 
-NAMES = (
-    "plain",
-    "dropped",
-    "equal",
-    "stride",
-    "similarity",
-    "random",
-    "faithful",
-    "recommended",
-)
 WITHOUT_CONCEPTS = ("plain", "dropped", "equal")
+WITH_CONCEPTS = ("stride", "similarity", "random", "faithful", "recommended")
+NAMES = WITHOUT_CONCEPTS + WITH_CONCEPTS
 
 
-def random_codes(n_concepts: int) -> Any:
+def random_codes(n_concepts: int) -> Codes:
     r"""Codes without content, drawn anew at every use.
 
     Equation: $\mathrm{id}_t \sim \mathrm{Uniform}\{0, \dots, K - 1\}$
@@ -61,38 +53,7 @@ def shuffled_codes(ids: Tensor, is_concept: Tensor) -> Tensor:
     return dealt
 
 
-@dataclass
-class Pretraining:
-    """All parameters of a small base on next-byte prediction: stands in for a real base."""
-
-    base: Any
-    corpus: Corpus
-    rows: int
-    length: int
-    seed: int
-
-    def module(self) -> nn.Module:
-        """The base."""
-        module: nn.Module = self.base
-        return module
-
-    def training_loss(self, step: int) -> Tensor:
-        r"""Next-token cross entropy of the step's batch (rows, length): scalar nats.
-
-        Equation: $L = -\operatorname{mean}_{b, t} \log p(x_{b, t + 1} \mid x_{b, \le t})$
-        """
-        x = self.corpus.batch(step, self.rows, self.length, self.seed)
-        return token_nll(self.base(input_ids=x, use_cache=False).logits, x).mean()
-
-
-def pretrain(base: Any, corpus: Corpus, plan: Plan, rows: int, length: int, **options: Any) -> None:
-    """Train every parameter of a base in place, then freeze it."""
-    base.requires_grad_(True)
-    train(Pretraining(base, corpus, rows, length, plan.seed), plan, **options)
-    base.requires_grad_(False)
-
-
-@dataclass
+@dataclass(frozen=True)
 class Judgement:
     """How a model does on held-out text."""
 
@@ -102,44 +63,66 @@ class Judgement:
     tail95: float = 0.0  # 95th percentile of tokens since the last concept
     perplexity: float = 0.0  # of the codes used
     dead: float = 0.0  # share of codes never used
+    shares: tuple[float, ...] = ()  # of each code among concepts, most used first
     shuffled: float = 0.0  # nats a token lost when codes are shuffled
+    removed: float = 0.0  # and when there are no concepts
 
 
-class Candidate:
-    """One of `NAMES` with its own copy of the base."""
+@torch.no_grad()
+def judge(learner: OnText, rows: int) -> Judgement:
+    r"""Measure on held-out windows.
 
-    def __init__(self, name: str, base: Any, config: ConceptConfig, corpus: Corpus) -> None:
+    Equation: $\mathrm{bits} = \frac{\mathrm{NLL}}{\ln 2}, \quad
+    \mathrm{perplexity} = e^{H(f)}, \quad f_k = \frac{1}{n} \sum_i [\, \mathrm{id}_i = k \,]$
+    """
+    model, length = learner.model.eval(), learner.length
+    x = learner.corpus.judged(rows, length)
+    if not isinstance(model, ConceptLM):
+        nll = float(token_nll(model(input_ids=x, use_cache=False).logits, x).mean())
+        return Judgement(nll / math.log(2), plain_token(Shape.of(model.config), length / 2))
+    output = learner.run(x)
+    is_concept = output.routing.is_concept
+    nll = float(token_nll(output.logits, x).mean())
+    shuffled = token_nll(learner.run(x, codes=shuffled_codes).logits, x).mean()
+    removed = token_nll(model(x, is_concept=torch.zeros_like(is_concept)).logits, x).mean()
+    used = output.routing.ids[is_concept]
+    share = torch.bincount(used, minlength=model.config.n_concepts) / max(len(used), 1)
+    index = torch.arange(length)
+    tails = (index - torch.where(is_concept, index, -1).cummax(1).values).float()
+    rate, shape = float(is_concept.float().mean()), Shape.of(model.base_config)
+    return Judgement(
+        bits=nll / math.log(2),
+        flops=concept_token(shape, model.config, length / 2, rate, float(tails.mean())),
+        rate=rate,
+        tail95=float(tails.quantile(0.95)),
+        perplexity=float(entropy(share).exp()),
+        dead=float((share == 0).float().mean()),
+        shares=tuple(share.sort(descending=True).values.tolist()),
+        shuffled=float(shuffled) - nll,
+        removed=float(removed) - nll,
+    )
+
+
+class Candidate(OnText):
+    """One of `NAMES` with its own copy of a base, which stays frozen."""
+
+    def __init__(
+        self, name: str, base: Any, config: ConceptConfig, corpus: Corpus, *sizes: int
+    ) -> None:
         if name not in NAMES:
             raise ConceptError(f"no candidate {name!r}; choose from {', '.join(NAMES)}")
-        self.name, self.config, self.corpus = name, config, corpus
-        self.rows, self.length, self.seed = 8, 128, 0
         base = copy.deepcopy(base)
-        self.model: FullAttentionLM | ConceptLM
-        if name == "plain":
-            self.model = FullAttentionLM(base, config)
-        else:
-            self.model = ConceptLM(base, config)
+        model = add_lora(base, config) if name == "plain" else ConceptLM(base, config)
+        super().__init__(model, corpus, *sizes)
+        self.name = name
 
-    def module(self) -> nn.Module:
-        """The model."""
-        return self.model
-
-    def training_loss(self, step: int) -> Tensor:
-        r"""The candidate's own loss (scalar) on the step's batch (rows, length), shared by all.
-
-        The last two terms are those of `ConceptLM.loss`; `plain` has neither.
-
-        Equation: $L = -\operatorname{mean}_{b, t} \log p(x_{b, t + 1} \mid x_{b, \le t})
-        - \lambda U + L_{rule}$
-        """
-        x = self.corpus.batch(step, self.rows, self.length, self.seed)
-        if isinstance(self.model, FullAttentionLM):
-            return token_nll(self.model(x), x).mean()
-        output = self.run(x, "draw")
-        self.model.observe(output)
-        return self.model.loss(output, x)
-
-    def run(self, x: Tensor, noise: Any = None, codes: Any = None) -> ConceptOutput:
+    def run(
+        self,
+        x: Tensor,
+        noise: Literal["draw"] | None = None,
+        codes: Codes | None = None,
+        is_concept: Tensor | None = None,
+    ) -> ConceptOutput:
         r"""A packed pass over (B, T) as this candidate makes it.
 
         `ConceptLM.forward`, but for what some candidates force.
@@ -147,12 +130,21 @@ class Candidate:
         Equation: $c_t = 0 \;\mathrm{in\ dropped\ and\ equal}, \quad
         \mathrm{id}_t \sim \mathrm{Uniform}\{0, \dots, K - 1\} \;\mathrm{in\ random}$
         """
-        assert isinstance(self.model, ConceptLM)
-        none = torch.zeros_like(x, dtype=torch.bool) if self.name in WITHOUT_CONCEPTS else None
+        if self.name in WITHOUT_CONCEPTS:
+            is_concept = torch.zeros_like(x, dtype=torch.bool)
         if self.name == "random":
-            codes = random_codes(self.config.n_concepts)
-        output: ConceptOutput = self.model(x, noise=noise, is_concept=none, codes=codes)
-        return output
+            codes = random_codes(self.model.config.n_concepts)
+        return super().run(x, noise, codes, is_concept)
+
+    def judge(self, rows: int) -> Judgement:
+        """`judge`, with the operations of the two without a head counted without one."""
+        judged = judge(self, rows)
+        if self.name not in WITHOUT_CONCEPTS or self.name == "plain":
+            return judged
+        config = self.model.config
+        layers = config.shallow + config.deep
+        cost = plain_token(Shape.of(self.model.base_config), self.length / 2, layers)
+        return replace(judged, flops=cost)
 
     @torch.no_grad()
     def observe(self, progress: float, rows: int = 16) -> Stats:
@@ -163,72 +155,30 @@ class Candidate:
         Equation: $\Delta = -\operatorname{mean} \log p(x \mid \mathrm{id}')
         + \operatorname{mean} \log p(x \mid \mathrm{id})$
         """
-        assert isinstance(self.model, ConceptLM)
+        config, head = self.model.config, self.model.head
         x = self.corpus.judged(rows, self.length)
         self.model.eval()
         output = self.run(x)
-        routing, head = output.routing, self.model.head
+        routing = output.routing
         token = token_nll(output.logits, x)  # (rows, length - 1)
         none = torch.zeros_like(routing.is_concept)
-        noise = random_codes(self.config.n_concepts)
 
         def lost(logits: Tensor) -> float:
             return float(token_nll(logits, x).mean() - token.mean())
 
         logits = routing.logits[routing.is_concept]  # (N, K + 1)
-        soft = (logits / self.config.temperature).softmax(-1)[:, :-1] @ head.embedding.weight
+        soft = (logits / config.temperature).softmax(-1)[:, :-1] @ head.embedding.weight
         hard = head.embedding(routing.ids[routing.is_concept])
         stats = Stats(
             progress=progress,
             shuffled=lost(self.run(x, codes=shuffled_codes).logits),
-            random=lost(self.run(x, codes=noise).logits),
+            random=lost(self.run(x, codes=random_codes(config.n_concepts)).logits),
             masked=lost(self.model(x, is_concept=none).logits),
             codes=len(set(routing.ids[routing.is_concept].tolist()))
-            / max(1, min(self.config.n_concepts, len(logits))),
+            / max(1, min(config.n_concepts, len(logits))),
             agreement=float(F.cosine_similarity(soft, hard, dim=-1).mean()),
             bucket_width=64,
             buckets=[float(part.mean()) for part in torch.split(token, 64, 1)],
         )
         self.model.train()
         return stats
-
-    def settle(self) -> None:
-        """Set the evaluation threshold for the final weights."""
-        if isinstance(self.model, ConceptLM):
-            batches = [self.corpus.batch(i, self.rows, self.length, self.seed) for i in range(8)]
-            self.model.settle(batches)
-
-    @torch.no_grad()
-    def judge(self, rows: int, length: int) -> Judgement:
-        r"""Measure on held-out windows.
-
-        Equation: $\mathrm{bits} = \frac{\mathrm{NLL}}{\ln 2}, \quad
-        \mathrm{perplexity} = e^{H(f)}, \quad f_k = \frac{1}{n} \sum_i [\, \mathrm{id}_i = k \,]$
-        """
-        x = self.corpus.judged(rows, length)
-        self.model.eval()
-        shape = Shape.of(self.model.base_config)
-        if isinstance(self.model, FullAttentionLM):
-            nll = token_nll(self.model(x), x).mean()
-            return Judgement(float(nll) / math.log(2), plain_token(shape, length / 2))
-        output = self.run(x)
-        nll = token_nll(output.logits, x).mean()
-        is_concept = output.routing.is_concept
-        used = output.routing.ids[is_concept]
-        share = torch.bincount(used, minlength=self.config.n_concepts) / max(len(used), 1)
-        index = torch.arange(length)
-        tails = index - torch.where(is_concept, index, -1).cummax(1).values
-        shuffled = token_nll(self.run(x, codes=shuffled_codes).logits, x).mean()
-        rate = float(is_concept.float().mean())
-        cost = concept_token(shape, self.config, length / 2, rate, float(tails.float().mean()))
-        if self.name in WITHOUT_CONCEPTS:  # these have no head
-            cost = plain_token(shape, length / 2, self.config.shallow + self.config.deep)
-        return Judgement(
-            bits=float(nll) / math.log(2),
-            flops=cost,
-            rate=rate,
-            tail95=float(tails.float().quantile(0.95)),
-            perplexity=float(entropy(share).exp()),
-            dead=float((share == 0).float().mean()),
-            shuffled=float(shuffled - nll),
-        )

@@ -1,6 +1,7 @@
 """Bits a byte against operations a byte: v2 and its baselines from one base."""
 
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 import torch
@@ -9,21 +10,20 @@ from methods.concept_lm import checks
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import (
     NAMES,
-    WITHOUT_CONCEPTS,
+    WITH_CONCEPTS,
     Candidate,
     Judgement,
-    pretrain,
 )
-from methods.concept_lm.bench_monitors import draw_monitors
-from methods.concept_lm.config import ConceptConfig, faithful, recommended
+from methods.concept_lm.bench_charts import draw_monitors, draw_pareto, draw_seeds
+from methods.concept_lm.config import ConceptConfig, recommended
 from methods.concept_lm.data import stdlib
 from methods.concept_lm.marks import marks
 from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.spec import CompressionParams
-from methods.concept_lm.train import OnStep, Plan, train
+from methods.concept_lm.train import OnStep, OnText, Plan, train
 from methods.concept_lm.v3.monitors import Trace, diagnose
 from methods.context import Context
-from methods.kit.report import Stages, over_seeds
+from methods.kit.report import Stages
 from methods.protocol import Axis, Variant
 
 LABELS = {
@@ -49,8 +49,8 @@ def configure(name: str, params: CompressionParams) -> ConceptConfig:
     values: dict[str, Any] = {"rho": params.rho, "n_concepts": params.n_concepts}
     if name == "recommended":
         return recommended(*split, **values)
-    rule = {"stride": "fixed", "similarity": "similarity"}.get(name, "null")
-    return faithful(*split, boundary=rule, **values)
+    values["boundary"] = {"stride": "fixed", "similarity": "similarity"}.get(name, "null")
+    return ConceptConfig(*split, **values)
 
 
 def compression(ctx: Context, params: CompressionParams) -> None:
@@ -63,7 +63,6 @@ def compression(ctx: Context, params: CompressionParams) -> None:
     stages = Stages(ctx, total)
     found: dict[str, list[Judgement]] = {name: [] for name in NAMES}
     traces = {name: Trace() for name in WATCHED}
-    last: dict[str, Candidate] = {}
     for seed in range(params.seeds):
         base = load_base(
             tiny_config(
@@ -73,27 +72,37 @@ def compression(ctx: Context, params: CompressionParams) -> None:
             ),
             seed=seed,
         )
+        sizes = corpus, params.rows, params.length
         hear = stages.begin(params.pretrain_steps, "base")
         plan = Plan(params.pretrain_steps, lr=2e-3, seed=seed)
-        pretrain(base, corpus, plan, params.rows, params.length, on_step=hear)
+        train(OnText(base.requires_grad_(True), *sizes, seed), plan, on_step=hear)
+        base.requires_grad_(False)
         for name in NAMES:
-            candidate = Candidate(name, base, configure(name, params), corpus)
-            candidate.rows, candidate.length = params.rows, params.length
-            candidate.seed = seed + 1_000  # not the batches of pretraining
+            config = configure(name, params)  # not the batches of pretraining
+            candidate = Candidate(name, base, config, *sizes, seed + 1_000)
             hear = stages.begin(params.steps, name)
             if seed == 0 and name in traces:
                 hear = _watched(hear, candidate, traces[name], params.steps)
             train(candidate, Plan(params.steps, seed=seed), on_step=hear)
             candidate.settle()
-            found[name].append(candidate.judge(params.judged, params.length))
-            last[name] = candidate
-    _pareto(ctx, found)
-    _codes(ctx, found, last, params)
+            found[name].append(candidate.judge(params.judged))
+    draw_pareto(
+        ctx,
+        "pareto",
+        "Quality against cost",
+        found,
+        _variants(),
+        baseline="equal",
+        caption="All from one base, on the same batches and steps. Without any middle layer a byte "
+        "costs least: what v2 spends on concepts has to buy more bits back than the same spent on "
+        "whole layers.",
+    )
+    _codes(ctx, found)
     draw_monitors(ctx, traces, _variants(WATCHED))
     for name, trace in traces.items():
         for action in diagnose(trace.stats[-1]):
             ctx.log(f"{name}: {action.symptom}. Try: {action.action}.")
-    ctx.artefact("boundaries.svg", heat_map(last["recommended"], params.length))
+    ctx.artefact("boundaries.svg", heat_map(candidate, params.length))
 
 
 def _watched(hear: Callable[..., None], candidate: Candidate, trace: Trace, steps: int) -> OnStep:
@@ -107,27 +116,6 @@ def _watched(hear: Callable[..., None], candidate: Candidate, trace: Trace, step
             trace.stats.append(candidate.observe(step / steps))
 
     return heard
-
-
-def _pareto(ctx: Context, found: dict[str, list[Judgement]]) -> None:
-    series = ctx.series(
-        "pareto",
-        "Quality against cost",
-        x=Axis(label="operations a byte, decoding", unit="operations"),
-        y=Axis(label="held-out text", unit="bits a byte", least=0.0),
-        direction="lower",
-        variants=_variants(),
-        baseline="equal",
-        caption="All from one base, on the same batches and steps. Without any middle layer a byte "
-        "costs least: what v2 spends on concepts has to buy more bits back than the same spent on "
-        "whole layers.",
-    )
-    reference = [j.bits for j in found["equal"]]
-    for name, judged in found.items():
-        cost = sum(j.flops for j in judged) / len(judged)
-        bits = [j.bits for j in judged]
-        against = None if name == "equal" else reference
-        series.add(over_seeds(name, cost, bits, direction="lower", baseline=against))
 
 
 def _variants(names: tuple[str, ...] = NAMES) -> list[Variant]:
@@ -144,45 +132,33 @@ MEASURES: dict[str, tuple[str, str, Callable[[Judgement], float]]] = {
 }
 
 
-def _codes(
-    ctx: Context,
-    found: dict[str, list[Judgement]],
-    last: dict[str, Candidate],
-    params: CompressionParams,
-) -> None:
-    with_codes = tuple(name for name in NAMES if name not in WITHOUT_CONCEPTS)
+def _codes(ctx: Context, found: dict[str, list[Judgement]]) -> None:
+    variants = _variants(WITH_CONCEPTS)
     for name, (title, unit, read) in MEASURES.items():
-        series = ctx.series(
+        draw_seeds(
+            ctx,
             name,
             title,
-            x=Axis(label="text", scale="category"),
-            y=Axis(label=title.lower(), unit=unit),
+            Axis(label=title.lower(), unit=unit),
+            variants,
+            found={
+                one: {"held out": [read(judged) for judged in found[one]]} for one in WITH_CONCEPTS
+            },
+            along="text",
             direction="lower" if name in ("dead", "tail95") else "higher",
-            variants=_variants(with_codes),
         )
-        for candidate in with_codes:
-            values = [float(read(j)) for j in found[candidate]]
-            series.add(over_seeds(candidate, "held out", values))
     usage = ctx.series(
         "usage",
         "Codes by rank",
         x=Axis(label="rank", scale="log"),
         y=Axis(label="share of concepts"),
         direction="higher",
-        variants=_variants(with_codes),
+        variants=variants,
     )
-    for name in with_codes:
-        x = last[name].corpus.judged(params.judged, params.length)
-        with torch.no_grad():
-            routing = last[name].run(x).routing
-        counts = torch.bincount(routing.ids[routing.is_concept], minlength=params.n_concepts).sort(
-            descending=True
-        )[0]
-        share = counts / counts.sum().clamp_min(1)
-        ranks = sorted({round(1.3**i) for i in range(40)})
-        for rank in ranks:
-            if rank <= params.n_concepts:
-                usage.add_exact(float(rank), {name: float(share[rank - 1])})
+    shares = {name: found[name][-1].shares for name in WITH_CONCEPTS}
+    for rank in sorted({round(1.3**i) for i in range(40)}):
+        if rank <= len(shares["faithful"]):
+            usage.add_exact(float(rank), {name: share[rank - 1] for name, share in shares.items()})
 
 
 @torch.no_grad()
@@ -196,29 +172,31 @@ def heat_map(candidate: Candidate, length: int, rows: int = 4) -> str:
     assert isinstance(candidate.model, ConceptLM)
     head = candidate.model.head
     shade = (head.control.threshold - head.margin(output.routing.logits)).sigmoid()
-    found = [marks(candidate.model, row) for row in x]
     width, height = 8, 28
-    cells = []
-    for r, c in ((r, c) for r in range(rows) for c in range(x.shape[1])):
-        mark = next((mark for mark in found[r] if mark.place == c), None)
-        bold = ' font-weight="bold"' if mark else ""
-        cells.append(
-            f'<rect x="{c * width}" y="{r * height}" width="{width}" height="18" '
-            f'fill="#e69f00" fill-opacity="{float(shade[r, c]):.2f}"/>'
-            f'<text x="{c * width + 1}" y="{r * height + 13}"{bold}>{_letter(int(x[r, c]))}</text>'
-        )
-        if mark:
-            place = f'x="{c * width + 1}" y="{r * height + 24}"'
-            cells.append(f'<text {place} font-size="5">{mark.code}</text>')
-    named = {mark.code: mark.nearest for row in found for mark in row}
+    cells: list[str] = []
+    named: dict[int, tuple[int, ...]] = {}
+    for r, row in enumerate(x):
+        found = {mark.place: mark for mark in marks(candidate.model, row)}
+        named |= {mark.code: mark.nearest for mark in found.values()}
+        for c, byte in enumerate(row.tolist()):
+            left, top = c * width, r * height
+            cells.append(
+                f'<rect x="{left}" y="{top}" width="{width}" height="18" fill="#e69f00" '
+                f'fill-opacity="{float(shade[r, c]):.2f}"/>'
+            )
+            bold = ' font-weight="bold"' if c in found else ""
+            cells.append(f'<text x="{left + 1}" y="{top + 13}"{bold}>{_letter(byte)}</text>')
+            if c in found:
+                place = f'x="{left + 1}" y="{top + 24}"'
+                cells.append(f'<text {place} font-size="5">{found[c].code}</text>')
     for i, (code, nearest) in enumerate(sorted(named.items())):
         place = f'x="{i % 8 * 12 * width}" y="{rows * height + 14 + i // 8 * 14}"'
         near = " ".join(map(_letter, nearest))
         cells.append(f'<text {place} font-size="10">{code}: {near}</text>')
     tall = rows * height + 20 + (len(named) + 7) // 8 * 14
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {x.shape[1] * width} '
-        f'{tall}" font-family="monospace" font-size="12" role="img">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {x.shape[1] * width} {tall}" '
+        'font-family="monospace" font-size="12" role="img">'
         "<title>Where the model places concepts: shaded by inclination, bold with its code where "
         "placed; below, the bytes nearest to each code</title>" + "".join(cells) + "</svg>"
     )
@@ -227,4 +205,4 @@ def heat_map(candidate: Candidate, length: int, rows: int = 4) -> str:
 def _letter(byte: int) -> str:
     letter = chr(byte)
     letter = letter if letter.isascii() and letter.isprintable() else "·"
-    return {"&": "&amp;", "<": "&lt;", ">": "&gt;", " ": "\u00a0"}.get(letter, letter)
+    return escape(letter).replace(" ", "\u00a0")

@@ -1,19 +1,20 @@
 """v3 measured on a task whose entropies are known."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from methods.concept_lm import checks_plans
-from methods.concept_lm.bench_monitors import draw_monitors
+from methods.concept_lm.bench_charts import draw_monitors, draw_seeds
 from methods.concept_lm.spec import PlannerParams
 from methods.concept_lm.synthetic import PlanTask
-from methods.concept_lm.v3.curriculum import Curriculum
-from methods.concept_lm.v3.em import NAIVE, NAIVE_CURRICULUM, EMSettings, HardEM
+from methods.concept_lm.v3.curriculum import NAIVE, NAIVE_CURRICULUM, Curriculum, EMSettings
+from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.monitors import Trace, diagnose
-from methods.concept_lm.v3.planner import PlanShape
 from methods.context import Context
 from methods.kit.report import Stages, over_seeds
 from methods.kit.seeds import generator
@@ -31,7 +32,7 @@ def task_of(params: PlannerParams) -> PlanTask:
 def make(params: PlannerParams, seed: int, naive: bool = False) -> HardEM:
     """Planner, executor and recogniser for the benchmark's task."""
     task = task_of(params)
-    shape = PlanShape(params.types, task.codes, 1, task.u_vocab, task.y_vocab)
+    shape = task.shape()
     if naive:
         plan = replace(NAIVE_CURRICULUM, steps=params.naive_steps)
         return HardEM(task, shape, replace(NAIVE, seed=seed), plan)
@@ -65,110 +66,114 @@ def planner(ctx: Context, params: PlannerParams) -> None:
                 ctx.log(f"{name}, seed {seed}: {action.symptom}. Try: {action.action}.")
     _report(ctx, runs, task_of(params))
     draw_monitors(ctx, traces, [v for v in (OURS, NAIVELY) if v.name in traces])
-    spent = ctx.series(
+    draw_seeds(
+        ctx,
         "seconds",
         "Processor time of a training",
-        x=Axis(label="training", scale="category"),
-        y=Axis(label="time", unit="s"),
-        direction="lower",
-        variants=[OURS],
-        limits=[Limit(label="five minutes", points=(("all seeds", 300.0),))],
+        Axis(label="time", unit="s"),
+        [OURS],
+        found={"ours": {"all seeds": seconds}},
+        along="training",
+        limits={"five minutes": 300.0},
     )
-    spent.add(over_seeds("ours", "all seeds", seconds))
 
 
 def _report(ctx: Context, runs: dict[str, list[HardEM]], task: PlanTask) -> None:
     """What the plans carry, and how many codes they use."""
     floors = task.floors
-    used = [OURS] + ([NAIVELY] if runs["naive"] else [])
-    nll = ctx.series(
+    used = [variant for variant in (OURS, NAIVELY) if runs[variant.name]]
+    found = {v.name: [measured(em, ctx.seed) for em in runs[v.name]] for v in used}
+
+    def by(read: Callable[[Measured], dict[str, float]]) -> dict[str, dict[str, list[float]]]:
+        """What a reading of each seed's figures gives, by variant and category."""
+        told = {name: [read(one) for one in seeds] for name, seeds in found.items()}
+        return {
+            name: {key: [one[key] for one in seeds] for key in seeds[0]}
+            for name, seeds in told.items()
+        }
+
+    draw_seeds(
+        ctx,
         "nll",
         "What the text costs",
-        x=Axis(label="given", scale="category"),
-        y=Axis(label="NLL of y", unit="nats", least=0.0),
-        direction="lower",
-        variants=used,
-        limits=[
-            Limit(label="H(y | z), computed", points=tuple((g, floors.given_z) for g in GIVEN)),
-            Limit(label="H(y), computed", points=tuple((g, floors.free) for g in GIVEN)),
-        ],
+        Axis(label="NLL of y", unit="nats", least=0.0),
+        used,
+        found=by(lambda one: one.nll),
+        along="given",
+        limits={"H(y | z), computed": floors.given_z, "H(y), computed": floors.free},
         caption="z* is the best of the candidates for the held-out text itself; the planner's plan "
         "is written from the prompt alone.",
     )
-    most = floors.free - floors.given_u
-    gain = ctx.series(
+    draw_seeds(
+        ctx,
         "gain",
         "What a plan is worth",
-        x=Axis(label="given", scale="category"),
-        y=Axis(label="NLL of y without a plan, less that with it", unit="nats"),
+        Axis(label="NLL of y without a plan, less that with it", unit="nats"),
+        used,
+        found=by(
+            lambda one: {g: one.nll["nothing"] - n for g, n in one.nll.items() if g != "nothing"}
+        ),
+        along="given",
         direction="higher",
-        variants=used,
-        limits=[Limit(label="I(u; y), computed", points=tuple((g, most) for g in GIVEN[:-1]))],
+        limits={"I(u; y), computed": floors.free - floors.given_u},
         caption="The difference within each training, and the interval of its mean over trainings: "
         "where it holds zero, nothing is shown.",
     )
-    codes = ctx.series(
+    draw_seeds(
+        ctx,
         "codes",
         "Codes in use",
-        x=Axis(label="type", scale="category"),
-        y=Axis(
+        Axis(
             label="different codes in z*, chosen by S",
             unit="codes",
             least=0.0,
             most=float(task.codes),
         ),
+        used,
+        found=by(lambda one: one.codes),
+        along="type",
         direction="higher",
-        variants=used,
-        limits=[
-            Limit(
-                label="all",
-                points=tuple((f"type {k + 1}", float(task.codes)) for k in range(task.types)),
-            )
-        ],
+        limits={"all": float(task.codes)},
     )
-    price = ctx.series(
+    draw_seeds(
+        ctx,
         "price",
         "What plan and text cost together",
-        x=Axis(label="plan", scale="category"),
-        y=Axis(label="-S(z)", unit="nats"),
-        direction="lower",
-        variants=used,
-        limits=[
-            Limit(label="H(y | u), computed", points=tuple((p, floors.given_u) for p in PLANS))
-        ],
+        Axis(label="-S(z)", unit="nats"),
+        used,
+        found=by(lambda one: one.price),
+        along="plan",
+        limits={"H(y | u), computed": floors.given_u},
         caption="S(z) = log p(y|z) + log p(z|u) never exceeds log p(y|u).",
     )
-    for variant in used:
-        ems = runs[variant.name]
-        scored = [em.best_plans(1.0) for em in ems]
-        greedy = [em.planner.sample(em.held_u, 0.0) for em in ems]
-        for name, zs in zip(PLANS, (scored, greedy), strict=True):
-            costs = [em.price(z) for em, z in zip(ems, zs, strict=True)]
-            price.add(over_seeds(variant.name, name, costs))
-        plans = [em.best_plans() for em in ems]
-        shuffle = generator(ctx.seed)
-        orders = [torch.randperm(len(z), generator=shuffle) for z in plans]
-        values = (
-            [em.nll(z) for em, z in zip(ems, plans, strict=True)],
-            [em.nll(z) for em, z in zip(ems, greedy, strict=True)],
-            [em.nll(z[o]) for em, z, o in zip(ems, plans, orders, strict=True)],
-            [em.free_nll() for em in ems],
-        )
-        for given, found in zip(GIVEN, values, strict=True):
-            nll.add(over_seeds(variant.name, given, found))
-        *with_plans, without = values
-        for given, found in zip(GIVEN[:-1], with_plans, strict=True):
-            worth = [free - cost for free, cost in zip(without, found, strict=True)]
-            gain.add(over_seeds(variant.name, given, worth))
-        # Counted in plans chosen by S: where no plan matters, log p(y|z) alone picks at random, and
-        # mutations alone would look like many codes.
-        for k in range(task.types):
-            counts = [float(em.codes_used(z)[k]) for em, z in zip(ems, scored, strict=True)]
-            codes.add(over_seeds(variant.name, f"type {k + 1}", counts))
 
 
-GIVEN = ("z*", "the planner's z", "another text's z*", "nothing")
-PLANS = ("z*, chosen by S", "the planner's z")
+class Measured(NamedTuple):
+    """What a training's plans for the held-out texts cost, nats, and how many codes they use."""
+
+    nll: dict[str, float]  # of y, by what is given
+    price: dict[str, float]  # of plan and text, by plan
+    codes: dict[str, float]  # by type
+
+
+def measured(em: HardEM, seed: int) -> Measured:
+    """Plans chosen for the text itself, written by the planner, and another text's.
+
+    Codes are counted in plans chosen by S: where no plan matters, log p(y|z) alone picks at random,
+    and mutations alone would look like many codes.
+    """
+    best, scored, greedy = em.best_plans(), em.best_plans(1.0), em.planner.sample(em.held_u, 0.0)
+    other = best[torch.randperm(len(best), generator=generator(seed))]
+    return Measured(
+        nll={
+            "z*": em.nll(best),
+            "the planner's z": em.nll(greedy),
+            "another text's z*": em.nll(other),
+            "nothing": em.free_nll(),
+        },
+        price={"z*, chosen by S": em.price(scored), "the planner's z": em.price(greedy)},
+        codes={f"type {k + 1}": float(n) for k, n in enumerate(em.codes_used(scored))},
+    )
 
 
 def drop_concepts(z: Tensor, share: float, eos: int, source: torch.Generator) -> Tensor:

@@ -1,23 +1,22 @@
 """From nothing, on bytes: does a model with concepts beat a dense one of as many operations?"""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from methods.concept_lm import checks
 from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.baselines import shuffled_codes
+from methods.concept_lm.baselines import Judgement, judge
+from methods.concept_lm.bench_charts import draw_pareto, draw_seeds
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.data import Corpus, folder, stdlib
-from methods.concept_lm.flops import Shape, concept_token, plain_token
-from methods.concept_lm.model import ConceptLM, token_nll
+from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.spec import ScratchParams
-from methods.concept_lm.train import Plan, train
+from methods.concept_lm.train import OnText, Plan, train
 from methods.context import Context
-from methods.kit.report import Stages, over_seeds
+from methods.kit.report import Stages
 from methods.protocol import Axis, Variant
 
 CONCEPTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -28,64 +27,14 @@ CONCEPTS: dict[str, tuple[str, dict[str, Any]]] = {
         {"boundary": "words", "codes": "fsq", "residual": True},
     ),
 }
-GIVEN = ("as trained", "codes shuffled", "codes removed")
+GIVEN: dict[str, Callable[[Judgement], float]] = {  # nats a byte lost
+    "as trained": lambda judged: 0.0,
+    "codes shuffled": lambda judged: judged.shuffled,
+    "codes removed": lambda judged: judged.removed,
+}
 
 
-@dataclass
-class Scratch:
-    """A model of which every weight is trained on the batches that all share."""
-
-    model: Any  # a ConceptLM, or a Qwen
-    corpus: Corpus
-    params: ScratchParams
-    seed: int
-
-    def module(self) -> nn.Module:
-        """The model."""
-        module: nn.Module = self.model
-        return module
-
-    def training_loss(self, step: int) -> Tensor:
-        r"""Next-byte cross entropy of a step's batch, and what the rule adds: scalar nats.
-
-        Equation: $L = -\operatorname{mean}_{b, t} \log p(x_{b, t + 1} \mid x_{b, \le t})
-        + L_{rule}$
-        """
-        x = self.corpus.batch(step, self.params.rows, self.params.length, self.seed)
-        if not isinstance(self.model, ConceptLM):
-            return token_nll(self.model(input_ids=x, use_cache=False).logits, x).mean()
-        output = self.model(x, noise="draw")
-        self.model.observe(output)
-        return self.model.loss(output, x)
-
-    @torch.no_grad()
-    def judge(self) -> tuple[float, list[float]]:
-        """Operations a byte while decoding, and held-out bits a byte under each of `GIVEN`."""
-        params = self.params
-        x = self.corpus.judged(params.judged, params.length)
-        middle = params.length / 2
-
-        def bits(logits: Tensor) -> float:
-            return float(token_nll(logits, x).mean()) / math.log(2)
-
-        if not isinstance(self.model, ConceptLM):
-            shape = Shape.of(self.model.config)
-            return plain_token(shape, middle), [bits(self.model(x, use_cache=False).logits)]
-        if self.model.boundary is None:
-            args = params.rows, params.length, self.seed
-            self.model.settle([self.corpus.batch(i, *args) for i in range(8)])
-        output = self.model(x)
-        is_concept = output.routing.is_concept
-        index = torch.arange(params.length)
-        tails = (index - torch.where(is_concept, index, -1).cummax(1).values).float()
-        shape, rate = Shape.of(self.model.base_config), float(is_concept.float().mean())
-        cost = concept_token(shape, self.model.config, middle, rate, float(tails.mean()))
-        shuffled = self.model(x, codes=shuffled_codes).logits
-        removed = self.model(x, is_concept=torch.zeros_like(is_concept)).logits
-        return cost, [bits(output.logits), bits(shuffled), bits(removed)]
-
-
-def make(name: str, params: ScratchParams, corpus: Corpus, seed: int) -> Scratch:
+def make(name: str, params: ScratchParams, corpus: Corpus, seed: int) -> OnText:
     """An untrained model: `dense_N` of N layers, or one of `CONCEPTS`."""
     split = params.shallow, params.middle, params.deep
     dense = name.removeprefix("dense_")
@@ -97,7 +46,7 @@ def make(name: str, params: ScratchParams, corpus: Corpus, seed: int) -> Scratch
         model = ConceptLM(base, ConceptConfig(*split, **values), seed=seed)
         model.fold()  # adapters are for a base that is frozen
     model.requires_grad_(True)
-    return Scratch(model, corpus, params, seed)
+    return OnText(model, corpus, params.rows, params.length, seed)
 
 
 def scratch(ctx: Context, params: ScratchParams) -> None:
@@ -109,41 +58,37 @@ def scratch(ctx: Context, params: ScratchParams) -> None:
     labels = {f"dense_{n}": f"{n} dense layers" for n in params.dense}
     labels |= {name: label for name, (label, _) in CONCEPTS.items()}
     stages = Stages(ctx, params.seeds * params.steps * len(labels))
-    costs: dict[str, list[float]] = {name: [] for name in labels}
-    found: dict[str, list[list[float]]] = {name: [] for name in labels}
+    found: dict[str, list[Judgement]] = {name: [] for name in labels}
     for seed in range(params.seeds):
         for name in labels:
             learner = make(name, params, corpus, seed)
             plan = Plan(params.steps, lr=params.lr, seed=seed)
             train(learner, plan, on_step=stages.begin(params.steps, f"{name}, seed {seed}"))
-            cost, bits = learner.judge()
-            costs[name].append(cost)
-            found[name].append(bits)
+            learner.settle()
+            found[name].append(judge(learner, params.judged))
     variants = [Variant(name=n, label=label, ours=n == "ours") for n, label in labels.items()]
-    reference = f"dense_{params.dense[-1]}"
-    pareto = ctx.series(
+    draw_pareto(
+        ctx,
         "scratch",
         "From nothing: quality against cost",
-        x=Axis(label="operations a byte, decoding", unit="operations"),
-        y=Axis(label="held-out text", unit="bits a byte"),
-        direction="lower",
-        variants=variants,
-        baseline=reference,
+        found,
+        variants,
+        baseline=f"dense_{params.dense[-1]}",
         caption="Every model saw the same bytes. Left of and below the dense models is better.",
     )
-    controls = ctx.series(
+    bits = {
+        name: {
+            given: [judged.bits + lost(judged) / math.log(2) for judged in found[name]]
+            for given, lost in GIVEN.items()
+        }
+        for name in CONCEPTS
+    }
+    draw_seeds(
+        ctx,
         "controls",
         "What the codes carry",
-        x=Axis(label="codes", scale="category"),
-        y=Axis(label="held-out text", unit="bits a byte"),
-        direction="lower",
-        variants=[variant for variant in variants if variant.name in CONCEPTS],
+        Axis(label="held-out text", unit="bits a byte"),
+        [variant for variant in variants if variant.name in CONCEPTS],
+        found=bits,
+        along="codes",
     )
-    dense = [bits[0] for bits in found[reference]]
-    for name in labels:
-        cost = sum(costs[name]) / len(costs[name])
-        bits = [each[0] for each in found[name]]
-        against = None if name == reference else dense
-        pareto.add(over_seeds(name, cost, bits, direction="lower", baseline=against))
-        for i, given in enumerate(GIVEN if name in CONCEPTS else ()):
-            controls.add(over_seeds(name, given, [each[i] for each in found[name]]))

@@ -1,11 +1,8 @@
-"""Five ways to decide where a concept stands; word ends and H-Net's boundary beside them.
+"""Where a concept stands: the notes' five ways, word ends and H-Net's boundary beside them.
 
-A rule reads the shallow hidden states in parallel (`signal`), then walks along time with a small
-state (`step`). The packed pass and the decoder take the same steps, so they agree by construction.
-Where a rule needs a threshold, `observe` moves it so that a share rho of positions are concepts.
+`rules` has those that count, compare or add up; here are those that learn or ask the whole model.
 """
 
-from fractions import Fraction
 from typing import Any
 
 import torch
@@ -13,249 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.concept_lm.head import entropy
-
-
-class Boundary(nn.Module):
-    """Base of the rules that do not use NULL.
-
-    `width` is how many numbers a signal has a token, `memory` how many the state has a row.
-    """
-
-    threshold: Tensor
-    seen: Tensor
-    width = 1
-    memory = 1
-
-    def __init__(self, rho: float) -> None:
-        super().__init__()
-        self.rho = rho
-        self.register_buffer("threshold", torch.tensor(0.0))
-        self.register_buffer("seen", torch.tensor(0))
-
-    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
-        r"""What the rule reads: (B, T, d), ids (B, T) -> (B, T, width). `probe` caches decoding.
-
-        A rule may read the past and the token itself, nothing later.
-
-        Equation: $s_t = \mathrm{signal}(h_1, \dots, h_t, x_t)$
-        """
-        raise NotImplementedError
-
-    def start(self, signal: Tensor) -> Tensor:
-        r"""The state before the first token: (B, memory).
-
-        Equation: $\mathrm{state}_0 = 0$
-        """
-        return signal.new_zeros(len(signal), self.memory)
-
-    def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        r"""One token of each row: (B, width), (B, memory) -> is_concept (B,), new state.
-
-        Equation: $(c_t, \mathrm{state}_t) = \mathrm{step}(s_t, \mathrm{state}_{t - 1}), \quad
-        c_t \in \{0, 1\}$
-        """
-        raise NotImplementedError
-
-    @torch.no_grad()
-    def packed(self, signal: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        r"""Every token of a batch: (B, T, width) -> is_concept (B, T), state after `lengths`.
-
-        Past the n tokens of a row its state stays as it is.
-
-        Equation: $(c_t, \mathrm{state}_t) = \mathrm{step}(s_t, \mathrm{state}_{t - 1})
-        \;\mathrm{for}\; t \le n$
-        """
-        state = self.start(signal)
-        steps = []
-        for t in range(signal.shape[1]):
-            is_concept, new = self.step(signal[:, t], state)
-            inside = None if lengths is None else (t < lengths)[:, None]
-            state = new if inside is None else torch.where(inside, new, state)
-            steps.append(is_concept)
-        return torch.stack(steps, 1), state
-
-    @torch.no_grad()
-    def observe(self, signal: Tensor, is_concept: Tensor) -> None:
-        r"""Move the threshold towards the target rate: (N, width), (N,).
-
-        This one has no threshold to move.
-
-        Equation: $\mathbb{E}[c_t] \to \rho$
-        """
-
-    def follow(self, target: Tensor) -> None:
-        r"""Move the threshold a tenth of the way to `target`; all of it the first time.
-
-        Equation: $\theta \leftarrow \theta + \eta (\theta^* - \theta), \quad
-        \eta \in \{1, \frac{1}{10}\}$
-        """
-        share = 0.1 if int(self.seen) else 1.0
-        self.threshold += share * (target.to(self.threshold) - self.threshold)
-        self.seen += 1
-
-    def gain(self, signal: Tensor) -> Tensor | None:
-        r"""A factor of value 1 that carries gradient to the rule, (B, T, 1), or None.
-
-        None stands for a rule that has nothing to learn from it, as this one.
-
-        Equation: $e_t \leftarrow g_t e_t, \quad g_t = 1$
-        """
-        return None
-
-    def loss(self, model: Any, output: Any, x: Tensor) -> Tensor | None:
-        r"""What the rule adds to the loss of a batch: nothing, unless it says so.
-
-        Equation: $L_{rule} = 0$
-        """
-        return None
-
-
-class Fixed(Boundary):
-    """Fixed N -> M: of every N tokens M are concepts, evenly spread; M / N is near rho.
-
-    Gist tokens (arXiv:2304.08467) and fixed-stride baselines.
-    """
-
-    def __init__(self, rho: float) -> None:
-        super().__init__(rho)
-        ratio = Fraction(rho).limit_denominator(64)
-        self.m, self.n = max(ratio.numerator, 1), max(ratio.denominator, 1)
-
-    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
-        """Nothing is read: (B, T, d) -> zeros (B, T, 1).
-
-        Equation: $s_t = 0$
-        """
-        return h.new_zeros(*h.shape[:2], 1)
-
-    def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Count to N: (B, 1), (B, 1) -> is_concept (B,), the count (B, 1).
-
-        Equation: $c_t = [\, \lfloor (t + 1) M / N \rfloor > \lfloor t M / N \rfloor \,], \quad
-        t \leftarrow (t + 1) \bmod N$
-        """
-        t = state[:, 0]
-        fires = ((t + 1) * self.m // self.n) > (t * self.m // self.n)
-        return fires, ((t + 1) % self.n)[:, None]
-
-
-class Accumulate(Boundary):
-    """Sum + threshold: weights add up along time and a concept fires when the sum is full.
-
-    Continuous integrate-and-fire (Dong and Xu, arXiv:1905.11235): alpha_t = sigmoid(w h_t + b).
-    """
-
-    def __init__(self, rho: float, d: int) -> None:
-        super().__init__(rho)
-        self.alpha = nn.Linear(d, 1)
-        nn.init.normal_(self.alpha.weight, std=1 / d**0.5)
-        nn.init.zeros_(self.alpha.bias)
-        self.threshold.fill_(0.5 / rho)
-
-    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
-        r"""alpha_t in (0, 1): (B, T, d) -> (B, T, 1).
-
-        Equation: $\alpha_t = \sigma(w \cdot h_t / \mathrm{rms}(h_t) + b)$
-        """
-        alpha: Tensor = self.alpha(F.rms_norm(h, (h.shape[-1],))).sigmoid()
-        return alpha
-
-    def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Fire when the sum reaches the threshold, keep the rest: (B, 1), (B, 1) -> (B,), (B, 1).
-
-        Equation: $a_t = a_{t - 1} + \alpha_t - \theta c_t, \quad
-        c_t = [\, a_{t - 1} + \alpha_t \ge \theta \,]$
-        """
-        total = state[:, 0] + s[:, 0]
-        fires = total >= self.threshold
-        return fires, torch.where(fires, total - self.threshold, total)[:, None]
-
-    def observe(self, signal: Tensor, is_concept: Tensor) -> None:
-        r"""mean(alpha) / threshold is the rate: (N, 1), (N,).
-
-        Equation: $\theta^* = \bar \alpha / \rho$
-        """
-        self.follow(signal.mean() / self.rho)
-
-    def gain(self, signal: Tensor) -> Tensor | None:
-        r"""1 + alpha - stopgrad(alpha): (B, T, 1) -> (B, T, 1).
-
-        Equation: $g_t = 1 + \alpha_t - \mathrm{sg}(\alpha_t)$
-        """
-        return 1 + signal - signal.detach()
-
-
-class Quantile(Boundary):
-    """A concept wherever one number lies above its running quantile."""
-
-    def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Compare: (B, 1), (B, memory) -> is_concept (B,), the state untouched.
-
-        Equation: $c_t = [\, s_t > \theta \,]$
-        """
-        return s[:, 0] > self.threshold, state
-
-    def observe(self, signal: Tensor, is_concept: Tensor) -> None:
-        r"""Follow the quantile 1 - rho: (N, 1), (N,).
-
-        Equation: $\theta^* = Q_{1 - \rho}(s)$
-        """
-        self.follow(torch.quantile(signal[:, 0].float(), 1 - self.rho))
-
-
-class Words(Boundary):
-    """A concept at each end of a word, as SpaceByte (arXiv:2404.14408) places its large blocks.
-
-    The token itself decides and the one before it: space-like after word-like. Ids are bytes;
-    letters, digits and the bytes of multi-byte characters are word-like. Nothing is learnt, and
-    the text sets the rate.
-    """
-
-    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
-        r"""Whether each byte is word-like: (B, T, d), (B, T) -> (B, T, 1).
-
-        Equation: $w_t = [\, x_t \in \{\mathrm{0..9, A..Z, a..z}\} \vee x_t \ge 128 \,]$
-        """
-        lower = x | 32
-        word = ((x >= 48) & (x < 58)) | ((lower >= 97) & (lower < 123)) | (x >= 128)
-        return word[..., None].to(h.dtype)
-
-    def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        r"""A word has just ended: (B, 1), (B, 1) -> is_concept (B,), w_t (B, 1).
-
-        Equation: $c_t = w_{t - 1} \wedge \neg w_t$
-        """
-        return (state[:, 0] > 0) & (s[:, 0] == 0), s
-
-
-class Similarity(Quantile):
-    """A cosine rule: (1 - cos(h_t, h_{t-1})) / 2 above a threshold; nothing of it is learnt."""
-
-    def __init__(self, rho: float, d: int) -> None:
-        super().__init__(rho)
-        self.width = self.memory = d
-
-    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
-        r"""Unit vectors, (B, T, d) -> (B, T, d).
-
-        Equation: $s_t = h_t / \lVert h_t \rVert$
-        """
-        return F.normalize(h, dim=-1)
-
-    def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Half of one minus the cosine of neighbours: (B, d), (B, d) -> (B,), (B, d).
-
-        Equation: $c_t = [\, \frac{1 - s_t \cdot s_{t - 1}}{2} > \theta \,], \quad s_0 = 0$
-        """
-        return (1 - (s * state).sum(-1)) / 2 > self.threshold, s
-
-    def observe(self, signal: Tensor, is_concept: Tensor) -> None:
-        r"""Neighbours in a flattened batch, (N, d); the seams between rows are too few to matter.
-
-        Equation: $\theta^* = Q_{1 - \rho}(p), \quad p_i = \frac{1 - s_i \cdot s_{i - 1}}{2}$
-        """
-        p = (1 - (signal[1:] * signal[:-1]).sum(-1)) / 2
-        super().observe(p[:, None], is_concept)
+from methods.concept_lm.rules import Accumulate, Boundary, Fixed, Quantile, Similarity, Words
 
 
 class HNet(Boundary):
@@ -345,17 +100,13 @@ class Autoregressive(Quantile):
         Equation: $s_t = -\sum_v p_{tv} \log p_{tv}, \quad
         p_t = \mathrm{softmax}(W \, \mathrm{norm}(\mathrm{Deep}(h_{\le t})))$
         """
-        start, mask = 0, None
+        places = torch.zeros(1, 1, dtype=torch.long)
         if probe is not None:
-            start = int(probe.lengths.min())
-            ragged = int(probe.lengths.max()) != start
-            places = probe.lengths[:, None] if ragged else torch.tensor([[start]])
-            mask = probe.open(h.shape[1], h.device)
-        else:
-            places = torch.tensor([[0]])
+            places = probe.lengths[:, None]
+            probe.open(h.shape[1])
         positions = (places + torch.arange(h.shape[1])).to(h.device)
         with torch.no_grad():
-            out = model.run_layers(model.deep, h, positions, mask, probe)
+            out = model.run_layers(model.deep, h, positions, cache=probe)
             p = model.read_out(out).softmax(-1)
         return entropy(p)[..., None]
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from methods.concept_lm import masks
 from methods.concept_lm.base import load_base, tiny_config, widen_norms
 from methods.concept_lm.config import BOUNDARIES, ConceptConfig
-from methods.concept_lm.decode import prefill, step
+from methods.concept_lm.decode import prefill, step_ready
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.reference import sequential_logits
 from methods.kit.compare import difference, largest
@@ -105,7 +105,7 @@ def gradients(device: str) -> Iterator[Case]:
 
 
 def decoding(device: str) -> Iterator[Case]:
-    """Packed prefill then cached steps == full forward, rows ragged and in step."""
+    """Packed prefill then cached steps == full forward, rows ragged, in step and waiting."""
     settings = product(FAMILIES, POSITIONS, ("seed", "token"), ((0, 0), (5, 7)), (True, False))
     for family, positions, readout, (cap, window), exact in settings:
         if not exact and family == "qwen2":
@@ -132,24 +132,29 @@ def decoding(device: str) -> Iterator[Case]:
         with torch.no_grad():
             for _ in range(8):
                 model.observe(model(x, noise=noise_like(model, x)))
-        error = decode_error(model, x, torch.tensor(RAGGED))
-        yield Case(error, 1e-12, label=f"boundary {rule}")
+        for patience in (0, 2):
+            error = decode_error(model, x, torch.tensor(RAGGED), patience=patience)
+            yield Case(error, 1e-12, label=f"boundary {rule}, rows wait {patience} steps")
     model = example(device, boundary="words", codes="fsq", n_concepts=64, residual=True)
     error = decode_error(model, tokens(device, rows=3), torch.tensor(RAGGED))
     yield Case(error, 1e-12, label="word ends, fsq codes, residual")
 
 
 @torch.no_grad()
-def decode_error(model: ConceptLM, x: Tensor, lengths: Tensor, steps: int = 11) -> float:
+def decode_error(
+    model: ConceptLM, x: Tensor, lengths: Tensor, steps: int = 11, patience: int = 0
+) -> float:
     """Largest difference of logits between decoding and one packed pass; NaN if one is none."""
     full = model(x).logits
     row = torch.arange(len(x), device=x.device)
-    at = lengths.to(x.device)
     logits, state = prefill(model, x, lengths, room=4)
-    errors = [difference(logits, full[row, at - 1])]
-    for i in range(steps):
-        logits = step(model, x[row, at + i], state)
-        errors.append(difference(logits, full[row, at + i]))
+    errors = [difference(logits, full[row, lengths.to(x.device) - 1])]
+    done = torch.zeros_like(lengths)
+    while bool((done < steps).any()):
+        at = (lengths + done).clamp_max(x.shape[1] - 1).to(x.device)
+        logits, ready = step_ready(model, x[row, at], state, patience, done < steps)
+        errors.append(difference(logits[ready], full[row, at][ready]))
+        done += ready
     return largest(errors)
 
 

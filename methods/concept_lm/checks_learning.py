@@ -12,10 +12,9 @@ from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.data import stdlib
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.synthetic import PlanTask, RecallTask
-from methods.concept_lm.v3.curriculum import Curriculum
-from methods.concept_lm.v3.em import NAIVE, NAIVE_CURRICULUM, EMSettings, HardEM
+from methods.concept_lm.v3.curriculum import NAIVE, NAIVE_CURRICULUM, Curriculum, EMSettings
+from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.monitors import Action, diagnose
-from methods.concept_lm.v3.planner import PlanShape
 from methods.kit.seeds import seeded
 from methods.spec import Case
 
@@ -93,7 +92,7 @@ def longest_run(is_concept: Tensor) -> int:
 def small_em(naive: bool, seed: int = 0) -> HardEM:
     """A task of 2-bit codes that is learnt in seconds."""
     task = PlanTask(types=2, bits=2)
-    shape = PlanShape(2, task.codes, 1, task.u_vocab, task.y_vocab, d=32)
+    shape = task.shape(d=32)
     if naive:
         plan = replace(NAIVE_CURRICULUM, steps=60)
         return HardEM(task, shape, replace(NAIVE, seed=seed, samples=256, batch=64), plan)

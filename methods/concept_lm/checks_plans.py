@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from methods.concept_lm.base import load_base, tiny_config, widen_norms
 from methods.concept_lm.reference import executor_nll, planner_log_prob
 from methods.concept_lm.synthetic import PlanTask
-from methods.concept_lm.v3.curriculum import Curriculum
-from methods.concept_lm.v3.em import EMSettings, HardEM
+from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
+from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.planner import Planner, PlanShape
 from methods.concept_lm.v3.role import Backbones
@@ -69,10 +69,9 @@ def _against_equations(device: str, on: Backbones, where: str) -> Iterator[Case]
 def small(plan_drop: float = 0.0, **changes: Any) -> HardEM:
     """v3 on 2-bit codes, untrained, with what a training may hide set as told."""
     task = PlanTask(types=2, bits=2)
-    shape = PlanShape(2, task.codes, 1, task.u_vocab, task.y_vocab, d=32)
     settings = EMSettings(samples=32, batch=16, plan_drop=plan_drop)
     plan = replace(Curriculum(warm_up=4, steps=4, drop=0.0, warm_up_drop=0.0), **changes)
-    return HardEM(task, shape, settings, plan)
+    return HardEM(task, task.shape(d=32), settings, plan)
 
 
 def flow(em: HardEM, loss: Tensor, part: nn.Module) -> float:

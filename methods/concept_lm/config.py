@@ -1,6 +1,5 @@
 """What a concept language model is made of, checked before any work starts."""
 
-from dataclasses import asdict
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
@@ -32,7 +31,8 @@ class ConceptConfig:
     """The shape of v2: which layers see what, and how concepts are chosen.
 
     The base's decoder layers are split, in order, into `shallow` (all tokens), `middle` (concepts
-    only) and `deep` (concepts, then the tokens since the last one).
+    only) and `deep` (concepts, then the tokens since the last one). The rest is by default as in
+    the notes: pure cross entropy, global shallow attention, the concept reads out.
 
     Raises:
         ConceptError: for values that no model can have.
@@ -93,15 +93,6 @@ class ConceptConfig:
                 f"split {self.shallow}/{self.middle}/{self.deep} adds up to {self.layers} layers; "
                 f"the base model has {base_layers}"
             )
-
-    def as_dict(self) -> dict[str, Any]:
-        """The configuration as plain values, for a checkpoint."""
-        return asdict(self)
-
-
-def faithful(shallow: int, middle: int, deep: int, **changes: Any) -> ConceptConfig:
-    """The notes as written: pure cross entropy, global shallow attention, the concept reads out."""
-    return ConceptConfig(shallow, middle, deep, **changes)
 
 
 def recommended(shallow: int, middle: int, deep: int, **changes: Any) -> ConceptConfig:

@@ -4,7 +4,10 @@ The deep cache holds [concepts | tail]. When a token becomes a concept, its tail
 the concept enters: a suffix is cropped, nothing is recomputed, and the next query sees exactly what
 the packed pass shows it. A tail that would outgrow the cap R is ended by a forced concept.
 
-Rows of a batch meet concepts at different steps, so every row writes at its own pointer.
+Rows of a batch meet concepts at different steps, so every row writes at its own pointer. The middle
+layers' weights are then read at nearly every step, for a row or two; with `patience` rows that met
+a concept wait for each other, at most so many steps, and share one pass. Each row is computed as
+before, only later.
 """
 
 from dataclasses import dataclass
@@ -14,123 +17,10 @@ from torch import Tensor
 
 from methods.concept_lm.base import check_tokens
 from methods.concept_lm.boundaries import HNet
+from methods.concept_lm.cache import SlotCache
 from methods.concept_lm.config import ConceptError
 from methods.concept_lm.head import draw
-from methods.concept_lm.model import ConceptLM, pack
-
-
-class SlotCache:
-    """Keys and values of one group of layers, in buffers with a write pointer a row.
-
-    Speaks the part of transformers' Cache that attention layers use (`update`). Buffers are
-    allocated once and double when full: appending never copies what is already there.
-    """
-
-    def __init__(self, rows: int, capacity: int = 64) -> None:
-        self.lengths = torch.zeros(rows, dtype=torch.long)
-        self.capacity = capacity
-        self.keys: dict[int, Tensor] = {}
-        self.values: dict[int, Tensor] = {}
-        self._rows: Tensor | None = None  # None: all
-        self._at: Tensor = self.lengths
-        self._uniform = True
-        self._window = 0
-
-    def open(
-        self, new: int, device: torch.device, rows: Tensor | None = None, window: int = 0
-    ) -> Tensor | None:
-        r"""Announce that `new` entries of `rows` come next, and get the attention mask for them.
-
-        Query i of row b takes slot l_b + i, l_b being what the row holds; w is the window, no bound
-        where it is 0.
-
-        Equation: $M_{bik} = [\, l_b + i - w < k \le l_b + i \,]$
-
-        Returns:
-            None where plain causal attention is right, else (rows, 1, new, keys) bool.
-        """
-        self._rows, self._window = rows, window
-        self._at = self.lengths if rows is None else self.lengths[rows]
-        first, last = int(self._at.min()), int(self._at.max())
-        self._uniform = first == last
-        while self.capacity < last + new:
-            self._grow()
-        if self._uniform and (new == 1 or (first == 0 and not window)):
-            return None
-        key = torch.arange(last + new)
-        query = self._at[:, None] + torch.arange(new)  # (rows, new) slot of each query
-        mask = key <= query[:, :, None]  # (rows, new, keys)
-        if window:
-            mask &= key > query[:, :, None] - window
-        return mask[:, None].to(device)
-
-    def update(self, k: Tensor, v: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        r"""Write new keys and values at the pointers; return all that the queries may need.
-
-        Equation: $K_{b, l_b + i} = k_{bi}, \quad V_{b, l_b + i} = v_{bi}, \quad 0 \le i < n$
-
-        Args:
-            k, v: (rows, kv_heads, new, d_head).
-            layer: index of the decoder layer.
-
-        Returns:
-            Keys and values (rows, kv_heads, m, d_head) of the first m = max l_b + n slots, or of
-            the last `window` of them where every row decodes one token at one length.
-        """
-        if layer not in self.keys:
-            shape = (len(self.lengths), k.shape[1], self.capacity, k.shape[3])
-            self.keys[layer], self.values[layer] = k.new_zeros(shape), v.new_zeros(shape)
-        return self._put(self.keys[layer], k), self._put(self.values[layer], v)
-
-    def _put(self, buffer: Tensor, new: Tensor) -> Tensor:
-        n = new.shape[2]
-        end = int(self._at.max()) + n
-        if self._uniform and self._rows is None:
-            buffer[:, :, end - n : end] = new
-            start = max(0, end - self._window) if self._window and n == 1 else 0
-            return buffer[:, :, start:end]
-        rows = torch.arange(len(buffer)) if self._rows is None else self._rows
-        slots = self._at[:, None] + torch.arange(n)  # (rows, n)
-        buffer[rows[:, None], :, slots] = new.transpose(1, 2)
-        return buffer[:, :, :end] if self._rows is None else buffer[rows, :, :end]
-
-    def advance(self, counts: Tensor | int) -> None:
-        r"""Keep `counts` of the entries just written, for each row that was opened.
-
-        Equation: $l_b \leftarrow l_b + \mathrm{counts}_b$
-        """
-        if self._rows is None:
-            self.lengths += counts
-        else:
-            self.lengths[self._rows] += counts
-
-    def evict(self, counts: Tensor, rows: Tensor) -> None:
-        r"""Forget the last `counts` entries of `rows`: what follows overwrites them.
-
-        Equation: $l_b \leftarrow l_b - \mathrm{counts}_b$
-        """
-        assert bool((counts <= self.lengths[rows]).all()), "evicting more than is cached"
-        self.lengths[rows] -= counts
-
-    def _grow(self) -> None:
-        self.capacity *= 2
-        for store in (self.keys, self.values):
-            for layer, buffer in store.items():
-                B, H, n, d = buffer.shape
-                store[layer] = buffer.new_zeros(B, H, self.capacity, d)
-                store[layer][:, :, :n] = buffer
-
-    def bytes(self) -> int:
-        r"""Bytes of the keys and values that are live, over all rows and layers.
-
-        Equation: $\mathrm{bytes} = \sum_b l_b \sum_{layers} 2 \, H_{kv} \, d_{head} \,
-        \mathrm{size}$
-        """
-        per_slot = sum(
-            2 * buffer.shape[1] * buffer.shape[3] * buffer.element_size()
-            for buffer in self.keys.values()
-        )
-        return per_slot * int(self.lengths.sum())
+from methods.concept_lm.model import ConceptLM, gather, pack
 
 
 @dataclass
@@ -143,21 +33,23 @@ class DecodeState:
     tail: Tensor  # (B,) tokens since the last concept
     concepts: Tensor  # (B,) concepts so far
     times: Tensor  # (B,) tokens so far
+    waited: Tensor  # (B,) steps that a row has waited with the token it is at
     probe: SlotCache  # of the rule that asks the whole model, else empty
     memory: Tensor | None = None  # (B, memory) of the boundary rule
     given: Tensor | None = None  # (B, d) what the last concept's middle layers gave
 
     @classmethod
-    def empty(cls, rows: int, capacity: int) -> "DecodeState":
+    def empty(cls, rows: int, capacity: int, window: int) -> "DecodeState":
         """Nothing read yet, with room for `capacity` tokens a row."""
-        tail, concepts, times = torch.zeros(3, rows, dtype=torch.long)
+        tail, concepts, times, waited = torch.zeros(4, rows, dtype=torch.long)
         return cls(
-            SlotCache(rows, capacity),
+            SlotCache(rows, capacity, window),
             SlotCache(rows),
             SlotCache(rows),
             tail,
             concepts,
             times,
+            waited,
             SlotCache(rows, capacity),
         )
 
@@ -197,12 +89,12 @@ def prefill(
     if int(lengths.min()) < 1 or int(lengths.max()) > T:
         raise ConceptError(f"prompt lengths must lie in 1..{T}")
     config, device = model.config, x.device
-    state = DecodeState.empty(B, T + room)
+    state = DecodeState.empty(B, T + room, config.shallow_window)
 
-    mask = state.shallow.open(T, device, window=config.shallow_window)
+    state.shallow.open(T)
     positions = torch.arange(T, device=device)[None]
     h = model.qwen.embed_tokens(x)
-    h = model.run_layers(model.shallow, h, positions, mask, state.shallow)
+    h = model.run_layers(model.shallow, h, positions, cache=state.shallow)
     state.shallow.advance(lengths)
     routing = model.route(h, x, None, lengths.to(device), state.probe)
     state.probe.advance(lengths)
@@ -220,29 +112,24 @@ def prefill(
         last = torch.where(state.concepts > 0, packed.index.cpu().amax(1), -1)
     state.tail = lengths - 1 - last
     # [concepts | tail | the last token's own query], each row left-packed.
-    token_readout = config.readout == "token"
-    rows = []
-    for b in range(B):
-        n, start, end = int(state.concepts[b]), int(last[b]) + 1, int(lengths[b])
-        row = [m[b, :n], h[b, start:end]]
-        at = [packed.index[b, :n], torch.arange(start, end, device=device)]
-        if token_readout and start == end:
-            row.append(h[b, end - 1 : end])
-            at.append(torch.tensor([end - 1], device=device))
-        rows.append((torch.cat(row), torch.cat(at)))
-    seen = torch.nn.utils.rnn.pad_sequence([row for row, _ in rows], batch_first=True)
-    at_all = torch.nn.utils.rnn.pad_sequence([at for _, at in rows], batch_first=True)
+    C = m.shape[1]
+    begin = last + 1
+    if config.readout == "token":
+        begin = torch.minimum(begin, lengths - 1)
+    spans = zip(state.concepts.tolist(), begin.tolist(), lengths.tolist(), strict=True)
+    picks = [torch.tensor([*range(n), *range(C + start, C + end)]) for n, start, end in spans]
+    index = torch.nn.utils.rnn.pad_sequence(picks, batch_first=True).to(device)
+    seen = gather(torch.cat([m, h], 1), index)
+    at_all = torch.cat([packed.index, positions.expand(B, T)], 1).gather(1, index)
     if config.positions == "compact":
         at_all = torch.arange(seen.shape[1], device=device)[None]
-    out = model.run_layers(
-        model.deep, seen, at_all, state.deep.open(seen.shape[1], device), state.deep
-    )
+    state.deep.open(seen.shape[1])
+    out = model.run_layers(model.deep, seen, at_all, cache=state.deep)
     state.deep.advance(state.concepts + state.tail)
-    ends = torch.tensor([len(row) - 1 for row, _ in rows], device=device)
+    ends = torch.tensor([len(pick) - 1 for pick in picks], device=device)
     return model.read_out(out[torch.arange(B, device=device), ends][:, None])[:, 0], state
 
 
-@torch.no_grad()
 def step(model: ConceptLM, token: Tensor, state: DecodeState) -> Tensor:
     r"""Decode one token of each row: (B,) ids -> (B, V) logits of the next.
 
@@ -256,26 +143,57 @@ def step(model: ConceptLM, token: Tensor, state: DecodeState) -> Tensor:
     Raises:
         ConceptError: when the base has no position left.
     """
+    return step_ready(model, token, state, 0)[0]
+
+
+@torch.no_grad()
+def step_ready(
+    model: ConceptLM,
+    token: Tensor,
+    state: DecodeState,
+    patience: int,
+    active: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    r"""`step` for the rows that need not wait: (B, V) logits, and which rows took the step (B,).
+
+    A row that met a concept waits until all have, or until one has waited `patience` steps; then
+    all that wait go on together. A row that waited is given the same token again: nothing of it
+    was kept, and its logits mean nothing. Rows that are not `active` (B,) wait for ever.
+
+    Equation: $\mathrm{ready}_b = \neg c_b \vee \min_{b'} c_{b'} = 1 \vee
+    \max_{b' : c_{b'}} \mathrm{waited}_{b'} \ge \mathrm{patience}$
+
+    Raises:
+        ConceptError: when the base has no position left.
+    """
     config, device = model.config, token.device
-    if int(state.times.max()) >= model.base_config.max_position_embeddings:
+    active = torch.ones_like(state.times, dtype=torch.bool) if active is None else active
+    if int(state.times[active].max()) >= model.base_config.max_position_embeddings:
         raise ConceptError(f"the base has {model.base_config.max_position_embeddings} positions")
     B = len(token)
     here = state.times[:, None].to(device)  # (B, 1)
     h = model.qwen.embed_tokens(token[:, None])  # (B, 1, d)
-    mask = state.shallow.open(1, device, window=config.shallow_window)
-    h = model.run_layers(model.shallow, h, here, mask, state.shallow)
-    state.shallow.advance(1)
+    state.shallow.open(1)
+    h = model.run_layers(model.shallow, h, here, cache=state.shallow)
 
     logits = model.head(h)  # (B, 1, K + 1)
-    if model.boundary is None or state.memory is None:
+    memory = state.memory
+    if model.boundary is None or memory is None:
         is_concept = model.head.decide(logits)[:, 0].cpu()
     else:
         signal = model.boundary.signal(model, h, token[:, None], state.probe)
-        state.probe.advance(1)
-        fires, state.memory = model.boundary.step(signal[:, 0], state.memory)
+        fires, memory = model.boundary.step(signal[:, 0], memory)
         is_concept = fires.cpu()
     if config.run_cap:
         is_concept = is_concept | (state.tail >= config.run_cap)
+    waiting = is_concept & active
+    together = bool(waiting[active].all()) or bool((state.waited[waiting] >= patience).any())
+    ready = active if together else active & ~is_concept
+    is_concept = is_concept & ready
+    state.shallow.advance(ready.long())
+    state.probe.advance(ready.long())
+    if memory is not None and state.memory is not None:
+        state.memory = torch.where(ready.to(device)[:, None], memory, state.memory)
     rows = is_concept.nonzero()[:, 0]
     D = h
     if len(rows):
@@ -285,18 +203,16 @@ def step(model: ConceptLM, token: Tensor, state: DecodeState) -> Tensor:
         here = (state.concepts + state.tail - is_concept.long())[:, None].to(device)
     pair = len(rows) > 0 and config.readout == "token"
     if pair:  # the token asks beside its concept; what it writes is not kept
-        D, here = torch.cat([D, h], 1), torch.cat([here, here + _after(config.positions)], 1)
-    mask = state.deep.open(D.shape[1], device)
-    out = model.run_layers(model.deep, D, here, mask, state.deep)
-    state.deep.advance(1)
-    state.tail = torch.where(is_concept, 0, state.tail + 1)
-    state.times += 1
+        beside = here + int(config.positions == "compact")
+        D, here = torch.cat([D, h], 1), torch.cat([here, beside], 1)
+    state.deep.open(D.shape[1])
+    out = model.run_layers(model.deep, D, here, cache=state.deep)
+    state.deep.advance(ready.long())
+    state.tail = torch.where(is_concept, 0, state.tail + ready.long())
+    state.times += ready.long()
+    state.waited = torch.where(ready, 0, state.waited + 1)
     asked = (is_concept & pair).long().to(device)
-    return model.read_out(out[torch.arange(B, device=device), asked][:, None])[:, 0]
-
-
-def _after(positions: str) -> int:
-    return 1 if positions == "compact" else 0
+    return model.read_out(out[torch.arange(B, device=device), asked][:, None])[:, 0], ready
 
 
 def _concept(
@@ -309,8 +225,8 @@ def _concept(
     ids = model.head.route(logits[on_device, None], None).ids  # (rows, 1)
     e = model.head.embed(ids, None)  # (rows, 1, d)
     place = state.concepts if model.config.positions == "compact" else state.times
-    mask = state.middle.open(1, device, None if every else rows)
-    m = model.run_layers(model.middle, e, place[rows][:, None].to(device), mask, state.middle)
+    state.middle.open(1, None if every else rows)
+    m = model.run_layers(model.middle, e, place[rows][:, None].to(device), cache=state.middle)
     state.middle.advance(1)
     if isinstance(model.boundary, HNet) and state.memory is not None:
         given = h.new_zeros(len(h), h.shape[-1]) if state.given is None else state.given
@@ -337,17 +253,23 @@ def generate(
     lengths: Tensor | None = None,
     temperature: float = 0.0,
     generator: torch.Generator | None = None,
+    patience: int = 0,
 ) -> Tensor:
     r"""Continue prompts by n tokens: (B, T) -> (B, n). Greedy at temperature 0.
+
+    With `patience` rows that meet a concept wait for each other, at most so many steps.
 
     Equation: $x_{t + 1} \sim \mathrm{softmax}(\mathrm{logits}(x_{\le t}) / \tau), \quad
     \arg\max_v \mathrm{logits}_v(x_{\le t}) \;\mathrm{at}\; \tau = 0$
     """
     logits, state = prefill(model, x, lengths, room=n)
-    out = []
-    for i in range(n):
-        token = draw(logits, temperature, generator)
-        out.append(token)
-        if i + 1 < n:
-            logits = step(model, token, state)
-    return torch.stack(out, 1)
+    token = draw(logits, temperature, generator)
+    out = [[one] for one in token.tolist()]
+    active = torch.tensor([len(row) < n for row in out])
+    while bool(active.any()):
+        logits, ready = step_ready(model, token, state, patience, active)
+        token = torch.where(ready.to(x.device), draw(logits, temperature, generator), token)
+        for b in ready.nonzero()[:, 0].tolist():
+            out[b].append(int(token[b]))
+        active = torch.tensor([len(row) < n for row in out])
+    return torch.tensor(out, device=x.device)

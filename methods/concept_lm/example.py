@@ -9,9 +9,8 @@ from methods.concept_lm.config import recommended
 from methods.concept_lm.decode import prefill, step
 from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.synthetic import PlanTask
-from methods.concept_lm.v3.curriculum import Curriculum
-from methods.concept_lm.v3.em import EMSettings, HardEM
-from methods.concept_lm.v3.planner import PlanShape
+from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
+from methods.concept_lm.v3.em import HardEM
 
 
 def main() -> None:
@@ -38,8 +37,9 @@ def compress() -> None:
 def plan() -> None:
     """Two steps of warm-up and two of Hard-EM, then a plan for each prompt and a text from it."""
     task = PlanTask(types=2, bits=2)
-    shape = PlanShape(2, task.codes, 1, task.u_vocab, task.y_vocab, d=32)
-    em = HardEM(task, shape, EMSettings(samples=8, batch=4), Curriculum(warm_up=2, steps=2))
+    em = HardEM(
+        task, task.shape(d=32), EMSettings(samples=8, batch=4), Curriculum(warm_up=2, steps=2)
+    )
     em.train(watch=4)
     z = em.planner.sample(em.u, 0.0)  # (8, 2, 2)
     y = em.executor.write(z, task.y_length, 0.0)  # (8, 4)

@@ -49,6 +49,11 @@ class Shape:
         return 4 * self.heads * self.d_head * keys
 
 
+QWEN3_SMALL = Shape(  # Qwen3-0.6B
+    d=1024, d_ff=3072, heads=16, kv_heads=8, d_head=128, vocab=151_936, layers=28
+)
+
+
 def plain_token(shape: Shape, context: float, layers: int | None = None) -> float:
     """Operations to decode a token with `context` keys in each of `layers` layers."""
     count = shape.layers if layers is None else layers
@@ -86,11 +91,3 @@ def speedup_bound(shape: Shape, config: ConceptConfig, context: float, rho: floa
     """How many times fewer operations v2 needs than its base; tails average (1 / rho - 1) / 2."""
     ours = concept_token(shape, config, context, rho, (1 / rho - 1) / 2)
     return plain_token(shape, context) / ours
-
-
-def kv_ratio(config: ConceptConfig, context: float, rho: float) -> float:
-    """Keys and values kept, over the base's: (L_s + rho L_m + rho L_d) / L, and the tail."""
-    tail = (1 / rho - 1) / 2
-    entries = config.shallow * context + config.middle * rho * context
-    entries += config.deep * (rho * context + tail)
-    return entries / (config.layers * context)

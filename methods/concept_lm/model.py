@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.concept_lm import boundaries, masks
-from methods.concept_lm.base import add_lora, check_tokens
+from methods.concept_lm.base import add_lora, check_tokens, widen_norms
+from methods.concept_lm.cache import SlotCache, run_cached
 from methods.concept_lm.config import ConceptConfig, ConceptError
 from methods.concept_lm.head import ConceptHead, FSQHead, Routing, cap_runs
 from methods.kit.noise import gumbel
@@ -114,8 +115,12 @@ class ConceptLM(nn.Module):
         return self.causal_lm.model
 
     def fold(self) -> None:
-        """Add LoRA into the base's weights for good: decoding then runs plain linear maps."""
+        """Add LoRA into the base's weights for good, and let torch's norms do their work.
+
+        Decoding then runs plain linear maps, and a norm is one call instead of eight.
+        """
         self.peft = self.peft.merge_and_unload()
+        widen_norms(self.peft)
 
     @property
     def shallow(self) -> list[Any]:
@@ -156,7 +161,7 @@ class ConceptLM(nn.Module):
         x: Tensor,
         positions: Tensor,
         mask: Any = None,
-        cache: Any = None,
+        cache: SlotCache | None = None,
     ) -> Tensor:
         r"""Run decoder layers on x: (B, n, d) -> (B, n, d).
 
@@ -168,11 +173,13 @@ class ConceptLM(nn.Module):
             x: hidden states.
             positions: (B, n) or (1, n), for RoPE.
             mask: bool, broadcast to (B, 1, n, keys), a flex block mask, or None for causal.
-            cache: a `decode.SlotCache`, which keeps keys and values.
+            cache: opened for these n; it keeps keys and values and says who sees whom.
         """
         rope = self.qwen.rotary_emb(x, positions)
+        if cache is not None:
+            return run_cached(layers, rope, x, cache)
         for layer in layers:
-            x = layer(x, attention_mask=mask, position_embeddings=rope, past_key_values=cache)
+            x = layer(x, attention_mask=mask, position_embeddings=rope)
         return x
 
     def run_shallow(self, x: Tensor) -> Tensor:
@@ -193,7 +200,7 @@ class ConceptLM(nn.Module):
         x: Tensor,
         noise: Tensor | None,
         lengths: Tensor | None = None,
-        probe: Any = None,
+        probe: SlotCache | None = None,
     ) -> Routing:
         r"""Decide the concepts of a batch from its shallow hidden states (B, T, d) and ids (B, T).
 
@@ -214,7 +221,7 @@ class ConceptLM(nn.Module):
         return routing
 
     def run_middle(
-        self, h: Tensor, routing: Routing, packed: Packed, cache: Any = None
+        self, h: Tensor, routing: Routing, packed: Packed, cache: SlotCache | None = None
     ) -> tuple[Tensor, Tensor]:
         r"""Embed the chosen concepts and run the middle layers on them alone: twice (B, C, d).
 
@@ -237,8 +244,9 @@ class ConceptLM(nn.Module):
         if self.config.positions == "compact":
             positions = torch.arange(C, device=e.device)[None]
         # Unused slots lie to the right of the used ones, so the causal mask already hides them.
-        mask = None if cache is None else cache.open(C, e.device)
-        m = self.run_layers(self.middle, e, positions, mask, cache)
+        if cache is not None:
+            cache.open(C)
+        m = self.run_layers(self.middle, e, positions, cache=cache)
         if isinstance(self.boundary, boundaries.HNet) and routing.signal is not None:
             p = self.boundary.share(routing.signal).gather(1, packed.index)
             m = self.boundary.smooth(m, p, m[:, 0])

@@ -19,14 +19,14 @@ from methods.concept_lm.decode import generate
 from methods.concept_lm.marks import in_words, marks, nearest
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.spec import GenerateParams, TrainParams
-from methods.concept_lm.train import Plan
+from methods.concept_lm.train import OnText, Plan
 from methods.concept_lm.train import train as train_learner
-from methods.concept_lm.v3.curriculum import Curriculum
-from methods.concept_lm.v3.em import EMSettings, HardEM, Kept, Task
+from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
+from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.executor import Executor, Recogniser
 from methods.concept_lm.v3.planner import Planner, PlanShape
 from methods.concept_lm.v3.role import Backbones
-from methods.kit.checkpoint import load_weights, read_state, save_state, state_of
+from methods.kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
 from methods.kit.training import History
 
 Tell = Callable[[float, float, str], None]
@@ -73,37 +73,16 @@ def precision(base: Any) -> AbstractContextManager[Any]:
     return torch.autocast(device.type, dtype if half else None, enabled=half, cache_enabled=False)
 
 
-@dataclass
-class OwnText:
-    """v2 on windows of one's own text."""
-
-    model: ConceptLM
-    corpus: Corpus
-    params: TrainParams
-    device: torch.device
-
-    def module(self) -> nn.Module:
-        """The model."""
-        return self.model
-
-    def batch(self, step: int) -> Tensor:
-        r"""The token ids of a step: (rows, length).
-
-        Equation: $x = \mathrm{batch}(\mathrm{seed}, i)$
-        """
-        args = self.params.rows, self.params.length, self.params.seed
-        return self.corpus.batch(step, *args).to(self.device)
+class OwnText(OnText):
+    """v2 on windows of one's own text, in the base's precision."""
 
     def training_loss(self, step: int) -> Tensor:
         r"""The model's loss on a step's batch: scalar nats.
 
         Equation: $L = L_{\mathrm{v2}}(x)$, that of `ConceptLM.loss`
         """
-        x = self.batch(step)
         with precision(self.model.causal_lm):
-            output = self.model(x, noise="draw")
-            self.model.observe(output)
-            return self.model.loss(output, x)
+            return super().training_loss(step)
 
 
 @torch.no_grad()
@@ -152,7 +131,8 @@ def compress(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tel
     x = corpus.judged(params.judged, params.length).to(base.device)
     sizes = size(tokenizer, x[:, 1:])
     before = bits(lambda row: base(row, use_cache=False).logits, x, sizes)
-    learner = OwnText(build(base, config, params.seed), corpus, params, base.device)
+    model = build(base, config, params.seed)
+    learner = OwnText(model, corpus, params.rows, params.length, params.seed)
 
     def on_step(step: int, history: History) -> None:
         tell(step, params.steps, f"loss {history.loss[-1]:.3f}")
@@ -163,16 +143,15 @@ def compress(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tel
         on_step=on_step,
         checkpoint=Path(params.out) / "training.pt",
         every=params.every,
-        describe={"model": config.as_dict(), "text": corpus.digest},
+        describe={"model": asdict(config), "text": corpus.digest},
     )
-    model = learner.model
     with precision(base):
-        model.settle([learner.batch(i) for i in range(4)])
+        learner.settle()
         after = bits(lambda row: model(row).logits, x, sizes)
         shuffled = bits(lambda row: model(row, codes=shuffled_codes).logits, x, sizes)
         shown = x[0, :128]
         read = in_words(shown, marks(model, shown), tokenizer.decode)
-    about = {"version": "v2", "config": config.as_dict()}
+    about = {"version": "v2", "config": asdict(config)}
     save_state(Path(params.out) / WEIGHTS, {"about": about, "weights": state_of(model)})
     return (
         f"held-out bits a byte: {before:.3f} before (the base, every layer), {after:.3f} after, "
@@ -209,18 +188,13 @@ class Continuation:
         return u, u[:, :0], y
 
 
-def planner_of(
-    base: Any, shape: PlanShape, settings: EMSettings, curriculum: Curriculum, task: Task
-) -> HardEM:
-    """v3 with a LoRA for each role on one frozen base; what is new is in single precision."""
-    return HardEM(task, shape, settings, curriculum, Backbones.on(base, seed=settings.seed))
-
-
 def plan(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: Tell) -> str:
     """v3: train, judge, keep; the figures, in words."""
     config = base.config
     words, d = config.vocab_size, config.hidden_size
-    shape = PlanShape(params.types, params.n_concepts, params.slots, words, words, d)
+    shape = PlanShape(
+        params.types, params.n_concepts, params.slots, words, words, d, mtp=params.mtp
+    )
     settings = EMSettings(
         samples=64 * params.rows,
         batch=params.rows,
@@ -229,7 +203,8 @@ def plan(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: T
         held=params.judged,
     )
     warm_up = params.steps * 3 // 4
-    curriculum = Curriculum(warm_up, params.through, max(1, params.steps - warm_up))
+    em_steps = max(1, params.steps - warm_up)
+    curriculum = Curriculum(warm_up, params.through, em_steps, grow=params.grow)
     task = Continuation(corpus, params.length, base.device)
     u, _, y = task.held(params.judged, torch.Generator())
     sizes, middle = size(tokenizer, y), u.shape[1]
@@ -237,9 +212,15 @@ def plan(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: T
         x = torch.cat([u, y], 1)
         logits = base(x, use_cache=False).logits.float()
         before = float(token_nll(logits, x)[:, middle - 1 :].sum()) / len(y)
-    em = planner_of(base, shape, settings, curriculum, task)
+    # A LoRA for each role on one frozen base; what is new is in single precision.
+    em = HardEM(task, shape, settings, curriculum, Backbones.on(base, seed=settings.seed))
     about = {"shape": asdict(shape), "curriculum": asdict(curriculum), "text": corpus.digest}
-    kept = Kept(Path(params.out) / "training.pt", about, params.every)
+    kept = Checkpoint(
+        Path(params.out) / "training.pt",
+        about,
+        {"module": em.everything, "optimiser": em.optimiser},
+        params.every,
+    )
     with precision(base):
         em.train(lambda step, total: tell(step, total, "v3"), watch=0, kept=kept)
         with torch.no_grad():

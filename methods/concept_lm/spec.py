@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -50,6 +52,9 @@ class DecodeParams(_Split, TimedParams):
     n_concepts: int = parameter(256, "Concepts in the vocabulary.", ge=1, le=65_536)
     dtype: Literal["float32", "bfloat16"] = parameter("float32", "Type of the weights.")
     oracle: int = parameter(256, "Length at which the loop is timed; 0 skips it.", ge=0, le=2048)
+    rows: int = parameter(
+        8, "Rows timed in step and one token apart, at the first context; 0 skips.", ge=0, le=64
+    )
     longest_prompt: int = parameter(
         2048, "Longest prompt whose reading is timed.", unit="tokens", ge=0, le=32_768
     )
@@ -151,7 +156,11 @@ class TrainParams(_Real):
     )
     types: int = parameter(2, "v3: types of concepts in a plan.", ge=1, le=8)
     slots: int = parameter(4, "v3: concepts of each type.", ge=1, le=64)
+    mtp: int = parameter(0, "v3: heads that foretell concepts further ahead.", ge=0, le=8)
     through: Literal["text", "prompt", "elbo"] = parameter("prompt", "v3: what plans are made of.")
+    grow: float = parameter(
+        0.0, "v3: share of the warm-up over which the text grows from a quarter.", ge=0, le=1
+    )
 
 
 class GenerateParams(_Real):
@@ -162,8 +171,20 @@ class GenerateParams(_Real):
     temperature: float = parameter(0.0, "0 takes the likeliest token.", ge=0, le=10)
 
 
-def _check(name: str, title: str, bound: str, entry: str = "checks") -> Check:
-    return Check(name=name, title=title, bound=bound, entry=f"{entry}:{name}")
+DATA = tomllib.loads((Path(__file__).parent / "spec.toml").read_text("utf-8"))
+PARAMS: dict[str, type[Params]] = {
+    "decode": DecodeParams,
+    "compression": CompressionParams,
+    "scratch": ScratchParams,
+    "planner": PlannerParams,
+    "dropout": PlannerParams,
+}
+
+
+def _benchmark(slug: str, presets: dict[str, Any], **told: Any) -> Benchmark:
+    params = PARAMS[slug]
+    sizes = {name: params.model_validate(values) for name, values in presets.items()}
+    return Benchmark(slug=slug, params=params, presets=sizes, **told)
 
 
 METHOD = Method(
@@ -175,301 +196,17 @@ METHOD = Method(
         "benchmarks of v3 use small models of their own. The step-by-step loop of v2 is trained in "
         "one exactly equivalent pass."
     ),
-    papers=(
-        Paper(arxiv_id="2512.24617", title="Dynamic Large Concept Models", role="related"),
-        Paper(
-            arxiv_id="2602.08984",
-            title="Next Concept Prediction in Discrete Latent Space Leads to Stronger Language "
-            "Models",
-            role="related",
-        ),
-        Paper(
-            arxiv_id="2507.07955",
-            title="H-Net: Dynamic Chunking for End-to-End Hierarchical Sequence Modeling",
-            role="baseline",
-        ),
-        Paper(
-            arxiv_id="2412.09871",
-            title="Byte Latent Transformer: Patches Scale Better Than Tokens",
-            role="related",
-        ),
-        Paper(
-            arxiv_id="2502.08524", title="LLM Pretraining with Continuous Concepts", role="related"
-        ),
-        Paper(
-            arxiv_id="2412.08821",
-            title="Large Concept Models: Language Modeling in a Sentence Representation Space",
-            role="related",
-        ),
-        Paper(
-            arxiv_id="2510.27688", title="Continuous Autoregressive Language Models", role="related"
-        ),
-        Paper(
-            arxiv_id="2304.08467",
-            title="Learning to Compress Prompts with Gist Tokens",
-            role="baseline",
-        ),
-        Paper(
-            arxiv_id="2106.09685",
-            title="LoRA: Low-Rank Adaptation of Large Language Models",
-            role="ancestor",
-        ),
-        Paper(
-            arxiv_id="1611.01144",
-            title="Categorical Reparameterization with Gumbel-Softmax",
-            role="ancestor",
-        ),
+    papers=tuple(Paper(**paper) for paper in DATA["papers"]),
+    aliases=tuple(DATA["aliases"]),
+    family=Family(**DATA["family"]),
+    claims=tuple(
+        Claim(**claim | {"comparable": Comparable(claim["comparable"])}) for claim in DATA["claims"]
     ),
-    aliases=("concept tokens", "concept compression", "large concept model", "latent planning"),
-    family=Family(
-        what="Reasoning or language modelling in vectors rather than words: latent and continuous "
-        "thought, looped and recurrent depth, compression of a context into vectors, chunked, "
-        "hierarchical and byte-level language models, prediction of concepts or sentences.",
-        near="Compression of prompts by leaving words out, hidden states that are only observed, "
-        "prediction of several tokens at once.",
-        outside="Concept erasure and bottlenecks, latent spaces of image generators, shorter "
-        "written chains of thought.",
-        phrases={
-            "latent [visual|spatial|motion|multimodal|continuous|implicit] (reasoning|"
-            "reasoner|thought|thinking|chain of thought|cot|planning|deliberation)": 3,
-            "(continuous|soft|implicit|silent) (chain of thought|thought|cot|reasoning|"
-            "thinking|chain of continuous)": 2.5,
-            "(reason*|think*|thought) ~ (latent space|latents|hidden state)": 2,
-            "(reason*|thought|thinking) & (latent space|latent token|latent state|latent "
-            "vector|continuous space|continuous latent|continuous representation)": 1.5,
-            "(latent|memory|soft|gist|implicit|summary|thought|pause) token": 1,
-            "latent memory": 1,
-            "(compress*|condens*|encod*|distill*) ~ (vector|embedding|memory token|soft "
-            "token|latent token|gist|soft prompt)": 1,
-            "(compress*|condens*) & (context|prompt|document|passage|history|chunk|"
-            "evidence) & (embedding|vector|latent|soft|memory token|gist|representation)": 1.5,
-            "gist token": 2,
-            "soft [prompt] compress*": 2,
-            "context compress*": 1,
-            "dynamic chunking|h net": 2,
-            "(byte|character) level ~ (language model|model*|transformer|lm)": 1.5,
-            "tokeni*er free|token* free": 2,
-            "(learn*|adaptive|flexible|dynamic) (tokeni*|patching|segmentation) & (byte|"
-            "language|sequence)": 1.5,
-            "hierarchical (language|autoregressive|reasoning) model": 2,
-            "next (concept|sentence|sentence embedding|chunk|thought) predict*": 3,
-            "(sentence|concept) (level|embedding) & (predict*|autoregress*|language model*)": 1.5,
-            "large concept model": 3,
-            "concept [level] (model*|token)": 1,
-            "loop* ~ (transformer|language model|llm)": 2.5,
-            "loop* & (layer|depth|block) & (transformer|language model|llm|parameter)": 1.5,
-            "(recurrent depth|depth recurren*|recurren* in depth|depth recursion)": 2.5,
-            "(recursive|tiny recursive|hierarchical) reasoning model|recursive (model|"
-            "transformer|computation)": 1.5,
-            "universal transformer": 1.5,
-            "iterat* & (hidden state|shared layer|same layer|weight tied|latent)": 1,
-            "coconut": 2,
-            "hidden state": 0.3,
-            "latent (step|slot|trajector*|world model)": 1,
-            "(mixture|superposition) of token": 1.5,
-            "(single|one|few) ~ token & (prompt|context|document|evidence)": 0.7,
-            "implicit ~ token": 1,
-            "loop*": 0.7,
-            "partial recursion|recursive computation|depth growth|depth grown": 1.5,
-            "continuous (hidden|latent|thought) (state|token|vector|representation)": 1,
-            "(compressor|decompressor) & (language model|llm)": 1.5,
-        },
-        against={
-            "registration": 3,
-            "diffusion transformer|image generation|video generation": 1.5,
-            "latent diffusion": 1.5,
-            "concept erasure|concept bottleneck": 3,
-            "point cloud": 1.5,
-            "multi token prediction": 1,
-            "vae|autoencoder": 1,
-            "segmentation|detection": 1,
-            "latent (action|variable|factor|knowledge|capacity|abilit*)": 1,
-            "chunking (strateg*|method|pipeline|approach)": 2,
-            "(bpe|byte pair|vocabulary|subword)": 0.7,
-            "llmlingua|(sentence|token) (pruning|level pruning)|extractive": 1.5,
-            "implicit (bias|knowledge|feedback|neural representation)": 1.5,
-            "(agent|terminal|tool) & context compress*": 1,
-            "speculative": 1,
-            "brain|fmri|eeg": 1,
-        },
-    ),
-    claims=(
-        Claim(
-            id="gist_flops",
-            text="Gist tokens save up to 40 % of the operations but 4.2 % of the wall time.",
-            metric="wall time saved",
-            value=4.2,
-            unit="%",
-            setting="instruction prompts compressed to gist tokens, LLaMA-7B",
-            quote="up to 26x compression of prompts, resulting in up to 40% FLOPs reductions, 4.2% "
-            "wall time speedups",
-            section="Abstract",
-            comparable=Comparable.NOT,
-            reason="needs LLaMA-7B with gist tokens: ours compresses while decoding, not prompts",
-            finding="What it warns of, the gap between operations and time, is small here: at "
-            "2,048 tokens v2 with one concept in eight needs 3.0 times fewer operations a token "
-            "and decodes 2.4 times faster.",
-        ),
-    ),
-    checks=(
-        _check(
-            "oracle",
-            "The packed pass is the equations, step by step",
-            "logits within 1e-12 in fp64",
-        ),
-        _check("gradients", "And has their gradients", "1e-12 in fp64; 1e-5 with Qwen's own norms"),
-        _check("decoding", "Cached decoding is the full forward", "1e-12 in fp64, 1e-5 in fp32"),
-        _check("leak", "No logit depends on a later token", "gradients exactly 0"),
-        _check("dropped_layers", "All NULL is the base without its middle", "exactly"),
-        _check("flex", "FlexAttention's mask is SDPA's", "within 1e-5"),
-        _check("trainables", "Only LoRA, head and embedding are trained", "exactly; base restored"),
-        _check("lora_dropout", "LoRA's dropout is on in training, off elsewhere", "as set"),
-        _check("ragged", "A padded batch is its rows alone", "within 1e-5"),
-        _check(
-            "null_rate",
-            "The share of concepts is held",
-            "within 0.03, runs at most R",
-            "checks_learning",
-        ),
-        _check("middle_gradients", "With every token NULL the middle learns nothing", "exactly 0"),
-        _check(
-            "bottleneck",
-            "Concepts carry what shallow attention cannot",
-            "shuffling costs over 5 nats with a window, under 0.05 without",
-            "checks_learning",
-        ),
-        _check(
-            "monitors",
-            "The monitors see a collapse and let a healthy run be",
-            "flagged / no action",
-            "checks_learning",
-        ),
-        _check(
-            "typed_plans",
-            "Planner and executor are their equations; the executor never sees u",
-            "within 1e-12; exactly",
-            "checks_plans",
-        ),
-        _check(
-            "objectives",
-            "v3's losses hide what they say, the E-step weighs log p(z | u) by beta",
-            "exactly; within 1e-4",
-            "checks_plans",
-        ),
-    ),
+    checks=tuple(Check(**check) for check in DATA["checks"]),
     example="example:main",
     commands=(
         Command(name="train", params=TrainParams, entry="practice:train"),
         Command(name="generate", params=GenerateParams, entry="practice:write"),
     ),
-    benchmarks=(
-        Benchmark(
-            slug="decode",
-            title="Decoding speed",
-            description="Tokens a second, prefill and cache of v2 against the same base, over "
-            "context and compression, with the bound that counted operations set.",
-            params=DecodeParams,
-            presets={
-                "smoke": DecodeParams(
-                    shallow=1,
-                    middle=2,
-                    deep=1,
-                    d=64,
-                    contexts=(64,),
-                    tokens_per_concept=(4,),
-                    oracle=32,
-                    max_warm_up_s=0.2,
-                    processes=3,
-                    seconds=0,
-                ),
-                "standard": DecodeParams(),
-                "full": DecodeParams(
-                    shallow=4,
-                    middle=20,
-                    deep=4,
-                    d=1024,
-                    contexts=(1024, 8192, 32_768),
-                    vocab=151_936,
-                    n_concepts=4096,
-                    dtype="bfloat16",
-                    blocks=9,
-                    longest_prompt=32_768,
-                ),
-            },
-            entry="bench:decode",
-        ),
-        Benchmark(
-            slug="compression",
-            title="Compression and quality",
-            description="Bits a byte of Python source against operations a byte: v2 and its "
-            "baselines from one base, on identical data and steps.",
-            params=CompressionParams,
-            presets={
-                "smoke": CompressionParams(
-                    d=32,
-                    pretrain_steps=10,
-                    steps=5,
-                    rows=4,
-                    length=64,
-                    judged=4,
-                    n_concepts=32,
-                    seeds=1,
-                ),
-                "standard": CompressionParams(),
-                "full": CompressionParams(
-                    d=512, pretrain_steps=20_000, steps=10_000, rows=64, length=1024, seeds=3
-                ),
-            },
-            entry="bench_compression:compression",
-        ),
-        Benchmark(
-            slug="scratch",
-            title="From nothing, on bytes",
-            description="Bits a byte of held-out text against operations a byte: concepts by the "
-            "source's head, by H-Net's boundary and at word ends, beside dense models of several "
-            "depths that saw the same bytes; codes shuffled and removed as controls.",
-            params=ScratchParams,
-            presets={
-                "smoke": ScratchParams(
-                    d=32, dense=(2,), steps=3, rows=2, length=32, judged=2, seeds=1
-                ),
-                "standard": ScratchParams(),
-                "full": ScratchParams(
-                    d=512, steps=20_000, rows=64, length=1024, n_concepts=4096, seeds=5
-                ),
-            },
-            entry="bench_scratch:scratch",
-        ),
-        Benchmark(
-            slug="planner",
-            title="Planning before writing",
-            description="v3 on a task with known entropies: what the plan carries, how many codes "
-            "it uses, and eight monitors over training, beside the naive variant's collapse.",
-            params=PlannerParams,
-            presets={
-                "smoke": PlannerParams(
-                    warm_up=6, steps=4, naive_steps=4, seeds=1, bits=4, watch=10
-                ),
-                "standard": PlannerParams(),
-                "full": PlannerParams(warm_up=3000, steps=2000, naive_steps=2000, seeds=5),
-            },
-            version=2,
-            entry="bench_planner:planner",
-        ),
-        Benchmark(
-            slug="dropout",
-            title="Losing concepts",
-            description="What the text costs when a random share of a plan is taken away.",
-            params=PlannerParams,
-            presets={
-                "smoke": PlannerParams(
-                    warm_up=6, steps=4, naive_steps=0, seeds=1, bits=4, watch=10
-                ),
-                "standard": PlannerParams(naive_steps=0),
-                "full": PlannerParams(warm_up=3000, steps=2000, naive_steps=0, seeds=5),
-            },
-            version=2,
-            entry="bench_planner:dropout",
-        ),
-    ),
+    benchmarks=tuple(_benchmark(slug, **told) for slug, told in DATA["benchmarks"].items()),
 )

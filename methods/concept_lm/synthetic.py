@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from methods.concept_lm.config import ConceptError
+from methods.concept_lm.v3.planner import PlanShape
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,10 @@ class PlanTask:
     def y_length(self) -> int:
         """Tokens of y."""
         return self.types * self.bits
+
+    def shape(self, slots: int = 1, d: int = 64) -> PlanShape:
+        """Sizes of models that plan as many codes of each type."""
+        return PlanShape(self.types, self.codes, slots, self.u_vocab, self.y_vocab, d)
 
     @cached_property
     def table(self) -> Tensor:

@@ -4,29 +4,69 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from methods.concept_lm.config import ConceptError
+from methods.concept_lm.data import Corpus
+from methods.concept_lm.model import Codes, ConceptLM, ConceptOutput, token_nll
 from methods.kit.checkpoint import Checkpoint
 from methods.kit.training import History, descend, run_steps
 
 
-class Learner(Protocol):
-    """What the loop trains."""
+@dataclass
+class OnText:
+    """A model on batches of text: of a step's by seed and step alone, so alike for all models."""
 
-    def module(self) -> nn.Module:
-        """The parameters and buffers that a checkpoint keeps."""
+    model: Any  # a ConceptLM, or a Qwen with adapters or without
+    corpus: Corpus
+    rows: int
+    length: int
+    seed: int
+
+    def batch(self, step: int) -> Tensor:
+        r"""The token ids of a step, (rows, length), where the model is.
+
+        Equation: $x = \mathrm{batch}(\mathrm{seed}, i)$
+        """
+        x = self.corpus.batch(step, self.rows, self.length, self.seed)
+        return x.to(next(self.model.parameters()).device)
+
+    def run(
+        self,
+        x: Tensor,
+        noise: Literal["draw"] | None = None,
+        codes: Codes | None = None,
+        is_concept: Tensor | None = None,
+    ) -> ConceptOutput:
+        r"""A packed pass over (B, T): `ConceptLM.forward`, unless the learner forces something.
+
+        Equation: $\mathrm{logits} = \mathrm{ConceptLM}(x)$
+        """
+        output: ConceptOutput = self.model(x, noise=noise, codes=codes, is_concept=is_concept)
+        return output
 
     def training_loss(self, step: int) -> Tensor:
-        r"""The loss (scalar) of a step i, on its own batch.
+        r"""Next-token cross entropy of a step's batch, and what v2 adds to it: scalar nats.
 
-        A step's batch depends on the seed and the step alone.
+        The last two terms are those of `ConceptLM.loss`; a plain Qwen has neither.
 
-        Equation: $L_i = L(\theta; x_i), \quad x_i = \mathrm{batch}(\mathrm{seed}, i)$
+        Equation: $L = -\operatorname{mean}_{b, t} \log p(x_{b, t + 1} \mid x_{b, \le t})
+        - \lambda U + L_{rule}$
         """
+        x = self.batch(step)
+        if not isinstance(self.model, ConceptLM):
+            return token_nll(self.model(input_ids=x, use_cache=False).logits, x).mean()
+        output = self.run(x, "draw")
+        self.model.observe(output)
+        return self.model.loss(output, x)
+
+    def settle(self) -> None:
+        """Set the evaluation threshold for the weights as they are now."""
+        if isinstance(self.model, ConceptLM):
+            self.model.settle([self.batch(i) for i in range(8)])
 
 
 @dataclass(frozen=True)
@@ -41,9 +81,7 @@ class Plan:
     lr: float = 3e-3
     warm_up: int = 20
     clip: float = 1.0
-    weight_decay: float = 0.0
     seed: int = 0
-    mixed: bool = False  # bf16 autocast
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.lr <= 0 or self.clip <= 0 or self.warm_up < 0:
@@ -61,7 +99,7 @@ OnStep = Callable[[int, History], None]
 
 
 def train(
-    learner: Learner,
+    learner: OnText,
     plan: Plan,
     *,
     on_step: OnStep | None = None,
@@ -86,18 +124,15 @@ def train(
         CheckpointError: for a checkpoint of another version or another model.
         ConceptError: for a loss that is no number.
     """
-    module, history = learner.module(), History()
+    module: nn.Module = learner.model
+    history = History()
     parameters = [p for p in module.parameters() if p.requires_grad]
-    optimiser = torch.optim.AdamW(
-        parameters, lr=plan.lr, betas=(0.9, 0.95), weight_decay=plan.weight_decay
-    )
-    device = parameters[0].device
+    optimiser = torch.optim.AdamW(parameters, lr=plan.lr, betas=(0.9, 0.95), weight_decay=0.0)
 
     def one_step(i: int) -> None:
         for group in optimiser.param_groups:
             group["lr"] = plan.rate(i)
-        with torch.autocast(device.type, torch.bfloat16, enabled=plan.mixed):
-            loss = learner.training_loss(i)
+        loss = learner.training_loss(i)
         norm = descend(optimiser, loss, parameters, step=i, clip=plan.clip, error=ConceptError)
         history.loss.append(float(loss.detach()))
         history.grad_norm.append(norm)

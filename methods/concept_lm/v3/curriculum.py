@@ -1,4 +1,4 @@
-"""What changes over the course of v3's training."""
+"""How v3 is trained: what is set, and what changes over the course."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -53,3 +53,27 @@ class Curriculum:
             return longest
         share = min(1.0, 0.25 + 0.75 * step / (self.grow * max(1, self.warm_up)))
         return max(1, round(share * longest))
+
+
+@dataclass(frozen=True)
+class EMSettings:
+    """How Hard-EM is run; `naive` turns off all that keeps it from collapsing."""
+
+    samples: int = 2048  # examples whose plans are kept
+    batch: int = 128
+    every: int = 2  # M: epochs between two choices of an example's plan
+    lr: float = 3e-3
+    clip: float = 1.0
+    usage_bonus: float = 1.0
+    plan_drop: float = 0.1  # share of rows that see no plan: the z-free model to compare with
+    recogniser: bool = True  # whether q proposes candidates
+    seed: int = 0
+    held: int = 256  # examples held out to be judged by
+
+    def __post_init__(self) -> None:
+        if self.samples < self.batch or self.batch < 2 or self.every < 1 or self.lr <= 0:
+            raise ConceptError("samples >= batch >= 2, every >= 1 and lr > 0 are needed")
+
+
+NAIVE = EMSettings(usage_bonus=0.0, recogniser=False)
+NAIVE_CURRICULUM = Curriculum(warm_up=0, drop=0.0, anneal=0.0)

@@ -16,68 +16,25 @@ it carries what u foretells; by the ELBO q pays for what the planner cannot fore
 import math
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.concept_lm.config import ConceptError
 from methods.concept_lm.head import entropy
-from methods.concept_lm.v3.curriculum import Curriculum
+from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.estep import Choice, EStep
 from methods.concept_lm.v3.executor import Executor, Recogniser
 from methods.concept_lm.v3.monitors import Stats, Trace
-from methods.concept_lm.v3.planner import Planner, PlanShape, close
+from methods.concept_lm.v3.planner import Planner, PlanShape
 from methods.concept_lm.v3.role import Backbones
-from methods.kit.checkpoint import CheckpointError, load_weights, read_state, save_state, state_of
-from methods.kit.noise import gumbel
+from methods.concept_lm.v3.warmup import Task, WarmUp
+from methods.kit.checkpoint import Checkpoint
 from methods.kit.seeds import seeded
 
 
-@dataclass(frozen=True)
-class EMSettings:
-    """How Hard-EM is run; `naive` turns off all that keeps it from collapsing."""
-
-    samples: int = 2048  # examples whose plans are kept
-    batch: int = 128
-    every: int = 2  # M: epochs between two choices of an example's plan
-    lr: float = 3e-3
-    clip: float = 1.0
-    usage_bonus: float = 1.0
-    plan_drop: float = 0.1  # share of rows that see no plan: the z-free model to compare with
-    recogniser: bool = True  # whether q proposes candidates
-    seed: int = 0
-    held: int = 256  # examples held out to be judged by
-
-    def __post_init__(self) -> None:
-        if self.samples < self.batch or self.batch < 2 or self.every < 1 or self.lr <= 0:
-            raise ConceptError("samples >= batch >= 2, every >= 1 and lr > 0 are needed")
-
-
-class Task(Protocol):
-    """Where prompts and texts come from."""
-
-    def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Prompts u (n, U), codes where they are known, and texts y (n, L), to learn from.
-
-        Equation: $(u, y) \sim p$
-        """
-
-    def held(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        r"""The same, to be judged by.
-
-        Equation: $(u, y) \sim p$
-        """
-
-
-NAIVE = EMSettings(usage_bonus=0.0, recogniser=False)
-NAIVE_CURRICULUM = Curriculum(warm_up=0, drop=0.0, anneal=0.0)
-
-
-class HardEM:
+class HardEM(WarmUp):
     """Planner, executor and recogniser, trained together on a `PlanTask`."""
 
     def __init__(
@@ -98,6 +55,8 @@ class HardEM:
         self.recogniser = Recogniser(shape, seed, on.recogniser)
         self.everything = nn.ModuleList([self.planner, self.executor, self.recogniser])
         self.generator = torch.Generator().manual_seed(seed)
+        learnt = [p for p in self.everything.parameters() if p.requires_grad]
+        self.optimiser = torch.optim.AdamW(learnt, lr=self.settings.lr, weight_decay=0.0)
         self.search = EStep(
             self.planner,
             self.executor,
@@ -119,7 +78,7 @@ class HardEM:
         self,
         on_step: Callable[[int, int], None] | None = None,
         watch: int = 100,
-        kept: "Kept | None" = None,
+        kept: Checkpoint | None = None,
     ) -> Trace:
         """Run the whole curriculum, with the monitors every `watch` steps; 0 is never.
 
@@ -127,20 +86,13 @@ class HardEM:
             CheckpointError: for a file to resume from that is of another run.
         """
         plan, settings, trace = self.curriculum, self.settings, Trace()
-        parameters = [p for p in self.everything.parameters() if p.requires_grad]
-        optimiser = torch.optim.AdamW(parameters, lr=settings.lr, weight_decay=0.0)
         with seeded(settings.seed):
-            for step in range(kept.resume(self, optimiser) if kept else 0, plan.total):
-                self.set_rate(optimiser, step)
+            begin = self.restore(kept.resume()) if kept else 0
+            for step in range(begin, plan.total):
                 warming = step < plan.warm_up
-                loss = self.warm_up_loss(step) if warming else self.em_loss(step - plan.warm_up)
-                optimiser.zero_grad(set_to_none=True)
-                torch.autograd.backward(loss)
-                self.planner_norms.append(gradient_norm(self.planner))
-                nn.utils.clip_grad_norm_(parameters, settings.clip)
-                optimiser.step()
+                self.descend(step)
                 if kept and ((step + 1) % kept.every == 0 or step + 1 == plan.total):
-                    kept.save(self, optimiser, step + 1)
+                    kept.save(self.progress(step + 1))
                 if watch and ((step + 1) % watch == 0 or step + 1 == plan.total):
                     trace.steps.append(step + 1)
                     beta = 0.0 if warming else plan.beta(step - plan.warm_up)
@@ -149,123 +101,44 @@ class HardEM:
                     on_step(step + 1, plan.total)
         return trace
 
-    def set_rate(self, optimiser: torch.optim.Optimizer, step: int) -> None:
-        """Warm up over 50 steps; fall linearly to a tenth over the whole run."""
-        share = min(1.0, (step + 1) / 50) * (1 - 0.9 * step / self.curriculum.total)
-        for group in optimiser.param_groups:
+    def descend(self, step: int) -> None:
+        r"""One step down the gradient of its phase's loss, by AdamW.
+
+        The rate warms up over 50 steps and falls linearly to a tenth over the whole run.
+
+        Equation: $\theta \leftarrow \mathrm{AdamW}(\theta, \, g
+        \min(1, \mathrm{clip} / \lVert g \rVert))$
+        """
+        plan = self.curriculum
+        share = min(1.0, (step + 1) / 50) * (1 - 0.9 * step / plan.total)
+        for group in self.optimiser.param_groups:
             group["lr"] = self.settings.lr * share
+        warming = step < plan.warm_up
+        loss = self.warm_up_loss(step) if warming else self.em_loss(step - plan.warm_up)
+        self.optimiser.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        self.planner_norms.append(gradient_norm(self.planner))
+        nn.utils.clip_grad_norm_(self.everything.parameters(), self.settings.clip)
+        self.optimiser.step()
 
-    def warm_up_loss(self, step: int) -> Tensor:
-        r"""An autoencoder's loss on fresh data (u, y): through the text, the prompt, or the ELBO.
-
-        Equation: $L \in \{L_{\mathrm{text}}, L_{\mathrm{prompt}}, L_{\mathrm{ELBO}}\}$
-        """
-        u, _, y = self.task.sample(self.settings.batch, self.generator)
-        through = {
-            "text": self.through_text,
-            "prompt": self.through_prompt,
-            "elbo": self.through_elbo,
+    def progress(self, done: int) -> dict[str, Any]:
+        """What a checkpoint keeps beside weights: plans, norms, and all random numbers' state."""
+        return {
+            "done": done,
+            "plans": (self.z, self.age),
+            "norms": self.planner_norms,
+            "random": (torch.get_rng_state(), self.generator.get_state()),
         }
-        return through[self.curriculum.through](u, y, step)
 
-    def through_text(self, u: Tensor, y: Tensor, step: int) -> Tensor:
-        r"""y -> q -> straight-through z -> y; the planner learns q's plans.
-
-        q is the recogniser's softmax, p the same with noise and temperature, z its argmax. The
-        last term comes in the second half.
-
-        Equation: $L = -\log p(y \mid e) - \lambda\, \mathrm{usage}(q) - \log p(z \mid u), \quad
-        e = (\mathrm{onehot}_z + p - \mathrm{sg}(p)) E$
-        """
-        logits = self.recogniser.logits(y)[..., :-1]  # every slot is used
-        p = self.relaxed(logits, step)  # (B, types, slots, codes)
-        ids = p.argmax(-1)
-        one = F.one_hot(ids, self.shape.codes).to(p) + p - p.detach()
-        loss = self.rewritten(one, ids, y, step) - self.settings.usage_bonus * usage(logits)
-        if step < self.curriculum.warm_up // 2:  # the codes still move too much to be learnt
-            return loss
-        return loss + self.planner.loss(u, close(ids, self.shape.eos))
-
-    def through_prompt(self, u: Tensor, y: Tensor, step: int) -> Tensor:
-        r"""u -> planner -> soft z -> y; q learns the planner's plans.
-
-        What u cannot foretell has no way into z. p is the planner's softmax over the codes c with
-        noise and temperature, given q's plan for the slots before; z its argmax. A straight-through
-        z learns more slowly here. The planner uses every slot, then ends:
-
-        Equation: $L = -\log p(y \mid pE) - \lambda\, \mathrm{usage}(p)
-        - \sum_{ks} \log q_{ks}(z_{ks} \mid y)
-        - \sum_k (\log p(\mathrm{EOS}_{k, S + 1} \mid u)
-        + \sum_{s \le S} \log (1 - p(\mathrm{EOS}_{ks} \mid u)))$
-        """
-        guesses = self.recogniser.logits(y)[..., :-1].log_softmax(-1)
-        logits = self.planner.logits(u, close(guesses.argmax(-1), self.shape.eos))
-        ends = logits.softmax(-1)[..., -1]  # (B, types, slots + 1)
-        logits = logits[:, :, :-1, :-1]
-        p = self.relaxed(logits, step)  # (B, types, slots, codes)
-        ids = p.argmax(-1)
-        loss = self.rewritten(p, ids, y, step) - self.settings.usage_bonus * usage(logits)
-        guessed = guesses.gather(-1, ids[..., None])[..., 0].sum((1, 2)).mean()
-        length = ends[..., -1].log() + torch.log1p(-ends[..., :-1]).sum(-1)  # (B, types)
-        return loss - guessed - length.sum(1).mean()
-
-    def through_elbo(self, u: Tensor, y: Tensor, step: int) -> Tensor:
-        r"""y -> q -> z -> y, q charged for what the planner cannot foretell: ours.
-
-        Through the text the code that q chooses never pays for p(z | u), so it may spend its bits
-        on noise. Here the KL acts on q and planner alike, its weight gamma rising over the first
-        third. Planner and q are compared slot by slot, given q's draw for the slots before; the
-        planner's EOS stands as in `through_prompt`.
-
-        Equation: $L = -\log p(y \mid e) - \lambda\, \mathrm{usage}(q) + \gamma \sum_{ks}
-        \mathrm{KL}(q_{ks}(\cdot \mid y) \,\Vert\, p_{ks}(\cdot \mid u)) - \log p(\mathrm{EOS})$
-        """
-        logits = self.recogniser.logits(y)[..., :-1]
-        p = self.relaxed(logits, step)  # (B, types, slots, codes)
-        ids = p.argmax(-1)
-        one = F.one_hot(ids, self.shape.codes).to(p) + p - p.detach()
-        planned = self.planner.logits(u, close(ids, self.shape.eos)).log_softmax(-1)
-        q = logits.log_softmax(-1)
-        kl = (q.exp() * (q - planned[:, :, :-1, :-1])).sum((1, 2, 3)).mean()
-        weight = min(1.0, 3 * (step + 1) / max(1, self.curriculum.warm_up))
-        loss = self.rewritten(one, ids, y, step) - self.settings.usage_bonus * usage(logits)
-        return loss + weight * kl - planned[:, :, -1, -1].sum(1).mean()
-
-    def relaxed(self, logits: Tensor, step: int) -> Tensor:
-        r"""A relaxed draw of codes, the sharper the later: (.., codes) logits -> (.., codes).
-
-        Equation: $p = \mathrm{softmax}((\mathrm{logits} + g) / \tau), \quad
-        g \sim \mathrm{Gumbel}$
-        """
-        noisy = logits + gumbel(logits)
-        return (noisy / self.curriculum.temperature(step)).softmax(-1)
-
-    def rewritten(self, weights: Tensor, ids: Tensor, y: Tensor, step: int) -> Tensor:
-        r"""-log p(y | e) of fresh texts y (B, L), nats a text, part of y hidden.
-
-        From weights w (B, types, slots, codes) over concepts, and the ids (B, types, slots) that
-        they stand for.
-
-        Equation: $-\operatorname{mean}_b \sum_t \log p(y_{bt} \mid w_b E, y_{b, < t})$
-        """
-        plan, shape = self.curriculum, self.shape
-        table = self.executor.concepts.weight.view(shape.types, shape.codes, -1)
-        e = torch.einsum("bksc,kcd->bksd", weights, table)
-        length = plan.length(step, y.shape[1])
-        nll = self.executor.token_nll(e, self.seen(ids), y[:, :length], plan.warm_up_drop)
-        return nll.sum(1).mean()
-
-    def seen(self, ids: Tensor) -> Tensor:
-        r"""Which slots (B, types, slots) the executor may see: none, for a few rows.
-
-        v is one number a row, drop the settings' `plan_drop`.
-
-        Equation: $\mathrm{used}_{ks} = z_{ks} \ne \mathrm{EOS} \wedge v \ge \mathrm{drop}, \quad
-        v \sim \mathrm{Uniform}(0, 1)$
-        """
-        used = ids != self.shape.eos
-        hidden = torch.rand(len(ids)) < self.settings.plan_drop
-        return used & ~hidden[:, None, None]
+    def restore(self, progress: dict[str, Any]) -> int:
+        """Go on from what `progress` gave, where there is any; the steps that are done."""
+        if not progress:
+            return 0
+        self.z, self.age = progress["plans"]
+        self.planner_norms = list(progress["norms"])
+        torch.set_rng_state(progress["random"][0])
+        self.generator.set_state(progress["random"][1])
+        return int(progress["done"])
 
     def em_loss(self, step: int) -> Tensor:
         r"""An E-step where it is due, then the three losses on z*.
@@ -387,55 +260,6 @@ class HardEM:
             stats.staleness = float((self.last.score - self.last.old).mean())
             stats.flips = self.flips
         return stats
-
-
-@dataclass
-class Kept:
-    """A file to resume a training of v3 from, with what it must agree with."""
-
-    path: Path
-    about: dict[str, Any]
-    every: int
-
-    def save(self, em: HardEM, optimiser: torch.optim.Optimizer, done: int) -> None:
-        """Write weights, plans and the state of all random numbers."""
-        state = {
-            "about": self.about,
-            "done": done,
-            "weights": state_of(em.everything),
-            "optimiser": optimiser.state_dict(),
-            "plans": (em.z, em.age),
-            "norms": em.planner_norms,
-            "random": (torch.get_rng_state(), em.generator.get_state()),
-        }
-        save_state(self.path, state)
-
-    def resume(self, em: HardEM, optimiser: torch.optim.Optimizer) -> int:
-        """Load what `save` wrote, where it is there; the steps that are done."""
-        if not self.path.exists():
-            return 0
-        state = read_state(self.path)
-        if state["about"] != self.about:
-            raise CheckpointError(f"{self.path.name} was made with other settings; remove it first")
-        load_weights(em.everything, state["weights"], self.path.name)
-        optimiser.load_state_dict(state["optimiser"])
-        em.z, em.age = state["plans"]
-        em.planner_norms = list(state["norms"])
-        torch.set_rng_state(state["random"][0])
-        em.generator.set_state(state["random"][1])
-        return int(state["done"])
-
-
-def usage(logits: Tensor) -> Tensor:
-    r"""How many codes are used, and how surely: (B, types, slots, codes) logits -> nats.
-
-    Bars are means over the batch.
-
-    Equation: $\sum_{k, s} (H(\bar p_{ks}) - \frac{1}{2} \overline{H(p_{ks})}), \quad
-    p = \mathrm{softmax}(\mathrm{logits})$
-    """
-    p = logits.softmax(-1)
-    return (entropy(p.mean(0)) - entropy(p).mean(0) / 2).sum()
 
 
 def gradient_norm(module: nn.Module) -> float:

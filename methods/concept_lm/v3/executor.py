@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from transformers import DynamicCache
 
-from methods.concept_lm.decode import SlotCache
 from methods.concept_lm.head import draw
 from methods.concept_lm.v3.planner import PlanShape, close, run, sequence_mask
 from methods.concept_lm.v3.role import Role, fit
@@ -148,10 +148,9 @@ class Executor(nn.Module):
         used = sequence_mask(z, self.shape.eos) & (z != self.shape.eos)
         x, places, seen = self.prefix(self.embed(z), used)
         B, P = seen.shape
-        cache = SlotCache(B, P + n)
+        cache = DynamicCache()
         out, position = [], int(places[-1])
         for t in range(n):
-            cache.open(x.shape[1], x.device)
             rope = self.backbone.rotary_emb(x, places[None].expand(B, -1))
             keys = torch.cat([seen, seen.new_ones(B, t)], 1)[:, None, None]  # (B, 1, 1, P + t)
             if t == 0:
@@ -159,7 +158,6 @@ class Executor(nn.Module):
                 keys = (keys & torch.ones_like(itself).tril()) | itself
             for layer in self.backbone.layers:
                 x = layer(x, attention_mask=keys, position_embeddings=rope, past_key_values=cache)
-            cache.advance(x.shape[1])
             logits = self.head(self.backbone.norm(x[:, -1]))
             token = draw(logits, temperature, generator)
             out.append(token)

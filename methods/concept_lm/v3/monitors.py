@@ -6,7 +6,10 @@ text itself, and see nothing where the planner cannot write one.
 """
 
 import math
+import statistics
+import tomllib
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 
 
 @dataclass
@@ -49,20 +52,8 @@ class Action:
     action: str
 
 
-BANDS: dict[str, tuple[float | None, float | None]] = {
-    "shuffled": (0.02, None),
-    "masked": (0.02, None),
-    "random": (0.02, None),
-    "gain": (0.0, None),
-    "own": (0.0, None),
-    "margin": (0.1, 10.0),
-    "flips": (0.02, 0.5),
-    "staleness": (None, 1.0),
-    "entropy": (0.05, 0.9),
-    "agreement": (0.7, None),
-    "grad_norm": (0.02, None),
-    "codes": (0.25, None),
-}
+# How each monitor is drawn and where it is normal; what each symptom means and what to try.
+WORDS = tomllib.loads((Path(__file__).parent / "monitors.toml").read_text("utf-8"))
 
 
 def diagnose(stats: Stats) -> list[Action]:
@@ -73,115 +64,34 @@ def diagnose(stats: Stats) -> list[Action]:
     """
     s = stats
     late, early = s.progress > 0.5, s.progress < 0.2
-    found: list[Action] = []
-
-    def when(abnormal: bool, monitor: str, symptom: str, action: str) -> None:
-        if abnormal:
-            found.append(Action(monitor, symptom, action))
-
-    ignored = max(s.shuffled, s.random) if not math.isnan(s.random) else s.shuffled
-    when(
-        ignored < 0.02,
-        "shuffled",
-        f"the text does not depend on its concepts: others cost {ignored:.3f} nats a token",
-        "hide more of the text from the executor (prefix dropout), narrow what it can see besides "
-        "its concepts (a shallow window), and give it more codes or slots",
-    )
-    when(
-        s.gain <= 0,
-        "gain",
-        f"with its concepts the model is no better than one without them ({s.gain:+.3f} nats)",
-        "strengthen the bottleneck and warm up the recogniser longer; compare with the floor: what "
-        "the prompt cannot predict never helps",
-    )
-    when(
-        s.own <= 0 and s.progress > 0.3,
-        "own",
-        f"the planner's own plan is worth no more than none ({s.own:+.3f} nats a token)",
-        "make plans of what the prompt foretells: warm up through the prompt, or by the ELBO, "
-        "which charges the recogniser for what the planner cannot know",
-    )
-    when(
-        s.margin < 0.1 and s.flips > 0.5,
-        "margin",
-        f"candidates are as good as each other ({s.margin:.2f} nats) and z* jumps between them",
-        "draw more and more different candidates, and lower the learning rate",
-    )
-    when(
-        s.margin > 10 and s.flips < 0.02,
-        "margin",
-        f"one candidate wins by {s.margin:.1f} nats and nothing challenges it",
-        "add mutations and planner samples at a higher temperature",
-    )
-    when(
-        s.flips > 0.5 and late,
-        "flips",
-        f"{s.flips:.0%} of the plans still change at every E-step",
-        "lower the learning rate or choose plans less often, so that the planner can follow",
-    )
-    when(
-        s.flips < 0.02 and early,
-        "flips",
-        f"only {s.flips:.1%} of the plans changed, although training has just begun",
-        "add candidates: samples of the recogniser and one-token mutations",
-    )
-    when(
-        s.staleness > 1,
-        "staleness",
-        f"plans kept from earlier are {s.staleness:.2f} nats worse than what is found now",
-        "choose plans more often (a smaller M)",
-    )
-    when(
-        s.entropy < 0.05 and s.codes <= 0.25,
-        "entropy",
-        f"the planner always writes the same: {s.codes:.0%} of the codes are used",
-        "start again with the warm-up autoencoder and its usage bonus; anneal beta from 0",
-    )
-    when(
-        s.entropy > 0.9 and s.progress > 0.3,
-        "entropy",
-        f"the planner guesses: its entropy is {s.entropy:.0%} of the most it can be",
-        "train it longer on z*, or check that the prompt says anything about the text",
-    )
-    when(
-        s.codes <= 0.25,
-        "codes",
-        f"only {s.codes:.0%} of the codes are in use",
-        "raise the usage bonus, warm up on fresh data, and reset the dead codes",
-    )
-    when(
-        s.agreement < 0.7 and late,
-        "agreement",
-        f"soft and hard concepts disagree late in training (cosine {s.agreement:.2f})",
-        "lower the temperature of the straight-through samples",
-    )
-    when(
-        s.agreement > 0.999 and s.entropy < 0.05 and early,
-        "agreement",
-        "soft and hard concepts are one and the planner has no entropy: nothing is explored",
-        "raise the temperature",
-    )
-    when(
-        s.grad_norm < 0.02 and s.entropy > 0.05,
-        "grad_norm",
-        f"no gradient reaches the planner (norm {s.grad_norm:.3f}) though it is not sure yet",
-        "check the weight of its loss, and that plans end in EOS",
-    )
-    when(
-        s.grad_norm > 10 * s.grad_median,
-        "grad_norm",
-        f"the planner's gradient is {s.grad_norm / max(s.grad_median, 1e-9):.0f} times its median",
-        "clip gradients, lower the rate; look at the batch that caused it",
-    )
-    if len(s.buckets) >= 2 and s.bucket_width >= 64:
-        first, rest = s.buckets[0], sum(s.buckets[1:]) / (len(s.buckets) - 1)
-        when(
-            s.gain > 0 and rest - first > 0.5 * rest,
-            "buckets",
-            f"concepts help the beginning only: {first:.2f} nats a token there, {rest:.2f} after",
-            "train on short texts first and lengthen them; give long texts more concepts",
-        )
-    return found
+    others = max(s.shuffled, s.random) if not math.isnan(s.random) else s.shuffled
+    long = len(s.buckets) >= 2 and s.bucket_width >= 64
+    first, rest = (s.buckets[0], statistics.mean(s.buckets[1:])) if long else (math.nan, math.nan)
+    present = {
+        "ignored": others < 0.02,
+        "no_gain": s.gain <= 0,
+        "cannot_plan": s.own <= 0 and s.progress > 0.3,
+        "undecided": s.margin < 0.1 and s.flips > 0.5,
+        "unchallenged": s.margin > 10 and s.flips < 0.02,
+        "restless": s.flips > 0.5 and late,
+        "frozen": s.flips < 0.02 and early,
+        "stale": s.staleness > 1,
+        "one_plan": s.entropy < 0.05 and s.codes <= 0.25,
+        "guessing": s.entropy > 0.9 and s.progress > 0.3,
+        "few_codes": s.codes <= 0.25,
+        "torn": s.agreement < 0.7 and late,
+        "unexplored": s.agreement > 0.999 and s.entropy < 0.05 and early,
+        "no_gradient": s.grad_norm < 0.02 and s.entropy > 0.05,
+        "leap": s.grad_norm > 10 * s.grad_median,
+        "beginning_only": s.gain > 0 and rest - first > 0.5 * rest,
+    }
+    leap = s.grad_norm / max(s.grad_median, 1e-9)
+    figures = vars(s) | {"others": others, "first": first, "rest": rest, "leap": leap}
+    told = [WORDS["symptoms"][name] for name, is_so in present.items() if is_so]
+    return [
+        Action(words["monitor"], words["symptom"].format(**figures), words["action"])
+        for words in told
+    ]
 
 
 def measured(stats: Stats) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 import torch
 
-from methods.concept_lm import base, decode, masks, model
+from methods.concept_lm import base, cache, decode, masks, model
 from methods.concept_lm.model import ConceptLM, Packed
 from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.estep import EStep
@@ -134,28 +134,19 @@ def adapt_attention_alone(patch):
 
 
 def look_one_further_back(patch):
-    """While decoding in step a query sees one token more than its window."""
-    right = decode.SlotCache._put
-
-    def put(self, buffer, new):
-        self._window += self._window > 0
-        try:
-            return right(self, buffer, new)
-        finally:
-            self._window -= self._window > 0
-
-    patch.setattr(decode.SlotCache, "_put", put)
+    """While decoding a query sees one token more than its window."""
+    right = cache.attention
+    patch.setattr(cache, "attention", lambda q, k, v, w: right(q, k, v, w + (w > 0)))
 
 
-def look_one_further_back_out_of_step(patch):
-    right = decode.SlotCache.open
+def keep_what_waiting_rows_wrote(patch):
+    right = decode.SlotCache.advance
 
-    def open_wider(self, new, device, rows=None, window=0):
-        mask = right(self, new, device, rows, window + (window > 0))
-        self._window = window
-        return mask
+    def advance(self, counts):
+        one = isinstance(counts, torch.Tensor) and int(counts.max()) <= 1
+        right(self, 1 if one else counts)
 
-    patch.setattr(decode.SlotCache, "open", open_wider)
+    patch.setattr(decode.SlotCache, "advance", advance)
 
 
 MUTATIONS = [
@@ -163,7 +154,12 @@ MUTATIONS = [
     Mutation("gradients", causal_everywhere),
     Mutation("decoding", keep_the_tail),
     Mutation("decoding", look_one_further_back),
-    Mutation("decoding", look_one_further_back_out_of_step),
+    Mutation(
+        "decoding",
+        keep_what_waiting_rows_wrote,
+        fails=("boundary fixed, rows wait 2",),
+        holds=("boundary fixed, rows wait 0",),
+    ),
     Mutation("leak", see_the_future),
     Mutation("dropped_layers", misplace_the_split),
     Mutation("flex", forget_the_concepts),

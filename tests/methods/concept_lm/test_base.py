@@ -6,7 +6,7 @@ from transformers import LlamaConfig
 
 from methods.concept_lm import checks
 from methods.concept_lm.base import check_tokenizer, load_base, tiny_config
-from methods.concept_lm.config import ConceptConfig, ConceptError, faithful, recommended
+from methods.concept_lm.config import ConceptConfig, ConceptError, recommended
 from methods.concept_lm.decode import generate, prefill, step
 from methods.concept_lm.model import ConceptLM
 
@@ -103,5 +103,5 @@ def test_tokenizer_that_does_not_fit():
 
 
 def test_presets():
-    assert faithful(2, 8, 2).usage_bonus == 0
+    assert ConceptConfig(2, 8, 2).usage_bonus == 0
     assert recommended(2, 8, 2).usage_bonus > 0

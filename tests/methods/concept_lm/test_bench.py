@@ -1,11 +1,14 @@
 """What the planner's benchmark tells, in its smallest form."""
 
+from itertools import product
+
 import pytest
 import torch
 
 from methods import registry, runner
 from methods.concept_lm import bench
-from methods.protocol import Result, Series, Strict
+from methods.context import Context
+from methods.protocol import Artefact, Result, Series, Strict
 
 
 def test_what_a_plan_is_worth_is_told_seed_by_seed():
@@ -31,6 +34,48 @@ def test_what_a_plan_is_worth_is_told_seed_by_seed():
         worth = [free - spent for free, spent in zip(cost["nothing"], cost[given], strict=True)]
         assert found.samples == pytest.approx(worth)
         assert found.low <= sum(worth) / 3 <= found.high
+
+
+SMALLEST = {"steps": 2, "rows": 2, "length": 32, "judged": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "told"),
+    [
+        ("compression", SMALLEST | {"pretrain_steps": 2}, {"pareto", "usage", "dead", "shuffled"}),
+        ("scratch", SMALLEST, {"scratch", "controls"}),
+        (
+            "dropout",
+            {"warm_up": 1, "steps": 1, "watch": 2, "types": 1, "bits": 2},
+            {"dropout"},
+        ),
+    ],
+)
+def test_every_benchmark_of_quality_tells_its_series(name, changes, told):
+    _, benchmark = registry.find(f"concept_lm.{name}")
+    events: list[Strict] = []
+    ctx = Context("cpu", 0, events.append)
+    registry.load("concept_lm", benchmark.entry)(ctx, benchmark.resolve("smoke", changes))
+    series = {one.name: one for one in ctx.release(partial=False)}
+    assert told <= set(series)
+    for one in series.values():
+        assert {point.variant for point in one.points} == {v.name for v in one.variants}
+    if name == "compression":
+        (drawn,) = (event for event in events if isinstance(event, Artefact))
+        assert drawn.content.count("<rect") == 4 * 32
+
+
+def test_decoding_tells_rows_out_of_step_and_bounds_at_real_shapes():
+    _, benchmark = registry.find("concept_lm.decode")
+    changes = {"max_warm_up_s": 0, "oracle": 16, "tokens_per_concept": "2,4,8"}
+    ctx = Context("cpu", 0, lambda event: None)
+    bench.decode(ctx, benchmark.resolve("smoke", changes))
+    series = {one.name: one for one in ctx.release(partial=False)}
+    timed = {(point.variant, point.x) for point in series["rows"].points}
+    assert timed == set(product(("plain", "ours", "waiting"), ("in step", "one token apart")))
+    bounds = {(point.x, point.variant): round(point.median, 2) for point in series["bounds"].points}
+    real = [bounds["Qwen3-0.6B, split 4/20/4", f"tokens_{n}"] for n in (2, 4, 8)]
+    assert real == [1.55, 1.99, 2.27]
 
 
 def test_the_gate_of_decoding_sees_steps_that_are_wrong_far_down(monkeypatch):

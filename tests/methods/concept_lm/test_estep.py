@@ -4,14 +4,13 @@ import pytest
 import torch
 
 from methods.concept_lm.synthetic import PlanTask
-from methods.concept_lm.v3.em import EMSettings, HardEM
-from methods.concept_lm.v3.planner import PlanShape
+from methods.concept_lm.v3.curriculum import EMSettings
+from methods.concept_lm.v3.em import HardEM
 
 
 def untrained(types: int = 1, slots: int = 1) -> HardEM:
     task = PlanTask(types=types, bits=4)
-    shape = PlanShape(types, task.codes, slots, task.u_vocab, task.y_vocab)
-    em = HardEM(task, shape, EMSettings(samples=32, batch=16))
+    em = HardEM(task, task.shape(slots), EMSettings(samples=32, batch=16))
     for parameter in em.executor.parameters():  # so that plans matter
         parameter.data.mul_(4)
     return em

@@ -2,10 +2,10 @@
 
 import torch
 
-from methods.concept_lm import checks
+from methods.concept_lm import checks, decode
+from methods.concept_lm.cache import SlotCache
 from methods.concept_lm.config import ConceptConfig
-from methods.concept_lm.decode import SlotCache
-from methods.concept_lm.flops import Shape, kv_ratio, speedup_bound
+from methods.concept_lm.flops import QWEN3_SMALL, speedup_bound
 from methods.concept_lm.head import ConceptHead, cap_runs
 from methods.concept_lm.masks import deep_allow
 from methods.kit.noise import gumbel
@@ -68,24 +68,45 @@ def test_deep_allow_by_hand():
 
 
 def test_a_cache_grows_and_keeps_what_it_holds():
-    cache = SlotCache(2, capacity=2)
+    cache, query = SlotCache(2, capacity=2), torch.randn(2, 2, 1, 4)
     seen = []
     for _ in range(9):
-        k = torch.randn(2, 1, 1, 4)
-        cache.open(1, k.device)
-        keys, _ = cache.update(k, k, 0)
+        seen.append(torch.randn(2, 1, 1, 4))
+        cache.open(1)
+        out = cache.attend(query, seen[-1], seen[-1], 0)
         cache.advance(1)
-        seen.append(k)
-    assert torch.equal(keys, torch.cat(seen, 2))
+    keys = torch.cat(seen, 2)
+    wanted = (query @ keys.transpose(2, 3) / 2).softmax(-1) @ keys
+    torch.testing.assert_close(out, wanted)
     assert cache.bytes() == 2 * 2 * 9 * 4 * 4
+
+
+@torch.no_grad()
+def test_rows_that_wait_share_the_middle_layers_and_write_the_same(monkeypatch):
+    model = checks.example("cpu", boundary="fixed", rho=0.25)
+    x, lengths = checks.tokens("cpu", rows=4), torch.tensor([9, 10, 11, 12])
+    right, passes, found = decode._concept, [], []
+
+    def counted(model, h, logits, rows, state):
+        passes.append(len(rows))
+        assert int(state.waited.max()) <= 3
+        return right(model, h, logits, rows, state)
+
+    monkeypatch.setattr(decode, "_concept", counted)
+    for patience in (0, 3):
+        passes.clear()
+        found.append((decode.generate(model, x, 13, lengths=lengths, patience=patience), passes[:]))
+    (alone, apart), (same, together) = found
+    assert torch.equal(alone, same)
+    assert sum(apart) == sum(together) == 12
+    assert (len(apart), len(together)) == (12, 3)
 
 
 def test_counted_costs_match_the_notes_for_a_small_qwen():
     """0.6B split 4/20/4 at rho 1/4: 1.83x at 1k and 3.62x at 32k."""
-    shape = Shape(d=1024, d_ff=3072, heads=16, kv_heads=8, d_head=128, vocab=151936, layers=28)
+    shape = QWEN3_SMALL
     config = ConceptConfig(4, 20, 4)
     assert abs(speedup_bound(shape, config, 1024, 0.25) - 1.83) < 0.05
     assert abs(speedup_bound(shape, config, 32768, 0.25) - 3.62) < 0.1
     found = [round(speedup_bound(shape, config, 2048, 1 / n), 2) for n in (2, 4, 8)]
     assert found == [1.55, 1.99, 2.27]  # as the README says
-    assert abs(kv_ratio(config, 32768, 0.25) - (4 + 0.25 * 24) / 28) < 0.01

@@ -11,8 +11,8 @@ from methods.concept_lm.config import ConceptError
 from methods.concept_lm.head import NullController
 from methods.concept_lm.v3 import planner
 from methods.concept_lm.v3.curriculum import Curriculum
-from methods.concept_lm.v3.em import usage
 from methods.concept_lm.v3.monitors import Stats, diagnose, measured
+from methods.concept_lm.v3.warmup import usage
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 

@@ -79,25 +79,25 @@ def test_v3_plans_and_writes_on_one_frozen_base(folder, capsys):
 
 
 def test_a_resumed_training_of_v3_is_the_whole_one(folder, monkeypatch, capsys):
-    values = {"version": "v3", "slots": 1, "steps": 6, "every": 3}
+    values = {"version": "v3", "slots": 3, "mtp": 1, "grow": 0.5, "steps": 6, "every": 3}
     assert train(folder, **values) == 0
     whole = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
     (folder / "out" / "training.pt").unlink()
-    right = HardEM.set_rate
+    right = HardEM.descend
 
-    def interrupt(self, optimiser, step):
+    def interrupt(self, step):
         if step == 5:
             raise KeyboardInterrupt
-        right(self, optimiser, step)
+        right(self, step)
 
-    monkeypatch.setattr(HardEM, "set_rate", interrupt)
+    monkeypatch.setattr(HardEM, "descend", interrupt)
     assert train(folder, **values) == 130
     monkeypatch.undo()
     assert train(folder, **values) == 0
     again = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
     assert all(torch.equal(whole[name], again[name]) for name in whole)
     assert train(folder, **(values | {"n_concepts": 8})) == 2
-    assert "made with other settings" in capsys.readouterr().err
+    assert "made with another shape: codes 16, now 8" in capsys.readouterr().err
 
 
 def test_a_resumed_training_is_the_whole_one(folder, capsys, monkeypatch):

@@ -1,23 +1,23 @@
 """Training: the same with and without interruption; clear errors; data and floors."""
 
 import math
+from dataclasses import asdict
 
 import pytest
 import torch
 
 from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.baselines import NAMES, Candidate, shuffled_codes
+from methods.concept_lm.baselines import NAMES, Candidate, judge, shuffled_codes
 from methods.concept_lm.bench_scratch import CONCEPTS, make
-from methods.concept_lm.boundaries import Words
 from methods.concept_lm.config import ConceptConfig, ConceptError
 from methods.concept_lm.data import Corpus, folder, stdlib
 from methods.concept_lm.flops import Shape, concept_token, plain_token
 from methods.concept_lm.head import FSQHead
+from methods.concept_lm.rules import Words
 from methods.concept_lm.spec import ScratchParams
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.train import Plan, train
-from methods.concept_lm.v3.curriculum import Curriculum
-from methods.concept_lm.v3.em import EMSettings
+from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.monitors import diagnose, measured
 from methods.concept_lm.v3.planner import Planner, PlanShape
@@ -30,13 +30,11 @@ CONFIG = ConceptConfig(1, 1, 1, n_concepts=16)
 
 def candidate(name="faithful"):
     base = load_base(tiny_config(d=32, layers=3, d_ff=64, heads=2, kv_heads=1))
-    made = Candidate(name, base, CONFIG, stdlib())
-    made.rows, made.length = 2, 32
-    return made
+    return Candidate(name, base, CONFIG, stdlib(), 2, 32, 0)
 
 
 def weights(made):
-    return torch.cat([p.detach().flatten() for p in made.module().parameters()])
+    return torch.cat([p.detach().flatten() for p in made.model.parameters()])
 
 
 def test_resuming_changes_nothing(tmp_path):
@@ -59,7 +57,7 @@ def test_resuming_changes_nothing(tmp_path):
 
 def test_checkpoints_of_another_model(tmp_path):
     path = tmp_path / "run.pt"
-    train(candidate(), Plan(1), checkpoint=path, describe={"model": CONFIG.as_dict()})
+    train(candidate(), Plan(1), checkpoint=path, describe={"model": asdict(CONFIG)})
     with pytest.raises(CheckpointError, match=r"another model: .*shallow 1, now 3"):
         train(candidate(), Plan(1), checkpoint=path, describe={"model": {"shallow": 3}})
 
@@ -92,12 +90,12 @@ def test_every_candidate_trains_and_is_judged(name):
     made = candidate(name)
     train(made, Plan(2))
     made.settle()
-    judged = made.judge(2, 32)
+    judged = made.judge(2)
     assert 4 < judged.bits < 12
     assert judged.flops > 0
     if name in ("dropped", "equal"):
         assert judged.rate == 0
-        assert judged.flops < candidate("plain").judge(1, 32).flops
+        assert judged.flops < candidate("plain").judge(1).flops
 
 
 def test_monitors_of_v2_see_concepts_that_mean_nothing():
@@ -203,7 +201,7 @@ def test_layers_dropped_without_a_head_cost_no_head():
     assert with_head - plain_token(shape, 64, 4) == 2 * 64 * 257
     made = candidate("dropped")
     own = Shape.of(made.model.base_config)
-    assert made.judge(1, 32).flops == plain_token(own, 16, 2)
+    assert made.judge(1).flops == plain_token(own, 16, 2)
 
 
 def test_a_folder_of_ones_own(tmp_path):
@@ -218,15 +216,17 @@ def test_a_folder_of_ones_own(tmp_path):
 def test_from_scratch_all_of_a_model_learns(name):
     params = ScratchParams(d=32, middle=1, rows=2, length=32, judged=2, steps=2, n_concepts=16)
     learner = make(name, params, stdlib(), 0)
-    before = [p.detach().clone() for p in learner.module().parameters()]
+    before = [p.detach().clone() for p in learner.model.parameters()]
     train(learner, Plan(2))
     changed = [
-        bool((p != q).any()) for p, q in zip(learner.module().parameters(), before, strict=True)
+        bool((p != q).any()) for p, q in zip(learner.model.parameters(), before, strict=True)
     ]
-    assert all(changed), [n for n, _ in learner.module().named_parameters()]
-    cost, bits = learner.judge()
-    assert cost > 0
-    assert len(bits) == (3 if name in CONCEPTS else 1)
+    assert all(changed), [n for n, _ in learner.model.named_parameters()]
+    learner.settle()
+    judged = judge(learner, 2)
+    assert judged.flops > 0
+    assert 4 < judged.bits < 12
+    assert (judged.rate > 0) == (name in CONCEPTS)
 
 
 def test_word_ends_are_where_spaces_follow_words():
