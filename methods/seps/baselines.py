@@ -13,18 +13,6 @@ from methods.seps import align
 from methods.seps.config import MENDED, SepsConfig, SepsError
 from methods.seps.model import Output, Prepared, Seps, Texts
 
-NAMES = (
-    "whole",
-    "random",
-    "laps",
-    "open_source",
-    "paper",
-    "seps_learnt",
-    "seps_sparse",
-    "seps_image",
-    "seps",
-)
-
 
 class Whole(Seps):
     """No slimming: every patch meets every word, with the paper's relevance MLP."""
@@ -65,28 +53,31 @@ class Random(Seps):
         return torch.rand_like(learnt)[None]
 
 
+# The rows of the comparison: which model, and what its configuration changes.
+CANDIDATES: dict[str, tuple[type[Seps], dict[str, Any]]] = {
+    "whole": (Whole, {}),
+    "random": (Random, {"variant": "paper", "dense": False, "beta": 0.0}),
+    "laps": (Seps, {"variant": "open_source", "dense": False}),
+    "open_source": (Seps, {"variant": "open_source"}),
+    "paper": (Seps, {"variant": "paper"}),
+    "seps_learnt": (Seps, MENDED | {"dense": False, "beta": 0.0}),
+    "seps_sparse": (Seps, MENDED | {"dense": False}),
+    "seps_image": (Seps, MENDED | {"dense_of": "image"}),
+    "seps": (Seps, MENDED),
+}
+
+
 def candidate(name: str, base: SepsConfig) -> Seps:
     """The model that a row of the comparison trains.
 
     Raises:
-        SepsError: for a name that is none of `NAMES`.
+        SepsError: for a name that is none of `CANDIDATES`.
     """
-    if name == "whole":
-        return Whole(base)
-    if name == "random":
-        return Random(replace(base, variant="paper", dense=False, beta=0.0))
-    changes: dict[str, dict[str, Any]] = {
-        "laps": {"variant": "open_source", "dense": False},
-        "open_source": {"variant": "open_source"},
-        "paper": {"variant": "paper"},
-        "seps_learnt": MENDED | {"dense": False, "beta": 0.0},
-        "seps_sparse": MENDED | {"dense": False},
-        "seps_image": MENDED | {"dense_of": "image"},
-        "seps": MENDED,
-    }
-    if name not in changes:
-        raise SepsError(f"no candidate is called {name[:40]!r}; choose from {', '.join(NAMES)}")
-    return Seps(replace(base, **changes[name]))
+    if name not in CANDIDATES:
+        known = ", ".join(CANDIDATES)
+        raise SepsError(f"no candidate is called {name[:40]!r}; choose from {known}")
+    model, changes = CANDIDATES[name]
+    return model(replace(base, **changes))
 
 
 @torch.no_grad()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from methods.context import Context, OpenSeries
+from methods.context import Context
 from methods.kit.checkpoint import kept_in
-from methods.kit.report import Stages, over_seeds
+from methods.kit.report import Stages, add_seeds
 from methods.kit.seeds import seeded
 from methods.measure import flops
-from methods.measure.statistics import MIN_RUNS, Interval, geometric_interval
+from methods.measure.statistics import MIN_BLOCKS, MIN_RUNS, Interval, geometric_interval
+from methods.measure.timing import compare
 from methods.protocol import Axis, Variant
 from methods.seps import checks, scenes
 from methods.seps.baselines import candidate
@@ -23,6 +27,7 @@ from methods.seps.recall import Recall
 from methods.seps.spec import RetrievalParams
 from methods.seps.train import HELD_OUT, Asked, Matcher, Plan, assemble, drawn, teach, train
 
+RSUM = Axis(label="rSum", least=0.0, most=600.0)
 PLACES = tuple(f"{way}, R@{k}" for way in ("image to text", "text to image") for k in (1, 5, 10))
 VARIANTS = (
     Variant(name="whole", label="no slimming"),
@@ -50,6 +55,7 @@ ABLATIONS = (
     Variant(name="lambda_1", label="ours, two texts, lambda 1"),
 )
 FRONT = ("whole", "seps_learnt", "kept", "extra", "merged", "fewer", "more")
+SEARCHED = 16  # images and captions of the search that is counted and timed
 MARGIN = 0.97  # not inferior: the interval of the ratio to no slimming lies above; set beforehand
 CAPTION = (
     "Held-out scenes, trained with equal steps on equal scenes. Where a caption brings the dense "
@@ -60,38 +66,60 @@ CAPTION = (
 def retrieval(ctx: Context, params: RetrievalParams) -> None:
     """Train every candidate `seeds` times from the same taught encoders, and search."""
     found, _ = _compare(ctx, params, VARIANTS, "seps_sparse")
-    _rsum(ctx, VARIANTS, found)
-    recalls = _series(ctx, "recall", "Recall both ways", "direction and depth", VARIANTS)
-    parts = {
-        name: list(zip(*(one.to_text + one.to_image for one in many), strict=True))
+    places = {
+        (name, place): values
         for name, many in found.items()
+        for place, values in zip(
+            PLACES, zip(*(one.to_text + one.to_image for one in many), strict=True), strict=True
+        )
     }
-    for name, values in parts.items():
-        for place, own, whole in zip(PLACES, values, parts["whole"], strict=True):
-            recalls.add(over_seeds(name, place, own, baseline=None if name == "whole" else whole))
+    axis = Axis(label="direction and depth", scale="category")
+    percent = Axis(label="recall", unit="%", least=0.0, most=100.0)
+    _show(ctx, "recall", "Recall both ways", VARIANTS, places, x=axis, y=percent)
 
 
 def ablations(ctx: Context, params: RetrievalParams) -> None:
-    """What slimming, merging, each half of the alignment and lambda are worth, and the front."""
+    """What slimming, merging, each half of the alignment and lambda are worth, and the fronts."""
     found, made = _compare(ctx, params, ABLATIONS, "")
-    _rsum(ctx, ABLATIONS, found)
-    whole = [one.total for one in found["whole"]]
+    totals = {name: [one.total for one in many] for name, many in found.items()}
     for variant in ABLATIONS[1:]:
-        pairs = zip(found[variant.name], whole, strict=True)
-        times = geometric_interval([one.total / other for one, other in pairs])
+        pairs = zip(totals[variant.name], totals["whole"], strict=True)
+        times = geometric_interval([one / other for one, other in pairs])
         ctx.log(
             f"{variant.label}: {times.value:.3f} times no slimming ({times.low:.3f} to "
             f"{times.high:.3f}), {said(times, params.seeds)}, margin {MARGIN}"
         )
+    _fronts(ctx, totals, made)
+
+
+def _fronts(ctx: Context, totals: dict[str, list[float]], made: dict[str, Seps]) -> None:
+    """rSum against tokens and against a search's operations, counted, and time, measured."""
     shown = tuple(variant for variant in ABLATIONS if variant.name in FRONT)
-    tokens = _series(ctx, "front", "rSum against tokens", "tokens an image", shown)
-    searched = _series(
-        ctx, "search", "rSum against operations of a search", "operations a pair", shown
+    searches = {name: _search(ctx, made[name]) for name in FRONT}
+    timings = compare(
+        searches, device=ctx.device, seed=ctx.seed, blocks=MIN_BLOCKS, samples=1, max_warm_up_s=0.5
     )
-    for name in FRONT:
-        totals = [one.total for one in found[name]]
-        tokens.add(over_seeds(name, float(made[name].tokens), totals))
-        searched.add(over_seeds(name, float(_operations(made[name])), totals))
+    points = timings.points("all pairs", baseline="whole")
+    ctx.series(
+        "search_time",
+        f"Time of a search, {SEARCHED} images x {SEARCHED} captions",
+        x=Axis(label="search", scale="category"),
+        y=Axis(label="time", unit="ms", scale="log"),
+        direction="lower",
+        variants=shown,
+        baseline="whole",
+        caption="Images and captions are encoded before; slimming counts.",
+    ).add(*points)
+    counted = {name: flops.count(call) / SEARCHED**2 for name, call in searches.items()}
+    fronts = (
+        ("front", "tokens", "tokens an image", {name: made[name].tokens for name in FRONT}),
+        ("search", "operations of a search", "operations a pair", counted),
+        ("front_time", "time of a search", "ms", {p.variant: p.median for p in points}),
+    )
+    for name, what, label, at in fronts:
+        table = {(n, float(x)): totals[n] for n, x in at.items()}
+        axis = Axis(label=label)
+        _show(ctx, name, f"rSum against {what}", shown, table, x=axis, baseline=None)
 
 
 def said(times: Interval, seeds: int) -> str:
@@ -101,10 +129,13 @@ def said(times: Interval, seeds: int) -> str:
     return "inferior" if seeds >= MIN_RUNS["seeds"] and times.high < MARGIN else "not shown"
 
 
-def _operations(model: Seps) -> float:
-    """Operations of comparing a prepared image with a caption, counted, the slimming included."""
-    given = checks.inputs("cpu", model.config, batch=16, words=scenes.SPARSE_WORDS, exact=False)
-    return flops.count(partial(model.all_pairs, **given, images=16)) / 16**2
+def _search(ctx: Context, model: Seps) -> Callable[[], Tensor]:
+    """Comparing prepared images with captions, the slimming included."""
+    model = model.to(ctx.device).eval()
+    given = checks.inputs(
+        ctx.device, model.config, batch=SEARCHED, words=scenes.SPARSE_WORDS, exact=False
+    )
+    return partial(model.all_pairs, **given, images=SEARCHED)
 
 
 def _variant(name: str, base: SepsConfig) -> Seps:
@@ -128,7 +159,10 @@ def _variant(name: str, base: SepsConfig) -> Seps:
 def _compare(
     ctx: Context, params: RetrievalParams, variants: tuple[Variant, ...], drawn_of: str
 ) -> tuple[dict[str, list[Recall]], dict[str, Seps]]:
-    """Recalls of each seed and the last model of every variant, trained from one start a seed."""
+    """Recalls of each seed and the last model of every variant, trained from one start a seed.
+
+    Their sums are shown.
+    """
     torch.set_num_threads(params.threads or torch.get_num_threads())
     ctx.check_all("gate", checks.gate(ctx.device))
     base = SepsConfig(
@@ -162,33 +196,32 @@ def _compare(
                 found[name].append(matcher.judge(held_out))
             if name == drawn_of and own == ctx.seed:
                 ctx.artefact("patches.svg", picture(matcher, held_out))
+    sums = {(name, "held out"): [one.total for one in many] for name, many in found.items()}
+    axis = Axis(label="scenes", scale="category")
+    _show(ctx, "rsum", "Sum of the six recalls", variants, sums, x=axis)
     return found, made
 
 
-def _series(
-    ctx: Context, name: str, title: str, x: str, variants: tuple[Variant, ...]
-) -> OpenSeries:
-    ranked = name == "recall"
-    return ctx.series(
+def _show(
+    ctx: Context,
+    name: str,
+    title: str,
+    variants: tuple[Variant, ...],
+    table: Mapping[tuple[str, Any], Sequence[float]],
+    *,
+    x: Axis,
+    y: Axis = RSUM,
+    baseline: str | None = "whole",
+) -> None:
+    """A point for each variant and x, from its seeds."""
+    series = ctx.series(
         name,
         title,
-        x=Axis(label=x, scale="linear" if name in ("front", "search") else "category"),
-        y=Axis(
-            label="recall" if ranked else "rSum",
-            unit="%" if ranked else "",
-            least=0.0,
-            most=100.0 if ranked else 600.0,
-        ),
+        x=x,
+        y=y,
         direction="higher",
         variants=variants,
-        baseline=None if name in ("front", "search") else "whole",
+        baseline=baseline,
         caption=CAPTION,
     )
-
-
-def _rsum(ctx: Context, variants: tuple[Variant, ...], found: dict[str, list[Recall]]) -> None:
-    series = _series(ctx, "rsum", "Sum of the six recalls", "scenes", variants)
-    totals = {name: [one.total for one in many] for name, many in found.items()}
-    for name, values in totals.items():
-        baseline = None if name == "whole" else totals["whole"]
-        series.add(over_seeds(name, "held out", values, baseline=baseline))
+    add_seeds(series, table, baseline)

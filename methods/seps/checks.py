@@ -224,14 +224,13 @@ def batches(device: str) -> Iterator[Case]:
             whole = model(**given).similarity
             for i in range(8):
                 row = slice(i, i + 1)
-                alone = {key: None if x is None else _take(x, row) for key, x in given.items()}
+                alone = {
+                    key: x.take(row) if isinstance(x, Texts) else None if x is None else x[row]
+                    for key, x in given.items()
+                }
                 yield Case(difference(model(**alone).similarity, whole[row, row]), 1e-5, label=name)
         parts = model.all_pairs(given["patches"], given["sparse"], given["dense"], images=3)
         yield Case(difference(parts, whole), 1e-5, label=f"{name}: three images at once")
-
-
-def _take(x: Tensor | Texts, rows: slice) -> Tensor | Texts:
-    return Texts(x.words[rows], x.real[rows]) if isinstance(x, Texts) else x[rows]
 
 
 def padding(device: str) -> Iterator[Case]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -85,10 +84,6 @@ class SepsConfig:
     def branches(self) -> int:
         """Texts that choose patches: the sparse one, and the dense one where there is one."""
         return 2 if self.dense else 1
-
-    def as_dict(self) -> dict[str, Any]:
-        """The configuration as plain values, for a checkpoint."""
-        return asdict(self)
 
 
 def mended(**changes: Any) -> SepsConfig:

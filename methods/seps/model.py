@@ -66,6 +66,10 @@ class Texts:
         """
         return Prepared(F.normalize(self.words, dim=-1), self.real, self.mean())
 
+    def take(self, rows: slice | Tensor) -> Texts:
+        r"""Some of the captions, i. Equation: $t'_j = t_{i_j}$"""
+        return Texts(self.words[rows], self.real[rows])
+
     @torch.no_grad()
     def mean(self) -> Tensor:
         r"""The mean word of each caption, without gradient: (T, C).

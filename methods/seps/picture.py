@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -62,16 +63,14 @@ def _pixels(image: Tensor) -> str:
     made = []
     for y, row in enumerate(levels):
         x = 0
-        while x < SIDE:
-            end = x + 1
-            while end < SIDE and row[end] == row[x]:
-                end += 1
-            colour = "".join(f"{value // 17:x}" for value in row[x])
+        for levels_of, run in groupby(row):
+            wide = len(list(run))
+            colour = "".join(f"{value // 17:x}" for value in levels_of)
             made.append(
-                f'<rect x="{x * SCALE}" y="{y * SCALE}" width="{(end - x) * SCALE}" '
+                f'<rect x="{x * SCALE}" y="{y * SCALE}" width="{wide * SCALE}" '
                 f'height="{SCALE}" fill="#{colour}"/>'
             )
-            x = end
+            x += wide
     return "".join(made)
 
 

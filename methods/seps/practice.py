@@ -100,11 +100,11 @@ def similarities(
     for begin in range(0, len(split.images), TOGETHER):
         rows = slice(begin, begin + TOGETHER)
         patches = matcher.images(pixels(list(split.images[rows]), matcher.images.side).to(device))
-        own = None if dense is None else _take(dense, rows)
+        own = None if dense is None else dense.take(rows)
         found.append(torch.cat([
             matcher.slimmer.all_pairs(
-                patches, _take(captions, part),
-                own if dense is None or config.dense_of == "image" else _take(dense, owners[part]),
+                patches, captions.take(part),
+                own if dense is None or config.dense_of == "image" else dense.take(owners[part]),
             )
             for part in (slice(i, i + CAPTIONS) for i in range(0, len(owners), CAPTIONS))
         ]).cpu())  # fmt: skip
@@ -118,10 +118,6 @@ def _encoded(matcher: Retriever, texts: tuple[str, ...], words: int) -> Texts:
     ids = matcher.texts.ids(list(texts), words).to(device)
     parts = [matcher.texts(part) for part in torch.split(ids, TOGETHER)]
     return Texts(torch.cat([p.words for p in parts]), torch.cat([p.real for p in parts]))
-
-
-def _take(texts: Texts, rows: slice | Tensor) -> Texts:
-    return Texts(texts.words[rows], texts.real[rows])
 
 
 def train(params: TrainParams, device: str, tell: Tell) -> str:

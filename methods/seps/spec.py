@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from methods.spec import (
-    Answer,
     Benchmark,
     Check,
     Claim,
     Command,
-    Comparable,
     Family,
     Method,
     Paper,
@@ -107,53 +107,10 @@ def _check(name: str, title: str, bound: str) -> Check:
     return Check(name=name, title=title, bound=bound, entry=f"checks:{name}")
 
 
-def _gain_claim(name: str, ours: tuple[str, float], laps: float, *, x: str | None) -> Claim:
-    """What SEPS gains over LAPS: other images and encoders leave no more to compare."""
-    variant, value = ours
-    what = "rSum" if x is None else x
-    alone = " with the sparse text alone (ablation)" if variant == "seps_sparse" else ""
-    return Claim(
-        id=name,
-        text=f"SEPS reaches {value} in {what}{alone}, against {laps} of LAPS.",
-        metric=f"{what}, over LAPS",
-        value=round(value / laps, 3),
-        unit="times",
-        setting="Flickr30K, ViT-224",
-        comparable=Comparable.RATIO_ONLY,
-        reason="other images and encoders: our scenes are made on the fly",
-        finding="No caption knows its image here: the row that compares." if alone else _LEAK,
-        answer=Answer(
-            benchmark="retrieval",
-            series="recall" if x else "rsum",
-            variant=variant,
-            x=x,
-            quantity="ratio",
-            against="laps",
-        ),
-    )
-
-
-def _laps_claim(name: str, value: float, x: str) -> Claim:
-    return Claim(
-        id=name,
-        text=f"LAPS reaches {value} in {x}.",
-        metric="R@1",
-        value=value,
-        unit="%",
-        setting="Flickr30K, ViT-224",
-        comparable=Comparable.NOT,
-        reason="needs Flickr30K and a pretrained ViT-224: a level, not a gain",
-        finding="Without a dense text, so without the leak.",
-    )
-
-
-_LEAK = (
-    "Each test caption brings the dense caption of its own image, which describes the target. "
-    "Without it the paper's own ablation falls to 67.2 % text to image: read the sparse-only row."
-)
-_TO_TEXT, _TO_IMAGE = "image to text, R@1", "text to image, R@1"
 _SMOKE = RetrievalParams(steps=4, teach_steps=3, batch=8, dim=32, judged=16, seeds=1, threads=1)
 _FULL = RetrievalParams(steps=5000, teach_steps=2000, batch=128, dim=128, judged=1000, seeds=5)
+
+LITERATURE = tomllib.loads((Path(__file__).parent / "literature.toml").read_text("utf-8"))
 
 METHOD = Method(
     slug="seps",
@@ -163,99 +120,10 @@ METHOD = Method(
         "does not speak of and merging the rest into a few tokens. Both variants of the source, "
         "with its gradient faults mended behind named options and its likely test-time leak shown."
     ),
-    papers=(
-        Paper(
-            arxiv_id="2511.01390",
-            title="SEPS: Semantic-enhanced Patch Slimming Framework for fine-grained cross-modal "
-            "alignment",
-            role="source",
-        ),
-        Paper(
-            arxiv_id="1803.08024",
-            title="Stacked Cross Attention for Image-Text Matching",
-            role="baseline",
-        ),
-        Paper(
-            arxiv_id="2106.02034",
-            title="DynamicViT: Efficient Vision Transformers with Dynamic Token Sparsification",
-            role="related",
-        ),
-        Paper(
-            arxiv_id="1611.01144",
-            title="Categorical Reparameterization with Gumbel-Softmax",
-            role="ancestor",
-        ),
-    ),
-    aliases=("patch slimming", "SEPS", "LAPS", "linguistic-aware patch slimming"),
-    family=Family(
-        what="Matching parts of an image (patches, regions, pixels) with words or phrases: "
-        "fine-grained image and text alignment, late interaction, slimming of patches by what "
-        "the text says.",
-        near="Retrieval between images and texts by whole vectors, composed image retrieval, "
-        "search for persons by text, open-vocabulary segmentation, grounding.",
-        outside="Alignment of generated images with their prompts, human-object interaction, "
-        "registration of images, alignment of sensors.",
-        phrases={
-            "(patch|region|pixel|object|local|token|part|concept|attribute|entity|dense|"
-            "location|anatom*) [level|wise] (text|word|phrase|language|textual|caption|"
-            "sentence|description|attribute) (align*|match*|correspond*|contrast*|"
-            "interact*|ground*)": 3,
-            "fine grained [image|visual|vision] [and] (cross modal|vision language|"
-            "visual text*|image text|multimodal|semantic|text|visual textual|language) "
-            "(align*|match*|correspond*)": 2,
-            "fine grained & (align*|match*|correspond*) & (image|visual|vision) & (text*|"
-            "language|caption|word)": 1.5,
-            "fine grained alignment": 1,
-            "(local|region|concept|part|anatom*|patch|organ|pixel) [level|wise] (vision language|"
-            "image text|visual semantic|cross modal) (align*|match*)": 3,
-            "(fine grained|local*|multi grained|granularity|part level|region level|concept level|"
-            "anatom*) & align* & (report|text*|language|caption|description)": 1.5,
-            "(image|visual|anatom*) region & (text*|finding|report|words|description)": 1,
-            "(align*|match*|similarit*|correspond*|contrast*) & (patch*|region|crop|"
-            "image part|local feature|local visual|image token) & (word|phrase|text*|"
-            "sentence|caption|description|report)": 2,
-            "(patch|region|pixel|local) ~ (word|phrase|text|sentence|description)": 1,
-            "image (text|sentence|caption) (match*|retriev*|align*)": 1,
-            "vision language (align*|pre training|pretraining)": 0.7,
-            "late interaction|multi vector": 2,
-            "patch (slimming|selection)": 1.5,
-            "global [and|to] local & align*": 1.5,
-            "local* align*": 1.5,
-            "region (aware|text)": 1,
-            "optimal transport & (text*|language|word)": 1,
-            "clip": 0.5,
-            "(long|dense|detailed) caption": 1,
-            "(text|phrase|attribute) based person|text to image person": 1,
-        },
-        against={
-            "human object interaction|hand object": 3,
-            "text to image (generat*|model|diffusion|synthesis)": 2,
-            "composed image retrieval": 1.5,
-            "diffusion model": 1.5,
-            "point cloud": 1,
-            "pixel aligned": 2,
-            "registration": 1.5,
-            "benchmark|dataset": 0.3,
-            "report generation": 1,
-            "open vocabulary|referring": 0.7,
-            "anomaly detection": 0.7,
-            "prompt (learning|tuning)": 0.5,
-            "reinforcement|preference optimization": 1,
-            "adversarial|attack": 1,
-            "robot*|vision language action": 1.5,
-            "audio|speech|eeg|brain": 1,
-            "multimodal large language|mllm": 0.5,
-            "visual token|token (prun*|compress*)": 0.7,
-        },
-    ),
-    claims=(
-        _gain_claim("to_text", ("seps", 86.1), 74.0, x=_TO_TEXT),
-        _gain_claim("to_image", ("seps", 86.9), 62.5, x=_TO_IMAGE),
-        _gain_claim("sparse_only", ("seps_sparse", 67.2), 62.5, x=_TO_IMAGE),
-        _gain_claim("rsum", ("seps", 560.9), 507.3, x=None),
-        _laps_claim("laps_to_text", 74.0, _TO_TEXT),
-        _laps_claim("laps_to_image", 62.5, _TO_IMAGE),
-    ),
+    papers=tuple(Paper(**paper) for paper in LITERATURE["papers"]),
+    aliases=tuple(LITERATURE["aliases"]),
+    family=Family(**LITERATURE["family"]),
+    claims=TypeAdapter(tuple[Claim, ...]).validate_python(LITERATURE["claims"]),
     checks=(
         _check("self_test", "The source's self-test: 291 and 1,198 parameters, shapes", "exactly"),
         _check("oracle", "All pairs at once == each pair by the definition", "1e-12 in fp64"),
@@ -294,7 +162,8 @@ METHOD = Method(
             title="What each part is worth",
             description="Slimming without merging, merging without slimming, fewer and more "
             "tokens, each half of the alignment, lambda 1 and the dense text as the query, trained "
-            "alike; rSum against tokens and operations, with a margin set beforehand.",
+            "alike; rSum against tokens, operations and time of a search, with a margin set "
+            "beforehand.",
             params=RetrievalParams,
             presets={
                 "smoke": _SMOKE,

@@ -178,7 +178,7 @@ def train(
         history.grad_norm.append(_descend(optimiser, loss, plan, number))
         history.loss.append(float(loss.detach()))
 
-    about = {"plan": asdict(plan), "config": matcher.slimmer.config.as_dict()}
+    about = {"plan": asdict(plan), "config": asdict(matcher.slimmer.config)}
     parts: dict[str, Part] = {"matcher": matcher, "optimiser": optimiser}
     return kit.run_steps(
         step,

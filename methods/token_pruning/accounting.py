@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from methods.spec import Count
 from methods.token_pruning.config import PruningConfig
 
 Attention = Literal["causal", "full"]
@@ -191,10 +192,37 @@ def kv_bytes(shape: Shape, counts: Sequence[float], itemsize: int = 2) -> float:
     return sum(counts) * 2 * shape.d_kv * itemsize
 
 
-def uniform_bound(shape: Shape, tokens: int, share: float) -> float:
-    r"""How many times fewer operations reading a `share` of `tokens` needs, in every layer.
+TEXT = 100  # tokens of text beside the image
+_WHOLE = LLAVA_7B.visual + TEXT
 
-    Equation: $F(n, \ldots, n) / F(\rho n, \ldots, \rho n)$
-    """
-    whole = prefill_flops(shape, [tokens] * shape.layers)
-    return whole / prefill_flops(shape, [share * tokens] * shape.layers)
+
+def _schedule() -> list[int]:
+    return token_counts(PruningConfig(), LLAVA_7B.layers, LLAVA_7B.visual, TEXT)
+
+
+def tokens_saved() -> Count:
+    """The share of the tokens that the layers no longer read, on average and in the last."""
+    read = _schedule()
+    saved = 100 * (1 - sum(read) / (len(read) * _WHOLE))
+    last = 100 * (1 - read[-1] / _WHOLE)
+    steps = " -> ".join(str(count) for count in dict.fromkeys([_WHOLE, *read]))
+    return Count(
+        low=saved,
+        high=saved,
+        working=f"{steps}: {saved:.1f} % saved on average over the layers, {last:.1f} % in the "
+        "last layer alone",
+    )
+
+
+def operations_saved() -> Count:
+    """The share of a prompt's operations that is saved, without and with the vision tower."""
+    dense = prefill_flops(LLAVA_7B, [_WHOLE] * LLAVA_7B.layers)
+    pruned = prefill_flops(LLAVA_7B, _schedule())
+    tower = vision_flops(LLAVA_7B)
+    saved = 100 * (1 - pruned / dense)
+    return Count(
+        low=saved,
+        high=saved,
+        working=f"{saved:.1f} % saved, {dense / pruned:.2f} times fewer; "
+        f"{(dense + tower) / (pruned + tower):.2f} times with the vision tower",
+    )

@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from methods.context import Context
 from methods.kit.checkpoint import kept_in
-from methods.kit.report import Stages
+from methods.kit.report import Stages, add_seeds
 from methods.measure import flops
 from methods.measure.statistics import over_seeds
 from methods.protocol import Axis, Limit, Variant
@@ -27,12 +27,13 @@ from methods.token_pruning.toy import Exam, split
 from methods.token_pruning.training import History, Schedule, train
 
 Plans = dict[str, Callable[[int], list[Stage]]]  # stages for an average of tokens a layer
-Table = dict[tuple[str, int], list[float]]  # per cent right of each seed, by way and budget
+Table = dict[tuple[str, float | str], list[float]]  # per cent right of each seed, by way and budget
 
 MERGED = 32
 LAYERS = (0, 2)  # before which tokens are dropped, ours and others at equal cost
 TWICE = ("random", "divprune", "cdpruner", "cdpruner_mean", "sparsevlm", "pyramiddrop", "oracle")
 OURS = {"ours": "ours: taught heads", "ours_merger": "ours: merger, then heads, taught"}
+BOUNDS = {"chance": "chance, our schedule", "unpruned": "unpruned"}
 BOTH = {f"{name}_both": f"{REGISTRY[name].label}, at both layers" for name in TWICE}
 CROWDED = {"objects": 16, "clutter": 0.6}  # scenes of another kind than the heads were taught on
 WARNING = (
@@ -140,8 +141,16 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
     for name, table in tables.items():
         whole = full["crowded" if name == "crowded" else "usual"]
         _accuracy(ctx, name, table, sum(whole) / len(whole), params.budgets)
-        _ahead(ctx, name, table)
-    _pareto(ctx, _costs(ways, exam, params.budgets), tables["accuracy"])
+    costs = _costs(ways, exam, params.budgets)
+    _show(
+        ctx,
+        "pareto_flops",
+        "Accuracy against operations to the first token",
+        Axis(label="operations to the first token", unit="% of unpruned"),
+        {(way, costs[way, k]): right for (way, k), right in tables["accuracy"].items()},
+        caption="Vision tower, projector, choice and reading counted together; the tower's share "
+        "is large in a small model.",
+    )
     ctx.artefact("kept.svg", picture(exam, ways["ours"](min(params.budgets))))
 
 
@@ -149,7 +158,12 @@ def _note(values: list[float], name: str, exam: Exam, stages: list[Stage], draws
     """Add a seed's accuracy in per cent, the mean of several draws where chance decides."""
     many = range(draws if name.startswith("random") else 1)
     right = [exam.accuracy(stages, draw) for draw in many]
-    values.append(100 * max(sum(right) / len(right), 1e-4))
+    values += _per_cent([sum(right) / len(right)])
+
+
+def _per_cent(shares: Sequence[float]) -> list[float]:
+    """Never quite 0, of which no ratio could be had."""
+    return [100 * max(share, 1e-4) for share in shares]
 
 
 def said(kinds: dict[str, float]) -> str:
@@ -159,8 +173,9 @@ def said(kinds: dict[str, float]) -> str:
 
 def variants(names: Sequence[str]) -> list[Variant]:
     """Labels of selections."""
-    labels = {one.name: one.label for one in REGISTRY.values()} | OURS | BOTH
-    return [Variant(name=name, label=labels[name], ours=name in OURS) for name in names]
+    labels = {one.name: one.label for one in REGISTRY.values()} | OURS | BOTH | BOUNDS | LOSSES
+    labels |= {name: label for name, (label, _) in ABLATIONS.items()}
+    return [Variant(name=n, label=labels[n], ours=n in (*OURS, "attention")) for n in names]
 
 
 TITLES = {
@@ -177,51 +192,54 @@ TITLES = {
 }
 
 
-def _accuracy(ctx: Context, name: str, table: Table, whole: float, budgets: Sequence[int]) -> None:
-    title, caption = TITLES[name]
-    names = list(dict.fromkeys(way for way, _ in table))
-    chance = "random_both" if name == "crowded" else "random"
-    points = tuple((float(k), 100 * whole) for k in budgets)
+RIVALS = {"accuracy": "cdpruner_both", "inside": "fastv", "crowded": "cdpruner_both"}
+TOKENS = Axis(label="visual tokens a layer", unit="tokens")
+
+
+def _show(
+    ctx: Context,
+    name: str,
+    title: str,
+    x: Axis,
+    table: Table,
+    *,
+    baseline: str | None = None,
+    limits: Sequence[Limit] = (),
+    caption: str = "",
+) -> None:
+    """Per cent right of every way in a table, each against the baseline at its x."""
     series = ctx.series(
         name,
         title,
-        x=Axis(label="visual tokens a layer", unit="tokens"),
+        x=x,
         y=Axis(label="right answers", unit="%", least=0.0, most=100.0),
         direction="higher",
-        variants=variants(names),
-        baseline=chance,
-        limits=[Limit(label="unpruned, 64 tokens", points=points)],
+        variants=variants(list(dict.fromkeys(way for way, _ in table))),
+        baseline=baseline,
+        limits=limits,
         caption=caption,
     )
-    for (way, k), values in table.items():
-        baseline = None if way == chance else table[chance, k]
-        series.add(over_seeds(way, k, values, baseline=baseline))
+    add_seeds(series, table, baseline)
 
 
-RIVALS = {"accuracy": "cdpruner_both", "inside": "fastv", "crowded": "cdpruner_both"}
+def _accuracy(ctx: Context, name: str, table: Table, whole: float, budgets: Sequence[int]) -> None:
+    """All ways against chance, and ours against the baseline that comes nearest.
+
+    The latter seed by seed: models differ more than ways.
+    """
+    title, caption = TITLES[name]
+    points = tuple((float(k), 100 * whole) for k in budgets)
+    limits = [Limit(label="unpruned, 64 tokens", points=points)]
+    chance, rival = "random_both" if name == "crowded" else "random", RIVALS[name]
+    _show(ctx, name, title, TOKENS, table, baseline=chance, limits=limits, caption=caption)
+    both = {key: values for key, values in table.items() if key[0] in (rival, "ours")}
+    title += ": ours against its rival, seed by seed"
+    _show(ctx, f"{name}_ahead", title, TOKENS, both, baseline=rival)
 
 
-def _ahead(ctx: Context, name: str, table: Table) -> None:
-    """Ours against the baseline that comes nearest, seed by seed: models differ more than ways."""
-    rival = RIVALS[name]
-    series = ctx.series(
-        f"{name}_ahead",
-        f"{TITLES[name][0]}: ours against its rival, seed by seed",
-        x=Axis(label="visual tokens a layer", unit="tokens"),
-        y=Axis(label="right answers", unit="%", least=0.0, most=100.0),
-        direction="higher",
-        variants=variants([rival, "ours"]),
-        baseline=rival,
-    )
-    for (way, k), values in table.items():
-        if way in (rival, "ours"):
-            baseline = None if way == rival else table[rival, k]
-            series.add(over_seeds(way, k, values, baseline=baseline))
-
-
-def _costs(ways: Plans, exam: Exam, budgets: Sequence[int]) -> dict[tuple[str, int], float]:
+def _costs(ways: Plans, exam: Exam, budgets: Sequence[int]) -> dict[tuple[str, float | str], float]:
     """Operations to the first token in per cent of the unpruned model's, counted."""
-    one = checks.rows_of(exam.prompt, 1)
+    one = exam.prompt.each(lambda part: part[:1])
     with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
         whole = flops.count(lambda: read(exam.llava, one))
         return {
@@ -229,21 +247,6 @@ def _costs(ways: Plans, exam: Exam, budgets: Sequence[int]) -> dict[tuple[str, i
             for name, way in ways.items()
             for k in budgets
         }
-
-
-def _pareto(ctx: Context, costs: dict[tuple[str, int], float], found: Table) -> None:
-    series = ctx.series(
-        "pareto_flops",
-        "Accuracy against operations to the first token",
-        x=Axis(label="operations to the first token", unit="% of unpruned"),
-        y=Axis(label="right answers", unit="%", least=0.0, most=100.0),
-        direction="higher",
-        variants=variants(list(dict.fromkeys(name for name, _ in costs))),
-        caption="Vision tower, projector, choice and reading counted together; the tower's share "
-        "is large in a small model.",
-    )
-    for (way, k), cost in costs.items():
-        series.add(over_seeds(way, cost, found[way, k]))
 
 
 LOSSES = {
@@ -299,7 +302,15 @@ def training(ctx: Context, params: TrainingParams) -> None:
             curves[name].append(history)
             final[name].append(exam.accuracy(pruner.stages()))
     _curves(ctx, curves, params.watch)
-    _final(ctx, final)
+    _show(
+        ctx,
+        "final",
+        f"Right answers after training, {FINAL_BUDGET} visual tokens a layer",
+        Axis(label="questions", scale="category"),
+        {(name, "held out"): _per_cent(values) for name, values in final.items()},
+        baseline="none",
+        caption="Dropped behind the layer costs more tokens: 32, 6, 6, 2 in place of 6, 6, 2, 2.",
+    )
 
 
 def _curves(ctx: Context, curves: dict[str, list[History]], watch: int) -> None:
@@ -311,7 +322,7 @@ def _curves(ctx: Context, curves: dict[str, list[History]], watch: int) -> None:
             x=Axis(label="step"),
             y=Axis(label=label, unit=unit),
             direction="higher" if name == "learning" else "lower",
-            variants=[Variant(name=n, label=LOSSES[n], ours=False) for n in shown],
+            variants=variants(shown),
         )
         for loss in shown:
             values = [getattr(history, attribute) for history in curves[loss]]
@@ -320,23 +331,3 @@ def _curves(ctx: Context, curves: dict[str, list[History]], watch: int) -> None:
                 means = [scale * sum(p) / len(p) for p in piece]
                 end = float(begin + len(piece[0]))
                 series.add(over_seeds(loss, end, means))
-
-
-def _final(ctx: Context, final: dict[str, list[float]]) -> None:
-    labels = {"chance": "chance, our schedule", "unpruned": "unpruned"} | LOSSES
-    labels |= {name: label for name, (label, _) in ABLATIONS.items()}
-    series = ctx.series(
-        "final",
-        f"Right answers after training, {FINAL_BUDGET} visual tokens a layer",
-        x=Axis(label="questions", scale="category"),
-        y=Axis(label="right answers", unit="%", least=0.0, most=100.0),
-        direction="higher",
-        variants=[Variant(name=n, label=labels[n], ours=n == "attention") for n in final],
-        baseline="none",
-        caption="Dropped behind the layer costs more tokens: 32, 6, 6, 2 in place of 6, 6, 2, 2.",
-    )
-    reference = [100 * max(v, 1e-4) for v in final["none"]]
-    for name, values in final.items():
-        right = [100 * max(v, 1e-4) for v in values]
-        baseline = None if name == "none" else reference
-        series.add(over_seeds(name, "held out", right, baseline=baseline))

@@ -8,19 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.context import Context
+from methods.context import Context, OpenSeries
 from methods.kit.compare import relative
 from methods.measure import memory
 from methods.measure.timing import Comparison, time_all
 from methods.protocol import Axis, Limit, Variant
 from methods.spec import Case
 from methods.token_pruning import accounting, checks
-from methods.token_pruning.accounting import LLAVA_7B, Shape
+from methods.token_pruning.accounting import Shape
 from methods.token_pruning.config import PruningConfig, PruningError
 from methods.token_pruning.llava import encode, load_llava, tiny_config, visual_tokens
 from methods.token_pruning.loop import Cache, Stage, read, step
 from methods.token_pruning.model import Pruner
-from methods.token_pruning.selectors import get
+from methods.token_pruning.selectors import REGISTRY
 from methods.token_pruning.spec import LatencyParams
 from methods.token_pruning.stream import Prompt
 
@@ -96,7 +96,6 @@ def latency(ctx: Context, params: LatencyParams) -> None:
         f"{config.merged(shape.visual)} tokens leave the merger, {config.keep_tokens} the heads "
         f"before layers {config.pruning_layers}; attention backend {attention}; {params.dtype}"
     )
-    _counts(ctx, shape, config, params)
     timed = _series(ctx, shape, config, params)
     room = llava.config.text_config.max_position_embeddings
     if shape.visual + params.text + params.decoded > room:
@@ -122,7 +121,7 @@ def _comparisons(
     params: LatencyParams,
     llava: Any,
     stages: dict[str, list[Stage]],
-    timed: dict[str, Any],
+    timed: dict[str, OpenSeries],
 ) -> Iterator[Comparison]:
     """To the first token, reading and decoding, at every batch; what is kept of each is told."""
 
@@ -173,7 +172,7 @@ def at_shape(llava: Any, prompt: Prompt, stages: dict[str, list[Stage]]) -> Iter
     gradients; the check `gradients` compares those.
     """
     bound, rows = (1e-4, len(prompt.ids)) if llava.dtype == torch.float32 else (5e-2, 1)
-    one = checks.rows_of(prompt, rows, rows - 1)
+    one = prompt.each(lambda part: part[rows - 1 : rows])
     assert one.pixels is not None
     exact = copy.deepcopy(llava).double() if llava.dtype == torch.float32 else llava
     wanted = _theirs(exact, Prompt(one.ids, one.pixels.to(exact.dtype))).logits[:, -1]
@@ -187,42 +186,6 @@ def at_shape(llava: Any, prompt: Prompt, stages: dict[str, list[Stage]]) -> Iter
 
 def _variants(names: Sequence[str]) -> list[Variant]:
     return [Variant(name=name, label=NAMES[name], ours=name == "pruned") for name in names]
-
-
-def _counts(ctx: Context, shape: Shape, config: PruningConfig, params: LatencyParams) -> None:
-    """What the source's schedule saves of the real model: exact, without running it."""
-    full, ours = LLAVA_7B, PruningConfig()
-    text = 100
-    read_tokens = accounting.token_counts(ours, full.layers, full.visual, text)
-    whole = full.visual + text
-    average = sum(read_tokens) / full.layers
-    tokens = ctx.series(
-        "tokens",
-        "Tokens saved at LLaVA-7B by the source's schedule",
-        x=Axis(label="count", scale="category"),
-        y=Axis(label="saved", unit="%"),
-        direction="higher",
-        variants=_variants(["pruned"]),
-        caption="676 tokens: 388 in layers 0-9, 300 in 10-19, 250 in 20-30, 200 in layer 31.",
-    )
-    tokens.add_exact("last layer", {"pruned": 100 * (1 - read_tokens[-1] / whole)})
-    tokens.add_exact("saved", {"pruned": 100 * (1 - average / whole)})
-    operations = ctx.series(
-        "flops",
-        "Operations saved at LLaVA-7B by the source's schedule",
-        x=Axis(label="count", scale="category"),
-        y=Axis(label="saved", unit="%"),
-        direction="higher",
-        variants=_variants(["pruned"]),
-        caption="2 operations a multiply-add; `all` adds vision tower, projector and pruner.",
-    )
-    plain = accounting.prefill_flops(full, [whole] * full.layers)
-    saved = 1 - accounting.prefill_flops(full, read_tokens) / plain
-    operations.add_exact("prefill", {"pruned": 100 * saved})
-    everything = accounting.total_flops(full, ours, text) / accounting.total_flops(full, None, text)
-    operations.add_exact("all", {"pruned": 100 * (1 - everything)})
-    here = accounting.token_counts(config, shape.layers, shape.visual, params.text)
-    ctx.log(f"tokens by layer in the measured model: {here}")
 
 
 def bounds(shape: Shape, config: PruningConfig, text: int) -> tuple[float, float]:
@@ -240,51 +203,46 @@ def bounds(shape: Shape, config: PruningConfig, text: int) -> tuple[float, float
 
 def _series(
     ctx: Context, shape: Shape, config: PruningConfig, params: LatencyParams
-) -> dict[str, Any]:
+) -> dict[str, OpenSeries]:
+    """What is measured over the rows; `first`, `prefill` and `kv` beside what is counted."""
     prefill, first = bounds(shape, config, params.text)
-    kv = accounting.token_counts(config, shape.layers, shape.visual, params.text)
-    fewer = shape.layers * (shape.visual + params.text) / sum(kv)
-    rows = Axis(label="rows", unit="rows")
-    everything = [name for name in NAMES if name != "transformers"]
-
-    def limit(label: str, times: float) -> list[Limit]:
-        points = tuple((float(batch), times) for batch in params.batches)
-        return [Limit(label=label, points=points, of="ratio")]
-
-    return {
-        "first": ctx.series(
-            "first", "Time to the first token, vision tower and pruner included",
-            x=rows, y=Axis(label="time", unit="ms"), direction="lower",
-            variants=_variants(list(NAMES)), baseline="plain",
-            limits=limit("operations, times fewer", first),
-        ),
-        "prefill": ctx.series(
-            "prefill", "Reading the prompt, pruner included, vision tower not",
-            x=rows, y=Axis(label="time", unit="ms"), direction="lower",
-            variants=_variants(everything), baseline="plain",
-            limits=limit("operations, times fewer", prefill),
-        ),
-        "decode": ctx.series(
-            "decode", "Decoding after the prompt",
-            x=rows, y=Axis(label="decoded", unit="tokens/s"), direction="higher",
-            variants=_variants(everything), baseline="plain",
-        ),
-        "kv": ctx.series(
-            "kv_bytes", "Keys and values kept",
-            x=rows, y=Axis(label="size", unit="bytes"), direction="lower",
-            variants=_variants(everything), baseline="plain",
-            limits=limit("tokens, times fewer", fewer),
-        ),
-        "memory": ctx.series(
-            "memory", "Peak memory of reading, weights not included",
-            x=rows, y=Axis(label="size", unit="bytes"), direction="lower",
-            variants=_variants(everything), baseline="plain",
-        ),
-    }  # fmt: skip
+    counts = accounting.token_counts(config, shape.layers, shape.visual, params.text)
+    ctx.log(f"tokens by layer in the measured model: {counts}")
+    fewer = shape.layers * (shape.visual + params.text) / sum(counts)
+    labels = {
+        "first": ("first", "Time to the first token, vision tower and pruner included"),
+        "prefill": ("prefill", "Reading the prompt, pruner included, vision tower not"),
+        "decode": ("decode", "Decoding after the prompt"),
+        "kv": ("kv_bytes", "Keys and values kept"),
+        "memory": ("memory", "Peak memory of reading, weights not included"),
+    }
+    time, size = Axis(label="time", unit="ms"), Axis(label="size", unit="bytes")
+    axes = {"first": time, "prefill": time, "decode": Axis(label="decoded", unit="tokens/s")}
+    limits = {"first": ("operations", first), "prefill": ("operations", prefill)}
+    limits |= {"kv": ("tokens", fewer)}
+    made = {}
+    for key, (name, title) in labels.items():
+        shown = [n for n in NAMES if key == "first" or n != "transformers"]
+        bound = []
+        if key in limits:
+            what, times = limits[key]
+            points = tuple((float(batch), times) for batch in params.batches)
+            bound = [Limit(label=f"{what}, times fewer", points=points, of="ratio")]
+        made[key] = ctx.series(
+            name,
+            title,
+            x=Axis(label="rows", unit="rows"),
+            y=axes.get(key, size),
+            direction="higher" if key == "decode" else "lower",
+            variants=_variants(shown),
+            baseline="plain",
+            limits=bound,
+        )
+    return made
 
 
 def _random(stages: list[Stage]) -> list[Stage]:
-    return [Stage(stage.layer, stage.keep, get("random")) for stage in stages]
+    return [Stage(stage.layer, stage.keep, REGISTRY["random"]) for stage in stages]
 
 
 def _prompt(llava: Any, rows: int, text: int, device: str) -> Prompt:

@@ -17,7 +17,7 @@ from methods.kit.compare import difference
 from methods.kit.seeds import seeded
 from methods.measure import flops
 from methods.spec import Case
-from methods.token_pruning import accounting, selectors
+from methods.token_pruning import accounting
 from methods.token_pruning.accounting import Shape
 from methods.token_pruning.choice import Selector
 from methods.token_pruning.config import MergerType, PruningConfig
@@ -27,6 +27,7 @@ from methods.token_pruning.loop import BEFORE, Stage, embed, read, step
 from methods.token_pruning.merger import Merger, QuestionMerger, SimpleMerger
 from methods.token_pruning.model import Pruner, run
 from methods.token_pruning.relax import straight_through
+from methods.token_pruning.selectors import REGISTRY
 from methods.token_pruning.stream import IGNORE, Prompt
 from methods.token_pruning.training import Schedule, Trainer
 
@@ -264,7 +265,7 @@ def positions(device: str) -> Iterator[Case]:
     wanted = torch.cat((before, last, behind), 1)
     yield Case(torch.equal(plain.positions, wanted), True, label="original positions")
     generator = torch.Generator().manual_seed(0)
-    one = [Stage(0, 5, selectors.get("random"))]
+    one = [Stage(0, 5, REGISTRY["random"])]
     ours = read(llava, prompt, one, generator=generator)
     stream = embed(llava, prompt, encode(llava, prompt.pixels), None)
     index = stream.places().gather(1, ours.kept[0])
@@ -313,14 +314,14 @@ def caching(device: str) -> Iterator[Case]:
         together = read(llava, prompt, stages).logits
         apart = []
         for row in range(8):
-            real = prompt.real()[row]
-            alone = rows_of(prompt, row + 1, row)
-            alone = Prompt(alone.ids[:, real], alone.pixels)
+            real, one = prompt.real()[row], slice(row, row + 1)
+            assert prompt.pixels is not None
+            alone = Prompt(prompt.ids[one, real], prompt.pixels[one])
             apart.append(read(llava, alone, stages).logits)
         yield Case(
             difference(together, torch.cat(apart)), 1e-5, label=f"batch 8 == its rows{label}"
         )
-    tome = [Stage(BEFORE, 6, selectors.get("tome"))]
+    tome = [Stage(BEFORE, 6, REGISTRY["tome"])]
     quick, slow = continued(llava, prompt_of(llava, 2), tome, 5)
     yield Case(difference(quick, slow), 1e-5, label="cached == uncached, merged with a bias")
 
@@ -361,11 +362,3 @@ def temperature(device: str) -> Iterator[Case]:
     yield Case(abs(config.tau(250, 1000) - 0.55), 1e-12, label="t = T / 4")
     for t in (500, 501, 750, 1000):
         yield Case(abs(config.tau(t, 1000) - 0.1), 1e-12, label=f"t = {t / 1000} T")
-
-
-def rows_of(prompt: Prompt, end: int, begin: int = 0) -> Prompt:
-    """Rows of a prompt from `begin` to before `end`."""
-    cut: dict[str, Any] = {
-        name: None if value is None else value[begin:end] for name, value in vars(prompt).items()
-    }
-    return replace(prompt, **cut)

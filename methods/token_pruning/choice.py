@@ -12,8 +12,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from methods.token_pruning.config import PruningError
 from methods.token_pruning.llava import Vision
+from methods.token_pruning.relax import check_budget
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,12 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 
     Equation: $y_{bj} = x_{b, i_{bj}}$
     """
-    return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
+    return x.gather(1, wide(index, x))
 
 
-def check_budget(k: int, n: int) -> None:
-    """Refuse a budget k of n tokens that is not 1 to n; raises PruningError."""
-    if not 1 <= k <= n:
-        raise PruningError(f"a budget of {k} tokens; there are {n}, and at least one is kept")
+def wide(index: Tensor, x: Tensor) -> Tensor:
+    r"""Places (B, k) for gathering whole vectors of (B, n, d): (B, k, d).
+
+    Equation: $y_{bjc} = i_{bj}, \quad 0 \le c < d$
+    """
+    return index[..., None].expand(-1, -1, x.shape[-1])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -12,7 +12,6 @@ from methods.errors import InputError
 from methods.kit.config import configuration, read_yaml
 
 MergerType = Literal["simple", "question_aware", "none"]
-MERGERS: tuple[MergerType, ...] = get_args(MergerType)
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]

@@ -124,13 +124,8 @@ def generate(
 
 def _rows(prompt: Prompt, rows: Tensor, images: Tensor | None) -> Prompt:
     """Some rows of a prompt with their images."""
-    cut: dict[str, Any] = {
-        name: None if value is None else value[rows]
-        for name, value in vars(prompt).items()
-        if name != "pixels"
-    }
     pixels = None if images is None or prompt.pixels is None else prompt.pixels[images]
-    return replace(prompt, **cut, pixels=pixels)
+    return replace(replace(prompt, pixels=None).each(lambda part: part[rows]), pixels=pixels)
 
 
 def _continue(

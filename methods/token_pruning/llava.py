@@ -275,26 +275,6 @@ def attention_scores(
     return scores
 
 
-def last_attention(
-    layer: Any, hidden: Tensor, rotary: tuple[Tensor, Tensor], allowed: Tensor
-) -> Tensor:
-    r"""How much the last token attends to each token in a decoder layer, mean over H heads.
-
-    Equation: $a_i = \frac{1}{H} \sum_h \mathrm{softmax}_i (S_{h, n, i})$
-
-    Args:
-        layer: a LlamaDecoderLayer.
-        hidden: its input (B, n, d).
-        rotary: cos and sin (B, n, d_head).
-        allowed: (B, n) bool, False for padding.
-
-    Returns:
-        weights (B, n).
-    """
-    scores = attention_scores(layer, hidden, rotary, slice(-1, None))[:, :, 0]  # (B, heads, n)
-    return scores.masked_fill(~allowed[:, None], MIN_MASK).softmax(-1).mean(1)
-
-
 def _half_turn(x: Tensor) -> Tensor:
     a, b = x.chunk(2, dim=-1)
     return torch.cat((-b, a), dim=-1)

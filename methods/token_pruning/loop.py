@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from methods.token_pruning.choice import Context, Entered, Selector, take
+from methods.token_pruning.choice import Context, Entered, Selector, wide
 from methods.token_pruning.config import PruningError
 from methods.token_pruning.llava import (
     MIN_MASK,
@@ -23,7 +23,6 @@ from methods.token_pruning.llava import (
     attention_scores,
     encode,
     images_in,
-    last_attention,
     visual_tokens,
 )
 from methods.token_pruning.stream import IGNORE, Prompt, Stream, fitting
@@ -65,7 +64,7 @@ class Cache:
 class Reading:
     """What reading a prompt gave.
 
-    `logits` (B, n_out, V) of the last token, or of all; `counts` tokens each layer read; `kept`
+    `logits` (B, 1, V) of the last token; `counts` tokens each layer read; `kept`
     patches (B, k) after each stage, by layer; `positions` of the tokens that reached the end.
     """
 
@@ -95,8 +94,8 @@ def embed(llava: Any, prompt: Prompt, vision: Vision | None, first: Entered | No
         index = (index.view(B, images, -1) + ahead).flatten(1)  # (B, images * k)
         places = visual.nonzero()[:, 1].view(B, images * N).gather(1, index)
         patch = patch.scatter(1, places, index)
-        wide = places[..., None].expand(-1, -1, hidden.shape[-1])
-        hidden = hidden.scatter(1, wide, projected.reshape(B, -1, hidden.shape[-1]))
+        projected = projected.reshape(B, -1, hidden.shape[-1])
+        hidden = hidden.scatter(1, wide(places, hidden), projected)
         if first is not None and first.bias is not None:
             gate = torch.zeros(ids.shape, device=ids.device)
             gate = gate.scatter(1, places, first.bias.float().view(B, -1))
@@ -162,7 +161,6 @@ def read(
     stages: Sequence[Stage] = (),
     *,
     cached: bool = False,
-    all_logits: bool = False,
     generator: torch.Generator | None = None,
     vision: Vision | None = None,
 ) -> Reading:
@@ -174,7 +172,6 @@ def read(
         stages: where tokens leave, by whose choice; without any, or without an image, this is the
             plain model.
         cached: keep keys and values, for `step`.
-        all_logits: predictions at every place that reached the end, not only the last.
         generator: of random choices.
         vision: what the tower saw, where it has been run before.
 
@@ -219,7 +216,9 @@ def read(
                 rotary = decoder.rotary_emb(stream.hidden, stream.positions)
         counts.append(stream.hidden.shape[1])
         previous = (layer, stream, rotary)
-        hidden = _layer(layer, stream.hidden, mask, rotary, positions=stream.positions, cache=cache)
+        hidden = run_layer(
+            layer, stream.hidden, mask, rotary, positions=stream.positions, cache=cache
+        )
         if cache is not None:
             cache.valid.append(stream.valid)
             cache.gates.append(stream.gate)
@@ -228,7 +227,7 @@ def read(
             stream = stream.keep_visual(index)
             mask = stream.bias()
             rotary = decoder.rotary_emb(stream.hidden, stream.positions)
-    last = decoder.norm(stream.hidden if all_logits else stream.hidden[:, -1:])
+    last = decoder.norm(stream.hidden[:, -1:])
     if cache is not None:
         cache.position = position
     return Reading(llava.lm_head(last), counts, kept, stream.positions, cache)
@@ -253,7 +252,7 @@ def step(llava: Any, token: Tensor, cache: Cache) -> Tensor:
         if gate is not None or not bool(valid.all()):
             mask = torch.where(valid, 0.0, MIN_MASK)
             mask = fitting(mask if gate is None else mask + gate, hidden)[:, None, None]
-        hidden = _layer(layer, hidden, mask, rotary, positions=cache.position, cache=cache)
+        hidden = run_layer(layer, hidden, mask, rotary, positions=cache.position, cache=cache)
         cache.valid[at], cache.gates[at] = valid, gate
     cache.position = cache.position + 1
     logits: Tensor = llava.lm_head(decoder.norm(hidden))[:, 0]
@@ -305,7 +304,7 @@ def _inside(
         return weights.gather(1, before.places())
 
     return Context(
-        lambda: take(stream.hidden, places),
+        stream.seen,
         stream.patch.gather(1, places),
         text,
         asked,
@@ -325,7 +324,9 @@ def word_attention(
     Equation: $a_i = \frac{\sum_w w_w A_{wi}}{\sum_w w_w}$, A the mean over heads
     """
     if words is None:
-        return last_attention(layer, stream.hidden, rotary, stream.valid)
+        scores = attention_scores(layer, stream.hidden, rotary, slice(-1, None))[:, :, 0]
+        last = scores.masked_fill(~stream.valid[:, None], MIN_MASK).softmax(-1)  # (B, H, n)
+        return last.mean(1)
     scores = attention_scores(layer, stream.hidden, rotary, slice(None))  # (B, H, n, n)
     allowed = stream.allowed()[:, None]
     A = scores.masked_fill(~allowed, MIN_MASK).softmax(-1).mean(1)  # (B, n, n)
@@ -334,15 +335,19 @@ def word_attention(
     return torch.einsum("bq,bqn->bn", w, A) / w.sum(1, keepdim=True)
 
 
-def _layer(
+def run_layer(
     layer: Any,
     hidden: Tensor,
     mask: Tensor | None,
     rotary: tuple[Tensor, Tensor],
     *,
     positions: Tensor,
-    cache: Cache | None,
+    cache: Cache | None = None,
 ) -> Tensor:
+    r"""A decoder layer on hidden states (B, n, d), after what a cache holds: (B, n, d).
+
+    Equation: $h^{l + 1} = \mathrm{Layer}_l(h^l)$
+    """
     out: Tensor = layer(
         hidden,
         attention_mask=mask,

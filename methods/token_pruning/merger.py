@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from methods.kit.noise import gumbel
+from methods.token_pruning.choice import take, wide
 from methods.token_pruning.config import PruningConfig, PruningError
 from methods.token_pruning.relax import log_membership, straight_through
 
@@ -104,7 +105,7 @@ class Merger(nn.Module):
         index, mask = straight_through(noisy, keep, tau)
         if self.scored:  # else all sources go to the longest centre
             inner = F.layer_norm(inner, inner.shape[-1:])
-        centres = inner.gather(1, wide(index, inner))  # (B, M, d)
+        centres = take(inner, index)  # (B, M, d)
         logits = self.query(inner) @ self.key(centres).mT / (inner.shape[-1] ** 0.5 * tau)
         if self.scored:
             logits = logits + s.gather(1, index)[:, None]
@@ -175,14 +176,6 @@ class QuestionMerger(Merger):
             return A.mT @ V
         projected: Tensor = self.out(A.mT @ inner)
         return projected
-
-
-def wide(index: Tensor, x: Tensor) -> Tensor:
-    r"""Places (B, k) for gathering whole vectors of (B, n, d): (B, k, d).
-
-    Equation: $y_{bjc} = i_{bj}, \quad 0 \le c < d$
-    """
-    return index[..., None].expand(-1, -1, x.shape[-1])
 
 
 def score_head(d: int) -> nn.Sequential:

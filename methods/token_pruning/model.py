@@ -13,7 +13,7 @@ from methods.token_pruning.choice import Context, Entered, Selector
 from methods.token_pruning.config import PruningConfig, PruningError, check_counts, from_keys
 from methods.token_pruning.heads import LayerHead
 from methods.token_pruning.llava import Vision, visual_tokens
-from methods.token_pruning.loop import BEFORE, Stage, embed, first_context
+from methods.token_pruning.loop import BEFORE, Stage, embed, first_context, run_layer
 from methods.token_pruning.merger import Merged, Merger, make_merger
 from methods.token_pruning.relax import soft_gate, top
 from methods.token_pruning.stream import IGNORE, Prompt, Stream
@@ -131,8 +131,8 @@ class Pruner(nn.Module):
                 return stream
             text, asked = stream.words()
             places = stream.places()
-            visual = stream.hidden.gather(1, places[..., None].expand(-1, -1, text.shape[-1]))
-            gates[layer] = soft_gate(self.heads[str(layer)](visual, text, asked), tau, noise)
+            logits = self.heads[str(layer)](stream.seen(), text, asked)
+            gates[layer] = soft_gate(logits, tau, noise)
             if self.config.gate == "scale":
                 whole = torch.ones_like(stream.hidden[..., 0], dtype=torch.float32)
                 whole = whole.scatter(1, places, gates[layer].exp())
@@ -212,11 +212,8 @@ def run(
     states = [stream.hidden[at]]
     for number, layer in enumerate(decoder.layers):
         stream = before(number, stream)
-        stream.hidden = layer(
-            stream.hidden,
-            attention_mask=stream.bias(),
-            position_ids=stream.positions,
-            position_embeddings=rotary,
+        stream.hidden = run_layer(
+            layer, stream.hidden, stream.bias(), rotary, positions=stream.positions
         )
         states.append(stream.hidden[at])
     states[-1] = decoder.norm(states[-1])

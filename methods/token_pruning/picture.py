@@ -1,27 +1,17 @@
 """What is kept, drawn: a scene by stage and question, dropped patches dimmed."""
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import torch
 from torch import Tensor
 
+from methods.token_pruning import scenes
 from methods.token_pruning.loop import BEFORE, Stage, read
-from methods.token_pruning.scenes import (
-    ASK_COLOUR,
-    COLOURS,
-    CORNERS,
-    EMPTY,
-    GLYPHS,
-    GRID,
-    KINDS,
-    PALETTE,
-    PATCH,
-    PATCHES,
-    SHAPE_0,
-)
+from methods.token_pruning.scenes import EMPTY, GRID, PATCH, PATCHES
 from methods.token_pruning.toy import Exam
 
-GAP, TOP, LEFT, SCALE = 12, 24, 92, 1
+GAP, TOP, LEFT = 12, 24, 92
 SHAPE_NAMES = ("disc", "ring", "square", "frame", "triangle down", "triangle up", "plus", "cross",
                "diamond", "bar", "post", "chess", "L", "T", "U", "corner")  # fmt: skip
 
@@ -30,7 +20,7 @@ def picture(exam: Exam, stages: Sequence[Stage], questions: int = 3) -> str:
     """An SVG: a row a question of the first scene, a column a stage, kept patches bright."""
     rows = min(questions, len(exam.prompt.ids))
     kept = read(exam.llava, exam.prompt, stages, vision=exam.vision).kept
-    side = GRID * PATCH * SCALE
+    side = GRID * PATCH
     columns: list[tuple[str, Tensor | None]] = [
         ("all", None),
         *((_name(layer), index) for layer, index in kept.items()),
@@ -41,7 +31,7 @@ def picture(exam: Exam, stages: Sequence[Stage], questions: int = 3) -> str:
     for r in range(rows):
         top = TOP + r * (side + GAP)
         ask, shape = (int(i) for i in exam.asked.ids[0, r])
-        words = (KINDS[ask - ASK_COLOUR], SHAPE_NAMES[shape - SHAPE_0])
+        words = (scenes.KINDS[ask - scenes.ASK_COLOUR], SHAPE_NAMES[shape - scenes.SHAPE_0])
         for line, word in enumerate(words):
             parts.append(f'<text x="0" y="{top + 20 + 16 * line}">{word}</text>')
         for c, (_, index) in enumerate(columns):
@@ -74,10 +64,10 @@ def _scene(exam: Exam, bright: Tensor, needed: Tensor) -> str:
         faint = "1" if bright[patch] else ".15"
         edge = ' stroke="#d55e00" stroke-width="2"' if patch in needed.tolist() else ""
         cell = f'<rect width="{PATCH}" height="{PATCH}" fill="#333"{edge}/>'
-        if shape != EMPTY and colour != COLOURS:
-            rgb = ",".join(str(round(255 * c)) for c in PALETTE[colour])
-            cell += f'<path fill="rgb({rgb})" d="{_path(GLYPHS[shape])}"/>'
-            marks = CORNERS[int(exam.drawn.target[0, patch])]
+        if shape != EMPTY and colour != scenes.COLOURS:
+            rgb = ",".join(str(round(255 * c)) for c in scenes.PALETTE[colour])
+            cell += f'<path fill="rgb({rgb})" d="{_path(scenes.GLYPHS[shape])}"/>'
+            marks = scenes.CORNERS[int(exam.drawn.target[0, patch])]
             cell += f'<path fill="#fff" d="{_path(marks)}"/>'
         parts.append(f'<g transform="translate({x} {y})" opacity="{faint}">{cell}</g>')
     return "".join(parts)
@@ -88,10 +78,9 @@ def _path(mask: Tensor) -> str:
     runs = []
     for y, row in enumerate(mask.bool().tolist()):
         x = 0
-        while x < len(row):
-            if row[x]:
-                end = next((i for i in range(x, len(row)) if not row[i]), len(row))
-                runs.append(f"M{x} {y}h{end - x}v1h{x - end}z")
-                x = end
-            x += 1
+        for inked, run in groupby(row):
+            wide = len(list(run))
+            if inked:
+                runs.append(f"M{x} {y}h{wide}v1h{-wide}z")
+            x += wide
     return "".join(runs)

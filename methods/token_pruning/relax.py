@@ -12,7 +12,13 @@ from methods.kit.noise import gumbel
 from methods.token_pruning.config import PruningError
 
 
-def top(scores: Tensor, k: int, valid: Tensor | None = None) -> Tensor:
+def check_budget(k: int, n: int) -> None:
+    """Refuse a budget k of n tokens that is not 1 to n; raises PruningError."""
+    if not 1 <= k <= n:
+        raise PruningError(f"a budget of {k} tokens; there are {n}, and at least one is kept")
+
+
+def top(scores: Tensor, k: int) -> Tensor:
     r"""The k highest scores of each row, in the order of their places: (B, n) -> (B, k) indices.
 
     Equation: $\mathrm{idx} = \mathrm{sort}(\mathrm{topk}_i\, s_i)$
@@ -20,13 +26,9 @@ def top(scores: Tensor, k: int, valid: Tensor | None = None) -> Tensor:
     Raises:
         PruningError: for a budget outside 1 to n, or scores that are no numbers.
     """
-    n = scores.shape[-1]
-    if not 1 <= k <= n:
-        raise PruningError(f"a budget of {k} tokens; there are {n}, and at least one is kept")
+    check_budget(k, scores.shape[-1])
     if torch.isnan(scores).any():
         raise PruningError("a token's score is no number: there is NaN in the weights or the image")
-    if valid is not None:
-        scores = scores.masked_fill(~valid, -torch.inf)
     return scores.topk(k, dim=-1).indices.sort(dim=-1).values
 
 

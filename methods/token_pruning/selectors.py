@@ -4,18 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from methods.errors import UnknownNameError
-from methods.token_pruning.choice import (
-    Context,
-    Enter,
-    Entered,
-    Select,
-    Selector,
-    check_budget,
-    take,
-)
+from methods.token_pruning.choice import Context, Enter, Entered, Select, Selector, take
 from methods.token_pruning.config import PruningError
-from methods.token_pruning.relax import top
+from methods.token_pruning.relax import check_budget, top
 
 
 def random(context: Context, k: int) -> Tensor:
@@ -349,14 +340,3 @@ REGISTRY = {
         Selector("oracle", "oracle", oracle),
     )
 }
-
-
-def get(name: str) -> Selector:
-    """The selector of a name.
-
-    Raises:
-        UnknownNameError: suggesting the nearest.
-    """
-    if name not in REGISTRY:
-        raise UnknownNameError("selector", name, REGISTRY)
-    return REGISTRY[name]

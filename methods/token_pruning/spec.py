@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -11,7 +13,6 @@ from methods.spec import (
     Check,
     Claim,
     Command,
-    Comparable,
     Family,
     Method,
     Paper,
@@ -19,7 +20,7 @@ from methods.spec import (
     TimedParams,
     parameter,
 )
-from methods.token_pruning import counts
+from methods.token_pruning import accounting
 
 MODEL_HELP = "Folder or hub id of a LLaVA; empty makes one here."
 Budgets = Annotated[
@@ -103,6 +104,8 @@ class EvaluateParams(_Real):
     new: int = parameter(10, "Tokens of an answer at most.", unit="tokens", ge=1, le=1024)
 
 
+LITERATURE = tomllib.loads((Path(__file__).parent / "literature.toml").read_text("utf-8"))
+
 METHOD = Method(
     slug="token_pruning",
     title="Vision-token pruning",
@@ -111,105 +114,9 @@ METHOD = Method(
         "heads that know the question drop more inside it. Trained against a discriminator that "
         "tells pruned from unpruned hidden states, on a frozen model."
     ),
-    papers=(
-        Paper(
-            arxiv_id="2310.03744",
-            title="Improved Baselines with Visual Instruction Tuning",
-            role="ancestor",
-        ),
-        Paper(
-            arxiv_id="1611.01144",
-            title="Categorical Reparameterization with Gumbel-Softmax",
-            role="ancestor",
-        ),
-        Paper(
-            arxiv_id="2403.06764",
-            title="An Image is Worth 1/2 Tokens After Layer 2 (FastV)",
-            role="baseline",
-        ),
-        Paper(arxiv_id="2210.09461", title="Token Merging: Your ViT But Faster", role="baseline"),
-        Paper(
-            arxiv_id="2412.04467",
-            title="VisionZip: Longer is Better but Not Necessary in Vision Language Models",
-            role="baseline",
-        ),
-        Paper(
-            arxiv_id="2503.02175",
-            title="DivPrune: Diversity-based Visual Token Pruning for Large Multimodal Models",
-            role="baseline",
-        ),
-        Paper(
-            arxiv_id="2506.10967",
-            title="Beyond Attention or Similarity: Maximizing Conditional Diversity for Token "
-            "Pruning in MLLMs (CDPruner)",
-            role="baseline",
-        ),
-        Paper(
-            arxiv_id="2502.11501",
-            title="Token Pruning in Multimodal Large Language Models: Are We Solving the Right "
-            "Problem?",
-            role="related",
-        ),
-        Paper(
-            arxiv_id="2512.07580",
-            title="When Token Pruning is Worse than Random: Understanding Visual Token "
-            "Information in VLLMs",
-            role="related",
-        ),
-    ),
-    aliases=(
-        "token pruning",
-        "visual token pruning",
-        "vision token pruning",
-        "visual token compression",
-        "token merging",
-    ),
-    family=Family(
-        what="Dropping, merging, selecting or compressing visual tokens: of images, video, "
-        "patches, point clouds, in language models with vision, vision transformers, "
-        "diffusion and tracking alike.",
-        near="Fewer tokens as one part among others, frame selection, skipping of layers for "
-        "visual tokens, caches of keys and values of images.",
-        outside="Pruning of weights, channels or experts; tokens of text; selection of tokens as "
-        "training data; shorter chains of thought.",
-        phrases={
-            "(visual|vision|image|video|patch|multimodal|spatial|point) token (prun*|"
-            "merg*|compress*|reduc*|drop*|select*|sparsif*|evict*|discard*|condens*|"
-            "squeez*|slim*|filter*|redundan*|eliminat*)": 3,
-            "token (prun*|merg*|dropping|sparsif*|elision|slimming)": 2,
-            "token (compress*|reduc*|select*|evict*|condens*|squeez*|redundan*)": 1,
-            "(prun*|merg*|compress*|reduc*|drop*|discard*|sparsif*|fewer|redundan*) ~ "
-            "(visual|vision|image|video|patch) token": 2.5,
-            "(vision|visual|image|video|vit|diffusion|mllm|lvlm|vlm|vla|multimodal|point "
-            "cloud|detection|tracking) & token (prun*|merg*|reduc*|compress*|select*|"
-            "sparsif*|drop*|elision)": 1.5,
-            "(visual|vision|image|video|frame|patch|spatial|temporal|spatiotemporal|"
-            "multimodal|point|3d|latent|event|pixel|reference|input|redundant) token & "
-            "(prun*|merg*|discard*|sparsif*|redundan*|compress*)": 1.5,
-            "(prun*|merg*|discard*|drop*|remov*|eliminat*|skip*|fewer) ~ (tokens|patches)": 1.5,
-            "visual (redundan*|compress*)": 1,
-            "(spatial|temporal|spatiotemporal|inter frame) redundan* & token": 1,
-            "patch (prun*|merg*|drop*|select*|reduc*)": 2,
-            "number of [visual|vision|image|input|spatial] tokens": 0.7,
-            "(visual|vision) token": 0.5,
-        },
-        against={
-            "(weight|channel|filter|head|layer|structured|expert|network) prun*": 1.5,
-            "text token": 1,
-            "(prompt|context|chain of thought|cot|reasoning) compress*": 1.5,
-            "chain of thought": 1,
-            "overthinking": 2,
-            "fine tuning data|instruction data": 1,
-            "kv cache|key value cache": 1,
-            "(speech|audio) (token|language model)": 1,
-            "(visual|image|video) (tokenizer|tokenization)": 1.5,
-            "reinforcement learning with verifiable": 1.5,
-            "(key frame|keyframe|frame) select*": 1,
-            "quantiz*": 0.7,
-            "multi agent|agentic": 1,
-            "feature caching|speculative decoding": 1,
-        },
-    ),
+    papers=tuple(Paper(**paper) for paper in LITERATURE["papers"]),
+    aliases=tuple(LITERATURE["aliases"]),
+    family=Family(**LITERATURE["family"]),
     claims=(
         Claim(
             id="tokens",
@@ -219,7 +126,7 @@ METHOD = Method(
             upper=70,
             unit="%",
             setting="LLaVA-1.5-7B, 576 visual and 100 text tokens",
-            counted=counts.tokens,
+            counted=accounting.tokens_saved,
             finding="Only the count of the last layer falls by so much.",
         ),
         Claim(
@@ -230,45 +137,10 @@ METHOD = Method(
             upper=70,
             unit="%",
             setting="prefill of LLaVA-1.5-7B, 576 visual and 100 text tokens",
-            counted=counts.operations,
+            counted=accounting.operations_saved,
             finding="The layers before the first head read half of the image's tokens.",
         ),
-        Claim(
-            id="accuracy",
-            text="Accuracy falls by less than 3 %.",
-            metric="accuracy lost",
-            value=3,
-            unit="%",
-            direction="lower",
-            setting="LLaVA-1.5-7B, tasks not named",
-            comparable=Comparable.NOT,
-            reason="needs the weights of LLaVA-1.5-7B and its tasks, none of which is named; ours "
-            "is a small model on drawn scenes",
-            finding="On drawn scenes heads taught by attention lose 8 points at 16 of 64 tokens a "
-            "layer and 23 at 8, where each patch is needed by some question.",
-        ),
-        Claim(
-            id="bleu",
-            text="BLEU falls by less than 5 %.",
-            metric="BLEU lost",
-            value=5,
-            unit="%",
-            direction="lower",
-            comparable=Comparable.NOT,
-            reason="needs captions and the weights of LLaVA-1.5-7B; answers here are one word",
-            finding="Not answered: neither captions nor the weights are at hand.",
-        ),
-        Claim(
-            id="collapse",
-            text="Adversarial training collapses near step 1000 (the author's report).",
-            metric="accuracy",
-            comparable=Comparable.NOT,
-            reason="no curve is given",
-            ruling="inconclusive",
-            argument="bench.py",
-            finding="Over 80 steps adversarial, feature matching and neither end alike (30.0, "
-            "30.8, 30.3 % right at 4 tokens); no collapse was seen, step 1000 was not reached.",
-        ),
+        *(Claim(**claim) for claim in LITERATURE["claims"]),
     ),
     checks=(
         _check("parameters", "Parts have the source's sizes at 7B", "exact"),

@@ -1,6 +1,7 @@
 """What is read, and its tokens on their way through the layers."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -34,6 +35,11 @@ class Prompt:
         r"""What is no padding (B, T). Equation: $r_{bt} = m_{bt}$, all True without a mask m."""
         return torch.ones_like(self.ids, dtype=torch.bool) if self.mask is None else self.mask
 
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Prompt":
+        r"""Every part that is there, changed. Equation: $y_i = f(x_i)$, f being `change`."""
+        made = {name: change(part) for name, part in vars(self).items() if part is not None}
+        return replace(self, **made)
+
 
 @dataclass
 class Stream:
@@ -62,6 +68,10 @@ class Stream:
     def places(self) -> Tensor:
         r"""Visual places (B, n_v). Equation: $\{ p_{b0} < p_{b1} < \ldots \} = \{ t : v_{bt} \}$"""
         return self.visual.nonzero()[:, 1].view(len(self.visual), -1)
+
+    def seen(self) -> Tensor:
+        r"""Hidden states of the visual tokens (B, n_v, d). Equation: $y_{bj} = h_{b, p_{bj}}$"""
+        return take(self.hidden, self.places())
 
     def words(self) -> tuple[Tensor, Tensor]:
         r"""Hidden states of all words (B, t, d) and which belong to the question (B, t).

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from methods.token_pruning.llava import MIN_MASK, Vision, attention_scores
-from methods.token_pruning.loop import BEFORE, embed, first_context
+from methods.token_pruning.loop import BEFORE, embed, first_context, run_layer
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.stream import IGNORE, Prompt, Stream
 
@@ -76,15 +76,11 @@ def lessons(pruner: Pruner, prompt: Prompt, vision: Vision) -> list[Lesson]:
         words: dict[int, tuple[Tensor, Tensor]] = {}
         for number, layer in enumerate(decoder.layers):
             if str(number) in pruner.heads:
-                wide = stream.places()[..., None].expand(-1, -1, stream.hidden.shape[-1])
-                seen[number] = stream.hidden.gather(1, wide)
+                seen[number] = stream.seen()
                 words[number] = stream.words()
             paid.append(attention_paid(layer, stream, rotary))
-            stream.hidden = layer(
-                stream.hidden,
-                attention_mask=mask,
-                position_ids=stream.positions,
-                position_embeddings=rotary,
+            stream.hidden = run_layer(
+                layer, stream.hidden, mask, rotary, positions=stream.positions
             )
     found = []
     if pruner.merger is not None:

@@ -8,7 +8,6 @@ last token is to name the shape whose patch is sought, so that all questions end
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from methods.token_pruning.llava import (
     load_llava,
     tiny_config,
 )
-from methods.token_pruning.loop import Stage, embed, read
+from methods.token_pruning.loop import Stage, embed, read, run_layer
 from methods.token_pruning.scenes import KINDS, PATCHES, Questions, Scenes
 from methods.token_pruning.stream import IGNORE, Prompt
 
@@ -260,9 +259,7 @@ def lesson(
             paid = scores.log_softmax(-1).logsumexp(1) - math.log(scores.shape[1])
             where = asked.needed[..., HOPS.index(number), None]
             loss = loss - paid.gather(2, where).mean()  # (B, Q, PATCHES)
-        hidden = layer(
-            hidden, attention_mask=mask, position_ids=positions, position_embeddings=rotary
-        )
+        hidden = run_layer(layer, hidden, mask, rotary, positions=positions)
         if number in (LAYERS // 2 - 1, LAYERS - 1):
             logits = llava.lm_head(decoder.norm(hidden[:, shapes]))  # (B, Q, V)
             wanted = asked.answer if number == LAYERS - 1 else asked.sought
@@ -292,17 +289,9 @@ def batches(seed: int, rows: int = 32, device: str = "cpu") -> Callable[[int], P
     def draw(number: int) -> Prompt:
         generator = torch.Generator().manual_seed(1_000_003 * (seed + 1) + number)
         drawn = scenes.draw(rows, generator)
-        return to(prompts(drawn, scenes.ask(drawn, 1, generator)), device)
+        return prompts(drawn, scenes.ask(drawn, 1, generator)).each(lambda part: part.to(device))
 
     return draw
-
-
-def to(prompt: Prompt, device: str) -> Prompt:
-    """The same prompt on a device."""
-    moved: dict[str, Any] = {
-        name: None if value is None else value.to(device) for name, value in vars(prompt).items()
-    }
-    return replace(prompt, **moved)
 
 
 class Exam:
@@ -317,7 +306,7 @@ class Exam:
         drawn = scenes.draw(max(1, questions // 8), generator, **kind)
         self.asked = scenes.ask(drawn, 8, generator)
         device = str(next(llava.parameters()).device)
-        self.prompt = to(prompts(drawn, self.asked), device)
+        self.prompt = prompts(drawn, self.asked).each(lambda part: part.to(device))
         with torch.no_grad():
             seen = encode(llava, drawn.pixels.to(device))
         rows = torch.arange(len(drawn.pixels)).repeat_interleave(8).to(device)

@@ -43,7 +43,7 @@ def keep_the_idle_biases(patch):
     patch.setitem(config.MENDED, "idle_biases", True)
     for name, one in checks.VARIANTS.items():
         if name.startswith("mended"):
-            changes = {k: v for k, v in one.as_dict().items() if k != "idle_biases"}
+            changes = {k: v for k, v in vars(one).items() if k != "idle_biases"}
             patch.setitem(checks.VARIANTS, name, mended(**changes))
 
 

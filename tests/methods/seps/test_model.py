@@ -145,7 +145,7 @@ def test_drawing_leaves_at_least_one_patch():
 def test_candidates():
     base = SepsConfig(dim=32, patches=16, aggregate=0.5)
     given = checks.inputs("cpu", base, batch=3)
-    for name in baselines.NAMES:
+    for name in baselines.CANDIDATES:
         made: Seps = baselines.candidate(name, base).double().eval()
         own = given if made.config.dense else given | {"dense": None}
         assert made(**own).similarity.shape == (3, 3)

@@ -17,12 +17,13 @@ from transformers import (
     ViTModel,
 )
 
-from methods.__main__ import main
 from methods.kit.seeds import generator
 from methods.seps import data, practice, pretrained
 from methods.seps.baselines import candidate
 from methods.seps.config import SepsConfig, SepsError
 from methods.seps.train import Plan
+from tests.methods import own_data
+from tests.methods.own_data import interrupted
 
 README = Path(__file__).parents[3] / "methods/seps/README.md"
 WORDS = ("a", "dog", "cat", "red", "blue", "ball", "on", "grass", "run", "##ning", "two", "men")
@@ -87,8 +88,7 @@ def call(folder: Path, encoders: Path, name: str, **changes: object) -> int:
     values = {
         "data": folder / "data", "vision": encoders / "vit", "text": encoders / "bert",
     } | changes  # fmt: skip
-    pairs = [part for k, v in values.items() for part in ("--set", f"{k}={v}")]
-    return main([name, "seps", *pairs, "--device", "cpu"])
+    return own_data.call(name, "seps", values)
 
 
 def train(folder: Path, encoders: Path, **changes: object) -> int:
@@ -110,18 +110,8 @@ def test_train_resume_and_evaluate(folder, encoders, capsys, monkeypatch):
     whole = best(folder)
     for name in ("best.pt", "training.pt"):
         (folder / "out" / name).unlink()
-    right = practice.train_matcher
-
-    def interrupted(*args, on_step, **kwargs):
-        def stop(step, history):
-            on_step(step, history)
-            if step == 3:
-                raise KeyboardInterrupt
-
-        return right(*args, on_step=stop, **kwargs)
-
     with monkeypatch.context() as patch:
-        patch.setattr(practice, "train_matcher", interrupted)
+        patch.setattr(practice, "train_matcher", interrupted(practice.train_matcher, 3))
         assert train(folder, encoders) == 130
     assert train(folder, encoders) == 0
     assert all(torch.equal(whole[name], tensor) for name, tensor in best(folder).items())
@@ -163,6 +153,14 @@ def test_a_swin_with_the_dense_text_of_coco(folder, encoders, capsys):
         (lambda f: (f / "f30k/id_mapping.json").write_text("["), "id_mapping.json is no JSON"),
         (lambda f: (f / "f30k/id_mapping.json").write_text("{}"), "8 images of f30k/train cannot"),
         (lambda f: (f / "f30k/train_caps.txt").write_text("a\nb\n"), "2 captions for the 8 images"),
+        (
+            lambda f: (f / "f30k/train_caps.txt").write_text("a dog\n\n" + "a cat\n" * 38),
+            "caption 2 is empty",
+        ),
+        (
+            lambda f: (f / "f30k/train_ids.txt").write_text("0\n1\n2\n3\n4\n5\n6\n99\n"),
+            "image 99 is not in id_mapping.json",
+        ),
         (lambda f: (f / "flickr30k-images/1001.jpg").unlink(), "1001.jpg is not there"),
         (lambda f: (f / "flickr30k-images/1001.jpg").write_bytes(b"no"), "is no image that can"),
         (

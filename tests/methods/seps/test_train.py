@@ -181,8 +181,8 @@ def test_retrieval_measures_every_candidate(tmp_path):
     events = run("seps.retrieval", **settings)
     series = {event.name: event for event in events if isinstance(event, Series)}
     assert set(series) == {"rsum", "recall"}
-    assert {point.variant for point in series["rsum"].points} == set(baselines.NAMES)
-    assert len(list((tmp_path / "kept").glob("*-0.pt"))) == len(baselines.NAMES)
+    assert {point.variant for point in series["rsum"].points} == set(baselines.CANDIDATES)
+    assert len(list((tmp_path / "kept").glob("*-0.pt"))) == len(baselines.CANDIDATES)
     (drawn,) = (event for event in events if isinstance(event, Artefact))
     root = ET.fromstring(drawn.data())
     texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
@@ -193,7 +193,10 @@ def test_retrieval_measures_every_candidate(tmp_path):
 def test_ablations_measure_every_row():
     events = run("seps.ablations", steps=1, teach_steps=1, batch=4, threads=1)
     series = {event.name: event for event in events if isinstance(event, Series)}
-    assert set(series) == {"rsum", "front", "search"}
+    assert set(series) == {"rsum", "search_time", "front", "search", "front_time"}
+    assert all(point.median > 0 for point in series["search_time"].points)
+    timed = {point.variant: point.median for point in series["search_time"].points}
+    assert {point.variant: point.x for point in series["front_time"].points} == timed
     assert len(series["rsum"].points) == len(bench.ABLATIONS)
     tokens = {point.variant: point.x for point in series["front"].points}
     assert tokens == {

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoProcessor, MistralConfig, Qwen2Config
+from transformers import (
+    AutoProcessor,
+    GPT2Config,
+    MistralConfig,
+    Qwen2Config,
+    SiglipVisionConfig,
+)
 
 from methods.token_pruning.checks import TINY, answered, example, keep_all, prompt_of, pruner_of
 from methods.token_pruning.config import PruningError
@@ -139,9 +145,22 @@ def test_other_decoders(decoder):
 def test_kinds_of_models_that_are_refused():
     with pytest.raises(PruningError, match="sliding window"):
         load_llava(tiny_config(decoder=MistralConfig))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("vision_feature_select_strategy", "full", "reads CLS"),
+        ("vision_feature_layer", [-2, -1], "features of several layers at once"),
+        ("vision_config", None, "a llava with no vision tower"),
+        ("vision_config", SiglipVisionConfig(), "a llava with siglip_vision_model; the tower must"),
+        ("text_config", GPT2Config(), "a llava on gpt2; llama, mistral, qwen2 are read"),
+    ],
+)
+def test_configurations_that_are_refused(name, value, said):
     config = tiny_config()
-    config.vision_feature_select_strategy = "full"
-    with pytest.raises(PruningError, match="reads CLS"):
+    setattr(config, name, value)
+    with pytest.raises(PruningError, match=said):
         load_llava(config)
 
 

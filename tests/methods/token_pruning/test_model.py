@@ -9,11 +9,12 @@ import torch
 from methods.kit.checkpoint import CheckpointError
 from methods.token_pruning import scenes, toy
 from methods.token_pruning.checks import TINY, answered, example, prompt_of, pruner_of
+from methods.token_pruning.choice import take
 from methods.token_pruning.config import PruningConfig, PruningError, faithful
 from methods.token_pruning.generate import generate
 from methods.token_pruning.llava import load_llava, tiny_config
 from methods.token_pruning.loop import BEFORE, Stage, read
-from methods.token_pruning.merger import SimpleMerger, wide
+from methods.token_pruning.merger import SimpleMerger
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.relax import soft_gate, top
 from methods.token_pruning.selectors import REGISTRY
@@ -232,7 +233,7 @@ def test_in_training_tokens_that_are_not_chosen_stay_and_are_gated(merging):
 def test_a_token_is_nearest_to_itself_however_long_the_others_are(merging):
     merger, given = merging
     merged = merger(*given, 4, tau=0.01)
-    own = merged.weights.gather(1, wide(merged.index, merged.weights))  # (2, 4, 4)
+    own = take(merged.weights, merged.index)  # (2, 4, 4)
     assert torch.equal(own.argmax(-1), torch.arange(4).expand(2, 4))
 
 

@@ -1,6 +1,7 @@
 """Train and evaluate on folders such as people have, on a tiny saved checkpoint."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from methods.token_pruning.config import PruningError
 from methods.token_pruning.llava import load_llava
 from methods.token_pruning.practice import vqa_accuracy
 from methods.token_pruning.stream import IGNORE
+from tests.methods.own_data import call, interrupted
 from tests.methods.token_pruning.conftest import picture
 
 CONFIG = """
@@ -22,6 +24,12 @@ pruner_d_internal: 16
 loss: attention
 pruner_lr: 1e-3
 """
+
+GPT_FIRST = json.dumps([
+    {"image": "images/000000000000.jpg", "conversations": [
+        {"from": "gpt", "value": "red"}, {"from": "human", "value": "what ?"}
+    ]}
+])  # fmt: skip
 
 
 @pytest.fixture
@@ -61,8 +69,7 @@ def train(folder: Path, **changes: object) -> int:
         "model": folder / "llava", "data": folder / "data", "out": folder / "out",
         "config": folder / "config.yaml", "steps": 4, "rows": 2, "every": 2,
     } | changes  # fmt: skip
-    pairs = [part for k, v in values.items() for part in ("--set", f"{k}={v}")]
-    return main(["train", "token_pruning", *pairs, "--device", "cpu"])
+    return call("train", "token_pruning", values)
 
 
 def weights(folder: Path) -> list[torch.Tensor]:
@@ -76,27 +83,17 @@ def test_train_resume_and_evaluate(folder, capsys, monkeypatch):
     whole = weights(folder)
     for name in ("pruner.pt", "training.pt"):
         (folder / "out" / name).unlink()
-    right = practice.train_pruner
-
-    def interrupted(*args, on_step, **kwargs):
-        def stop(step, history):
-            on_step(step, history)
-            if step == 3:
-                raise KeyboardInterrupt
-
-        return right(*args, on_step=stop, **kwargs)
-
     with monkeypatch.context() as patch:
-        patch.setattr(practice, "train_pruner", interrupted)
+        patch.setattr(practice, "train_pruner", interrupted(practice.train_pruner, 3))
         assert train(folder) == 130
     assert not (folder / "out" / "pruner.pt").exists()
     assert train(folder) == 0
     assert all(torch.equal(a, b) for a, b in zip(whole, weights(folder), strict=True))
     assert train(folder, steps=5) == 2
     assert "made with another schedule: steps 4, now 5" in capsys.readouterr().err
-    values = {"model": "llava", "data": "vqa", "pruner": "out/pruner.pt"}
-    pairs = [part for k, v in values.items() for part in ("--set", f"{k}={folder / v}")]
-    assert main(["evaluate", "token_pruning", *pairs, "--device", "cpu"]) == 0
+    names = {"model": "llava", "data": "vqa", "pruner": "out/pruner.pt"}
+    values = {key: folder / name for key, name in names.items()}
+    assert call("evaluate", "token_pruning", values) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "3 questions, 0 left out"
     assert told[1].startswith("unpruned: ")
@@ -110,7 +107,9 @@ def test_train_resume_and_evaluate(folder, capsys, monkeypatch):
         (lambda f: (f / "data/images/000000000001.jpg").write_bytes(b"no"), "is no image that can"),
         (lambda f: (f / "data/chat.json").write_text("["), "chat.json cannot be read"),
         (lambda f: (f / "data/chat.json").write_text("[1]"), "no record with image and"),
+        (lambda f: (f / "data/chat.json").write_text(GPT_FIRST), "turns that are not human, gpt"),
         (lambda f: (f / "data/chat.json").unlink(), "holds no example"),
+        (lambda f: shutil.rmtree(f / "data"), "is no folder; give one with *.json and images"),
         (lambda f: (f / "config.yaml").write_text("keep: 3"), "unknown key 'keep'"),
         (lambda f: (f / "out").rmdir(), "is no folder; make it first"),
         (lambda f: (f / "llava/tokenizer.json").unlink(), "has no processor"),
@@ -169,6 +168,9 @@ def test_vqa_faults_are_named(folder):
     with pytest.raises(PruningError, match="question 1: no answer stands"):
         data.vqa(folder / "vqa")
     assert len(data.vqa(folder / "vqa", skip=True)[0]) == 1
+    (folder / "data" / "images" / "000000000000.jpg").unlink()
+    with pytest.raises(PruningError, match="question 0: its image is not there"):
+        data.vqa(folder / "vqa")
     (folder / "vqa" / "annotations.json").write_text("{}")
     with pytest.raises(PruningError, match="not in the format of VQA v2"):
         data.vqa(folder / "vqa")

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from methods.errors import UnknownNameError
 from methods.token_pruning import choice, selectors
 from methods.token_pruning.checks import example, prompt_of
 from methods.token_pruning.config import PruningError
@@ -195,8 +194,6 @@ def test_places_where_a_rule_cannot_stand(llava, context):
         read(llava, prompt, [Stage(0, 4, REGISTRY["oracle"])])
     with pytest.raises(PruningError, match="7 cells make none"), torch.no_grad():
         selectors.pooled(context, 7)
-    with pytest.raises(UnknownNameError, match="did you mean 'fastv'"):
-        selectors.get("fastvv")
 
 
 def test_fastv_reads_the_attention_that_transformers_computes(llava):
