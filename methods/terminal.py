@@ -2,61 +2,85 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
+from io import StringIO
 from typing import TextIO
+
+import rich.progress
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
+from rich.text import Text
 
 from methods.charts.words import check_value, duration, interval, number
 from methods.protocol import CheckResult, Point, Progress, Series
 
-BAR_WIDTH = 24
+WIDE = 1000  # columns: a table in a file or a pipe is not cut
+
+
+def progress_bar() -> rich.progress.Progress:
+    """A bar of steps on standard error that vanishes at its end; silent where that is no terminal.
+
+    The description of a task is shown as it is: no markup is looked for in it.
+    """
+    return rich.progress.Progress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
 
 
 class ProgressBar:
-    """One line that is redrawn, on a terminal only; elsewhere it stays silent."""
+    """A run's own progress, on a terminal only; redrawn by no thread: it would be measured, too."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        self._live = self._stream.isatty()
-        self._shown = False
+        stream = stream or sys.stderr
+        self._bar = rich.progress.Progress(
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:3.0f}%{task.fields[left]}"),
+            TextColumn(
+                "{task.description}",
+                markup=False,
+                table_column=Column(no_wrap=True, overflow="ellipsis"),
+            ),
+            console=Console(file=stream),
+            transient=True,
+            auto_refresh=False,
+            disable=not stream.isatty(),
+        )
+        self._task = self._bar.add_task("", total=1.0, left="")
 
     def show(self, progress: Progress) -> None:
         """Redraw with the fraction done, the message and the time left."""
-        if not self._live:
-            return
-        filled = round(progress.fraction * BAR_WIDTH)
-        bar = "█" * filled + "░" * (BAR_WIDTH - filled)
         left = f" · {duration(progress.left)} left" if progress.left is not None else ""
-        text = f"{bar} {progress.fraction:4.0%}{left}  {progress.message}"
-        columns = shutil.get_terminal_size().columns
-        self._stream.write("\r\x1b[K" + text[: columns - 1])
-        self._stream.flush()
-        self._shown = True
+        self._bar.start()
+        self._bar.update(
+            self._task, completed=progress.fraction, description=progress.message, left=left
+        )
+        self._bar.refresh()
 
     def clear(self) -> None:
         """Take the bar away, before other text is written."""
-        if self._shown:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-            self._shown = False
+        self._bar.stop()
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> str:
-    """Columns aligned under their headings; the columns in ``right`` are set right."""
-    body = [[str(cell) for cell in row] for row in rows]
-    widths = [max(map(_width, column)) for column in zip(header, *body, strict=True)]
-    numeric = set(right)
-
-    def line(cells: Sequence[str]) -> str:
-        padded = []
-        for index, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-            space = " " * (width - _width(cell))
-            padded.append(space + cell if index in numeric else cell + space)
-        return "  ".join(padded).rstrip()
-
-    return "\n".join([line(header), line(["─" * width for width in widths]), *map(line, body)])
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[str] = ()) -> str:
+    """Aligned columns under their heads, those named in `right` set right."""
+    numbers = set(right)
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for head in heads:
+        made.add_column(head, justify="right" if head in numbers else "left", no_wrap=True)
+    for row in rows:
+        made.add_row(*map(Text, row))  # as it is: no markup is looked for in it
+    console = Console(file=StringIO(), width=WIDE, color_system=None)
+    with console.capture() as text:
+        console.print(made)
+    return "\n".join(line.rstrip() for line in text.get().splitlines())
 
 
 def series_table(series: Series) -> str:
@@ -76,7 +100,8 @@ def series_table(series: Series) -> str:
             row += _ratio(point)
         rows.append([*row, ", ".join(point.flags)])
     title = series.title + (" — PARTIAL: the run did not end" if series.partial else "")
-    parts = [title, table(header, rows, right=(0, 2, 3, 4) if compared else (0, 2, 3))]
+    numeric = (*header[:1], *header[2 : 5 if compared else 4])
+    parts = [title, table(header, rows, right=numeric)]
     if series.estimator:
         parts.append(series.estimator)
     if series.caption:
@@ -98,7 +123,3 @@ def check_line(check: CheckResult) -> str:
     label = f" ({check.label})" if check.label else ""
     said = f"{check_value(check.measured)} {check.relation} {check_value(check.bound)}"
     return f"{'passed' if check.passed else 'FAILED'}  {check.name}{label}: {said}"
-
-
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

@@ -79,15 +79,13 @@ def draw_all(series: Series) -> dict[str, str]:
 def parts(series: Series) -> list[Series]:
     """The series in charts of eight variants at most: the baseline and ours first, in each."""
     drawn = {point.variant for point in series.points}
-    variants = [variant for variant in series.variants if variant.name in drawn]
-    base = [variant for variant in variants if variant.name == series.baseline]
-    rest = [variant for variant in variants if variant not in base]
-    if len(variants) > MOST:
-        rest.sort(key=lambda variant: not variant.ours)
+    base = drawn & {series.baseline}
+    rest = [variant for variant in series.variants if variant.name in drawn - base]
+    rest.sort(key=lambda variant: not variant.ours)
     room = MOST - len(base)
     made = []
     for first in range(0, max(1, len(rest)), room):
-        chosen = {variant.name for variant in [*base, *rest[first : first + room]]}
+        chosen = base | {variant.name for variant in rest[first : first + room]}
         points = tuple(point for point in series.points if point.variant in chosen)
         made.append(series.model_copy(update={"points": points}))
     return made

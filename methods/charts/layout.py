@@ -63,19 +63,16 @@ def linear_ticks(low: float, high: float, count: int) -> list[float]:
 
 def log_ticks(low: float, high: float, count: int) -> list[float]:
     """Powers of ten, with 2 and 5 between where there is room, or round values in a short span."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-
-    def among(factors: tuple[float, ...], step: int = 1) -> list[float]:
-        every = [f * 10.0**k for k in range(first, last + 1, step) for f in factors]
-        return [value for value in every if low <= value <= high]
-
     if high / low < 4:
         return linear_ticks(low, high, count)
-    for factors in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
-        ticks = among(factors)
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    seldom = math.ceil((last - first) / count)
+    for factors, step in (((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), seldom)):
+        every = [f * 10.0**k for k in range(first, last + 1, step) for f in factors]
+        ticks = [value for value in every if low <= value <= high]
         if len(ticks) <= count + 2:
-            return ticks
-    return among((1.0,), step=math.ceil((last - first) / count))
+            break
+    return ticks
 
 
 def short(value: float) -> str:
@@ -95,8 +92,6 @@ def text_width(text: str, size: float, *, mono: bool = False, bold: bool = False
     """About how wide a text is drawn, in pixels; rather too much than too little."""
     if mono:
         return len(text) * size * 0.61
-    if bold:
-        size *= 1.13
 
     def em(character: str) -> float:
         if character in NARROW:
@@ -105,7 +100,7 @@ def text_width(text: str, size: float, *, mono: bool = False, bold: bool = False
             return 1.0
         return 0.92 if character in WIDE else 0.69 if character.isupper() else 0.6
 
-    return size * sum(map(em, text))
+    return size * (1.13 if bold else 1) * sum(map(em, text))
 
 
 def shorten(text: str, size: float, width: float, *, bold: bool = False) -> str:

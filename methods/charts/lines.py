@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from methods.charts import marks
 from methods.charts.layout import Scale, keep_apart, short, shorten, span, text_width, wrap
-from methods.charts.marks import (
-    LINE,
-    MARGIN,
-    SMALL,
-    TEXT,
-    WIDTH,
-    escaped,
-    line,
-    mark,
-    text_lines,
-    whisker,
-)
+from methods.charts.marks import LINE, MARGIN, SMALL, TEXT, WIDTH
 from methods.charts.plot import Plot
 from methods.protocol import Variant
 
@@ -33,43 +23,33 @@ def draw_lines(plot: Plot) -> tuple[str, float]:
     room = min(max(text_width(a + b, TEXT, bold=True) for a, b in names) + 14, WIDTH * 0.4)
     texts = [wrap(a + b, TEXT, room + MARGIN - 16, bold=True) for a, b in names]
     gap = LABEL_GAP + LINE * (max(len(lines) for lines in texts) - 1)
-    values = [v for dot in plot.points for v in (dot.low, dot.value, dot.high)]
-    values += [y for _, points in plot.limits for _, y in points]
-    if plot.quantity == "ratio":
-        values.append(1.0)
     top, bottom = 10.0, max(220.0, len(names) * gap + 30)
-    low, high = span(values, plot.kind)
+    low, high = span(plot.values, plot.kind)
     y = Scale(low, high, bottom, top, plot.kind)
     y_ticks = y.ticks(6)
-    suffix = "×" if plot.quantity == "ratio" else ""
-    left = MARGIN + max(text_width(short(t) + suffix, SMALL, mono=True) for t in y_ticks) + 8
+    left = MARGIN + max(text_width(plot.tick(t), SMALL, mono=True) for t in y_ticks) + 8
     right = WIDTH - MARGIN - room
     xs = sorted({float(dot.x) for dot in plot.points})
     x_kind: Literal["linear", "log"] = "log" if series.x.scale == "log" else "linear"
-    x_low, x_high = span(xs, x_kind)
-    x = Scale(x_low, x_high, left, right, x_kind)
+    x = Scale(*span(xs, x_kind), left, right, x_kind)
     parts = []
     for tick in y_ticks:
-        parts.append(line("rule", left, y(tick), right, y(tick)))
-        label = escaped(short(tick) + suffix)
-        parts.append(
-            f'<text class="tick" text-anchor="end" x="{left - 7:.1f}" y="{y(tick) + 4:.1f}">'
-            f"{label}</text>"
-        )
-    parts.append(line("axis", left, bottom, right, bottom))
+        parts.append(marks.line("rule", left, y(tick), right, y(tick)))
+        parts.append(marks.tick_label(plot.tick(tick), left - 7, y(tick) + 4, "end"))
+    parts.append(marks.line("axis", left, bottom, right, bottom))
     parts += _x_axis(plot, x, xs if len(xs) <= 10 else x.ticks(6), bottom)
     if plot.quantity == "ratio":
-        parts.append(line("one", left, y(1), right, y(1)))
+        parts.append(marks.line("one", left, y(1), right, y(1)))
     ends: list[tuple[float, float]] = []
     for variant in plot.variants:
         dots = [dot for dot in plot.points if dot.variant == variant.name]
-        marks = [(x(float(dot.x)), y(dot.value), dot) for dot in dots]
-        ends.append(marks[-1][:2])
-        path = " ".join(f"{a:.1f},{b:.1f}" for a, b, _ in marks)
-        whiskers = "".join(whisker(a, y(dot.low), y(dot.high)) for a, _, dot in marks)
+        placed = [(x(float(dot.x)), y(dot.value), dot) for dot in dots]
+        ends.append(placed[-1][:2])
+        path = " ".join(f"{a:.1f},{b:.1f}" for a, b, _ in placed)
+        whiskers = "".join(marks.whisker(a, y(dot.low), y(dot.high)) for a, _, dot in placed)
         shapes = "".join(
-            mark(plot.shape(variant), a, b, hollow=dot.doubt)
-            for a, b, dot in (marks if len(marks) <= MARKS else marks[-1:])
+            marks.mark(plot.shape(variant), a, b, hollow=dot.doubt)
+            for a, b, dot in (placed if len(placed) <= MARKS else placed[-1:])
         )
         parts.append(
             f'<g class="{plot.classes(variant)}"><polyline class="line" points="{path}"/>'
@@ -109,28 +89,19 @@ def _end_labels(
             )
         first = place + 4.5 - LINE * (len(lines) - 1) / 2
         if variant is None:
-            yield text_lines("limit-label", lines, right + 12, first)
+            yield marks.text_lines("limit-label", lines, right + 12, first)
         else:
-            named = text_lines("name", lines, right + 12, first)
+            named = marks.text_lines("name", lines, right + 12, first)
             yield f'<g class="{plot.classes(variant)}">{named}</g>'
 
 
 def _x_axis(plot: Plot, x: Scale, ticks: Sequence[float], bottom: float) -> Iterable[str]:
     """Ticks, as many labels as have room, and the axis' name."""
-    clear = -1e9
     for tick in ticks:
-        at, label = x(tick), short(tick)
-        half = text_width(label, SMALL, mono=True) / 2
-        yield line("axis", at, bottom, at, bottom + 4)
-        if at - half < clear:
-            continue
-        clear = at + half + 6
-        yield (
-            f'<text class="tick" text-anchor="middle" x="{at:.1f}" y="{bottom + 18:.1f}">'
-            f"{escaped(label)}</text>"
-        )
+        yield marks.line("axis", x(tick), bottom, x(tick), bottom + 4)
+    yield from marks.tick_labels([(x(tick), short(tick)) for tick in ticks], bottom + 18)
     name = shorten(plot.series.x.title, SMALL, WIDTH - 2 * MARGIN)
     yield (
         f'<text class="soft" text-anchor="middle" x="{(x.start + x.end) / 2:.1f}" '
-        f'y="{bottom + 36:.1f}">{escaped(name)}</text>'
+        f'y="{bottom + 36:.1f}">{marks.escaped(name)}</text>'
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
+from methods.charts.layout import text_width
 from methods.protocol import one_line
 
 WIDTH = 480.0
@@ -39,6 +41,23 @@ def whisker(x: float, low: float, high: float) -> str:
 def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
     """A straight line of one of the style's classes."""
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def tick_label(label: str, x: float, y: float, anchor: str = "middle") -> str:
+    """A number at an axis, or at the end of a row."""
+    return (
+        f'<text class="tick" text-anchor="{anchor}" x="{x:.1f}" y="{y:.1f}">{escaped(label)}</text>'
+    )
+
+
+def tick_labels(labels: Iterable[tuple[float, str]], y: float) -> Iterable[str]:
+    """As many of an x axis' labels (where, what) as have room, from the left."""
+    clear = -math.inf
+    for x, label in labels:
+        half = text_width(label, SMALL, mono=True) / 2
+        if x - half >= clear:
+            clear = x + half + 6
+            yield tick_label(label, x, y)
 
 
 def text_lines(kind: str, lines: Sequence[str], x: float, y: float) -> str:

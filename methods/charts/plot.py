@@ -49,6 +49,17 @@ class Plot:
         return self.series.y.title
 
     @property
+    def values(self) -> list[float]:
+        """Every number that the scale must hold."""
+        found = [value for dot in self.points for value in (dot.low, dot.value, dot.high)]
+        found += [value for _, points in self.limits for _, value in points]
+        return [*found, 1.0] if self.quantity == "ratio" else found
+
+    def tick(self, value: float) -> str:
+        """A number of the axis in words."""
+        return short(value) + ("×" if self.quantity == "ratio" else "")
+
+    @property
     def better(self) -> str:
         """Which way is better."""
         higher = self.quantity == "ratio" or self.series.direction == "higher"
@@ -64,14 +75,12 @@ class Plot:
     def colour(self, variant: Variant) -> str:
         """Gold for what is ours, ink for the baseline, calm colours for the others."""
         if variant.ours:
-            ours = [v.name for v in self.series.variants if v.ours]
-            return "ours" if ours.index(variant.name) == 0 else "ours-2"
+            first = next(v for v in self.series.variants if v.ours)
+            return "ours" if first == variant else "ours-2"
         if variant.name == self.series.baseline:
             return "base"
-        rest = [
-            v.name for v in self.series.variants if not v.ours and v.name != self.series.baseline
-        ]
-        return f"c{rest.index(variant.name) % RIVALS}"
+        rivals = [v for v in self.series.variants if not v.ours and v.name != self.series.baseline]
+        return f"c{rivals.index(variant) % RIVALS}"
 
     def classes(self, variant: Variant) -> str:
         """The style's classes for everything drawn of a variant."""
@@ -122,17 +131,20 @@ def _limits(
     series: Series, quantity: Quantity
 ) -> Iterable[tuple[str, tuple[tuple[float | str, float], ...]]]:
     """Limits in the quantity drawn; one given as a ratio becomes values by way of the baseline."""
-    base = {point.x: point.estimate for point in series.points if point.variant == series.baseline}
+    base = {
+        point.x: point.estimate
+        for point in series.points
+        if point.variant == series.baseline and point.estimate > 0
+    }
+
+    def converted(x: float | str, y: float) -> float:
+        if series.direction == "lower":  # value = baseline / ratio, and the other way round
+            return base[x] / y
+        return base[x] * y if quantity == "value" else y / base[x]
+
     for limit in series.limits:
-        if limit.of == quantity:
-            points = limit.points
-        elif series.direction == "lower":  # value = baseline / ratio, and the other way round
-            points = tuple(
-                (x, base[x] / y) for x, y in limit.points if base.get(x, 0) > 0 and y > 0
-            )
-        elif quantity == "value":
-            points = tuple((x, base[x] * y) for x, y in limit.points if x in base)
-        else:
-            points = tuple((x, y / base[x]) for x, y in limit.points if base.get(x, 0) > 0)
+        points = limit.points
+        if limit.of != quantity:
+            points = tuple((x, converted(x, y)) for x, y in points if x in base and y > 0)
         if points:
             yield limit.label, points

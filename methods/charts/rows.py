@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from methods.charts.layout import Scale, short, shorten, span, text_width, wrap
-from methods.charts.marks import (
-    LINE,
-    MARGIN,
-    SMALL,
-    TEXT,
-    WIDTH,
-    escaped,
-    line,
-    mark,
-    text_lines,
-)
+from methods.charts import marks
+from methods.charts.layout import Scale, shorten, span, text_width, wrap
+from methods.charts.marks import LINE, MARGIN, SMALL, TEXT, WIDTH
 from methods.charts.plot import Dot, Plot
 from methods.protocol import Variant
 
@@ -31,7 +22,7 @@ def draw_rows(plot: Plot) -> tuple[str, float]:
     y = 16.0
     for group in groups:
         if not single:
-            name = escaped(shorten(str(group), SMALL, WIDTH - 2 * MARGIN))
+            name = marks.escaped(shorten(str(group), SMALL, WIDTH - 2 * MARGIN))
             rows.append(f'<text class="soft" x="{MARGIN:g}" y="{y + 4:g}">{name}</text>')
             y += ROW
         first = y
@@ -50,7 +41,7 @@ def draw_rows(plot: Plot) -> tuple[str, float]:
     parts = [*_axis(plot, x, bottom), *rows]
     if plot.limits:
         note = "dashed: " + ", ".join(label for label, _ in plot.limits)
-        note = escaped(shorten(note, SMALL, WIDTH - 2 * MARGIN))
+        note = marks.escaped(shorten(note, SMALL, WIDTH - 2 * MARGIN))
         parts.append(f'<text class="limit-label" x="{MARGIN:g}" y="{height + 6:g}">{note}</text>')
         height += 18
     return "".join(parts), height
@@ -60,56 +51,41 @@ def _scale(plot: Plot, labels: list[str]) -> Scale:
     """The x scale between the labels on the left and the values on the right."""
     left = max(text_width(label, TEXT, bold=True) for label in labels) + 10
     said = max(text_width(plot.say(dot.value), SMALL, mono=True) for dot in plot.points)
-    values = [value for dot in plot.points for value in (dot.low, dot.high)]
-    values += [value for _, points in plot.limits for _, value in points]
-    if plot.quantity == "ratio":
-        values.append(1.0)
-    low, high = span(values, plot.kind, zero=plot.quantity == "value")
-    return Scale(low, high, MARGIN + min(left, WIDTH * 0.4), WIDTH - MARGIN - said - 12, plot.kind)
+    ends = span(plot.values, plot.kind, zero=plot.quantity == "value")
+    return Scale(*ends, MARGIN + min(left, WIDTH * 0.4), WIDTH - MARGIN - said - 12, plot.kind)
 
 
 def _axis(plot: Plot, x: Scale, bottom: float) -> Iterable[str]:
-    clear = -1e9
-    for tick in x.ticks(5):
-        yield line("rule", x(tick), 4, x(tick), bottom)
-        label = short(tick) + ("×" if plot.quantity == "ratio" else "")
-        half = text_width(label, SMALL, mono=True) / 2
-        if x(tick) - half < clear:
-            continue
-        clear = x(tick) + half + 6
-        yield (
-            f'<text class="tick" text-anchor="middle" x="{x(tick):.1f}" '
-            f'y="{bottom + 17:.1f}">{escaped(label)}</text>'
-        )
+    ticks = x.ticks(5)
+    for tick in ticks:
+        yield marks.line("rule", x(tick), 4, x(tick), bottom)
+    yield from marks.tick_labels([(x(tick), plot.tick(tick)) for tick in ticks], bottom + 17)
     if plot.quantity == "ratio":
-        yield line("one", x(1), 4, x(1), bottom)
-    yield line("axis", x.start, bottom, x.end, bottom)
+        yield marks.line("one", x(1), 4, x(1), bottom)
+    yield marks.line("axis", x.start, bottom, x.end, bottom)
 
 
 def _limits(plot: Plot, group: float | str, x: Scale, top: float, bottom: float) -> Iterable[str]:
     for label, points in plot.limits:
         for place, value in points:
             if place == group:
-                stroke = line("limit", x(value), top, x(value), bottom)
-                yield f"<g><title>{escaped(label)}</title>{stroke}</g>"
+                stroke = marks.line("limit", x(value), top, x(value), bottom)
+                yield f"<g><title>{marks.escaped(label)}</title>{stroke}</g>"
 
 
 def _row(plot: Plot, variant: Variant, dot: Dot, x: Scale, *, y: float, lines: list[str]) -> str:
     """One dot with its name, its interval, its value and, where lengths mean something, a stem."""
     at, low, high = x(dot.value), x(dot.low), x(dot.high)
     stem = ""
-    if plot.quantity == "ratio":
-        stem = line("stem", x(1), y, at, y)
-    elif plot.kind == "linear":
-        stem = line("stem", x(0), y, at, y)
+    if plot.quantity == "ratio" or plot.kind == "linear":
+        stem = marks.line("stem", x(1 if plot.quantity == "ratio" else 0), y, at, y)
     interval = ""
     if high - low > 0.5:
         interval = f'<path class="whisker" d="M{low:.1f} {y - 3:g}v6m0-3H{high:.1f}m0-3v6"/>'
-    name = text_lines("name", lines, MARGIN, y + 4.5 - LINE * (len(lines) - 1) / 2)
+    name = marks.text_lines("name", lines, MARGIN, y + 4.5 - LINE * (len(lines) - 1) / 2)
     return (
         f'<g class="{plot.classes(variant)}">'
         f"{name}{stem}{interval}"
-        f"{mark(plot.shape(variant), at, y, hollow=dot.doubt)}"
-        f'<text class="tick" text-anchor="end" x="{WIDTH - MARGIN:g}" y="{y + 4:g}">'
-        f"{escaped(plot.say(dot.value))}</text></g>"
+        f"{marks.mark(plot.shape(variant), at, y, hollow=dot.doubt)}"
+        f"{marks.tick_label(plot.say(dot.value), WIDTH - MARGIN, y + 4, 'end')}</g>"
     )

@@ -9,7 +9,7 @@
 `kit.checkpoint`   `Checkpoint`: the one format; `save_state`, `read_state`, `load_weights`
 `kit.training`     `run_steps`: the loop around a step: seeds, progress, checkpoints, exact resume
 `kit.compare`      `difference`: largest absolute one of two tensors; `relative`; `largest`
-`kit.report`       `Stages`: progress over several trainings; `over_seeds`: a point from seeds
+`kit.report`       `Stages`: progress over several trainings; `add_seeds`: points from tables
 =================  ===============================================================================
 
 A method imports the module it needs: `from methods.kit.seeds import seeded`.

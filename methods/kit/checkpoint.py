@@ -104,7 +104,8 @@ def load_weights(module: nn.Module, weights: Mapping[str, Tensor], name: str) ->
     """Load what `state_of` took from a module of the same names and shapes.
 
     Raises:
-        CheckpointError: naming the first tensor that differs or holds NaN.
+        CheckpointError: naming the first tensor that differs, also in kind, or holds NaN. Another
+            precision is cast.
     """
     own = state_of(module)
     for key in sorted(own.keys() | weights.keys()):
@@ -115,6 +116,11 @@ def load_weights(module: nn.Module, weights: Mapping[str, Tensor], name: str) ->
             raise CheckpointError(
                 f"{name} is of another shape: {key} is {tuple(weights[key].shape)} there and "
                 f"{tuple(own[key].shape)} here; use the model it was trained for"
+            )
+        if own[key].is_floating_point() != weights[key].is_floating_point():
+            raise CheckpointError(
+                f"{name} is of another type: {key} is {weights[key].dtype} there and "
+                f"{own[key].dtype} here"
             )
         if not torch.isfinite(weights[key]).all():
             raise CheckpointError(f"{name}: {key} holds NaN or infinity; the file is damaged")

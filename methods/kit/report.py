@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from methods.context import Context
+from methods.context import Context, OpenSeries
 from methods.measure.statistics import over_seeds
 
-__all__ = ["Stages", "over_seeds"]
+__all__ = ["Stages", "add_seeds", "over_seeds"]
+
+
+def add_seeds(
+    series: OpenSeries,
+    table: Mapping[tuple[str, Any], Sequence[float]],
+    baseline: str | None = None,
+) -> None:
+    """A point for each variant and x of a table: its seeds, against the baseline's at that x."""
+    for (variant, x), values in table.items():
+        against = None if baseline in (None, variant) else table[baseline, x]
+        series.add(over_seeds(variant, x, values, baseline=against))
 
 
 class Stages:

@@ -6,9 +6,10 @@ import hashlib
 import importlib.metadata
 import os
 import platform
-import shutil
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,10 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements" / "ml.txt"
 PACKAGES = ("torch", "numpy", "transformers", "peft", "triton", "local-attention")
 _TIMEOUT_S = 10
+_GPU_STATE = (
+    *("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw"),
+    "clocks_throttle_reasons.active",
+)
 # Reasons nvidia-smi gives for holding the clock back: power, heat, an external brake.
 _THROTTLED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 
@@ -62,21 +67,21 @@ class CpuTimes:
     def now(cls) -> CpuTimes | None:
         """As they are now; None where the system does not tell."""
         try:
-            allowed = {f"cpu{number}" for number in os.sched_getaffinity(0)}
-            lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
-            ticks = os.sysconf("SC_CLK_TCK")
-        except (OSError, AttributeError, ValueError):
+            allowed = os.sched_getaffinity(0)
+            every = enumerate(psutil.cpu_times(percpu=True))
+            rows = [processor for number, processor in every if number in allowed]
+            idle = sum(row.idle + row.iowait for row in rows)
+            stolen = sum(row.steal for row in rows)
+        except (OSError, AttributeError):
             return None
-        rows = [line.split() for line in lines if line.split(" ", 1)[0] in allowed]
-        # user, nice, system, idle, iowait, irq, softirq, steal; guests are counted in user
-        sums = [sum(int(row[column]) for row in rows) / ticks for column in range(1, 9)]
-        if not sum(sums):
+        total = sum(sum(row[:8]) for row in rows)  # guests are counted in user
+        if not total:
             return None
         own = os.times()
         return cls(
-            busy=sum(sums) - sums[3] - sums[4] - sums[7],
-            stolen=sums[7],
-            total=sum(sums),
+            busy=total - idle - stolen,
+            stolen=stolen,
+            total=total,
             ours=own.user + own.system + own.children_user + own.children_system,
             throttled=_throttled_by_quota(),
         )
@@ -88,8 +93,8 @@ def _throttled_by_quota() -> float:
         text = Path("/sys/fs/cgroup/cpu.stat").read_text(encoding="ascii")
     except OSError:
         return 0.0
-    found = dict(line.split()[:2] for line in text.splitlines() if len(line.split()) == 2)
-    return int(found.get("throttled_usec", 0)) / 1e6
+    found = re.search(r"(?m)^throttled_usec (\d+)$", text)
+    return int(found[1]) / 1e6 if found else 0.0
 
 
 def machine_state(device: str = "cpu", since: CpuTimes | None = None) -> MachineState:
@@ -108,12 +113,11 @@ def machine_state(device: str = "cpu", since: CpuTimes | None = None) -> Machine
             "cpu_throttled_s": now.throttled - since.throttled,
         }
     frequency = psutil.cpu_freq()
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    gpu = _smi_state() if device == "cuda" else {}
+    gpu = _smi(_GPU_STATE) if device == "cuda" else {}
     return MachineState(
         **spent,
         cpu_mhz=float(frequency.current) if frequency else None,
-        load=load,
+        load=psutil.getloadavg()[0],
         gpu_mhz=_number(gpu.get("clocks.sm")),
         gpu_memory_mhz=_number(gpu.get("clocks.mem")),
         gpu_celsius=_number(gpu.get("temperature.gpu")),
@@ -123,21 +127,13 @@ def machine_state(device: str = "cpu", since: CpuTimes | None = None) -> Machine
     )
 
 
-def l2_bytes() -> int:
-    """Size of the GPU's second-level cache."""
-    return int(_gpu_properties().L2_cache_size)
-
-
 @cache
 def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    for line in lines:
-        if line.lower().startswith("model name"):
-            return one_line(line.partition(":")[2])[:150]
-    return (platform.processor() or platform.machine() or "unknown")[:150]
+    known = Path("/proc/cpuinfo")
+    text = known.read_text(encoding="utf-8", errors="replace") if known.is_file() else ""
+    found = re.search(r"(?im)^model name\s*:(.+)$", text)
+    name = one_line(found[1]) if found else platform.processor() or platform.machine()
+    return name[:150] or "unknown"
 
 
 def _versions() -> dict[str, str]:
@@ -168,7 +164,7 @@ def _gpu_properties() -> Any:
 
 def _gpu() -> Gpu:
     properties = _gpu_properties()
-    smi = _smi(["driver_version", "power.limit"])
+    smi = _smi(("driver_version", "power.limit"))
     return Gpu(
         name=properties.name,
         memory_bytes=int(properties.total_memory),
@@ -179,33 +175,12 @@ def _gpu() -> Gpu:
     )
 
 
-def _smi_state() -> dict[str, str]:
-    return _smi(
-        [
-            "clocks.sm",
-            "clocks.mem",
-            "temperature.gpu",
-            "power.draw",
-            "clocks_throttle_reasons.active",
-        ]
-    )
-
-
-def _smi(fields: list[str]) -> dict[str, str]:
+def _smi(fields: Sequence[str]) -> dict[str, str]:
     """What nvidia-smi says of the current GPU; empty without it."""
-    text = _output(
-        [
-            "nvidia-smi",
-            f"--query-gpu={','.join(fields)}",
-            "--format=csv,noheader,nounits",
-            f"--id={_gpu_id()}",
-        ]
-    )
-    if not text:
-        return {}
-    return dict(
-        zip(fields, (part.strip() for part in text.splitlines()[0].split(",")), strict=False)
-    )
+    query = f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"
+    text = _output(["nvidia-smi", *query, f"--id={_gpu_id()}"])
+    values = text.splitlines()[0].split(",") if text else []
+    return {field: value.strip() for field, value in zip(fields, values, strict=False)}
 
 
 def _gpu_id() -> str:
@@ -239,12 +214,10 @@ def _number(text: str | None) -> float | None:
 
 def _output(command: list[str]) -> str | None:
     """What a command prints; None when it is not there, fails or hangs."""
-    if shutil.which(command[0]) is None:
-        return None
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout if done.returncode == 0 else None
+    return done.stdout

@@ -182,7 +182,7 @@ def point_of_runs(
         ratio = Ratio(value=1.0, low=1.0, high=1.0, verdict="insufficient data", runs=tuple(ratios))
     made = Point(
         variant=variant,
-        x=float(x) if not isinstance(x, str) else x,
+        x=x,
         samples=tuple(float(sample) for sample in samples)[:5_000],
         median=middle,
         q1=q1,
@@ -265,17 +265,14 @@ def exact_point(
     baseline: float | None = None,
 ) -> Point:
     """A point for what is counted, not sampled: bytes, operations. It has no interval."""
-    value = float(value)
     ratio = None
     if baseline is not None and value > 0 and baseline > 0:
-        times = float(baseline) / value if direction == "lower" else value / float(baseline)
-        said: Verdict = "no difference shown"
-        if times != 1:
-            said = "better" if times > 1 else "worse"
+        times = baseline / value if direction == "lower" else value / baseline
+        said = verdict(Interval(times, times, times), enough=True, timed=False)
         ratio = Ratio(value=times, low=times, high=times, verdict=said)
     return Point(
         variant=variant,
-        x=float(x) if not isinstance(x, str) else x,
+        x=x,
         samples=(value,),
         median=value,
         q1=value,

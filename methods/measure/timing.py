@@ -6,8 +6,8 @@ time of so many consecutive calls as are long against the clock; every sample is
 
 On the CPU the clock is the wall's, or, for one thread on a machine shared with others, the
 process's own processor time. On CUDA a sample is the time between two events on the current
-stream, after a synchronise, so that only device work counts. The L2 state is stated: ``warm``
-leaves the inputs where the last call left them, ``cold`` overwrites the cache before every call.
+stream, after a synchronise, so that only device work counts; caches stay as the last call left
+them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ import torch
 
 from methods.context import Context, OpenSeries
 from methods.measure import environment
-from methods.measure.statistics import MIN_BLOCKS, block_medians, point
+from methods.measure.statistics import MIN_BLOCKS, point
 from methods.params import TimedParams
 from methods.protocol import Flag, MachineState, Point
 
 Variants = Mapping[str, Callable[[], object]]
-SamplesByVariant = Mapping[str, tuple[tuple[float, ...], ...]]
 
 WARM_UP_TOLERANCE = 0.05
 BUSY, STOLEN = 0.10, 0.01  # shares of our processors' time
@@ -43,19 +42,8 @@ Clock = Callable[[Callable[[], object], int], float]
 class Timings:
     """Seconds a call: for each variant its blocks, for each block its samples."""
 
-    blocks: SamplesByVariant
-    device: str
-    clock: Literal["wall", "process", "events"]
-    l2: Literal["warm", "cold"]
-    order: Literal["random", "abba"]
+    blocks: Mapping[str, tuple[tuple[float, ...], ...]]
     flags: tuple[Flag, ...]
-    before: MachineState
-    after: MachineState
-
-    def median(self, variant: str) -> float:
-        """The median block of a variant, in seconds."""
-        medians = sorted(block_medians(self.blocks[variant]))
-        return medians[len(medians) // 2]
 
     def points(
         self,
@@ -95,8 +83,6 @@ def compare(
     samples: int = 3,
     min_sample_s: float = 0.01,
     max_warm_up_s: float = 10.0,
-    order: Literal["random", "abba"] = "random",
-    l2: Literal["warm", "cold"] = "warm",
     cpu_clock: Literal["wall", "process"] = "wall",
     on_block: Callable[[int, int], None] | None = None,
 ) -> Timings:
@@ -104,9 +90,8 @@ def compare(
 
     Each variant is called first until its time is steady (five calls within 5 % of each other, at
     most ``max_warm_up_s``). A sample repeats the call until it lasts ``min_sample_s``. ``on_block``
-    hears the blocks done and in all. Raises ValueError for fewer than five blocks, for no variant,
-    for a cold L2 on the CPU (its caches are not ours to empty) and for process time of several
-    threads.
+    hears the blocks done and in all. Raises ValueError for fewer than five blocks, for no variant
+    and for process time of several threads.
     """
     if blocks < MIN_BLOCKS:
         raise ValueError(f"at least {MIN_BLOCKS} blocks are needed for an interval, not {blocks}")
@@ -114,22 +99,19 @@ def compare(
         raise ValueError("there is nothing to time")
     if blocks * samples > MAX_SAMPLES_KEPT:
         raise ValueError(f"at most {MAX_SAMPLES_KEPT} samples are kept of a variant")
-    if device == "cpu" and l2 == "cold":
-        raise ValueError("a cold L2 is for CUDA: the processor's caches are not ours to empty")
     if device == "cpu" and cpu_clock == "process" and torch.get_num_threads() > 1:
         raise ValueError("process time adds threads up: call torch.set_num_threads(1) first")
-    clock = _cuda_clock(l2) if device == "cuda" else _cpu_clock(_CPU_CLOCKS[cpu_clock])
+    clock = _cuda_clock if device == "cuda" else _cpu_clock(_CPU_CLOCKS[cpu_clock])
     calls, all_steady = {}, True
     for name, call in variants.items():
         least, steady = warm_up(lambda call=call: clock(call, 1), max_warm_up_s)  # type: ignore[misc]
         all_steady &= steady
-        calls[name] = 1 if l2 == "cold" else max(1, math.ceil(min_sample_s / max(least, 1e-9)))
+        calls[name] = max(1, math.ceil(min_sample_s / max(least, 1e-9)))
     before, since = environment.machine_state(device), environment.CpuTimes.now()
     measured: dict[str, list[tuple[float, ...]]] = {name: [] for name in variants}
     rng = random.Random(seed)
-    names = list(variants)
     for block in range(blocks):
-        for name in _order(names, block, order, rng):
+        for name in rng.sample(list(variants), len(variants)):
             clock(variants[name], 1)  # its caches were taken over by the variant before it
             measured[name].append(tuple(clock(variants[name], calls[name]) for _ in range(samples)))
         if on_block:
@@ -137,13 +119,7 @@ def compare(
     after = environment.machine_state(device, since)
     return Timings(
         blocks={name: tuple(found) for name, found in measured.items()},
-        device=device,
-        clock="events" if device == "cuda" else cpu_clock,
-        l2=l2,
-        order=order,
         flags=(*machine_flags(before, after), *(() if all_steady else (Flag.UNSTEADY,))),
-        before=before,
-        after=after,
     )
 
 
@@ -219,24 +195,14 @@ def machine_flags(before: MachineState, after: MachineState) -> tuple[Flag, ...]
         flags.append(Flag.BUSY)
     if (after.cpu_stolen or 0) > STOLEN:
         flags.append(Flag.STOLEN)
-    fell = (
-        before.gpu_mhz is not None
-        and after.gpu_mhz is not None
-        and after.gpu_mhz < 0.9 * before.gpu_mhz
-    )
-    slower = (after.cpu_mhz or 0) < 0.9 * (before.cpu_mhz or 0)
+    clocks = (before.gpu_mhz, after.gpu_mhz), (before.cpu_mhz, after.cpu_mhz)
+    slower = any(was and now and now < 0.9 * was for was, now in clocks)
     quota = (after.cpu_throttled_s or 0) > 0
-    if fell or slower or quota or before.gpu_throttled or after.gpu_throttled:
+    if slower or quota or before.gpu_throttled or after.gpu_throttled:
         flags.append(Flag.THROTTLED)
     if (before.gpu_other_processes or 0) + (after.gpu_other_processes or 0) > 0:
         flags.append(Flag.SHARED)
     return tuple(flags)
-
-
-def _order(names: list[str], block: int, order: str, rng: random.Random) -> list[str]:
-    if order == "abba":
-        return names if block % 2 == 0 else names[::-1]
-    return rng.sample(names, len(names))
 
 
 def _cpu_clock(now: Callable[[], float]) -> Clock:
@@ -251,26 +217,13 @@ def _cpu_clock(now: Callable[[], float]) -> Clock:
     return clock
 
 
-def _cuda_clock(l2: str) -> Clock:
-    """The same between two events on the current stream, with a cold L2 where that is wanted."""
-    flush = None
-    if l2 == "cold":
-        flush = torch.empty(2 * environment.l2_bytes(), dtype=torch.int8, device="cuda")
-
-    def clock(call: Callable[[], object], calls: int) -> float:
-        begin, end = (_event() for _ in range(2))
-        if flush is not None:
-            flush.zero_()
-        torch.cuda.synchronize()
-        begin.record()
-        for _ in range(calls):
-            call()
-        end.record()
-        torch.cuda.synchronize()
-        return float(begin.elapsed_time(end)) / 1e3 / calls
-
-    return clock
-
-
-def _event() -> torch.cuda.Event:
-    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+def _cuda_clock(call: Callable[[], object], calls: int) -> float:
+    """The same between two events on the current stream."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize()
+    begin.record()
+    for _ in range(calls):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    return float(begin.elapsed_time(end)) / 1e3 / calls

@@ -6,14 +6,9 @@ Everything that comes in is hostile until validated: unknown fields, non-finite 
 texts, control characters and foreign signatures get no further than this module. No torch here.
 """
 
-from methods.protocol.base import (
-    ProtocolError,
-    Strict,
-    canonical,
-)
+from methods.protocol.base import ProtocolError, Strict, canonical
 from methods.protocol.envelope import (
     MAX_JOB_BYTES,
-    MIN_KEY_BYTES,
     VERSION,
     Event,
     Heartbeat,
@@ -27,7 +22,6 @@ from methods.protocol.envelope import (
 from methods.protocol.events import (
     BODIES,
     KINDS,
-    MAX_ARTEFACT_BYTES,
     MAX_EVENT_BYTES,
     MAX_LOG_BYTES,
     MEASURED,
@@ -58,70 +52,4 @@ from methods.protocol.measured import (
     Verdict,
 )
 from methods.protocol.text import clean, clean_json, one_line
-from methods.protocol.trace import (
-    FILE as TRACE_FILE,
-)
-from methods.protocol.trace import (
-    Block,
-    Bound,
-    Equation,
-    Trace,
-    TraceFile,
-    TraceLine,
-)
-
-__all__ = [
-    "BODIES",
-    "KINDS",
-    "MAX_ARTEFACT_BYTES",
-    "MAX_EVENT_BYTES",
-    "MAX_JOB_BYTES",
-    "MAX_LOG_BYTES",
-    "MEASURED",
-    "MIN_KEY_BYTES",
-    "TERMINAL",
-    "TRACE_FILE",
-    "VERSION",
-    "Artefact",
-    "Axis",
-    "Block",
-    "Bound",
-    "Cancelled",
-    "CheckResult",
-    "Environment",
-    "Equation",
-    "Event",
-    "Failed",
-    "Flag",
-    "Gpu",
-    "Heartbeat",
-    "Job",
-    "Kind",
-    "Limit",
-    "Limits",
-    "Line",
-    "Log",
-    "MachineState",
-    "Point",
-    "Progress",
-    "ProtocolError",
-    "Ratio",
-    "Result",
-    "Series",
-    "Started",
-    "Strict",
-    "Trace",
-    "TraceFile",
-    "TraceLine",
-    "Variant",
-    "Verdict",
-    "canonical",
-    "clean",
-    "clean_json",
-    "one_line",
-    "open_event",
-    "open_heartbeat",
-    "open_job",
-    "parse_body",
-    "seal",
-]
+from methods.protocol.trace import TRACE_FILE, Block, Bound, Equation, Trace, TraceFile, TraceLine

@@ -13,6 +13,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,7 @@ from pydantic import Field
 
 from methods.protocol.base import Label, Sentence, Strict, Version, parse
 
-FILE = "trace.json"
+TRACE_FILE = "trace.json"
 MAX_TRACE_BYTES = 4_000_000
 
 # "Equation 3: $s = ...$" in a docstring; the formula may run over several lines.
@@ -104,7 +105,7 @@ class Trace(Strict):
 
         Raises ProtocolError for a file that is no trace.
         """
-        kept = folder / FILE
+        kept = folder / TRACE_FILE
         if not kept.is_file():
             return None
         trace = parse(cls, kept.read_bytes(), MAX_TRACE_BYTES)
@@ -121,6 +122,7 @@ def digest(source: Path) -> str:
     return code_of(source.read_text() if source.is_file() else "")[1]
 
 
+@lru_cache(maxsize=256)  # a page of one file asks it of every file of the method
 def code_of(text: str) -> tuple[tuple[int, ...], str]:
     """Which lines hold code, counted from 1, and the SHA-256 of what they hold.
 
@@ -145,6 +147,7 @@ def code_of(text: str) -> tuple[tuple[int, ...], str]:
     return tuple(row for row, _ in code), hashlib.sha256(held.encode()).hexdigest()
 
 
+@lru_cache(maxsize=256)
 def blocks_of(text: str) -> tuple[Block, ...]:
     """Every function and class, in order; raises SyntaxError where the text is no Python."""
     return tuple(sorted(_blocks(ast.parse(text), ""), key=lambda block: block.first))

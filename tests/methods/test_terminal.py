@@ -1,9 +1,39 @@
-"""Numbers, durations and tables as people read them."""
+"""Numbers, durations, tables and bars as people read them."""
+
+import os
+import pty
+from typing import Self
 
 import pytest
 
+from methods.charts import check_value, duration, interval, number
 from methods.measure.statistics import exact_point, over_seeds
-from methods.terminal import check_value, duration, interval, number, table
+from methods.protocol import Progress
+from methods.terminal import ProgressBar, progress_bar, table
+
+
+class Terminal:
+    """A real one, in the place of standard error."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._leader, follower = pty.openpty()
+        self._stream = os.fdopen(follower, "w")
+        monkeypatch.setattr("sys.stderr", self._stream)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", "120")
+
+    def read_until(self, wanted: bytes) -> bytes:
+        seen = b""
+        while wanted not in seen:
+            seen += os.read(self._leader, 4096)
+        return seen
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stream.close()
+        os.close(self._leader)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +82,42 @@ def test_check_values_are_words_where_they_are_not_numbers() -> None:
     ]
 
 
-def test_columns_are_aligned_by_what_is_seen() -> None:
-    text = table(("名", "n"), [("a", "1"), ("bcd", "100")], right=(1,))
-    assert text.splitlines() == ["名     n", "───  ───", "a      1", "bcd  100"]
+def test_a_table_is_aligned_whole_and_takes_no_text_for_markup() -> None:
+    reason = "[bold]no[/bold] " + "x" * 300
+    rows = [["cs.CL", "120", ""], ["漢字", "7", reason]]
+    assert table(["category", "new", "why"], rows, right=["new"]).splitlines() == [
+        "category  new  why",
+        "cs.CL     120",
+        f"漢字        7  {reason}",
+    ]
+
+
+def test_a_bar_is_for_terminals_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    with progress_bar() as bar:
+        bar.add_task("[cs.CL] today", total=2)
+    own = ProgressBar()
+    own.show(Progress(fraction=0.5, message="half", elapsed=1.0))
+    own.clear()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_bar_says_the_step_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Terminal(monkeypatch) as terminal, progress_bar() as bar:
+        bar.add_task("[cs.CL] today", total=2, completed=1)
+        bar.refresh()
+        seen = terminal.read_until(b"today")
+    assert b"1/2" in seen
+    assert b"[cs.CL] today" in seen
+
+
+def test_a_run_says_how_far_it_is_and_how_long_it_will_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Terminal(monkeypatch) as terminal:
+        bar = ProgressBar()
+        bar.show(Progress(fraction=0.25, message="[dense] 4096", elapsed=10.0, left=30.0))
+        seen = terminal.read_until(b"4096")
+        bar.clear()
+    assert b" 25%" in seen
+    assert b"30 s left" in seen
+    assert b"[dense] 4096" in seen

@@ -153,6 +153,10 @@ def test_checkpoints_that_do_not_fit(tmp_path):
         (lambda w: w.update(extra=torch.ones(1)), "extra is too much in it"),
         (lambda w: w.update(slope=torch.ones(4)), r"slope is \(4,\) there and \(3,\) here"),
         (lambda w: w.update(slope=torch.full((3,), math.nan)), "slope holds NaN"),
+        (
+            lambda w: w.update(slope=torch.ones(3, dtype=torch.long)),
+            "of another type: slope is torch.int64 there and torch.float32 here",
+        ),
     ],
 )
 def test_weights_that_do_not_fit(change, said):

@@ -32,8 +32,7 @@ def test_a_call_twice_as_long_is_found_to_be() -> None:
     assert 1.5 < short.ratio.value < 2.5
     assert short.median >= 4  # milliseconds
     assert len(short.samples) == 12
-    assert timings.median("long") >= 0.008
-    assert (timings.clock, timings.l2, timings.order) == ("wall", "warm", "random")
+    assert long.median >= 8
 
 
 def test_work_a_second_is_better_when_higher() -> None:
@@ -49,8 +48,7 @@ def test_work_a_second_is_better_when_higher() -> None:
     assert short.ratio.value > 1
 
 
-@pytest.mark.parametrize("order", ["random", "abba"])
-def test_variants_alternate_within_every_block(order: str) -> None:
+def test_variants_alternate_within_every_block() -> None:
     called: list[str] = []
     started: list[int] = []
 
@@ -69,7 +67,6 @@ def test_variants_alternate_within_every_block(order: str) -> None:
         samples=1,
         min_sample_s=0,
         max_warm_up_s=0,
-        order=order,
         on_block=lambda done, of: (heard.append((done, of)), started.append(len(called))),
     )
     assert heard == [(k, 6) for k in range(1, 7)]
@@ -77,10 +74,7 @@ def test_variants_alternate_within_every_block(order: str) -> None:
     blocks = [called[a:b] for a, b in pairwise(bounds)]
     assert all(sorted(block) == sorted(names * 2) for block in blocks)
     orders = [block[::2] for block in blocks]
-    if order == "abba":
-        assert orders == [names, names[::-1]] * 3
-    else:
-        assert len({tuple(found) for found in orders}) > 1
+    assert len({tuple(found) for found in orders}) > 1
 
 
 def test_warm_up_goes_on_until_the_times_are_steady() -> None:
@@ -101,7 +95,6 @@ def test_warm_up_goes_on_until_the_times_are_steady() -> None:
         ({"samples": 0}, "nothing to time"),
         ({"variants": {}}, "nothing to time"),
         ({"samples": 10**6}, "at most"),
-        ({"l2": "cold"}, "for CUDA"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(wrong: dict[str, object], said: str) -> None:
@@ -119,7 +112,7 @@ def test_process_time_is_for_one_thread() -> None:
         timings = compare(
             {"a": lambda: time.sleep(0.005)}, cpu_clock="process", blocks=5, min_sample_s=0
         )
-        assert timings.median("a") < 0.004  # sleeping takes no processor time
+        assert timings.points(1)[0].median < 4  # sleeping takes no processor time
     finally:
         torch.set_num_threads(threads)
 
@@ -201,11 +194,9 @@ def test_comparisons_are_timed_in_turn_with_progress_of_their_own() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("l2", ["warm", "cold"])
-def test_a_larger_product_takes_longer_on_the_gpu(l2: str) -> None:
+def test_a_larger_product_takes_longer_on_the_gpu() -> None:
     a, b = (torch.randn(n, n, device="cuda") for n in (4096, 2048))
-    timings = compare({"large": lambda: a @ a, "small": lambda: b @ b}, device="cuda", l2=l2)
+    timings = compare({"large": lambda: a @ a, "small": lambda: b @ b}, device="cuda")
     _, small = timings.points(1, baseline="large")
     assert small.ratio is not None
     assert small.ratio.value > 1
-    assert timings.clock == "events"
