@@ -5,8 +5,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.papers.authors import parse_authors
-from webapp.papers.entries import Author
+from webapp.papers.entries import Author, one_line
+from webapp.papers.formats import parse_authors
 
 
 def test_affiliations_hold_commas_and_parentheses() -> None:
@@ -46,7 +46,7 @@ def test_ten_thousand_authors_take_no_time() -> None:
 
 _NAME = st.text(
     st.characters(exclude_categories=("C", "Z"), exclude_characters=",()"), min_size=4, max_size=12
-)
+).filter(lambda name: one_line(name) == name)  # else it was cleaned: a variation selector is gone
 
 
 @given(st.lists(st.tuples(_NAME, st.one_of(st.just(""), _NAME)), max_size=8))

@@ -130,7 +130,7 @@ def test_the_index_follows_every_change(papers: None) -> None:
 def test_the_index_outlives_every_migration() -> None:
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute("SELECT indexname FROM pg_indexes WHERE indexname LIKE '%_search'")
+            cursor.execute("SELECT indexname FROM pg_indexes WHERE indexname LIKE '%paper_search'")
         else:
             cursor.execute("SELECT name FROM sqlite_master WHERE type = 'trigger' ORDER BY name")
         names = [name for (name,) in cursor.fetchall()]
@@ -299,3 +299,11 @@ def test_marks_never_change_a_text(text: str, query: str) -> None:
     paper = Paper(title=text, abstract=text)
     (one,) = marked([paper], terms)
     assert re.sub(r"</?mark[^>]*>", "", one.title_html) == render(text)
+
+
+@pytest.mark.parametrize("query", ["mask", "cpu", "GPU", "gpt-4", "llama.cpp", '"cpu gpu"'])
+def test_words_among_punctuation_are_words(query: str) -> None:
+    title = "The <mask> of GPT-4, CPU/GPU and LLaMA.cpp"
+    batch = Batch("cs.CL", WEDNESDAY, (entry(1, title=title),))
+    store_batch(batch, Listing.Source.RSS, noon(WEDNESDAY), {})
+    assert found(query) == [1]

@@ -71,12 +71,7 @@ def submitted(category: str, first: date, last: date) -> dict[date, Found]:
         seen += 1
         # What the API gives beyond the days asked for counts to the nearest of them.
         day = min(max(batch_day_of(result.published), first), last)
-        try:
-            entries.setdefault(day, []).append(_entry(result, category))
-        except (BadEntryError, ValueError) as error:
-            problems.setdefault(day, []).append(
-                Problem(one_line(result.entry_id)[:120], str(error))
-            )
+        _read(result, category, entries.setdefault(day, []), problems.setdefault(day, []))
     # An entry that the library could not parse is missing from its pages, not from its count.
     if seen < pages.total:
         lost = Problem("API", f"{pages.total - seen} of {pages.total} entries cannot be read")
@@ -97,11 +92,18 @@ def lookup(identifiers: Sequence[str]) -> Found:
     for start in range(0, len(identifiers), IDS):
         asked = list(identifiers[start : start + IDS])
         for result in _Pages().results(arxiv.Search(id_list=asked, max_results=len(asked))):
-            try:
-                entries.append(_entry(result, ""))
-            except (BadEntryError, ValueError) as error:
-                problems.append(Problem(one_line(result.entry_id)[:120], str(error)))
+            _read(result, "", entries, problems)
     return Found(one_a_paper(entries), tuple(problems))
+
+
+def _read(
+    result: arxiv.Result, category: str, entries: list[Entry], problems: list[Problem]
+) -> None:
+    """Add what a result says to `entries`, or why it says nothing to `problems`."""
+    try:
+        entries.append(_entry(result, category))
+    except (BadEntryError, ValueError) as error:
+        problems.append(Problem(one_line(result.entry_id)[:120], str(error)))
 
 
 def _entry(result: arxiv.Result, category: str) -> Entry:

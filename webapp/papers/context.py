@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from webapp.papers.models import Listing
 
 
-@dataclass(frozen=True)
-class Sample:
-    """The sample is shown, and the last word of arXiv on why nothing better is."""
-
-    reason: str
-
-
 def sample(request: HttpRequest) -> dict[str, object]:
-    """`sample` for templates: None as soon as real days are there. Asked when first used."""
+    """`sample` for templates: `{"reason": the last word of arXiv on why nothing better is shown}`.
+
+    None as soon as real days are there. Asked when first used.
+    """
     return {"sample": SimpleLazyObject(_sample)}
 
 
-def _sample() -> Sample | None:
+def _sample() -> dict[str, str] | None:
     if not Listing.objects.filter(source=Listing.Source.SAMPLE).exists():
         return None
     failed = Listing.objects.filter(state=Listing.State.FAILED).order_by("-polled_at").first()
-    return Sample(failed.reason.rstrip(".") + "." if failed else "")
+    return {"reason": failed.reason.rstrip(".") + "." if failed else ""}

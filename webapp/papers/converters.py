@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from django.urls import register_converter
+from django.urls.converters import StringConverter
 
 
-class ArxivIdConverter:
+class ArxivIdConverter(StringConverter):
     """`2512.14925` or `hep-th/9901001`, as arXiv writes them, with a version or without."""
 
     regex = r"(?:\d{4}\.\d{4,5}|[a-z]+(?:-[a-z]+)?(?:\.[A-Za-z-]{2,8})?/\d{7})(?:v[1-9]\d{0,2})?"
-
-    def to_python(self, value: str) -> str:
-        """The identifier as it stands."""
-        return value
-
-    def to_url(self, value: str) -> str:
-        """The identifier as it stands."""
-        return value
 
 
 register_converter(ArxivIdConverter, "arxiv")

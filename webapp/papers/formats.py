@@ -19,9 +19,9 @@ from xml.parsers import expat
 
 import feedparser
 
-from webapp.papers.authors import parse_authors
 from webapp.papers.days import eastern_date
 from webapp.papers.entries import (
+    Author,
     BadEntryError,
     Batch,
     Entry,
@@ -46,6 +46,7 @@ _DESCRIPTION = re.compile(
     r"\s*(?:arXiv:(?P<id>\S+))?\s*(?:Announce\s+Type:\s*(?P<type>[\w-]+))?\s*(?:Abstract:)?",
     re.I,
 )
+_SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV|V)\.?")  # of the author before
 _ERROR_TITLE = re.compile(rb"<title[^>]*>\s*((?:Feed error|Error)[^<]{0,300})", re.I)
 
 
@@ -244,3 +245,51 @@ def _refuse_entities(*_: object) -> None:
 def _name(item: str, number: int) -> str:
     match = _NAMED.search(item)
     return match[1] if match else f"entry {number}"
+
+
+def parse_authors(text: str) -> tuple[Author, ...]:
+    """The authors in dc:creator's one text, `A. Bee (Sea, Dee), E. Eff`.
+
+    Affiliations hold commas and parentheses.
+
+    Where parentheses do not pair up they are taken for letters: better a stray parenthesis in a
+    name than every author after it lost in an affiliation.
+    """
+    text = one_line(text)
+    authors: list[Author] = []
+    for part in _split(text) or text.split(","):
+        author = _author(part.strip())
+        if author is None:
+            continue
+        if authors and not author.affiliation and _SUFFIX.fullmatch(author.name):
+            last = authors.pop()
+            author = Author(f"{last.name}, {author.name}", last.affiliation)
+        authors.append(author)
+    return tuple(authors)
+
+
+def _split(text: str) -> list[str] | None:
+    """`text` at its commas outside parentheses; None where parentheses do not pair up."""
+    parts, start, depth = [], 0, 0
+    for at, letter in enumerate(text):
+        if letter == "(":
+            depth += 1
+        elif letter == ")":
+            depth -= 1
+            if depth < 0:
+                return None
+        elif letter == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    if depth:
+        return None
+    return [*parts, text[start:]]
+
+
+def _author(part: str) -> Author | None:
+    name, opened, rest = part.partition(" (")
+    if opened and rest.endswith(")") and name:
+        return Author(name.strip(), rest[:-1].strip())
+    if part.startswith("(") and part.endswith(")"):  # "(the Lantern Collaboration)"
+        part = part[1:-1].strip()
+    return Author(part) if part else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from webapp.papers.days import has_batch
 
@@ -22,10 +23,10 @@ _WITHDRAWN = re.compile(
 class AnnounceType(models.TextChoices):
     """How arXiv announces a paper in a category."""
 
-    NEW = "new", "new"
-    CROSS = "cross", "cross-list"
-    REPLACE = "replace", "replacement"
-    REPLACE_CROSS = "replace-cross", "replaced cross-list"
+    NEW = "new", _("new")
+    CROSS = "cross", _("cross-list")
+    REPLACE = "replace", _("replacement")
+    REPLACE_CROSS = "replace-cross", _("replaced cross-list")
 
     @property
     def precedence(self) -> int:
@@ -103,7 +104,7 @@ class Listing(models.Model):
         RSS = "rss", "RSS"
         ATOM = "atom", "Atom"
         API = "api", "API"
-        SAMPLE = "sample", "sample"
+        SAMPLE = "sample", _("sample")
 
     category = models.CharField(max_length=32)
     date = models.DateField(db_index=True)  # the day arXiv announces, Eastern time

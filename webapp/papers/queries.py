@@ -19,6 +19,11 @@ class Announced:
     type: AnnounceType
     version: int
 
+    @property
+    def announce_type(self) -> str:
+        """As cards show it."""
+        return self.type.value
+
 
 def announced_on(date: date, categories: list[str] | None = None) -> list[Announced]:
     """Every paper announced on `date`, in the order of identifiers; one query.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date as Date
 from datetime import timedelta
 from itertools import groupby
@@ -33,61 +32,37 @@ def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     identifier, version = parse_identifier(arxiv_id)
     if arxiv_id != identifier:  # one paper, one address
         anchor = f"#v{version}" if version else ""
-        return redirect(_address(identifier) + anchor)
+        return redirect(f"/papers/{identifier}/{anchor}")
     found = get_object_or_404(Paper.objects.prefetch_related("versions"), arxiv_id=identifier)
+    changed = {change.new.number: change for change in changes(found)}
+    latest_first = sorted(found.versions.all(), key=lambda version: -version.number)
     context = {
         "paper": found,
         "published": citations.published(found),
         "bibtex": citations.bibtex(found),
-        "versions": _versions(found),
+        "versions": [(version, changed.get(version.number)) for version in latest_first],
         "announcements": queries.announced_in(found),
     }
     return render(request, "papers/paper.html", context)
 
 
-@require_safe
-def bibtex(request: HttpRequest, arxiv_id: str) -> HttpResponse:
-    """The paper as a BibTeX file."""
-    return _citation(arxiv_id, "bib", "application/x-bibtex")
+CITATIONS = {
+    "bib": ("application/x-bibtex", citations.bibtex),
+    "ris": ("application/x-research-info-systems", citations.ris),
+}
 
 
 @require_safe
-def ris(request: HttpRequest, arxiv_id: str) -> HttpResponse:
-    """The paper as a RIS file."""
-    return _citation(arxiv_id, "ris", "application/x-research-info-systems")
-
-
-def _citation(arxiv_id: str, suffix: str, kind: str) -> HttpResponse:
+def citation(request: HttpRequest, arxiv_id: str, suffix: str) -> HttpResponse:
+    """The paper as a BibTeX or RIS file."""
     found = get_object_or_404(Paper, arxiv_id=parse_identifier(arxiv_id)[0])
-    text = citations.bibtex(found) if suffix == "bib" else citations.ris(found)
+    kind, write = CITATIONS[suffix]
     name = found.arxiv_id.replace("/", "-")
     return HttpResponse(
-        text,
+        write(found),
         content_type=f"{kind}; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{name}.{suffix}"'},
     )
-
-
-@dataclass(frozen=True)
-class ShownVersion:
-    """A version, and what it changed against the one kept before it."""
-
-    number: int
-    announced_on: Date | None
-    change: object | None
-
-
-def _versions(paper: Paper) -> list[ShownVersion]:
-    """Every kept version, the latest first."""
-    by_number = {change.new.number: change for change in changes(paper)}
-    return [
-        ShownVersion(version.number, version.announced_on, by_number.get(version.number))
-        for version in sorted(paper.versions.all(), key=lambda v: -v.number)
-    ]
-
-
-def _address(identifier: str) -> str:
-    return f"/papers/{identifier}/"
 
 
 ORDERS: dict[Order, str] = {"relevance": "Most relevant", "newest": "Latest first"}

@@ -102,7 +102,7 @@ def _page(query: Query, page: int, order: Order) -> Results:
     keys = index.matches(query.terms, query.since, query.until, look, allowed)
     count, more = min(len(keys), COUNTED), len(keys) > COUNTED
     if order == "newest" or not any(_is_rankable(term) for term in query.terms):
-        shown = _by_day(keys)[(page - 1) * PAGE :]
+        shown = keys[(page - 1) * PAGE :]
         found = _load(shown[:PAGE])
         has_next = len(shown) > PAGE and page < MAX_PAGES
         return Results(found, page, has_next, count, more, query=query)
@@ -121,12 +121,6 @@ def _in_title(query: Query, allowed: list[int] | None) -> list[int]:
         for term in query.terms
     ]
     return index.matches(terms, query.since, query.until, CANDIDATES, allowed)
-
-
-def _by_day(keys: list[int]) -> list[int]:
-    """The keys by day announced, the latest first; papers are not always kept in that order."""
-    days = Paper.objects.filter(pk__in=keys).values_list("pk", "announced_on")
-    return [key for key, _ in sorted(days, key=lambda row: (row[1] or date.min, row[0]))][::-1]
 
 
 def _load(keys: list[int]) -> list[Paper]:

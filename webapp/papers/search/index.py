@@ -1,23 +1,31 @@
-"""The database's full-text index: candidates for a query, the latest first.
+"""The database's full-text index: candidates for a query, by day announced, the latest first.
 
-`migrations/0003` builds it: FTS5 on SQLite, a generated tsvector with GIN on PostgreSQL. No index
-ranks every match of a common word within the time a page has, so each look here is bounded: the
-latest papers that hold the terms in the title, and the latest that hold them anywhere. Ranking
+`migrations/0001_tables` builds it: FTS5 on SQLite, a generated tsvector with GIN on PostgreSQL. No
+index ranks every match of a common word within the time a page has, so each look here is bounded:
+the latest papers that hold the terms in the title, and the latest that hold them anywhere. Ranking
 (`ranking`) is over these.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 from itertools import combinations
 
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 from django.db.models import F, Max, Min
 
 from webapp.papers.models import Paper
 from webapp.papers.search.query import Term
 
+log = logging.getLogger(__name__)
+
+SECONDS = 2  # after which PostgreSQL gives up a look; what was found until then is the answer
+# PostgreSQL looks at the latest days first, and at more only where too few papers were found there:
+# it has to read each paper that its index finds, and of a common word that may be all.
+WINDOWS = (4, 32, 256, 2048)  # days
+WALKED = 10  # for each paper wanted, matches that SQLite puts in the order of days
 _WEIGHT = {"title": "A", "authors": "B", "abstract": "C", "categories": "D"}
 _ANYWHERE = "ABC"
 
@@ -29,34 +37,37 @@ def matches(
     limit: int,
     allowed: Sequence[int] | None = None,
 ) -> list[int]:
-    """Keys of at most `limit` papers that hold every term, the latest first.
+    """Keys of at most `limit` papers that hold every term, by day announced, the latest first.
 
     `since` and `until` bound the day announced, both ends included; `allowed`, if given, names the
-    only keys that count.
+    only keys that count. On SQLite, where more than `WALKED` times as many match, those that were
+    stored last.
     """
-    span = _key_range(since, until)
-    if span is None:
-        return []
-    clauses: list[str] = ["paper.id BETWEEN %s AND %s"]
-    values: list[int | str] = [*span]
-    if since is not None:
-        clauses.append("paper.announced_on >= %s")
-        values.append(since.isoformat())
-    if until is not None:
-        clauses.append("paper.announced_on <= %s")
-        values.append(until.isoformat())
+    clauses: list[str] = ["TRUE"]
+    values: list[int | str] = []
     if allowed is not None:
         clauses.append(f"paper.id IN ({', '.join(['%s'] * len(allowed)) or 'NULL'})")
         values.extend(allowed)
-    if not any(not term.exclude for term in terms):
-        return _keys(_LISTED.format(" AND ".join(clauses)), [*values, limit])
-    if connection.vendor == "postgresql":
-        return _keys(_POSTGRESQL.format(" AND ".join(clauses)), [_tsquery(terms), *values, limit])
+    if until is not None:
+        clauses.append("paper.announced_on <= %s")
+        values.append(until.isoformat())
+    has_terms = any(not term.exclude for term in terms)
+    if has_terms and connection.vendor == "postgresql":
+        clauses.append("paper.search @@ to_tsquery('english', %s)")
+        return _in_windows(" AND ".join(clauses), [*values, _tsquery(terms)], since, limit)
+    if since is not None:
+        clauses.append("paper.announced_on >= %s")
+        values.append(since.isoformat())
+    narrowed = " AND ".join(clauses)
+    if not has_terms:
+        order = "" if since or until else "paper.announced_on IS NULL, "
+        return _keys(_LISTED.format(narrowed, order), [*values, limit])
+    span = _key_range(since, until)
+    if span is None:
+        return []
     table = "papers_search AS found CROSS JOIN papers_paper AS paper ON paper.id = found.rowid"
-    if len(clauses) == 1:  # the index alone answers
-        table, clauses = "papers_search AS found", ["found.rowid BETWEEN %s AND %s"]
-    statement = _SQLITE.format(table, " AND ".join(clauses))
-    return _keys(statement, [_fts(terms), *values, limit])
+    statement = _SQLITE.format(table if len(clauses) > 1 else "papers_search AS found", narrowed)
+    return _keys(statement, [_fts(terms), *span, *values, WALKED * limit, limit])
 
 
 def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[int]:
@@ -70,27 +81,53 @@ def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[in
         return []
     if connection.vendor == "postgresql":
         sought = " | ".join(f"({_tsquery(one)})" for one in terms)
-        return _keys(_POSTGRESQL.format("TRUE"), [sought, limit])
+        return _in_windows("paper.search @@ to_tsquery('english', %s)", [sought], None, limit)
     sought = " OR ".join(_fts(one) for one in terms)
-    return _keys(_SQLITE.format("papers_search AS found", "TRUE"), [sought, limit])
+    statement = _SQLITE.format("papers_search AS found", "TRUE")
+    return _keys(statement, [sought, 0, 2**62, WALKED * limit, limit])
 
 
-def _keys(statement: str, values: list[int | str]) -> list[int]:
+def _keys(statement: str, values: Sequence[int | str]) -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         return [row[0] for row in cursor.fetchall()]
 
 
-_LISTED = "SELECT paper.id FROM papers_paper AS paper WHERE {} ORDER BY paper.id DESC LIMIT %s"
+_LISTED = """
+    SELECT paper.id FROM papers_paper AS paper WHERE {}
+    ORDER BY {} paper.announced_on DESC, paper.id DESC LIMIT %s
+"""
 _SQLITE = """
-    SELECT found.rowid FROM {} WHERE papers_search MATCH %s AND {}
-    ORDER BY found.rowid DESC LIMIT %s
+    SELECT latest.id FROM (
+        SELECT found.rowid AS id FROM {} WHERE papers_search MATCH %s
+        AND found.rowid BETWEEN %s AND %s AND {} ORDER BY found.rowid DESC LIMIT %s
+    ) AS latest CROSS JOIN papers_paper AS paper ON paper.id = latest.id
+    ORDER BY paper.announced_on DESC, paper.id DESC LIMIT %s
 """
-_POSTGRESQL = """
-    SELECT paper.id FROM papers_paper AS paper
-    WHERE paper.search @@ to_tsquery('english', %s) AND {}
-    ORDER BY paper.id DESC LIMIT %s
-"""
+
+
+def _in_windows(
+    narrowed: str, values: Sequence[int | str], since: date | None, limit: int
+) -> list[int]:
+    """PostgreSQL's answer: from the latest days, then from more of them until there are enough."""
+    latest = Paper.objects.aggregate(day=Max("announced_on"))["day"] or date.min
+    starts = [latest - timedelta(days) for days in WINDOWS if latest > date.min]
+    keys: list[int] = []
+    for start in [*(day for day in starts if since is None or day > since), since]:
+        window = "TRUE" if start is None else f"paper.announced_on >= '{start.isoformat()}'"
+        # An order by no index: candidates come from the text's index, not from a walk by days.
+        statement = _LISTED.format(f"{narrowed} AND {window}", "paper.announced_on IS NULL,")
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute(f"SET LOCAL statement_timeout = '{SECONDS}s'")
+                keys = _keys(statement, [*values, limit])
+                cursor.execute("SET LOCAL statement_timeout = DEFAULT")
+        except OperationalError as error:
+            log.warning("A search was given up after %d s: %s", SECONDS, error)
+            return keys
+        if len(keys) >= limit:
+            break
+    return keys
 
 
 def _key_range(since: date | None, until: date | None) -> tuple[int, int] | None:

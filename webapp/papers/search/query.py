@@ -30,7 +30,7 @@ PREFIXES = frozenset(
     | {"post", "pre", "pseudo", "re", "self", "semi", "sub", "super", "time", "tri", "un"}
     | {"under", "up", "web", "zero"}
 )
-# The index writes them so too: letters and digits alone are words there (migration 0003).
+# The index writes them so too: letters and digits alone are words there (migration 0001).
 SPELLED = {"c++": "cplusplus", "c#": "csharp"}
 
 
