@@ -9,8 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile
 from webapp.digests import build as building
 from webapp.digests.build import build
-from webapp.digests.gists import store_gist
-from webapp.digests.method_chips import store_chips
+from webapp.digests.entries import store_chips, store_gist
 from webapp.digests.models import Digest, DigestEntry, Profile
 
 pytestmark = pytest.mark.django_db

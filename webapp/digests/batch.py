@@ -1,13 +1,19 @@
-"""A day's papers as digests are built from them."""
+"""A day's papers as digests are built from them, and fingerprints: where nothing changed, nothing
+is done.
+
+Gists and method chips are no inputs: they are written straight into the entries (`entries.py`).
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import date as Date
 from functools import cached_property
+from hashlib import sha256
 
+from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.scoring.scorer import Candidate, Rules
 from webapp.papers.models import Announcement
 from webapp.papers.queries import Announced, announced_on
@@ -57,3 +63,52 @@ def load_batch(date: Date) -> Batch:
             for one in announced
         ],
     )
+
+
+def fingerprints(day: Batch, profiles: Sequence[tuple[Profile, Rules]]) -> dict[int, str]:
+    """Of every profile's digest of `day`, what it is built from; one query for all of them."""
+    papers = _of_papers(day)
+    before = _shown_before(day, [profile for profile, _ in profiles])
+    return {
+        profile.pk: sha256(
+            repr(
+                (papers, str(profile.language), _of_rules(rules), sorted(before[profile.pk]))
+            ).encode()
+        ).hexdigest()
+        for profile, rules in profiles
+    }
+
+
+def unchanged(date: Date, inputs: Mapping[int, str]) -> list[Digest]:
+    """The digests of `date` that were built from just these inputs; one query."""
+    digests = Digest.objects.filter(date=date, profile__in=inputs).order_by("profile_id")
+    return [digest for digest in digests if digest.inputs == inputs[digest.profile_id]]
+
+
+def _of_papers(day: Batch) -> str:
+    """All that a digest shows or scores of the day's papers."""
+    seen = sha256(repr((ENTRY_FORMAT, day.is_sample)).encode())
+    for one, candidate in zip(day.announced, day.candidates, strict=True):
+        paper = one.paper
+        shown = (one.version, paper.categories, paper.comment, paper.doi, paper.journal_ref)
+        seen.update(repr((candidate, shown)).encode())
+    return seen.hexdigest()
+
+
+def _of_rules(rules: Rules) -> list[object]:
+    """The rules, sets in one order."""
+    values = (getattr(rules, field.name) for field in fields(rules))
+    return [sorted(value) if isinstance(value, frozenset) else value for value in values]
+
+
+def _shown_before(day: Batch, profiles: Sequence[Profile]) -> Mapping[int, set[int]]:
+    """Which of the day's papers stand in an earlier digest, by profile."""
+    earlier = DigestEntry.objects.filter(
+        digest__profile__in=[profile.pk for profile in profiles],
+        digest__date__lt=day.date,
+        paper__in=[one.paper.pk for one in day.announced],
+    )
+    found: dict[int, set[int]] = defaultdict(set)
+    for profile, paper in earlier.values_list("digest__profile_id", "paper_id"):
+        found[profile].add(paper)
+    return found

@@ -14,8 +14,7 @@ from hashlib import sha256
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.digests.batch import ENTRY_FORMAT, Batch, load_batch
-from webapp.digests.inputs import fingerprints, unchanged
+from webapp.digests.batch import ENTRY_FORMAT, Batch, fingerprints, load_batch, unchanged
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Gist, Profile
 from webapp.digests.profiles.validation import ProfileError, rules_of, site_profile
 from webapp.digests.scoring import learned
@@ -69,7 +68,7 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
             zip(chosen, scorer.kept(day.candidates), strict=True)
         ):
             profile, rules = with_rules[index]
-            work = _Work(rules, day, _ProfileScorer(scorer, place), kept, inputs[profile.pk])
+            work = _Work(rules, day, ProfileScorer(scorer, place), kept, inputs[profile.pk])
             digest, changed = _write_digest(profile, work)
             if digest is not None:
                 built.append(digest)
@@ -115,13 +114,14 @@ def _announced_later(profile: Profile, date: Date, papers: set[int]) -> list[Dat
 
 
 @dataclass(frozen=True)
-class _ProfileScorer:
+class ProfileScorer:
     """One profile's view of a scorer."""
 
     scorer: Scorer
     rule: int
 
     def matches(self, candidate: Candidate) -> list[dict[str, object]]:
+        """Why the candidate has its score, as `DigestEntry.matches` keeps it."""
         return [
             {"keyword": match.keyword, "where": list(match.where), "points": match.points}
             | ({"rarity": match.rarity} if match.rarity else {})
@@ -146,7 +146,7 @@ class _ProfileScorer:
         return markup.render(text, marks, links=links)
 
 
-def _entries(day: Batch, ranked: Sequence[Kept], scorer: _ProfileScorer) -> list[DigestEntry]:
+def _entries(day: Batch, ranked: Sequence[Kept], scorer: ProfileScorer) -> list[DigestEntry]:
     entries = []
     for number, one in enumerate(ranked, start=1):
         candidate, announced = day.candidates[one.at], day.announced[one.at]
@@ -168,7 +168,7 @@ def _entries(day: Batch, ranked: Sequence[Kept], scorer: _ProfileScorer) -> list
 
 
 def _further_rows(
-    day: Batch, ranked: Sequence[Kept], scorer: _ProfileScorer
+    day: Batch, ranked: Sequence[Kept], scorer: ProfileScorer
 ) -> list[dict[str, object]]:
     """What pages need of the papers beyond a digest's size."""
     return [
@@ -227,7 +227,7 @@ class _Work:
 
     rules: Rules
     day: Batch
-    scorer: _ProfileScorer
+    scorer: ProfileScorer
     kept: Sequence[Kept]
     inputs: str  # the fingerprint of all this
 

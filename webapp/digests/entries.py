@@ -1,4 +1,7 @@
-"""Gists and method chips in the entries that hold their papers, without building a digest anew."""
+"""Gists and method chips in the entries that hold their papers, without building a digest anew.
+
+A gist is one sentence of a paper's summary; a chip a method with its best figure.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +9,80 @@ from collections.abc import Iterable
 from datetime import date as Date
 from hashlib import sha256
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from webapp.digests.models import Digest, DigestEntry, Profile
+from webapp.digests.models import Chips, Digest, DigestEntry, Gist, Profile
 
 
-def take_turns(profiles: QuerySet[Profile]) -> None:
+def store_gist(paper_id: int, language: str, text: str, html: str, details: str) -> list[Date]:
+    """Store a paper's gist and show it in every digest that holds the paper; the days changed.
+
+    `text` is plain, for a feed's description; `html` stands on cards, `details` (the summary and
+    its claims) in a feed's content; both are sanitised.
+
+    Idempotent: a gist that is known changes nothing.
+    """
+    texts = {"text": text, "html": html, "details": details}
+    if Gist.objects.filter(paper_id=paper_id, language=language, **texts).exists():
+        return []
+    with transaction.atomic():
+        _take_turns(Profile.objects.filter(language=language))
+        Gist.objects.update_or_create(paper_id=paper_id, language=language, defaults=texts)
+        shown = DigestEntry.objects.filter(digest__profile__language=language, paper=paper_id)
+        keys = list(shown.values_list("pk", "digest_id"))
+        entries = DigestEntry.objects.filter(pk__in=[key for key, _ in keys])
+        entries.update(gist=text, gist_html=html, changed_at=timezone.now())
+        return _touch({digest for _, digest in keys})
+
+
+def papers_to_summarise(papers_a_day: int, days: int = 2) -> Iterable[tuple[str, list[int]]]:
+    """(Language, paper ids) to summarise without a request: the top of the latest digests."""
+    for profile in Profile.objects.all():
+        for digest in profile.digests.filter(is_sample=False).order_by("-date")[:days]:
+            top = digest.entries.filter(rank__lte=papers_a_day)
+            yield profile.language, list(top.values_list("paper_id", flat=True))
+
+
+def store_chips(chips_by_paper: dict[int, list[dict[str, str]]]) -> int:
+    """Store all chips ({paper id: [{"method", "name", "figure"}]}), also in digest entries.
+
+    A paper that is not named loses its chips. Idempotent; returns how many papers changed.
+    """
+    stored = {row.paper_id: row for row in Chips.objects.all()}
+    removed = [paper_id for paper_id in stored if paper_id not in chips_by_paper]
+    changed = [
+        paper_id
+        for paper_id, chips in chips_by_paper.items()
+        if paper_id not in stored or stored[paper_id].chips != chips
+    ]
+    if not removed and not changed:
+        return 0
+    with transaction.atomic():
+        _take_turns(Profile.objects.all())
+        Chips.objects.filter(paper_id__in=removed).delete()
+        Chips.objects.bulk_create(
+            [Chips(paper_id=paper_id, chips=chips_by_paper[paper_id]) for paper_id in changed],
+            update_conflicts=True,
+            unique_fields=["paper"],
+            update_fields=["chips"],
+        )
+        shown = list(DigestEntry.objects.filter(paper__in=[*removed, *changed]))
+        now = timezone.now()
+        for entry in shown:
+            entry.chips, entry.changed_at = chips_by_paper.get(entry.paper_id, []), now
+        DigestEntry.objects.bulk_update(shown, ["chips", "changed_at"], batch_size=500)
+        _touch({entry.digest_id for entry in shown})
+    return len(removed) + len(changed)
+
+
+def _take_turns(profiles: QuerySet[Profile]) -> None:
     """Wait until no digest of `profiles` is being built; hold it off until the transaction ends."""
     list(profiles.order_by("pk").select_for_update().values_list("pk"))
 
 
-def put(entries: QuerySet[DigestEntry], **values: object) -> list[Date]:
-    """Write `values` into `entries`; their digests become others. The days, in order.
-
-    A few statements whatever the number of entries. Within a transaction that took its turn.
-    """
-    keys = list(entries.values_list("pk", "digest_id"))
-    now = timezone.now()
-    DigestEntry.objects.filter(pk__in=[key for key, _ in keys]).update(**values, changed_at=now)
-    return touch({digest for _, digest in keys})
-
-
-def touch(digests: Iterable[int]) -> list[Date]:
+def _touch(digests: Iterable[int]) -> list[Date]:
     """Let pages and feeds know that entries of these digests are others now. The days, in order."""
     now = timezone.now()
     changed = Digest.objects.filter(pk__in=list(digests))

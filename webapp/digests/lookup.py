@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from webapp.digests.models import Digest, Profile
 from webapp.digests.profiles.validation import site_profile
+from webapp.digests.queries import neighbouring_dates
 
 
 class NotFoundError(LookupError):
@@ -38,17 +39,7 @@ def find_digest(profile: Profile, date: Date | None) -> Digest:
     found = digests.first() if date is None else digests.filter(date=date).first()
     if found is not None:
         return found
-    near = [
-        day
-        for day in (
-            digests.filter(date__lt=date).values_list("date", flat=True).first() if date else None,
-            digests.filter(date__gt=date).order_by("date").values_list("date", flat=True).first()
-            if date
-            else None,
-        )
-        if day
-    ]
-    if near:
+    if date and (near := list(filter(None, neighbouring_dates(profile, date)))):
         days = " and ".join(day.isoformat() for day in near)
         raise NotFoundError(f"“{profile.name}” has no digest of {date}. The nearest: {days}.")
     raise NotFoundError(f"“{profile.name}” has no digest yet. Get papers with: manage.py fetch")

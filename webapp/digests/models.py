@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from webapp.papers.models import Paper
 
@@ -12,14 +13,14 @@ class Profile(models.Model):
     """A named interest. The one without an owner and with `is_site` is the site's own."""
 
     class Matching(models.TextChoices):
-        RARITY = "rarity", "words and phrases, weighted by rarity"
-        TOKEN = "token", "words and phrases, points as written"
-        SUBSTRING = "substring", "substrings, exactly as the seed bot"
+        RARITY = "rarity", _("words and phrases, weighted by rarity")
+        TOKEN = "token", _("words and phrases, points as written")
+        SUBSTRING = "substring", _("substrings, exactly as the seed bot")
 
     class Ranking(models.TextChoices):
-        RULES = "rules", "the rules below"
-        BOTH = "both", "the rules and what is learned from what I keep"
-        LEARNED = "learned", "what is learned from what I keep"
+        RULES = "rules", _("the rules below")
+        BOTH = "both", _("the rules and what is learned from what I keep")
+        LEARNED = "learned", _("what is learned from what I keep")
 
     class Language(models.TextChoices):
         ENGLISH = "en", "English"

@@ -1,23 +1,47 @@
+"""Where digests are; a feed has the address of its list and a suffix."""
+
 from __future__ import annotations
 
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, register_converter
 
 from webapp.digests import views
-from webapp.digests.feeds import urls as feed_urls
-from webapp.digests.profiles import views as profile_views
+from webapp.digests.feeds import views as feeds
+from webapp.digests.profiles import views as profiles
+from webapp.ui.converters import DateConverter, SuffixConverter
+
+
+class CategoryConverter(SuffixConverter):
+    """`cs.CL`, `hep-th`, `cond-mat.str-el`."""
+
+    regex = r"[a-z]+(?:-[a-z]+)?(?:\.[A-Za-z-]{2,10})?"
+
+
+register_converter(DateConverter, "date")
+register_converter(SuffixConverter, "suffix")
+register_converter(CategoryConverter, "arxiv_category")
 
 app_name = "digests"
 urlpatterns: list[URLPattern] = [
-    *feed_urls.urlpatterns,
-    path("", views.today, name="today"),
+    path("digest.<suffix:suffix>", feeds.digest, name="feed"),
+    path("digest/<date:date>.<suffix:suffix>", feeds.digest, name="day-feed"),
+    path("p/<slug:slug>.<suffix:suffix>", feeds.digest, name="profile-feed"),
+    path("p/<slug:slug>/<date:date>.<suffix:suffix>", feeds.digest, name="profile-day-feed"),
+    path(
+        "category/<arxiv_category:category>.<suffix:suffix>", feeds.category, name="category-feed"
+    ),
+    path("search.<suffix:suffix>", feeds.search, name="search-feed"),
+    path("feeds/opml", feeds.subscriptions, name="opml"),
+    path("", views.digest, name="today"),
     path("digest/", views.archive, name="archive"),
-    path("digest/<date:date>/", views.day, name="day"),
-    path("p/<slug:slug>/", views.profile, name="profile"),
-    path("p/<slug:slug>/<date:date>/", views.profile_day, name="profile-day"),
+    path("digest/<date:date>/", views.digest, name="day"),
+    path("digest/<date:date>.md", views.markdown, name="day-markdown"),
+    path("p/<slug:slug>/<date:date>.md", views.markdown, name="profile-day-markdown"),
+    path("p/<slug:slug>/", views.digest, name="profile"),
+    path("p/<slug:slug>/<date:date>/", views.digest, name="profile-day"),
     path("category/<arxiv_category:category>/", views.category, name="category"),
     path("feeds/", views.feeds, name="feeds"),
-    path("profiles/", profile_views.profiles, name="profiles"),
-    path("profiles/new/", profile_views.new, name="profile-new"),
-    path("profiles/<slug:slug>/", profile_views.edit, name="profile-edit"),
+    path("profiles/", profiles.profiles, name="profiles"),
+    path("profiles/new/", profiles.new, name="profile-new"),
+    path("profiles/<slug:slug>/", profiles.edit, name="profile-edit"),
     path("star/", views.star, name="star"),
 ]

@@ -2,59 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date as Date
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.dateparse import parse_date
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.digests import queries
 from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
+from webapp.digests.lookup import NotFoundError, find_digest, find_profile
 from webapp.digests.models import Profile, Star
+from webapp.digests.templatetags.digests import day_address
+from webapp.digests.text_formats import as_markdown
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import Listing, Paper
-from webapp.papers.queries import Announced, announced_on, categories
+from webapp.papers.queries import announced_on, categories
 from webapp.ui.pages import respond_shared, signed_in
 
 PAPERS_A_PAGE = 50
 
 
 @require_safe
-def today(request: HttpRequest) -> HttpResponse:
-    """The site's latest day."""
-    return _digest_page(request, None, None)
+def digest(request: HttpRequest, slug: str | None = None, date: Date | None = None) -> HttpResponse:
+    """The digest of a day, or the latest, of a profile or the site's own.
 
-
-@require_safe
-def day(request: HttpRequest, date: Date) -> HttpResponse:
-    """The site's digest of one day."""
-    return _digest_page(request, None, date)
-
-
-@require_safe
-def profile(request: HttpRequest, slug: str) -> HttpResponse:
-    """A profile's latest day."""
-    return _digest_page(request, slug, None)
-
-
-@require_safe
-def profile_day(request: HttpRequest, slug: str, date: Date) -> HttpResponse:
-    """A profile's digest of one day."""
-    return _digest_page(request, slug, date)
-
-
-def _digest_page(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
-    """A digest, for the anonymous from memory while nothing it shows has changed."""
+    For the anonymous from memory while nothing it shows has changed.
+    """
     stamp = queries.page_stamp(slug, date)
     if stamp is None:
         return _no_digest(request, slug, date)
     return respond_shared(request, stamp, lambda: _render_digest(request, slug, date))
+
+
+@require_safe
+def markdown(request: HttpRequest, date: Date, slug: str | None = None) -> HttpResponse:
+    """A day as Markdown, for notes."""
+    try:
+        found = find_digest(find_profile(slug), date)
+    except NotFoundError as error:
+        raise Http404(str(error)) from None
+    text = as_markdown(found, queries.digest_entries(found))
+    return HttpResponse(text, content_type="text/markdown; charset=utf-8")
 
 
 def _render_digest(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
@@ -118,24 +112,18 @@ def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> Htt
 
 @require_safe
 def archive(request: HttpRequest) -> HttpResponse:
-    """Every day that has a digest, month by month."""
+    """Every day that has a digest, month by month; with `?date=`, that day."""
     slug = request.GET.get("profile", "")
     found = (
         get_object_or_404(Profile, slug=slug)
         if slug
         else Profile.objects.filter(is_site=True).first()
     )
+    with suppress(ValueError):
+        if found and (chosen := parse_date(request.GET.get("date", ""))):
+            return redirect(day_address(found, chosen))
     context = {"profile": found, "months": queries.months(found) if found else []}
     return render(request, "digests/archive.html", context)
-
-
-@dataclass(frozen=True)
-class CategoryPaper:
-    """A paper as a list without scores shows it."""
-
-    paper: Paper
-    announce_type: str
-    version: int
 
 
 @require_safe
@@ -152,13 +140,9 @@ def category(request: HttpRequest, category: str) -> HttpResponse:
 def _category_page(request: HttpRequest, category: str) -> HttpResponse:
     dates = queries.category_dates(category)
     wanted = request.GET.get("date", "")
-    date = (
-        next((day for day in dates if day.isoformat() == wanted), None)
-        if wanted
-        else (dates[0] if dates else None)
-    )
-    papers: Sequence[Announced] = announced_on(date, [category]) if date else []
-    papers = sorted(papers, key=lambda a: (a.type.precedence, a.paper.arxiv_id))
+    date = next((day for day in dates if wanted in ("", day.isoformat())), None)
+    papers = announced_on(date, [category]) if date else []
+    papers.sort(key=lambda one: (one.type.precedence, one.paper.arxiv_id))
     page = Paginator(papers, PAPERS_A_PAGE).get_page(request.GET.get("page"))
     at = dates.index(date) if date else 0
     context = {
@@ -167,7 +151,7 @@ def _category_page(request: HttpRequest, category: str) -> HttpResponse:
         "wanted": wanted,
         "total": len(papers),
         "page": page,
-        "rows": [CategoryPaper(a.paper, a.type.value, a.version) for a in page.object_list],
+        "rows": page.object_list,
         "previous": dates[at + 1] if date and at + 1 < len(dates) else None,
         "next": dates[at - 1] if date and at > 0 else None,
         "listing": Listing.objects.filter(category=category, date=date).first() if date else None,

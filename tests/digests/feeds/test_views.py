@@ -171,6 +171,8 @@ def test_the_same_list_is_the_same_bytes(client: Client, address: str, suffix: s
 
 FEED_OF_ANOTHER_PROCESS = """
 from datetime import UTC, datetime
+from django.conf import settings
+settings.configure()  # a feed names the active language
 from webapp.ui.feeds import *
 at = datetime(2026, 3, 2, tzinfo=UTC)
 item = Item("tag:a,2025:1", "l", "s", "t", "s", "<p>h</p>", ["A", "B"], ["cs.CL"], at, at)

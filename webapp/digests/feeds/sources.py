@@ -63,89 +63,46 @@ def digest_feed_source(slug: str | None, date: Date | None) -> FeedSource | None
     digests: list[Any] = list(
         Digest.objects.raw(_DIGESTS.format(whose=whose, when=when, days=DIGEST_DAYS), parameters)
     )
-    if not digests:
-        return _empty_feed_source(slug) if date is None else None
-    name, found_slug = digests[0].profile_name, digests[0].profile_slug
-    updated = max(_later(one.changed_at, one.enriched) for one in digests)
+    if digests:
+        name, found_slug = digests[0].profile_name, digests[0].profile_slug
+        updated = max(_later(one.changed_at, one.enriched) for one in digests)
+    else:  # of a profile that has none yet
+        profiles = Profile.objects.filter(**{"is_site": True} if slug is None else {"slug": slug})
+        profile = profiles.first()
+        if date is not None or (profile is None and slug is not None):
+            return None
+        name, found_slug = (profile.name, profile.slug) if profile else ("Assay", "site")
+        updated = profile.created_at if profile else _NEVER
     stamp = tuple(
         (one.date, one.fingerprint, one.changed_at, str(one.enriched), one.versions)
         for one in digests
     )
 
     def feed(site: Site, address: str) -> Feed:
-        entries = DigestEntry.objects.filter(digest__in=digests)
-        ordered = entries.order_by("-digest__date", "rank").select_related("paper", "digest")
-        return _digest_feed(
-            site,
+        home = "/" if slug is None else f"/p/{slug}/"
+        if date:
+            home = f"{'/digest' if slug is None else home.rstrip('/')}/{date}/"
+        day = f", {date}" if date else ""
+        return Feed(
+            site.tag(f"digest/{found_slug}{f'/{date}' if date else ''}"),
+            f"{name}{day}",
+            f"arXiv papers by the profile “{name}”{day}: each with its score and the reason.",
+            site.base + home,
             address,
-            name=name,
-            found_slug=found_slug,
-            slug=slug,
-            date=date,
-            updated=updated,
-            entries=list(ordered),
+            updated,
+            _digest_items(site, digests),
         )
 
-    return FeedSource((name, found_slug, *stamp), updated, feed)
+    return FeedSource((name, found_slug, updated, *stamp), updated, feed)
 
 
-def _empty_feed_source(slug: str | None) -> FeedSource | None:
-    """The empty feed of a profile that has no digest yet."""
-    whose = {"is_site": True} if slug is None else {"slug": slug}
-    profile = Profile.objects.filter(**whose).first()
-    if profile is None and slug is not None:
-        return None
-    name = profile.name if profile else "Assay"
-    found_slug = profile.slug if profile else "site"
-    updated = profile.created_at if profile else _NEVER
-    return FeedSource(
-        ("empty", name, updated),
-        updated,
-        lambda site, address: _digest_feed(
-            site,
-            address,
-            name=name,
-            found_slug=found_slug,
-            slug=slug,
-            date=None,
-            updated=updated,
-            entries=[],
-        ),
-    )
-
-
-def _digest_feed(
-    site: Site,
-    address: str,
-    *,
-    name: str,
-    found_slug: str,
-    slug: str | None,
-    date: Date | None,
-    updated: datetime,
-    entries: Sequence[DigestEntry],
-) -> Feed:
-    if slug is None:
-        home = reverse("digests:day", args=[date]) if date else reverse("digests:today")
-    else:
-        home = (
-            reverse("digests:profile-day", args=[slug, date])
-            if date
-            else reverse("digests:profile", args=[slug])
-        )
-    day = f", {date}" if date else ""
+def _digest_items(site: Site, digests: Sequence[Digest]) -> list[Item]:
+    ordered = DigestEntry.objects.filter(digest__in=digests).order_by("-digest__date", "rank")
+    entries = list(ordered.select_related("paper", "digest"))
     summarised = [entry.paper_id for entry in entries if entry.gist_html]
     details = {(g.paper_id, g.html): g.details for g in Gist.objects.filter(paper__in=summarised)}
-    return Feed(
-        site.tag(f"digest/{found_slug}{'/' + date.isoformat() if date else ''}"),
-        f"{name}{day}",
-        f"arXiv papers by the profile “{name}”{day}: each with its score and the reason.",
-        site.base + home,
-        address,
-        updated,
-        _without_duplicates(
-            _digest_item(site, entry, details.get(_gist_key(entry), "")) for entry in entries
-        ),
+    return _without_duplicates(
+        _digest_item(site, entry, details.get(_gist_key(entry), "")) for entry in entries
     )
 
 

@@ -18,6 +18,10 @@ from webapp.digests.profiles.validation import (
     checked_settings,
 )
 from webapp.papers.models import AnnounceType
+from webapp.papers.queries import categories
+from webapp.papers.search import parse
+from webapp.papers.search.query import Term, category_word
+from webapp.ui.language import current_language
 
 MAX_TEXT = 20_000  # characters of a list
 _NUMBER = r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+|nan|inf(?:inity)?)(?:e[-+]?\d+)?"
@@ -77,7 +81,7 @@ class ProfileForm(forms.Form):
                 "ranking": Profile.Ranking.BOTH,
                 "min_score": 0,
                 "size": 30,
-                "language": Profile.Language.ENGLISH,
+                "language": current_language(),
             }
         return {
             "name": profile.name,
@@ -139,3 +143,35 @@ def _keyword_line(stored: dict[str, Any]) -> str:
     if one.title_bonus != 0.5:
         return f"{one.keyword} ; {one.weight:g} ; {one.title_bonus:g}"
     return one.keyword if one.weight == 1.0 else f"{one.keyword} ; {one.weight:g}"
+
+
+def initial_of_search(q: str, category: str) -> dict[str, Any]:
+    """What the form of a new profile holds for a search.
+
+    Each term is a keyword of one point without a title bonus, and the minimum score is their
+    number: a paper stands in the digest when it holds them all, as in the search.
+    """
+    terms = parse(q[:400]).terms
+    sought = [term for term in terms if not term.exclude and term.column != "categories"]
+    known = {category_word(name): name for name in categories()}
+    asked = [known[term.words[0]] for term in terms if _is_known(term, known)]
+    return {
+        "name": " ".join(q.split())[:80],
+        "categories": " ".join([category] if category else asked or known.values()),
+        "keywords": "\n".join(f"{_term_keyword(term)} ; 1 ; 0" for term in sought),
+        "exclude": "\n".join(_term_keyword(term) for term in terms if term.exclude),
+        "matching": Profile.Matching.TOKEN,
+        "min_score": len(sought),
+    }
+
+
+def _is_known(term: Term, known: dict[str, str]) -> bool:
+    return term.column == "categories" and not term.exclude and term.words[0] in known
+
+
+def _term_keyword(term: Term) -> str:
+    """A term as a profile writes it: `author:jane doe`, `quant*`, `sparse attention`."""
+    text = " ".join(term.words)
+    if term.column == "authors":
+        return f"author:{text}"
+    return f"{text}*" if term.prefix else text

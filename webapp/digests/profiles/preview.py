@@ -9,7 +9,7 @@ from datetime import date as Date
 from webapp.digests.batch import Batch, load_batch
 from webapp.digests.build import not_shown_before, papers_shown_before
 from webapp.digests.models import Profile
-from webapp.digests.scoring.scorer import Kept, Rules, Scorer, rank
+from webapp.digests.scoring.scorer import Kept, Rules, Scorer, in_order
 from webapp.papers.models import Paper
 from webapp.papers.queries import dates
 
@@ -81,7 +81,8 @@ def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> l
 def _ranked(
     day: Batch, rules: Rules, kept: Sequence[Kept], shown: set[int]
 ) -> dict[str, tuple[int, Kept]]:
-    ranked = rank(rules, not_shown_before(day, kept, shown), day.candidates)
+    unseen = not_shown_before(day, kept, shown)
+    ranked = in_order(rules, unseen, day.candidates)[: rules.size]
     shown.update(day.announced[one.at].paper.pk for one in ranked)
     return {day.candidates[one.at].id: (number, one) for number, one in enumerate(ranked, 1)}
 

@@ -15,8 +15,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from webapp.digests import queries
 from webapp.digests.build import build
 from webapp.digests.models import Profile
-from webapp.digests.profiles.forms import ProfileForm
-from webapp.digests.profiles.from_search import initial_of_search
+from webapp.digests.profiles.forms import ProfileForm, initial_of_search
 from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.validation import (
     ProfileError,

@@ -41,8 +41,6 @@ def term_matchers(terms: Sequence[Term], *, single: bool) -> list[TermMatcher]:
         numbered = [(number, term) for number, term in enumerate(terms) if term.kind is kind]
         if kind is Kind.WORDS and numbered and not (single and len(numbered) <= SET_TERMS):
             made.append(TokenMatcher(numbered))
-        elif kind is Kind.SUBSTRING and len(numbered) > SET_TERMS:
-            made.append(SubstringMatcher(numbered))
         else:
             made += [
                 AutomatonMatcher(kind, numbered[start : start + SET_TERMS])
@@ -144,16 +142,3 @@ class TokenMatcher:
                 numbers.update(self._open.get(token[:length], ()))
             if numbers:
                 self._terms_by_token[token] = (numbers & self._exact, numbers - self._exact)
-
-
-class SubstringMatcher:
-    """Substrings, one by one: more of them than an automaton holds."""
-
-    def __init__(self, terms: Numbered) -> None:
-        self._needles = [(number, term.needle) for number, term in terms]
-
-    def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
-        """As `TermMatcher` says."""
-        title, text = title.lower(), f"{title} {abstract}".lower()
-        found = [(number, needle) for number, needle in self._needles if needle in text]
-        return {number for number, needle in found if needle in title}, {n for n, _ in found}

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import ceil, log
-from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from webapp.digests.scoring import learned
@@ -26,7 +25,6 @@ from webapp.digests.scoring.terms import AUTHOR, Kind, Term, normalise, term
 from webapp.learning.linear import Linear
 
 Place = Literal["title", "abstract", "authors"]
-_by_score = attrgetter("score")
 _UNIT = 1_000_000  # points are counted in millionths: sums are exact, in whatever order
 UNCOUNTED = 20.0  # papers in 1,000: taken for a keyword that nobody has counted yet
 _LAST = datetime.max.replace(tzinfo=UTC)
@@ -301,16 +299,6 @@ def _comparable_names(authors: Iterable[str]) -> set[str]:
     """The names of authors as they are compared: in full, and with an initial (`j doe`)."""
     names = {_comparable_name(author) for author in authors}
     return names | {f"{name[0]} {name.rpartition(' ')[2]}" for name in names if " " in name}
-
-
-def rank(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]) -> list[Kept]:
-    """What stands in the digest: the first `rules.size` in reading order."""
-    # Few of a day stand in a digest: only they need the whole comparison.
-    first = sorted(kept, key=_by_score, reverse=True)
-    if not rules.substring and first:
-        least = first[: rules.size][-1].score
-        first = [one for one in first if one.score >= least]
-    return in_order(rules, first, candidates)[: rules.size]
 
 
 def in_order(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]) -> list[Kept]:

@@ -97,7 +97,6 @@ class Term:
     open: bool = False
     sequence: str = ""
     exact: bool = False
-    needle: str = ""  # of a substring: its characters
 
     @cached_property
     def pattern(self) -> re2._Regexp:
@@ -159,8 +158,7 @@ def term(keyword: str, *, substring: bool = False) -> Term:
         raise PatternError("holds a line break or a control character")
     if substring:
         _check_length(keyword, MAX_KEYWORD)
-        needle = keyword.lower()
-        return Term(Kind.SUBSTRING, f"({re2.escape(needle)})", needle=needle)
+        return Term(Kind.SUBSTRING, f"({re2.escape(keyword.lower())})")
     keyword = keyword.strip()
     if keyword.startswith("/"):
         return _regex(keyword)

@@ -1,4 +1,4 @@
-"""manage.py digest: a day, printed."""
+"""manage.py digest: a day, or the best since one, printed."""
 
 from __future__ import annotations
 
@@ -7,30 +7,58 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from methods.terminal import progress_bar
+from webapp.digests.backlog import score_since
 from webapp.digests.lookup import NotFoundError, find_digest, find_profile
+from webapp.digests.models import Digest, DigestEntry, Profile
+from webapp.digests.profiles.validation import ProfileError
 from webapp.digests.text_formats import FORMATS
+from webapp.papers.models import Paper
 
 
 class Command(BaseCommand):
-    help = "Print the digest of a day."
+    help = "Print the digest of a day, or what a profile finds in every paper since one."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--date", metavar="D", help="for instance 2026-03-02 (default: the latest)"
+        )
+        parser.add_argument(
+            "--since", metavar="D", help="score every paper since 2006, 2006-05 or 2006-05-04"
         )
         parser.add_argument("--profile", metavar="P", help="slug or name (default: the site's)")
         parser.add_argument("--format", choices=FORMATS, default="text")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            day = date.fromisoformat(options["date"]) if options["date"] else None
-        except ValueError:
-            raise CommandError(
-                f"--date {options['date']!r}: write a day as 2026-03-02", returncode=2
-            ) from None
-        try:
-            digest = find_digest(find_profile(options["profile"]), day)
-        except NotFoundError as error:
+            profile = find_profile(options["profile"])
+            if options["since"]:
+                digest, entries = self._since(profile, _day("since", options["since"]))
+            else:
+                day = _day("date", options["date"]) if options["date"] else None
+                digest = find_digest(profile, day)
+                entries = list(digest.entries.select_related("paper"))
+        except (NotFoundError, ProfileError) as error:
             raise CommandError(str(error), returncode=2) from None
-        entries = list(digest.entries.select_related("paper"))
         self.stdout.write(FORMATS[options["format"]](digest, entries).rstrip("\n"))
+
+    def _since(self, profile: Profile, since: date) -> tuple[Digest, list[DigestEntry]]:
+        with progress_bar() as bar:
+            total = Paper.objects.filter(announced_on__gte=since).count()
+            task = bar.add_task("papers", total=total)
+            found = score_since(profile, since, lambda count: bar.advance(task, count))
+        self.stderr.write(
+            f"{total:,} papers since {since}: {found.reading_seconds:.1f} s of reading, "
+            f"{found.scoring_seconds:.1f} s of scoring"
+        )
+        return found.digest, found.entries
+
+
+def _day(option: str, text: str) -> date:
+    """The day an option names; the first of a year or month."""
+    try:
+        return date.fromisoformat(f"{text}-01-01"[: max(len(text), 10)])
+    except ValueError:
+        raise CommandError(
+            f"--{option} {text!r}: write a day as 2026-03-02", returncode=2
+        ) from None

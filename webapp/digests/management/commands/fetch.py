@@ -7,12 +7,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from methods.terminal import progress_bar, table
 from webapp.digests.daily import categories_to_fetch, update
 from webapp.papers.entries import is_category
 from webapp.papers.models import AnnounceType
 from webapp.papers.polling import PollResult
 from webapp.papers.schedule import Progress
-from webapp.ui.terminal import progress_bar, table
 
 HEADS = ("category", "day", "state", *AnnounceType.values, "refused", "why")
 

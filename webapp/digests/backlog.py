@@ -1,0 +1,94 @@
+"""A profile over every paper that is stored: what it would have shown from a day on, best first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date as Date
+from itertools import islice
+
+from webapp.digests.build import ProfileScorer
+from webapp.digests.models import Digest, DigestEntry, Profile
+from webapp.digests.profiles.validation import rules_of
+from webapp.digests.scoring.scorer import Candidate, Kept, Scorer, in_order
+from webapp.papers.models import Paper
+
+CHUNK = 5_000  # papers held at a time
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """The best papers since a day as a digest, not stored, and what finding them took."""
+
+    digest: Digest
+    entries: list[DigestEntry]
+    reading_seconds: float
+    scoring_seconds: float
+
+
+def score_since(
+    profile: Profile, since: Date, on_progress: Callable[[int], None] | None = None
+) -> Backlog:
+    """Score every paper announced since a day by a profile's rules; the best, as many as it shows.
+
+    Each counts as announced anew in its own categories. `on_progress` learns how many papers were
+    scored. Raises ProfileError for a profile that cannot be read.
+    """
+    rules = rules_of(profile)
+    scorer = Scorer([rules])
+    papers = _candidates(since)
+    best: list[Candidate] = []
+    digest = Digest(profile=profile, date=since)
+    reading = scoring = 0.0
+    while True:
+        began = time.perf_counter()
+        chunk = list(islice(papers, CHUNK))
+        read = time.perf_counter()
+        reading += read - began
+        if not chunk:
+            break
+        kept = scorer.kept(chunk)[0]
+        digest.matched += len(kept)
+        digest.considered += sum(rules.admits(one.categories, one.announce_type) for one in chunk)
+        contenders = [*best, *(chunk[one.at] for one in kept)]
+        ranked = in_order(rules, scorer.kept(contenders)[0], contenders)[: rules.size]
+        best = [contenders[one.at] for one in ranked]
+        scoring += time.perf_counter() - read
+        if on_progress is not None:
+            on_progress(len(chunk))
+    entries = _entries(digest, best, scorer.kept(best)[0], ProfileScorer(scorer, 0))
+    return Backlog(digest, entries, reading, scoring)
+
+
+def _candidates(since: Date) -> Iterator[Candidate]:
+    papers = Paper.objects.filter(announced_on__gte=since).order_by()
+    names = ("arxiv_id", "title", "abstract", "categories", "submitted_at", "authors")
+    for row in papers.values_list(*names).iterator(CHUNK):
+        arxiv_id, title, abstract, categories, submitted_at, authors = row
+        yield Candidate(
+            arxiv_id,
+            title,
+            abstract,
+            tuple(categories),
+            submitted_at=submitted_at,
+            authors=tuple(author["name"] for author in authors),
+        )
+
+
+def _entries(
+    digest: Digest, best: list[Candidate], ranked: list[Kept], scorer: ProfileScorer
+) -> list[DigestEntry]:
+    papers = {one.arxiv_id: one for one in Paper.objects.filter(arxiv_id__in=[b.id for b in best])}
+    return [
+        DigestEntry(
+            digest=digest,
+            paper=papers[candidate.id],
+            rank=rank,
+            score=kept.score,
+            announce_type=candidate.announce_type,
+            version=papers[candidate.id].version,
+            matches=scorer.matches(candidate),
+        )
+        for rank, (candidate, kept) in enumerate(zip(best, ranked, strict=True), start=1)
+    ]
