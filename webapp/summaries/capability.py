@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .client import Message, ModelError, RefusedError, Server
+from .client import Message, RefusedError, Server
 from .models import ServerCapability
 
 Mode = ServerCapability.Mode
@@ -77,6 +77,3 @@ def _as_object(
     except (ValueError, RecursionError):
         return None
     return answer if isinstance(answer, dict) else None
-
-
-__all__ = ["Mode", "ModelError", "forget", "mode_of", "response_format"]

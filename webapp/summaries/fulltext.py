@@ -53,7 +53,7 @@ def _kept(paper: Paper, source: str, sections: list[Section], reasons: list[str]
     total = sum(len(s.text) for s in sections) or 1
     kept, room = [], MAX_CHARACTERS
     for section in sections:
-        kept.append(Section(section.title[:300], section.text[:room]).as_json())
+        kept.append({"title": section.title[:300], "text": section.text[:room]})
         room -= len(section.text)
         if room <= 0:
             break

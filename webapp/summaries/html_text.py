@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from lxml import html as lxml_html
 from lxml.etree import ParserError
@@ -31,10 +31,6 @@ class Section:
 
     title: str
     text: str
-
-    def as_json(self) -> dict[str, str]:
-        """The form in which it is stored."""
-        return asdict(self)
 
 
 def sections_of_html(body: bytes) -> list[Section]:

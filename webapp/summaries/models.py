@@ -15,6 +15,10 @@ class FullText(models.Model):
         PDF = "pdf", "the full text (PDF)"
         ABSTRACT = "abstract", "the abstract"
 
+        def read(self, share: float) -> str:
+            """What was read of it, in words: "the first 60 % of the full text (PDF)"."""
+            return self.label if share > 0.995 else f"the first {share:.0%} of {self.label}"
+
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="full_texts")
     version = models.PositiveSmallIntegerField()
     source = models.CharField(max_length=8, choices=Source.choices)

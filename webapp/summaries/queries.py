@@ -51,9 +51,7 @@ class PaperSummaryView:
         """What the model read, in words: "the first 60 % of the full text (HTML)"."""
         if not self.summary or not self.summary.text_source:
             return ""
-        name = FullText.Source(self.summary.text_source).label
-        share = self.summary.text_share
-        return name if share > 0.995 else f"the first {share:.0%} of {name}"
+        return FullText.Source(self.summary.text_source).read(self.summary.text_share)
 
 
 def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
@@ -63,7 +61,7 @@ def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
     """
     known = list(Summary.objects.filter(paper=paper).order_by("-version", "-id")[:20])
     languages = sorted({row.language for row in known})
-    if language not in languages:
+    if language not in languages and (languages or language not in Summary.Language):
         language = "en" if "en" in languages or not languages else languages[0]
     known = [row for row in known if row.language == language]
     done = [row for row in known if row.state == State.DONE]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -39,6 +39,24 @@ def request(papers: Iterable[Paper], language: str, server: Server) -> int:
     return Summary.objects.count() - before
 
 
+def request_and_send(wanted: Iterable[tuple[str, list[int]]], send: Callable[[int], object]) -> int:
+    """Ask for what is wanted, put back what was lost, and send what may run; how many were sent.
+
+    `wanted` is (language, paper ids). Idempotent: a summary sent twice is taken once, and what is
+    not taken is sent again by the next call. Without a model nothing is done.
+    """
+    server = Server.configured()
+    if server is None:
+        return 0
+    for language, paper_ids in wanted:
+        request(Paper.objects.filter(id__in=paper_ids), language, server)
+    sweep()
+    waiting = ready()
+    for summary_id in waiting:
+        send(summary_id)
+    return len(waiting)
+
+
 def ready(limit: int = 100) -> list[int]:
     """The ids of summaries that may run now, the longest waiting first."""
     now = timezone.now()
@@ -70,41 +88,37 @@ def take(summary_id: int) -> Summary | None:
 
 def finish(summary: Summary, state: State, reason: str = "", **values: object) -> bool:
     """running → done or failed, by the worker that holds the lease; whether it still did."""
-    return bool(
-        _held(summary).update(
-            state=state, reason=reason, lease="", leased_until=None,
-            finished_at=timezone.now(), **values,
-        )
-    )  # fmt: skip
+    return _leave(summary, state, reason, finished_at=timezone.now(), **values)
 
 
 def put_back(summary: Summary, reason: str, not_before: datetime | None) -> bool:
     """running → waiting, or failed once it was tried often enough; whether the lease held."""
     if summary.attempt >= MAX_ATTEMPTS:
         return finish(summary, State.FAILED, f"{reason} (tried {summary.attempt} times)")
-    return bool(
-        _held(summary).update(
-            state=State.WAITING, reason=reason, lease="", leased_until=None, not_before=not_before
-        )
-    )
+    return _leave(summary, State.WAITING, reason, not_before=not_before)
 
 
 def postpone(summary: Summary, reason: str, not_before: datetime) -> bool:
     """running → waiting without counting the attempt: nothing was asked of the model."""
-    return bool(
-        _held(summary).update(
-            state=State.WAITING, reason=reason, lease="", leased_until=None,
-            not_before=not_before, attempt=F("attempt") - 1,
-        )
-    )  # fmt: skip
+    attempt = F("attempt") - 1
+    return _leave(summary, State.WAITING, reason, not_before=not_before, attempt=attempt)
 
 
-def retry(summary_id: int) -> bool:
-    """failed → waiting, at a reader's wish."""
-    return bool(
-        Summary.objects.filter(id=summary_id, state=State.FAILED).update(
-            state=State.WAITING, attempt=0, not_before=None, reason="", requested_at=timezone.now()
-        )
+def asked(papers: Iterable[Paper], language: str, server: Server) -> QuerySet[Summary]:
+    """The summaries of the papers' latest versions that `request` asks for."""
+    return Summary.objects.filter(
+        paper__in=papers,
+        paper__version=F("version"),
+        model=server.model,
+        language=language,
+        prompt_version=PROMPT_VERSION,
+    )
+
+
+def retry(summaries: QuerySet[Summary]) -> int:
+    """failed → waiting, at a reader's wish; how many were."""
+    return summaries.filter(state=State.FAILED).update(
+        state=State.WAITING, attempt=0, not_before=None, reason="", requested_at=timezone.now()
     )
 
 
@@ -114,5 +128,7 @@ def sweep() -> int:
     return sum(put_back(s, "the worker was lost while it ran", None) for s in lost)
 
 
-def _held(summary: Summary) -> QuerySet[Summary]:
-    return Summary.objects.filter(id=summary.id, state=State.RUNNING, lease=summary.lease)
+def _leave(summary: Summary, state: State, reason: str, **values: object) -> bool:
+    """running → another state and the lease with it, where the lease still holds."""
+    held = Summary.objects.filter(id=summary.id, state=State.RUNNING, lease=summary.lease)
+    return bool(held.update(state=state, reason=reason, lease="", leased_until=None, **values))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from django.template.loader import render_to_string
 
@@ -12,46 +14,7 @@ from webapp.ui.markup import sanitise_blocks
 from .grounding import GroundTruth
 from .schema import PaperSummary, Table
 
-_HEADINGS = {
-    "en": {
-        "contributions": "Contributions",
-        "problem": "Problem",
-        "method": "Method",
-        "advantages": "Advantages",
-        "experiments": "Experiments",
-        "data_sets": "Data sets",
-        "setup": "Setup",
-        "metrics": "Metrics",
-        "baselines": "Baselines",
-        "results": "Results",
-        "key_numbers": "Key numbers",
-        "against_baselines": "Against the baselines",
-        "ablations": "Ablations",
-        "conclusions": "Conclusions",
-        "findings": "Findings",
-        "limitations": "Limitations",
-        "future_work": "Future work",
-    },
-    "zh": {
-        "contributions": "主要贡献",
-        "problem": "解决的问题",
-        "method": "方法",
-        "advantages": "优势",
-        "experiments": "实验",
-        "data_sets": "数据集",
-        "setup": "实验设置",
-        "metrics": "评估指标",
-        "baselines": "基线方法",
-        "results": "结果",
-        "key_numbers": "关键数据",
-        "against_baselines": "与基线对比",
-        "ablations": "消融实验",
-        "conclusions": "结论",
-        "findings": "主要发现",
-        "limitations": "局限性",
-        "future_work": "未来工作",
-    },
-}
+_HEADINGS = json.loads(Path(__file__).with_name("headings.json").read_text("utf-8"))
 
 
 @dataclass

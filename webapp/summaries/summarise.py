@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from . import budget, capability, queue
-from .answer import UnusableError, ask_for_summary, question
+from .answer import ask_for_summary, question
 from .client import BusyError, Message, ModelError, RefusedError, Reply, Server
 from .fulltext import NotYetError, full_text
 from .grounding import GroundTruth
@@ -41,12 +41,6 @@ class Material:
         if len(given) < len(whole):
             given = given[: max(given.rfind("\n"), given.rfind(". ")) + 1] or given
         return Material(text.source, text.share * len(given) / max(len(whole), 1), given)
-
-    @property
-    def read(self) -> str:
-        """In words: "the full text (HTML)", or "the first 60 % of the full text (PDF)"."""
-        name = FullText.Source(self.source).label
-        return name if self.share > 0.995 else f"the first {self.share:.0%} of {name}"
 
 
 def summarise(summary_id: int) -> str:
@@ -98,7 +92,8 @@ def _run(summary: Summary, server: Server) -> None:
             budget.settle(call, reply)
         return reply
 
-    messages = question(paper.title, material.text, material.read, summary.language)
+    read = FullText.Source(material.source).read(material.share)
+    messages = question(paper.title, material.text, read, summary.language)
     answer = ask_for_summary(ask, mode, messages)
     _keep(summary, answer, material, GroundTruth(f"{paper.title}\n{paper.abstract}\n{kept.text}"))
 
@@ -137,6 +132,3 @@ def _claim(summary: Summary, position: int, claimed: ClaimedNumber, truth: Groun
 
 def _tomorrow(now: datetime) -> datetime:
     return datetime.combine(now.date() + timedelta(days=1), time(0, 1), tzinfo=now.tzinfo)
-
-
-__all__ = ["Material", "UnusableError", "summarise"]

@@ -14,9 +14,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from webapp.papers.models import Paper
 from webapp.summaries import queries, queue
-from webapp.summaries.answer import PROMPT_VERSION
 from webapp.summaries.client import Server
 from webapp.summaries.models import Summary
+from webapp.ui.language import current_language
 
 DONE = 286  # htmx: show this, and ask no more
 PAPERS_A_PAGE = 100
@@ -28,7 +28,7 @@ def summary(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
     if not request.headers.get("HX-Request"):
         return redirect("papers:paper", arxiv_id)
-    view = queries.of_paper(paper, request.GET.get("language", ""))
+    view = queries.of_paper(paper, request.GET.get("language", current_language()))
     response = render(request, "summaries/summary.html", {"paper": paper, "view": view})
     return _until_it_ends(response, view.under_way)
 
@@ -63,16 +63,7 @@ def ask(request: HttpRequest, arxiv_id: str) -> HttpResponse:
         if language not in Summary.Language.values:
             language = Summary.Language.ENGLISH
         queue.request([paper], language, server)
-        failed = Summary.objects.filter(
-            paper=paper,
-            version=paper.version,
-            model=server.model,
-            language=language,
-            prompt_version=PROMPT_VERSION,
-            state=Summary.State.FAILED,
-        )
-        for row in failed:
-            queue.retry(row.pk)
+        queue.retry(queue.asked([paper], language, server))
         messages.success(request, "Asked for. The summary appears on this page when it is done.")
         return redirect(f"{reverse('papers:paper', args=[arxiv_id])}?language={language}#summary")
     return redirect("papers:paper", arxiv_id)

@@ -47,10 +47,6 @@ class RuleClaim:
         value = self.value.replace(" -> ", " → ")
         return f"{value}{self.unit}" if self.unit in {"×", "%"} else f"{value} {self.unit}".strip()
 
-    def as_json(self) -> dict[str, object]:
-        """The fields by name."""
-        return dict(vars(self))
-
 
 def claims_of(abstract: str) -> list[RuleClaim]:
     """The outcomes that an abstract reports, in reading order."""

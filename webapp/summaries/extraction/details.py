@@ -10,36 +10,18 @@ from dataclasses import dataclass
 
 from .expressions import Expression
 from .place import Place
-from .vocabulary import METRIC_WORD, one_of
+from .vocabulary import METRIC_WORD, one_of, words
 
 UNKNOWN = "reported number"  # nothing beside it says of what
 
-_CHANGE = one_of("""
-    improvements? increases? gains? boosts? reductions? decreases? drops? savings? speed_?ups?
-    accelerations? degradations? losses declines? advantage lift gap difference""")
-_ADJECTIVE = one_of("""
-    absolute relative average mean overall significant substantial additional further maximum""")
+_CHANGE = words("change noun")
+_ADJECTIVE = words("adjective")
 # A phrase that names a metric ends at one of these.
-_END_OF_NAME = (
-    one_of(r"""
-    the an? its their our of in on for to by with while and or from at over than compared when which
-    that using across under respectively achiev\w* improv(?:e|es|ed|ing) reduc(?:e|es|ed|ing) we it
-    as is are was were
-    rises? rose risen falls? fell fallen grows? grew drops dropped this these up only about
-    around nearly approximately demonstrat\w* show\w*
-    method model approach""")
-    + r"\b"
-)
+_END_OF_NAME = words("end of name") + r"\b"
 _NAME_WORD = rf"(?!{_END_OF_NAME})[a-z][\w/@'^*-]*"
 _NAME = rf"{_NAME_WORD}(?: {_NAME_WORD}){{0,4}}"
 _ARTICLES = r"(?:the |its |their |average |overall |mean )*"
-_ROUGHLY = (
-    "(?: "
-    + one_of("""
-        up_to over more_than about around approximately nearly an_average_of at_least as_much_as
-        only just below above""")
-    + ")* ?$"
-)
+_ROUGHLY = "(?: " + words("roughly") + ")* ?$"
 # Behind the number: "24% reduction in latency", "24% latency reduction", "24% lower latency".
 _GAIN_IN = re.compile(
     rf" ?(?:{_ADJECTIVE} )*(?P<change>{_CHANGE}) (?:in|of|on|for) {_ARTICLES}(?P<of>{_NAME})"
@@ -61,9 +43,7 @@ _BEATS = re.compile(
 )
 _CHANGES = re.compile(
     r"\b"
-    + one_of(r"""
-        improv\w* increas\w* reduc\w* decreas\w* lower\w* boost\w* rais\w* cut\w* accelerat\w*
-        speed\w*_up sav\w* enhanc\w* drop\w*""")
+    + words("changing verb")
     + rf" {_ARTICLES}(?P<of>{_NAME})(?: (?:[^.;,]|\.\d){{0,50}}?)? ?(?:by|from|to)?{_ROUGHLY}"
 )
 _IS = re.compile(

@@ -6,32 +6,23 @@ import re
 
 from .expressions import Expression
 from .place import Place
-from .vocabulary import one_of
+from .vocabulary import words
 
-_MORE_OR_LESS = one_of("""
-    speed reduc increas improv faster higher lower more less fewer better smaller gain sav
-    accelerat cheaper larger longer slower shorter greater""")
+_MORE_OR_LESS = words("more or less")
 # A factor that sizes or repeats something: folds of a validation, upscaling, larger models.
 _SETTING_AFTER = re.compile(
     r" ?(?:\w+ ){0,2}(?:cross\w*|validation|splits?)\b| ?"
-    + one_of(r"""
-        compression downsampl upsampl upscal super magnif a(?:_|$) per_ daily repeat cross zoom
-        scal(?:e|ing)_factor
-        larger_(?:model|than_the_student) (?:the|its|their|our)_(?:size|parameters|scale)\\b""")
-    + r"| (?:larger|bigger|more (?:\w+ )?(?:data|samples|images|parameters|queries|questions"
-    r"|videos|annotations|examples|classes|categories|documents|pairs|scenes|labels))\b"
+    + words("setting after a factor")
+    + r"| (?:scaling|conditions|larger|bigger|more (?:\w+ )?(?:data|samples|images|parameters"
+    r"|queries|questions|videos|annotations|examples|classes|categories|documents|pairs|scenes"
+    r"|labels))\b"
 )
 _FOR_COMPRESSION = re.compile(r"\b(?:for|at) (?:\S+ and )?$")
 _COMPRESSION_AFTER = re.compile(r"(?: and \S+)? compression")
 _COMPARES_AFTER = re.compile(rf"(?: \w+){{0,3}}? \w*{_MORE_OR_LESS}")
 _IS_FOLD = re.compile(r"(?:is|are|contributions?|was|were) (?:\w+ )?$")
 _POSSESSED = re.compile(r" (?:the|of the|its|that of|as|our)\b")
-_AMOUNT_BEFORE = re.compile(
-    one_of(r"""
-        with at using by to in than nearly almost about over (?:more|less)_than requir\w+ need\w*
-        us\w+""")
-    + r"\s$"
-)
+_AMOUNT_BEFORE = re.compile(words("amount before") + r"\s$")
 _TWICE_AFTER = re.compile(r" (?:as|the|that|more|faster|higher)")
 _TIMES_AFTER = re.compile(
     r" (?:the|its|their|our|as|(?:\w+ )?(?:faster|more|less|fewer|higher|lower|better|smaller"

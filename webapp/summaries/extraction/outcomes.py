@@ -13,14 +13,7 @@ from .expressions import Expression
 from .factors import is_factor
 from .place import Place
 from .scores import is_score
-from .vocabulary import (
-    CHANGES,
-    DATA_DESCRIBED,
-    OTHERS_WORK,
-    RESULT,
-    STRONG_RESULT,
-    one_of,
-)
+from .vocabulary import CHANGES, DATA_DESCRIBED, OTHERS_WORK, RESULT, STRONG_RESULT, one_of, words
 
 _GAINS = {"%", "pp", "points"}
 _TIMES = {"ms", "us", "ns", "s", "min", "h"}
@@ -35,49 +28,30 @@ _P_VALUE = re.compile(
     r"(?:=|<=|>=|<|>|of|≪|below|were|was|is)+ ?$"
 )
 _VARIABLE = re.compile(
-    r"(?:(?<![a-z])(?:[a-ce-qs-z]|\\[a-z]+|[α-ω]|"
-    + one_of("""
-        lr top max min alpha beta gamma lambda tau sigma epsilon eta delta theta rank temperature
-        seed""")
+    r"(?:(?<![a-z])(?:[a-ce-qs-z]|\\[a-z]+|[α-ω]|i\^2|"
+    + words("variable")
     + r")(?:_\w+)? ?(?:=|<=|>=|<|>|:) ?)$"
 )
-_SETTING_BEFORE = re.compile(
-    r"\b"
-    + one_of(r"""
-        thresholds?(?:_of|_at|_is)? learning_rates?(?:_of)? dropout temperature batch_size
-        (?:confidence|significance)_level (?:greater|larger)_than range_of
-        (?:ranging|varying|spanning)(?:_from)?
-        (?:pruning|compression|sampling|mask\w*|keep|retention)_(?:ratio|rate)_of
-        (?:sparsity|noise)_(?:ratio|rate|level)_of
-        (?:resilient|robust)_(?:to|against)(?:_up_to)? airspace_below top first last every
-        (?:resolution|budget|window|length|duration)_of nominal minimum maximum version section
-        table figure stage phase task track level subtask day week step layer epoch page grade
-        type""")
-    + r"\s?$"
-)
+_SETTING_BEFORE = re.compile(r"\b" + words("setting before") + r"\s?$")
 _GAINS_RANGE = re.compile(  # "with gains ranging from +11% to +32%"
     r"\b(?:gain|improv|increas|reduc|speed|boost|drop|sav|accurac|score)\w*(?: [a-z]+){0,3} "
     r"(?:ranging|varying|spanning)(?: from| between)?\s?$"
 )
 _AT_POINT = re.compile(r"\bat [a-z]+ ?= ?$")  # "TMR by 8.9% at FMR = 0.01%"
 _AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?$")
+_RATE_GIVEN = re.compile(r"(?:^|, (?:and |while )?)at $|\boperating at $")  # "At 30 Hz, it ..."
 _RATE_OF_INPUT = re.compile(
     r"(?:sampl\w+|frame|camera|bit|refresh) rate(?: of)? \(?$|(?:sampled|recorded) at $"
     r"|captured at [^.;]{0,30}$"
-    r"|(?:corpus|data|dataset) of $"
+    r"|(?:corpus|data|dataset) of (?:approximately |about |around |nearly |over |more than )?$"
 )
 # ... and behind it.
+_INTERVAL_BEFORE = re.compile(r"(?:interval|\bci)\)?[,:]? ?$")
 _INTERVAL_AFTER = re.compile(
     r" ?(?:[a-z]+ )?(?:cis?\b|confidence|credible|half ?-?width"
     r"|(?:prediction|uncertainty) interval)| completion\b"
 )
-_OPERATING_POINT = re.compile(
-    " ?"
-    + one_of("""
-        specificity sensitivity recall precision fpr tpr far coverage confidence sparsity iou
-        probability""")
-    + r"\b"
-)
+_OPERATING_POINT = re.compile(r" ?(?:\w+ (?=coverage))?" + words("operating point") + r"\b")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _SIZE_AFTER = re.compile(
     r" ?(?:trainable |model )?(?:parameters|params|tokens|years?|images|samples|examples|instances"
@@ -85,48 +59,32 @@ _SIZE_AFTER = re.compile(
 )
 _INPUT_AFTER = re.compile(
     r" ?-?(?:(?!(?:on|in|at|for|with|per|and|over|than|by|to|from)\b)\w+ ){0,3}?"
-    + one_of(r"""
-        video audio speech clip recording music data footage window conversation interval segment
-        horizon forecast ahead sequence session film movie gpus?\b(?!_memory) card ram\b chip
-        candidate_pool memory_card old follow camera sampling bandwidth band\b interviews? lidar
-        radar""")
+    + words("input after")
 )
 # A share of the data is a setting, a share of the answers is an outcome.
-_USED = re.compile(
-    r"\b"
-    + one_of(r"""
-        using used? uses with only just on given at under training trained sampl\w+ merely from
-        as_(?:little|few)_as""")
-    + "(?: "
-    + one_of("""
-        only just merely (?:less|fewer)_than as_little_as an? the about approximately around roughly
-        up_to over extreme high""")
-    + r")* ?\(?$"
-)
+_USED = re.compile(r"\b" + words("roughly used") + "(?: " + words("used") + r")* ?\(?$")
 _PART_OF_DATA = re.compile(
-    r" ?(?:\w+ ){0,2}?(?:of (?:(?:the|all|our|its|their) )?(?:\w+ ){0,2}?"
-    + one_of("""
-        data datasets? labels? annotations? samples images corpus examples instances training_set
-        supervision papers population users nodes clients patients""")
+    r" ?(?:\w+ ){0,2}?(?:of (?:(?:the|all|our|its|their) )?(?:\w+ ){0,3}?"
+    + words("part of data")
     + r"|labell?ed|labels?|annotations?|training data|supervision|data|subset|split)\b"
 )
-_SETTING_AFTER = re.compile(
-    " ?"
-    + one_of(r"""
-        sparsity pruning compression mask noise outlier missing dropout threshold percentile
-        quantile confidence label token_budget budget retention keep train overlap resolution
-        upscal upsampl downsampl super magnif interpolation zoom scale sr\b contamina corrupt poison
-        participation iou\b power\b""")
-)
+_SETTING_AFTER = re.compile(" ?" + words("setting after"))
 # "split into training (70%), testing (15%) and validation (15%)", "a subset of just 7%"
 _SPLIT = re.compile(r"\b(?:split|divided|partition)")
 _SPLIT_BEFORE = re.compile(
     r"\b(?:train\w*|test\w*|validation|val|dev\w*|held ?out)(?: sets?| data| splits?)? ?\($"
 )
 _SUBSET_OF = re.compile(
-    r"\b(?:subset|fraction|portion|subsample)s? of(?: (?:only|just|merely|about|the))* $"
+    r"\b(?:subset|fraction|portion|subsample)s? of"
+    r"(?: (?:only|just|merely|about|the|approximately|around|roughly|nearly))* $"
 )
-_SUFFICES = re.compile(r" of (?:the |its )?(?:spectral |total )?energy\b")
+_SUFFICES = re.compile(r"(?:/[\d.]+%)* of (?:the |its )?(?:spectral |total )?energy\b")
+# "the 10% most uncertain", "only 7,070 (4.5% of total) patches", "a limited 30% subset"
+_SELECTED = re.compile(
+    r" (?:most|least|highest|lowest|best|worst)\b| of (?:the )?total\)| (?:data )?subset\b"
+    r"| sampling rate| (?:of (?:the |its )?)?(?:model|backbone) (?:size|parameters?)\b"
+    r"| of (?:the )?parameter count"
+)
 _HARDWARE_BEFORE = re.compile(
     r"\b(?:gpus?|cards?|devices?|machines?|workstations?)(?: \w+){0,2} (?:with|of|having)"
     r"(?: only| just| less than| under| as little as)? $"
@@ -137,46 +95,31 @@ _LEVEL_OF = re.compile(
 _DESCRIBES_RESULT = re.compile(
     r"\b(?:achiev|improv|accura|reduc|outperform|increas|demonstrat|rated|human eval)"
 )
+# "as graphs grow from 5 to 100 actions": what was set, not what came of it.
+_GROWN = re.compile(r"\b(?:scaling|(?:as|when) [^,;.]{1,40} (?:grow|increase|scale)s?) $")
 # The words that make a time, a memory or a length something that was measured.
-_GAIN_AFTER = re.compile(
-    r"\W{0,3}(?:\w+ ){0,3}?"
-    + one_of("""
-        speed accelerat faster improve increas gain boost higher better more reduc decreas drop
-        lower less fewer sav latency inference delay overhead lift advantage smaller runtime
-        response smoother""")
-)
+_GAIN_AFTER = re.compile(r"\W{0,3}(?:\w+ ){0,3}?" + words("gain after"))
 _TIME_MEASURED = re.compile(
-    one_of(r"""
-        latenc run_?time faster inference runs?\b takes?\b took wait within requir per_ second speed
-        train complet generat process real_?time solv reduc respon delay overhead time under_ achiev
-        cost lag onset comput""")
-    + "|in (?:only |just |about |approximately |under |less than )?$"
+    words("time measured") + "|in (?:only |just |about |approximately |under |less than )?$"
 )
 _LENGTH_OF_INPUT = re.compile(r"\b(?:every|each|last|first|past|next|for up to|long) $")
 _HOURS_OF = re.compile(r"\b(?:hours|minutes) (?:of|for|long)\b")
-_MEMORY_MEASURED = re.compile(
-    one_of("""
-        memory vram footprint requir need storage size consum reduc usage peak bandwidth throughput
-        checkpoint compress only cache transfer""")
-)
-_LENGTH_MEASURED = re.compile(
-    one_of("""
-        error accura deviation rmse mae precision offset drift rate rms hausdorff ate distance mean
-        median localiz position displacement discrepan travel within resolution_of""")
-)
+_MEMORY_MEASURED = re.compile(words("memory measured"))
+_LENGTH_MEASURED = re.compile(words("length measured"))
 _LENGTH_AFTER = re.compile(
     r" (?:\w+ ){0,2}?"
     + one_of("error rmse mae deviation precision offset drift rms distance improvement")
     + r"s?\b(?! of)"
 )
+# "crossing a 40m field", "95% of the estimates within 0.5 m", "the 20 cm accuracy task"
+_LENGTH_GIVEN = re.compile(r"\b(?:an?|each|every|accurate) $|% of [^.;]{1,40} within $")
+_TARGET_AFTER = re.compile(
+    r" (?:accuracy|target|precision) (?:target|task|level|setting)|\)? (?:wide|high|tall|long)\b"
+)
 # What may stand between two outcomes of a list or a comparison.
 _LISTED = re.compile(
     r"[}%x)\s]*(?:± ?[\d.]+%?)?(?:\([^)]*\))?\s?"
-    + one_of(r"""
-        , and ,_and / to or -> ; \( against compared_(?:to|with)(?:_the)? than
-        ,_against ,_versus ,_compared_(?:to|with) instead_of (?:vs\.?|versus)(?:_\w+){0,3}
-        \((?:vs|versus)\.? for(?:_\w+){1,3}(?:,|_and|,_and)
-        on_[\w_]{1,30}(?:,|_and|,_and) and_(?:an?_)?(?:\w+_){0,3}?(?:of|by|to)""")
+    + words("listed")
     + r"\s?\(?(?:only |up to |about |approximately )?$"
 )
 _LISTED_REACH = 60  # characters
@@ -210,6 +153,7 @@ def _is_excluded(place: Place) -> bool:
     before, after = place.before[-60:], place.after
     return bool(
         _P_VALUE.search(before)
+        or _INTERVAL_BEFORE.search(before)
         or _INTERVAL_AFTER.match(after)
         or _is_spread(before)
         or _is_interval(before, after)
@@ -240,7 +184,9 @@ def _is_share(expression: Expression, place: Place) -> bool:
             return False
         if _SPLIT.search(place.words) and _SPLIT_BEFORE.search(before):
             return False
-        if _LEVEL_OF.search(before) or _SUBSET_OF.search(before) or _SUFFICES.match(after):
+        if _LEVEL_OF.search(before) or _SUBSET_OF.search(before):
+            return False
+        if _SUFFICES.match(after) or _SELECTED.match(after):
             return False
     return bool(RESULT.search(place.words)) or not place.is_background
 
@@ -253,26 +199,41 @@ def _is_change(expression: Expression, place: Place) -> bool:
     text = place.folded.text
     are_models = all(text[n.digits_end : n.end] in {"b", "t"} for n in expression.numbers)
     is_size = are_years or are_models or expression.unit in _LENGTHS
-    is_size = is_size or bool(_SIZE_AFTER.match(place.after))
+    is_size = is_size or expression.numbers[0].is_word != expression.numbers[-1].is_word
+    is_size = is_size or bool(_SIZE_AFTER.match(place.after) or _GROWN.search(place.before))
     return expression.is_change and not is_size and bool(CHANGES.search(place.words))
 
 
 def _is_level(expression: Expression, place: Place) -> bool:
     unit = expression.unit
-    is_input = bool(_INPUT_AFTER.match(place.after) or _RATE_OF_INPUT.search(place.before))
-    if unit in _TIMES:
-        return not is_input and _is_time(expression, place)
-    if unit in _MEMORY:
-        is_input = is_input or bool(_HARDWARE_BEFORE.search(place.before))
-        return not is_input and bool(_MEMORY_MEASURED.search(place.words))
     if unit in _LENGTHS:
-        if expression.numbers[-1].value >= 10**6:
-            return False  # 28 trillion pixels are a size
-        near = _LENGTH_MEASURED.search(place.before[-60:])
-        return bool(near or _LENGTH_AFTER.match(place.after))
-    if unit in _LEVELS or "/" in unit:
-        return not is_input and bool(RESULT.search(place.words))
-    return is_score(expression, place)
+        return _is_length(expression, place)
+    if unit not in _TIMES | _MEMORY | _LEVELS and "/" not in unit:
+        return is_score(expression, place)
+    is_given = unit == "hz" and _RATE_GIVEN.search(place.before)
+    if is_given or _INPUT_AFTER.match(place.after) or _RATE_OF_INPUT.search(place.before):
+        return False
+    if unit in _TIMES:
+        return _is_time(expression, place)
+    if unit in _MEMORY:
+        is_hardware = _HARDWARE_BEFORE.search(place.before)
+        return not is_hardware and bool(_MEMORY_MEASURED.search(place.words))
+    is_price = unit == "usd" and place.before.endswith(" a ")  # "a 350 USD printer"
+    is_name = place.folded.cased.startswith("ML", expression.end - 2)  # "10 ML baselines"
+    return not is_price and not is_name and bool(RESULT.search(place.words))
+
+
+def _is_length(expression: Expression, place: Place) -> bool:
+    """Whether a length was measured; "within 0.5 m" and "a 40 m field" were given."""
+    if expression.numbers[-1].value >= 10**6:
+        return False  # 28 trillion pixels are a size
+    if _LENGTH_AFTER.match(place.after):
+        return True
+    if expression.numbers[-1].is_word or _LENGTH_GIVEN.search(place.before):
+        return False
+    if _TARGET_AFTER.match(place.after):
+        return False
+    return bool(_LENGTH_MEASURED.search(place.before[-60:]))
 
 
 def _is_time(expression: Expression, place: Place) -> bool:

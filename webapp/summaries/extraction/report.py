@@ -3,14 +3,13 @@ were marked: precision and recall with 95 % intervals (Wilson 1927, "Probable in
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .claims import claims_of
+from webapp.summaries.management.shares import in_words
 
-_Z = 1.959964  # of a 95 % interval
+from .claims import claims_of
 
 
 @dataclass
@@ -42,8 +41,8 @@ class Score:
         self.missed += len(left)
 
     def __str__(self) -> str:
-        precision = _share(self.found, self.found + self.invented)
-        recall = _share(self.found, self.found + self.missed)
+        precision = in_words(self.found, self.found + self.invented)
+        recall = in_words(self.found, self.found + self.missed)
         return f"{self.papers} abstracts, precision {precision}, recall {recall}"
 
 
@@ -53,14 +52,3 @@ def _same(abstract: str, one: tuple[int, int], other: tuple[int, int]) -> bool:
         return False
     first, second = (re.search(r"\d+(?:\.\d+)?", abstract[a:b]) for a, b in (one, other))
     return (first and first[0]) == (second and second[0])
-
-
-def _share(part: int, whole: int) -> str:
-    """A share with its Wilson interval, in words: "0.953 (0.925 to 0.971; 322 of 338)"."""
-    if not whole:
-        return "undefined (0 of 0)"
-    share = part / whole
-    centre = share + _Z**2 / (2 * whole)
-    spread = _Z * math.sqrt(share * (1 - share) / whole + _Z**2 / (4 * whole**2))
-    low, high = ((centre + sign * spread) / (1 + _Z**2 / whole) for sign in (-1, 1))
-    return f"{share:.3f} ({low:.3f} to {high:.3f}; {part} of {whole})"

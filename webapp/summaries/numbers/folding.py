@@ -36,6 +36,7 @@ _REWRITES = tuple(
     (re.compile(pattern), plain)
     for pattern, plain in (
         (r"(?<=\d)[\u2009\u202f\u00a0](?=\d{3}(?!\d))", ""),  # thin spaces between thousands
+        (r"\\unicode ?\{x[0-9a-f]+\}", " "),  # a character by its number
         (r"\\(?:times|cdot)(?![a-z])", "x"),
         (r"\\(?:approx|sim|simeq)(?![a-z])", "~"),
         (r"\\(?:leq?|leqslant)(?![a-z])", "<="),

@@ -15,7 +15,7 @@ from .words import WordNumber, word_numbers
 # nor inside another number; it ends where no digit goes on. Words are Latin here: in Chinese a
 # number stands beside its neighbours without a blank.
 _NUMBER = re.compile(
-    r"(?<![a-z0-9_.^@])(?<![a-wyz]-)(?<![^\d]x-)(?<![a-z]\.)(?<!\d[,:])"
+    r"(?<![a-z0-9_.^@])(?<![a-wyz^]-)(?<![^\d]x-)(?<![a-z]\.)(?<!\d[,:])"
     r"(?P<factor>(?<![\d%)])x ?)?"
     r"(?P<sign>(?<![\d%x])(?<![\d%x] )(?:[-+] ?(?=[\d.])))?"
     r"(?P<digits>\d+(?:\.\d+)?|\.\d+)"

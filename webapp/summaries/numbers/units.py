@@ -3,57 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from pathlib import Path
 
-# Canonical name -> what is written for it, in folded text (lower case, single spaces).
-_SPELLINGS: dict[str, str] = {
-    "pp": r"%-? ?points?|% ?pts?|%p|pp|ppts?|个百分点|百分点",
-    "%": r"%|pct|percent|per cent",
-    "points": r"(?<=[ -])(?!floating)[a-z]\w{0,11} points|points?|(?<=[ -])pts?",
-    "x": r"-?fold|x(?![a-z0-9])|-?times|倍",
-    "ms": r"ms|msec|milliseconds?|毫秒",
-    "us": r"us|μs|microseconds?|微秒",
-    "ns": r"ns|nanoseconds?",
-    "s": r"s|secs?|seconds?|秒钟?",
-    "min": r"mins?|minutes?|分钟",
-    "h": r"h|hrs?|hours?|小时",
-    "day": r"days?|天",
-    "kb": r"kb|kib|kilobytes?",
-    "mb": r"mb|mib|megabytes?",
-    "gb": r"gb|gib|gigabytes?",
-    "tb": r"tb|tib|terabytes?",
-    "byte": r"bytes?|字节",
-    "bpp": r"bpp|bits? (?:per|/) pixel",
-    "fps": r"fps|frames? ?(?:per |/ ?)(?:seconds?|sec|s)|帧/秒|帧每秒",
-    "hz": r"hz",
-    "khz": r"khz",
-    "mhz": r"mhz",
-    "ghz": r"ghz",
-    "db": r"dbs?|decibels?",
-    "mw": r"mw|milliwatts?",
-    "w": r"w|watts?",
-    "kw": r"kw|kilowatts?",
-    "wh": r"wh",
-    "kwh": r"kwh",
-    "j": r"j|joules?",
-    "mj": r"mj|millijoules?",
-    "kj": r"kj",
-    "mm": r"mm|millimet(?:er|re)s?",
-    "cm": r"cm|centimet(?:er|re)s?",
-    "m": r"m|met(?:er|re)s?",
-    "km": r"km|kilomet(?:er|re)s?",
-    "°": r"°|degrees?|deg",
-    "bpm": r"bpm",
-    "px": r"px|pixels?",
-    "flops": r"flops?",
-    "mflops": r"mflops?",
-    "gflops": r"gflops?",
-    "tflops": r"tflops?",
-    "pflops": r"pflops?",
-    "gmacs": r"gmacs?",
-    "usd": r"usd|dollars?",
-    "mAh": r"mah",
-    "ml": r"ml|millilit(?:er|re)s?",
-}
+_SPELLINGS: dict[str, str] = tomllib.loads(
+    Path(__file__).with_name("units.toml").read_text(encoding="utf-8")
+)
 _SECOND = r"(?:seconds?|sec|s|秒)"
 _RATE = re.compile(
     r"(tokens?|tok|images?|imgs?|samples?|steps?|queries|qs?|requests?|videos?|its?|iterations?"

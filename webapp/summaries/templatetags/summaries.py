@@ -10,6 +10,7 @@ from webapp.papers.models import Paper
 from webapp.summaries import queries
 from webapp.summaries.client import Server
 from webapp.summaries.models import Summary
+from webapp.ui.language import current_language
 
 register = template.Library()
 
@@ -17,7 +18,9 @@ register = template.Library()
 @register.inclusion_tag("summaries/panel.html", takes_context=True)
 def paper_summary(context: dict[str, Any], paper: Paper) -> dict[str, Any]:
     """The summary of a paper, the state of one under way, or what the rules take from it."""
-    return {**_shared(context), "paper": paper, "view": _view(context, paper)}
+    shared = {name: context.get(name) for name in ("user", "request", "csrf_token")}
+    view = queries.of_paper(paper, context["request"].GET.get("language", current_language()))
+    return {**shared, "paper": paper, "view": view}
 
 
 @register.simple_tag
@@ -30,11 +33,3 @@ def a_model_is_configured() -> bool:
 def language_name(code: str) -> str:
     """What speakers of a language call it."""
     return str(Summary.Language(code).label)
-
-
-def _view(context: dict[str, Any], paper: Paper) -> queries.PaperSummaryView:
-    return queries.of_paper(paper, context["request"].GET.get("language", ""))
-
-
-def _shared(context: dict[str, Any]) -> dict[str, Any]:
-    return {name: context.get(name) for name in ("user", "request", "csrf_token")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ class Command(BaseCommand):
         for paper in objects(options["input"], "abstract"):
             claims = claims_of(str(paper["abstract"]))
             if options["json"]:
-                found = {"id": paper.get("id"), "claims": [claim.as_json() for claim in claims]}
+                found = {"id": paper.get("id"), "claims": [asdict(claim) for claim in claims]}
                 self.stdout.write(json.dumps(found, ensure_ascii=False))
                 continue
             for claim in claims:

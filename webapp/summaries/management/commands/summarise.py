@@ -10,13 +10,12 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet
 
+from methods.terminal import progress_bar
 from webapp.papers.models import Paper
 from webapp.summaries import queue
-from webapp.summaries.answer import PROMPT_VERSION
 from webapp.summaries.client import Server
 from webapp.summaries.models import Summary
 from webapp.summaries.summarise import summarise
-from webapp.ui.terminal import progress_bar
 
 
 class Command(BaseCommand):
@@ -43,15 +42,9 @@ class Command(BaseCommand):
             )
         papers = list(self._papers(options["paper"], options["date"], options["limit"]))
         queue.request(papers, options["language"], server)
-        rows = Summary.objects.filter(
-            paper__in=papers,
-            model=server.model,
-            language=options["language"],
-            prompt_version=PROMPT_VERSION,
-        )
+        rows = queue.asked(papers, options["language"], server)
         if options["retry"]:
-            for row in rows.filter(state=Summary.State.FAILED):
-                queue.retry(row.pk)
+            queue.retry(rows)
         self._run(list(rows.filter(state=Summary.State.WAITING).values_list("id", flat=True)))
         self._report(rows)
 
