@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import pytest
-from django.apps import apps
 
 from methods import registry
 from tests.runs import scenes
@@ -58,16 +55,3 @@ def test_a_newer_version_of_the_benchmark_stands_before_an_older() -> None:
     hardware = newer.environment.hardware if newer.environment else ""
     scenes.measured(preset="standard", params=newer.params, version=6)
     assert standing()["forward", hardware] == newer
-
-
-def test_runs_recorded_before_there_were_standing_measurements_stand_too() -> None:
-    published = measured()
-    measured(batch=3)
-    measured(hardware="NVIDIA H200", batch=3)
-    before = standing()
-    StandingMeasurement.objects.all().delete()
-    migration = import_module("webapp.runs.migrations.0002_standing_measurement")
-    migration.let_recorded_runs_stand(apps, None)
-    assert standing() == before
-    row = StandingMeasurement.objects.get(hardware="CPU, 2 cores")
-    assert (row.series.run, row.headline) == (published, True)

@@ -10,10 +10,9 @@ import logging
 from collections.abc import Mapping
 
 from django.utils import timezone
-from kombu.exceptions import OperationalError
 
 from webapp.runs.models import Run
-from webapp.tasks import BrokerDownError, app, send
+from webapp.tasks import BrokerDownError, app, broadcast, send
 
 __all__ = ["BrokerDownError", "app", "cancel", "kick", "request_lease_check", "send", "send_job"]
 
@@ -48,8 +47,8 @@ def cancel(run_id: object, token: str, worker: str = "") -> None:
 
     A lost cancel costs device time and nothing else, so a broker that is down is only logged.
     """
-    arguments = {"run": str(run_id), "token": token, "worker": worker}
+    arguments: dict[str, object] = {"run": str(run_id), "token": token, "worker": worker}
     try:
-        app().control.broadcast("cancel_run", arguments=arguments, reply=False)
-    except (OperationalError, OSError) as error:
+        broadcast("cancel_run", arguments)
+    except BrokerDownError as error:
         log.warning("Broker unreachable, cancel of run %s not sent: %s", run_id, error)

@@ -12,9 +12,10 @@ from secrets import token_urlsafe
 from django.db import transaction
 from django.utils import timezone
 
+from methods import protocol
 from webapp.runs import broker, states
-from webapp.runs.jobs import sealed
-from webapp.runs.models import WITH_WORKER, Device, Run, State
+from webapp.runs.keys import key_of
+from webapp.runs.models import MIB, WITH_WORKER, Device, Run, State, Worker
 from webapp.runs.queries import live_workers
 from webapp.runs.times import START
 
@@ -43,6 +44,27 @@ def send(run: Run) -> bool:
         return False
     Run.objects.filter(pk=run.pk, token=run.token).update(sent_at=timezone.now())
     return True
+
+
+def sealed(run: Run) -> dict[str, dict[str, object]]:
+    """The job of a dispatched run, signed for each worker that may take it, by its name.
+
+    One queue serves all workers of a device, and each has a key of its own: whoever takes the
+    message finds its copy, and a machine whose key leaked can forge jobs for itself alone.
+    """
+    job = protocol.Job(
+        run=str(run.pk),
+        attempt=run.attempt,
+        token=run.token,
+        method=run.method,
+        benchmark=run.benchmark,
+        version=run.version,
+        params=run.params,
+        seed=run.seed,
+        limits=protocol.Limits(seconds=run.limit_seconds, memory_bytes=run.limit_mib * MIB),
+    )
+    workers = Worker.objects.filter(device=run.device, enabled=True)
+    return {worker.name: protocol.seal(job, key_of(worker)) for worker in workers}
 
 
 @transaction.atomic

@@ -29,7 +29,12 @@ def key_of(worker: Worker) -> bytes:
 
 
 def key_named(name: str) -> bytes | None:
-    """The key of the worker called `name`; None if there is none, or it was switched off."""
+    """The key of the worker called `name`; None if there is none, or it was switched off.
+
+    The name is what a message says before its signature was looked at: any text.
+    """
+    if not NAME.fullmatch(name):
+        return None
     worker = Worker.objects.filter(name=name, enabled=True).first()
     return key_of(worker) if worker else None
 

@@ -96,9 +96,6 @@ class Environment(models.Model):
     hardware = models.CharField(max_length=300)  # results are compared within one class
     data = models.JSONField()  # methods.protocol.Environment
 
-    def __str__(self) -> str:
-        return self.digest[:12]
-
 
 class Run(models.Model):
     """One benchmark of one method with fixed parameters, from the press of Run to its result."""
@@ -172,9 +169,6 @@ class Run(models.Model):
             models.Index(fields=["reader", "charged_on"], name="run_quota"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.method}.{self.benchmark} {self.state} {self.id}"
-
     @property
     def ended(self) -> bool:
         """Whether the run stands in a state it can never leave."""
@@ -197,18 +191,12 @@ class Event(models.Model):
             models.UniqueConstraint(fields=["run", "token", "seq"], name="one_row_an_event"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.run_id} {self.seq} {self.kind}"
-
 
 class RunLog(models.Model):
     """The whole log of a run that ended some time ago, in one compressed piece."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="log")
     compressed = models.BinaryField()  # zlib, of UTF-8
-
-    def __str__(self) -> str:
-        return f"log of {self.run_id}"
 
     @property
     def text(self) -> str:
@@ -228,9 +216,6 @@ class Series(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["run", "name"], name="one_series_a_name"),
         ]
-
-    def __str__(self) -> str:
-        return self.name
 
     def parsed(self) -> protocol.Series:
         """The measured points, validated again: an older version may have written them.
@@ -274,9 +259,6 @@ class StandingMeasurement(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.method}.{self.benchmark} {self.name} on {self.hardware}"
-
     @property
     def weight(self) -> tuple[int, int, datetime]:
         """What decides between two measurements: the larger stands."""
@@ -298,9 +280,6 @@ class Check(models.Model):
             models.UniqueConstraint(fields=["run", "name", "label"], name="one_check_a_label"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.name} {self.label}".strip()
-
 
 class Artefact(models.Model):
     """A small file a benchmark wrote; served as an attachment, never rendered."""
@@ -317,9 +296,6 @@ class Artefact(models.Model):
             models.UniqueConstraint(fields=["run", "name"], name="one_artefact_a_name"),
         ]
 
-    def __str__(self) -> str:
-        return self.name
-
 
 class MethodAccess(models.Model):
     """A method that only members of some groups may run; a method without a row is open to all."""
@@ -330,15 +306,9 @@ class MethodAccess(models.Model):
     class Meta:
         verbose_name_plural = "method access"
 
-    def __str__(self) -> str:
-        return self.method
-
 
 class PeriodicTask(models.Model):
     """When a periodic task was last done, so that a pause of the site can be noticed."""
 
     name = models.CharField(max_length=32, unique=True)
     done_at = models.DateTimeField()
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.done_at:%H:%M:%S}"

@@ -9,7 +9,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
-from webapp.runs.models import Run, RunLog, State, Worker
+from webapp.runs.models import WITH_WORKER, Run, RunLog, State, Worker
 from webapp.runs.times import ALIVE
 
 Visitor = User | AnonymousUser
@@ -59,6 +59,13 @@ def place(run: Run) -> Place | None:
         queued_at=run.queued_at, pk__lt=run.pk
     )
     return Place(before.count(), live_workers(run.device).count())
+
+
+def behind_own(run: Run, where: Place | None) -> bool:
+    """Whether a run that is next waits for another of its reader, which is with a worker."""
+    if not where or where.ahead or not where.workers or not run.reader_id:
+        return False
+    return Run.objects.filter(reader=run.reader_id, state__in=WITH_WORKER).exists()
 
 
 def log_of(run: Run) -> str:

@@ -35,10 +35,9 @@ class BadResultError(ValueError):
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of a file: its run, whether that is new, or why there is none."""
+    """What became of a file: whether its run is new, or why there is none."""
 
     path: Path
-    run: uuid.UUID | None = None
     is_new: bool = False
     reason: str = ""
 
@@ -65,8 +64,8 @@ def _import(path: Path) -> Imported:
         content = path.read_bytes()
         key = uuid.uuid5(NAMESPACE, sha256(content).hexdigest())
         if Run.objects.filter(pk=key).exists():
-            return Imported(path, key)
-        return Imported(path, key, publish(read(content)))
+            return Imported(path)
+        return Imported(path, is_new=publish(read(content)))
     except OSError as error:
         return Imported(path, reason=f"it cannot be read: {error.strerror}")
     except BadResultError as error:

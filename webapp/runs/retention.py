@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
@@ -18,21 +17,13 @@ SETTLED = timedelta(hours=1)
 BATCH = 200  # runs
 
 
-@dataclass(frozen=True)
-class Tidied:
-    """What was done."""
-
-    compressed: int
-    deleted: int
-
-
-def tidy() -> Tidied:
-    """Compress the logs of runs that ended, delete runs older than ASSAY_RUNS_KEPT_DAYS.
+def tidy() -> tuple[int, int]:
+    """Compress the logs of runs that ended, delete runs older than ASSAY_RUNS_KEPT_DAYS; counts.
 
     A run whose measurement stands, or that was published with a result file, is kept for ever.
     Idempotent; each run by itself, so that a long tidying blocks nobody.
     """
-    return Tidied(_compress_logs(), _delete_old())
+    return _compress_logs(), _delete_old()
 
 
 def _compress_logs() -> int:

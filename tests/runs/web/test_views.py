@@ -356,7 +356,7 @@ class TestWorkers:
     @pytest.mark.parametrize(
         ("told", "words"),
         [
-            ({"state": "installing", "step": "torch", "done": 1, "total": 4}, 'value="25"'),
+            ({"state": "installing", "step": "torch", "seconds": 70}, "torch · 1 min 10 s so far"),
             ({"state": "installing"}, "Installing what methods need"),
             ({"state": "failed", "reason": "no <space>"}, "no &lt;space&gt;"),
         ],

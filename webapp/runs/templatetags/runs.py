@@ -1,4 +1,4 @@
-"""Runs in the pages of other rooms: the form of a benchmark, a series with its table."""
+"""The form of a benchmark in the pages of other rooms, and measured numbers in words."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Any
 
 from django import template
 
-from methods import registry
+from methods import charts, registry
 from methods.spec import PRESETS
-from webapp.runs.models import Series
 from webapp.runs.web import actions
-from webapp.runs.web.present import shown
+from webapp.runs.web.present import place
 
 register = template.Library()
+for words in (charts.check_value, charts.duration, charts.interval, charts.number, place):
+    register.filter(words.__name__, words)
 
 
 @register.inclusion_tag("runs/form.html", takes_context=True)
@@ -23,9 +24,3 @@ def run_form(context: dict[str, Any], method_slug: str, benchmark_slug: str) -> 
     found = registry.find(f"{method_slug}.{benchmark_slug}")
     panel = actions.page(context["request"], *found)
     return {**panel, "csrf_token": context.get("csrf_token")}
-
-
-@register.inclusion_tag("runs/series.html")
-def run_series(series: Series) -> dict[str, Any]:
-    """A measured series: its charts and the table under them. The page links `charts.css`."""
-    return {"one": shown(series.parsed(), ident=f"s{series.pk}-")}

@@ -6,14 +6,14 @@ version; across classes only ratios do, each to the baseline measured in the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
 
 from methods import charts, protocol
-from methods.charts import interval, number
 from webapp.runs.models import Run, State
 from webapp.runs.web import present
 
@@ -35,72 +35,28 @@ class Side:
     settings: str
 
 
-@dataclass(frozen=True)
-class Cell:
-    """What one run measured at a place; empty where it did not."""
+def compare_runs(runs: QuerySet[Run], wanted: str) -> dict[str, Any]:
+    """What the page shows of the runs whose ids `wanted` lists, with commas between.
 
-    value: str = ""
-    interval: str = ""
-    verdict: str = ""
-    against: str = ""  # how many times better than run A, with its interval
-    flags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ComparedPoint:
-    """One variant at one x, over all runs."""
-
-    x: str
-    variant: str
-    ours: bool
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True)
-class Table:
-    """One series over all runs."""
-
-    title: str
-    measure: str
-    x: str
-    picture: str
-    lines: tuple[ComparedPoint, ...]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Runs and their series; `reason` says why only ratios are shown, where it is so."""
-
-    title: str
-    sides: tuple[Side, ...]
-    reason: str
-    tables: tuple[Table, ...]
-    letters: str
-
-
-def compare_runs(runs: QuerySet[Run], wanted: str) -> Comparison:
-    """The comparison of the runs whose ids `wanted` lists, with commas between.
-
-    Raises CannotCompareError.
+    `only_ratios` says why no values are shown, where it is so. Raises CannotCompareError.
     """
     found = _find(runs, wanted)
-    sides = tuple(
+    sides = [
         Side(letter, run, _hardware(run), _settings(run))
         for letter, run in zip(LETTERS, found, strict=False)
-    )
+    ]
     reason = _only_ratios(found)
     known = present.spec_of(found[0])
     series = [{row.name: row.parsed() for row in run.series.all() if row.data} for run in found]
     names = [name for name in series[0] if sum(name in one for one in series) > 1]
-    return Comparison(
-        title=known[1].title if known else found[0].benchmark,
-        sides=sides,
-        reason=reason,
-        tables=tuple(
+    return {
+        "title": known[1].title if known else found[0].benchmark,
+        "sides": sides,
+        "only_ratios": reason,
+        "tables": [
             _table([one.get(name) for one in series], sides, ratios=bool(reason)) for name in names
-        ),
-        letters=LETTERS[: len(found)],
-    )
+        ],
+    }
 
 
 def _find(runs: QuerySet[Run], wanted: str) -> list[Run]:
@@ -153,57 +109,38 @@ def _only_ratios(runs: Sequence[Run]) -> str:
 
 def _table(
     found: Sequence[protocol.Series | None], sides: Sequence[Side], *, ratios: bool
-) -> Table:
+) -> dict[str, Any]:
+    """One series over all runs: a line a variant and x, in it a point of each run."""
     first = next(series for series in found if series)
     variants = {v.name: v for series in found if series for v in series.variants}
-    points = [{(p.variant, p.x): p for p in series.points} if series else {} for series in found]
+    points = [
+        {(p.variant, p.x): p for p in series.points if p.ratio or not ratios} if series else {}
+        for series in found
+    ]
     places = list(dict.fromkeys(place for one in points for place in one))
     places.sort(key=lambda place: list(variants).index(place[0]))
-    lines = (
-        ComparedPoint(
-            x=present.place(x),
-            variant=variants[name].label,
-            ours=variants[name].ours,
-            cells=tuple(_cells([one.get((name, x)) for one in points], first, ratios=ratios)),
-        )
-        for name, x in places
-    )
-    baseline = next((v.label for v in first.variants if v.name == first.baseline), "")
-    unit = f" ({first.y.unit})" if first.y.unit else ""
-    return Table(
-        title=first.title,
-        measure=f"times better than {baseline}" if ratios else first.y.label + unit,
-        x=first.x.label,
-        picture=_picture(found, sides, ratios=ratios),
-        lines=tuple(line for line in lines if any(cell.value for cell in line.cells)),
-    )
+    return {
+        "series": first,
+        "measure": f"times better than {_baseline(first)}" if ratios else first.y.title,
+        "picture": _picture(found, sides, ratios=ratios),
+        "lines": [
+            {
+                "x": x,
+                "variant": variants[name],
+                "cells": _cells([one.get((name, x)) for one in points], first.direction),
+            }
+            for name, x in places
+        ],
+    }
 
 
 def _cells(
-    points: Sequence[protocol.Point | None], series: protocol.Series, *, ratios: bool
-) -> Iterator[Cell]:
-    reference = points[0]
-    for index, point in enumerate(points):
-        if point is None:
-            yield Cell()
-        elif ratios:
-            yield _ratio_cell(point)
-        else:
-            against = _against(point, reference, series.direction) if index and reference else ""
-            yield Cell(
-                value=number(point.estimate),
-                interval=interval(point),
-                against=against,
-                flags=tuple(point.flags),
-            )
-
-
-def _ratio_cell(point: protocol.Point) -> Cell:
-    ratio = point.ratio
-    if ratio is None:
-        return Cell()
-    bounds = f"{ratio.low:.2f} – {ratio.high:.2f}" if ratio.low < ratio.high else ""
-    return Cell(f"{ratio.value:.2f}×", bounds, ratio.verdict, flags=tuple(point.flags))
+    points: Sequence[protocol.Point | None], direction: str
+) -> list[tuple[protocol.Point | None, str]]:
+    """Each run's point, and how many times better it is than that of run A."""
+    reference, *others = points
+    against = [_against(one, reference, direction) if one and reference else "" for one in others]
+    return list(zip(points, ["", *against], strict=True))
 
 
 def _against(point: protocol.Point, reference: protocol.Point, direction: str) -> str:

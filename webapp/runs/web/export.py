@@ -21,28 +21,18 @@ COLUMNS = (
 )
 
 
+ASKED = ("method", "benchmark", "version", "preset", "params", "seed", "device")
+CAME = ("state", "ended", "failure", "reason", "attempt", "imported", "limit_seconds")
+MOMENTS = ("queued_at", "started_at", "finished_at")
+
+
 def status(run: Run) -> dict[str, Any]:
     """Where a run stands, without what it measured."""
     return {
         "id": str(run.pk),
         "url": reverse("runs:run", args=[run.pk]),
-        "method": run.method,
-        "benchmark": run.benchmark,
-        "version": run.version,
-        "preset": run.preset,
-        "params": run.params,
-        "seed": run.seed,
-        "device": run.device,
-        "state": run.state,
-        "ended": run.ended,
-        "failure": run.failure,
-        "reason": run.reason,
-        "attempt": run.attempt,
-        "imported": run.imported,
-        "limit_seconds": run.limit_seconds,
-        "queued_at": _time(run.queued_at),
-        "started_at": _time(run.started_at),
-        "finished_at": _time(run.finished_at),
+        **{name: getattr(run, name) for name in (*ASKED, *CAME)},
+        **{name: _time(getattr(run, name)) for name in MOMENTS},
         "worker": run.worker.name if run.worker else None,
         "progress": run.progress or None,
     }
@@ -81,21 +71,15 @@ def table(run: Run) -> str:
 
 def _lines(run: Run) -> Iterator[dict[str, object]]:
     # Spreadsheets run what begins with = or +: text that others wrote is made inert.
-    common = {
-        "run": run.pk,
-        "method": run.method,
-        "benchmark": run.benchmark,
-        "version": run.version,
-        "preset": run.preset,
-        "seed": run.seed,
-        "hardware": _inert(run.environment.hardware) if run.environment else "",
-    }
+    names = ("method", "benchmark", "version", "preset", "seed")
+    common: dict[str, object] = {name: getattr(run, name) for name in names}
+    common["run"] = run.pk
+    common["hardware"] = _inert(run.environment.hardware) if run.environment else ""
     for row in run.series.all():
         series = row.parsed()
         ours = {variant.name for variant in series.variants if variant.ours}
         for point in series.points:
-            ratio = point.ratio
-            yield common | {
+            line = common | {
                 "series": series.name,
                 "direction": series.direction,
                 "x_label": _inert(series.x.label),
@@ -104,20 +88,16 @@ def _lines(run: Run) -> Iterator[dict[str, object]]:
                 "variant": point.variant,
                 "ours": "yes" if point.variant in ours else "no",
                 "unit": _inert(series.y.unit),
-                "median": point.median,
-                "low": point.low,
-                "high": point.high,
-                "q1": point.q1,
-                "q3": point.q3,
+                **point.model_dump(include={"median", "low", "high", "q1", "q3"}),
                 "samples": len(point.samples),
                 "baseline": series.baseline or "",
-                "ratio": ratio.value if ratio else "",
-                "ratio_low": ratio.low if ratio else "",
-                "ratio_high": ratio.high if ratio else "",
-                "verdict": ratio.verdict if ratio else "",
                 "flags": " ".join(point.flags),
                 "partial": "yes" if series.partial else "no",
             }
+            if ratio := point.ratio:
+                line |= {"ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
+                line["verdict"] = ratio.verdict
+            yield line
 
 
 def _inert(text: str) -> str:

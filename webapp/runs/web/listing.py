@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q, QuerySet
 from django.utils.dateparse import parse_datetime
-from django.utils.http import urlencode
 
 from methods import registry
 from webapp.runs.models import ENDED, OPEN, Device, Run, State
 from webapp.runs.web import present
-from webapp.runs.web.state_text import BRIEF, icon_of, took
+from webapp.runs.web.state_text import ICONS, TONES, took
 
 GROUPS = {"open": OPEN, "ended": ENDED}  # beside each single state
 
@@ -55,16 +54,6 @@ class Filters:
             runs = runs.filter(reader=reader) if reader.is_authenticated else runs.none()
         related = runs.select_related("environment", "worker", "reader")
         return related.order_by("-queued_at", "pk")
-
-    @property
-    def narrowed(self) -> bool:
-        """Whether anything is left out."""
-        return any(asdict(self).values())
-
-    @property
-    def query(self) -> str:
-        """The filters as a query string."""
-        return urlencode({name: value for name, value in asdict(self).items() if value})
 
     def choices(self) -> dict[str, list[tuple[str, str]]]:
         """What may be chosen: value and label, by filter."""
@@ -133,8 +122,8 @@ def listed_run(run: Run) -> ListedRun:
         run=run,
         title=found[1].title if found else run.benchmark,
         method=found[0].title if found else run.method,
-        tone=BRIEF[run.state],
-        icon=icon_of(run.state),
+        tone=TONES[run.state],
+        icon=ICONS[TONES[run.state]],
         word="published" if run.imported else word,
         took=took(run),
         hardware=run.environment.hardware if run.environment else "",

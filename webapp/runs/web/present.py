@@ -5,68 +5,31 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from methods import charts, protocol, registry
-from methods.charts import check_value, interval, number
+from methods.charts import check_value, number
 from methods.spec import Benchmark, Method, UnknownNameError
 from webapp.runs.models import Device, Run
 from webapp.runs.web.forms import written
 
 
-@dataclass(frozen=True)
-class PointRow:
-    """A point of a series in words."""
-
-    x: str
-    variant: str
-    ours: bool
-    median: str
-    interval: str
-    ratio: str
-    ratio_interval: str
-    verdict: str
-    flags: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A series as drawings and as the table under them. `partial`: the run did not end."""
-
-    name: str
-    title: str
-    caption: str
-    x: str
-    unit: str
-    baseline: str
-    estimator: str  # what the numbers are, and their intervals
-    pictures: tuple[str, ...]  # SVG, to be cleaned where it is put into a page
-    folded: tuple[str, ...]  # of the variants after the eighth
-    rows: tuple[PointRow, ...]
-    partial: bool
-
-
-def shown(series: protocol.Series, ident: str = "") -> Shown:
-    """A series in drawings and words; `ident` keeps the drawings' names apart on one page."""
-    labels = {variant.name: variant for variant in series.variants}
+def shown(series: protocol.Series, ident: str = "") -> dict[str, Any]:
+    """A series in drawings and rows; `ident` keeps the drawings' names apart on one page."""
+    variants = {variant.name: variant for variant in series.variants}
     compared = series.baseline is not None and any(point.ratio for point in series.points)
     first, *further = charts.parts(series)
-    return Shown(
-        name=series.name,
-        title=series.title,
-        caption=series.caption,
-        x=_with_unit(series.x),
-        unit=_with_unit(series.y),
-        baseline=labels[series.baseline].label if compared and series.baseline else "",
-        estimator=series.estimator,
-        pictures=tuple(_pictures(first, ident)),
-        folded=tuple(
+    return {
+        "series": series,
+        "baseline": variants[series.baseline].label if compared and series.baseline else "",
+        "pictures": tuple(_pictures(first, ident)),
+        "folded": tuple(  # the variants after the eighth
             picture
             for place, part in enumerate(further)
             for picture in _pictures(part, f"{ident}{place + 2}-")
         ),
-        rows=tuple(_point_row(point, labels[point.variant]) for point in series.points),
-        partial=series.partial,
-    )
+        "rows": [(point, variants[point.variant]) for point in series.points],
+    }
 
 
 def _pictures(series: protocol.Series, ident: str) -> Iterator[str]:
@@ -74,27 +37,6 @@ def _pictures(series: protocol.Series, ident: str) -> Iterator[str]:
         yield charts.draw(series, standalone=False, ident=f"{ident}{series.name}-value")
     if any(point.ratio for point in series.points):
         yield charts.draw(series, "ratio", standalone=False, ident=f"{ident}{series.name}-ratio")
-
-
-def _with_unit(axis: protocol.Axis) -> str:
-    return f"{axis.label} ({axis.unit})" if axis.unit else axis.label
-
-
-def _point_row(point: protocol.Point, variant: protocol.Variant) -> PointRow:
-    ratio = point.ratio
-    return PointRow(
-        x=place(point.x),
-        variant=variant.label,
-        ours=variant.ours,
-        median=number(point.estimate),
-        interval=interval(point),
-        ratio=f"{ratio.value:.2f}×" if ratio else "",
-        ratio_interval=f"{ratio.low:.2f} – {ratio.high:.2f}"
-        if ratio and ratio.low < ratio.high
-        else "",
-        verdict=ratio.verdict if ratio else "",
-        flags=tuple(point.flags),
-    )
 
 
 def place(x: float | str) -> str:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from django.db.models import Max
 from django.utils import timezone
 
-from methods.charts import duration
-from webapp.runs.models import Event, Run, State
+from webapp.runs.models import Event, Run
 
 CLOSE, NEAR, FAR = 1, 2, 5  # seconds between two looks, as a run grows older
 
@@ -66,32 +65,6 @@ def log_after(run: Run, heard: int) -> str:
 def passed(run: Run) -> int:
     """How many correctness checks have passed so far."""
     return run.checks.filter(passed=True).count()
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The latest snapshot in words; `percent` is None before the first."""
-
-    percent: int | None
-    message: str
-    elapsed: str
-    left: str
-
-
-def progress_of(run: Run) -> Progress | None:
-    """How far a running attempt is; None for any other run."""
-    if run.state != State.RUNNING:
-        return None
-    found = run.progress
-    if not found:
-        return Progress(None, "starting", "", "")
-    left = found.get("left")
-    return Progress(
-        percent=int(100 * found["fraction"]),
-        message=found.get("message", ""),
-        elapsed=duration(found["elapsed"]),
-        left="" if left is None else f"about {duration(left)} left",
-    )
 
 
 def pause(run: Run) -> int:

@@ -8,10 +8,11 @@ from typing import Any
 from methods.charts import duration
 from methods.protocol import Environment, MachineState, ProtocolError, canonical
 from webapp.runs.models import Run
-from webapp.runs.queries import Visitor, estimates, log_of, may_cancel, place
+from webapp.runs.queries import Visitor, behind_own, estimates, log_of, may_cancel, place
+from webapp.runs.times import ALIVE, CANCEL
 from webapp.runs.web import present, progress
 from webapp.runs.web.findings import findings
-from webapp.runs.web.state_text import span, telling, took
+from webapp.runs.web.state_text import ICONS, span, title_of, tone_of, took
 
 MANY_SERIES = 3  # beyond, their tables are folded
 
@@ -22,6 +23,9 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
     method, benchmark = found or (None, None)
     series = [row.parsed() for row in run.series.all()]
     checks = present.checks_of(run)
+    where = place(run)
+    behind = behind_own(run, where)
+    tone = tone_of(run, where)
     return {
         "section": "runs",
         "run": run,
@@ -29,7 +33,13 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "benchmark": benchmark,
         "title": benchmark.title if benchmark else run.benchmark,
         "outdated": benchmark is not None and benchmark.version != run.version,
-        "telling": telling(run),
+        "where": where,
+        "behind_own": behind,
+        "standing": title_of(run, where, behind=behind),
+        "tone": tone,
+        "icon": ICONS[tone],
+        "alive": ALIVE.seconds,
+        "lease": CANCEL.seconds,
         "took": took(run),
         "usual": _usual(run),
         "may_cancel": not run.ended and may_cancel(visitor, run),
@@ -61,7 +71,6 @@ def live_of(run: Run, seen: progress.Seen) -> dict[str, Any]:
     return {
         "run": run,
         "seen": seen,
-        "progress": progress.progress_of(run),
         "pause": progress.pause(run),
     }
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path, register_converter
 
-from webapp.runs.web import actions, downloads, feed, views
+from webapp.runs.web import actions, feed, views
 from webapp.ui.converters import SuffixConverter
 
 app_name = "runs"
@@ -15,8 +15,8 @@ urlpatterns: list[URLPattern] = [
     path("runs/<uuid:pk>/live", views.live, name="live"),
     path("runs/<uuid:pk>/cancel", actions.cancel, name="cancel"),
     path("runs/<uuid:pk>/again", actions.again, name="again"),
-    path("runs/<uuid:pk>/results.json", downloads.as_json, name="json"),
-    path("runs/<uuid:pk>/results.csv", downloads.as_csv, name="csv"),
+    path("runs/<uuid:pk>/results.json", views.as_json, name="json"),
+    path("runs/<uuid:pk>/results.csv", views.as_csv, name="csv"),
     path("runs/<uuid:pk>/files/<str:name>", views.artefact, name="artefact"),
     path("compare", views.compare, name="compare"),
     path("workers/", views.workers, name="workers"),

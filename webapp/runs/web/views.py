@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_safe
@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from methods.charts import STYLE
 from webapp.runs.models import Run
 from webapp.runs.queries import visible_runs
-from webapp.runs.web import listing, progress, run_page
+from webapp.runs.web import export, listing, progress, run_page
 from webapp.runs.web.compare import CannotCompareError, compare_runs
 from webapp.runs.web.progress import Seen
 from webapp.runs.web.workers_page import installation, workers_now
@@ -110,11 +110,11 @@ def compare(request: HttpRequest) -> HttpResponse:
     """Runs of one benchmark side by side: values on one class of hardware, else ratios only."""
     wanted = ",".join(request.GET.getlist("runs"))
     try:
-        comparison = compare_runs(visible_runs(request.user), wanted)
+        context = compare_runs(visible_runs(request.user), wanted)
     except CannotCompareError as error:
         context = {"section": "runs", "reason": str(error)}
         return render(request, "runs/compare.html", context, status=400 if wanted else 200)
-    return render(request, "runs/compare.html", {"section": "runs", "comparison": comparison})
+    return render(request, "runs/compare.html", {"section": "runs", **context})
 
 
 @require_safe
@@ -137,17 +137,32 @@ def chart_style(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
+def as_json(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Everything of a run, as a file."""
+    response = JsonResponse(export.results(open_run(request, pk)), json_dumps_params={"indent": 1})
+    return _kept(response, f"run-{str(pk)[:8]}.json")
+
+
+@require_safe
+def as_csv(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Its measured points, one a line."""
+    text = export.table(open_run(request, pk))
+    response = HttpResponse(text, content_type="text/csv; charset=utf-8")
+    return _kept(response, f"run-{str(pk)[:8]}.csv")
+
+
+@require_safe
 def artefact(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
     """A file that a benchmark made: to be kept, never to be shown by the browser."""
     found = open_run(request, pk).artefacts.filter(name=name).first()
     if found is None:
         raise Http404("This run made no such file.")
-    return HttpResponse(
-        bytes(found.content),
-        content_type=found.media_type,
-        headers={
-            "Content-Disposition": f'attachment; filename="{found.name}"',
-            "X-Content-Type-Options": "nosniff",
-            "Content-Security-Policy": "default-src 'none'; sandbox",
-        },
-    )
+    response = HttpResponse(bytes(found.content), content_type=found.media_type)
+    response["Content-Security-Policy"] = "default-src 'none'; sandbox"
+    return _kept(response, found.name)
+
+
+def _kept(response: HttpResponse, name: str) -> HttpResponse:
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response

@@ -66,31 +66,20 @@ def workers_now() -> list[ListedWorker]:
     return sorted(listed, key=lambda worker: not worker.live)
 
 
-@dataclass(frozen=True)
-class Installation:
-    """How far the packages that methods need are on this machine."""
+def installation() -> dict[str, str] | None:
+    """How far the packages that methods need are: what `workers.up.install_ml` last wrote.
 
-    state: str  # installing, installed, failed
-    step: str
-    percent: int | None
-    spent: str
-    reason: str
-
-
-def installation() -> Installation | None:
-    """What `workers.up.install_ml` last wrote; None where it never ran or has nothing to tell."""
+    None where it never ran or has nothing to tell.
+    """
     try:
         told = json.loads((settings.DATA_DIR / "ml-install.json").read_text())
-        state = told["state"]
-        done, total = told.get("done"), told.get("total")
+        if told["state"] not in {"installing", "failed"}:
+            return None
+        return {
+            "state": told["state"],
+            "step": str(told.get("step", ""))[:200],
+            "spent": duration(float(told["seconds"])) if told.get("seconds") else "",
+            "reason": str(told.get("reason", ""))[:2_000],
+        }
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if state not in {"installing", "failed"}:
-        return None
-    return Installation(
-        state=state,
-        step=str(told.get("step", ""))[:200],
-        percent=int(100 * done / total) if done is not None and total else None,
-        spent=duration(float(told["seconds"])) if told.get("seconds") else "",
-        reason=str(told.get("reason", ""))[:2_000],
-    )

@@ -17,7 +17,7 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        done = tidy()
+        compressed, deleted = tidy()
         call_command("clearsessions")
-        said = f"{done.compressed} logs compressed, {done.deleted} runs deleted"
+        said = f"{compressed} logs compressed, {deleted} runs deleted"
         self.stdout.write(f"{said}, expired sessions gone.")
