@@ -36,6 +36,8 @@ HOSTILE = (
     "1e308,NaN,-1",
     "%00%ff\ufffe",
 )
+# What SQLite takes and PostgreSQL does not: NUL, lone halves, numbers beyond an integer's range.
+REFUSED_BY_POSTGRESQL = ("\x00", "9" * 400, "1e308,NaN,-1", "%00%ff\ufffe")
 VISITORS = ("anonymous", "reader", "other", "admin")
 SECONDS = 2.0
 # Ends the session, or is Django's own and asks for its own token.
@@ -131,8 +133,11 @@ def test_no_input_breaks_a_page(visitor: str) -> None:
         client.force_login(users[visitor])
         headers["Authorization"] = f"Bearer {tokens.make(users[visitor], 'tests')}"
     wrong = []
-    for route in ADDRESSES:
-        for value in HOSTILE:
+    for number, route in enumerate(ADDRESSES):
+        # The reader meets every value at every address; the others a third each, another one at
+        # the next address, since who asks and what is asked seldom go wrong together.
+        values = HOSTILE if visitor == "reader" else HOSTILE[number % 3 :: 3]
+        for value in REFUSED_BY_POSTGRESQL if connection.vendor == "postgresql" else values:
             hostile = {**headers, "Idempotency-Key": value.encode().decode("latin-1")}
             wrong += ask(client, path(route, value, run), value, hostile)
             if visitor in users and "_auth_user_id" not in client.session:

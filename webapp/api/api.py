@@ -16,7 +16,7 @@ from ninja.parser import Parser
 
 from methods import registry
 from methods.protocol import clean_json
-from methods.spec import Benchmark, InputError, ParameterError, UnknownNameError
+from methods.spec import InputError, Method, ParameterError, UnknownNameError
 from webapp.api.problems import MEDIA_TYPE, ProblemError, answer
 from webapp.api.reading import reading
 from webapp.api.schemas import MethodSchema, RunRequest, RunResults, RunStatus
@@ -28,6 +28,8 @@ from webapp.runs.quota import QuotaError
 from webapp.runs.web import export
 
 LATEST = 100  # runs of a list
+# What a refusal of the domain is to a program; every other is 422.
+STATUS = {UnknownNameError: 404, submit.KeyReusedError: 409, QuotaError: 403}
 
 
 class CleanParser(Parser):
@@ -105,38 +107,9 @@ def _visitor(request: HttpRequest) -> User | AnonymousUser:
     tags=["methods"],
     summary="All methods",
 )
-def methods(request: HttpRequest) -> list[dict[str, Any]]:
+def methods(request: HttpRequest) -> tuple[Method, ...]:
     """Every method with its benchmarks, their parameters, bounds and presets."""
-    return [
-        {
-            "slug": method.slug,
-            "title": method.title,
-            "description": method.description,
-            "benchmarks": [_benchmark(benchmark) for benchmark in method.benchmarks],
-        }
-        for method in registry.all_methods()
-    ]
-
-
-def _benchmark(benchmark: Benchmark) -> dict[str, Any]:
-    presets = {name: p.model_dump(mode="json") for name, p in benchmark.presets.items()}
-    return {
-        "slug": benchmark.slug,
-        "title": benchmark.title,
-        "description": benchmark.description,
-        "version": benchmark.version,
-        "devices": ["gpu" if device == "cuda" else "cpu" for device in benchmark.devices],
-        "parameters": [
-            {
-                "name": info.name,
-                "help": info.help,
-                "unit": info.unit,
-                "allowed": info.allowed,
-                "presets": {name: values[info.name] for name, values in presets.items()},
-            }
-            for info in benchmark.parameters()
-        ],
-    }
+    return registry.all_methods()
 
 
 @runs.get("", response={200: list[RunStatus], **REFUSED}, summary="The latest runs")
@@ -174,10 +147,7 @@ def create(
         wanted.device,
         idempotency_key,
     )
-    try:
-        run = submit.submit(reader_of(request), asked)
-    except QuotaError as error:
-        raise ProblemError(403, str(error)) from None
+    run = submit.submit(reader_of(request), asked)
     response["Location"] = f"{request.path.rstrip('/')}/{run.pk}"
     return Status(202, export.status(run))
 
@@ -241,19 +211,12 @@ def _parameters(_request: HttpRequest, error: ParameterError) -> HttpResponse:
 
 
 @api.exception_handler(UnknownNameError)
-def _name(_request: HttpRequest, error: UnknownNameError) -> HttpResponse:
-    return answer(ProblemError(404, str(error)))
-
-
 @api.exception_handler(submit.KeyReusedError)
-def _key_reused(_request: HttpRequest, error: submit.KeyReusedError) -> HttpResponse:
-    return answer(ProblemError(409, str(error)))
-
-
-@api.exception_handler(InputError)
 @api.exception_handler(submit.RequestError)
-def _input(_request: HttpRequest, error: Exception) -> HttpResponse:
-    return answer(ProblemError(422, str(error)))
+@api.exception_handler(QuotaError)
+@api.exception_handler(InputError)
+def _asked_wrongly(_request: HttpRequest, error: Exception) -> HttpResponse:
+    return answer(ProblemError(STATUS.get(type(error), 422), str(error)))
 
 
 @api.exception_handler(ValidationError)

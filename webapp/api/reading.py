@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from datetime import date as Date
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Path, Query, Router
 
 from methods import registry
 from webapp.api.problems import ProblemError
-from webapp.api.reading_schemas import (
-    ClaimSchema,
+from webapp.api.schemas import (
     DigestSchema,
-    EntrySchema,
     LibraryChange,
     LibraryItem,
     LibraryPage,
     MethodClaim,
     PaperPage,
-    PaperSchema,
     ProfileSchema,
     WholePaper,
 )
@@ -34,7 +32,6 @@ from webapp.library.models import LibraryEntry
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import Paper
 from webapp.papers.search import MAX_PAGES, search
-from webapp.summaries import queries as summaries
 
 A_PAGE = 50  # papers of a library
 reading = Router()
@@ -52,17 +49,17 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     category: Annotated[str, Query(max_length=32)] = "",
     since: Date | None = None,
     order: Literal["relevance", "newest"] = "relevance",
-) -> PaperPage:
+) -> dict[str, Any]:
     """As the search page: words, "phrases", author:, cat:, method:, has:measured, after:."""
     found = search(q, category or None, since, page, order)
-    return PaperPage(
-        count=found.count,
-        more=found.more,
-        next=page + 1 if found.has_next else None,
-        dropped=list(found.dropped),
-        suggestion=found.suggestion,
-        items=[PaperSchema.of(one) for one in found.papers],
-    )
+    return {
+        "count": found.count,
+        "more": found.more,
+        "next": page + 1 if found.has_next else None,
+        "dropped": list(found.dropped),
+        "suggestion": found.suggestion,
+        "items": found.papers,
+    }
 
 
 @reading.get(
@@ -71,11 +68,9 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     tags=["papers"],
     summary="One paper with its claims",
 )
-def paper(request: HttpRequest, arxiv_id: Name) -> WholePaper:
+def paper(request: HttpRequest, arxiv_id: Name) -> Paper:
     """The paper, and each number of its summary with its quote and whether that was found."""
-    found = _paper(arxiv_id)
-    claims = [ClaimSchema.of(claim) for claim in summaries.of_paper(found).claims]
-    return WholePaper(**PaperSchema.of(found).dict(), claims=claims)
+    return _paper(arxiv_id)
 
 
 @reading.get(
@@ -84,9 +79,9 @@ def paper(request: HttpRequest, arxiv_id: Name) -> WholePaper:
     tags=["digests"],
     summary="All profiles",
 )
-def profiles(request: HttpRequest) -> list[ProfileSchema]:
+def profiles(request: HttpRequest) -> QuerySet[Profile]:
     """The site's own first."""
-    return [ProfileSchema.of(one) for one in Profile.objects.all()]
+    return Profile.objects.all()
 
 
 @reading.get(
@@ -95,7 +90,7 @@ def profiles(request: HttpRequest) -> list[ProfileSchema]:
     tags=["digests"],
     summary="A profile's day",
 )
-def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> DigestSchema:
+def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> dict[str, Any]:
     """The latest day, or that of `date`: each paper with its score and the reasons for it."""
     mine = Profile.objects.filter(slug=profile).first()
     if mine is None:
@@ -104,13 +99,13 @@ def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> Dig
         found = find_digest(mine, date)
     except NotFoundError as error:
         raise ProblemError(404, str(error)) from None
-    return DigestSchema(
-        profile=mine.slug,
-        date=found.date,
-        considered=found.considered,
-        matched=found.matched,
-        entries=[EntrySchema.of(entry) for entry in digest_entries(found)],
-    )
+    return {
+        "profile": mine.slug,
+        "date": found.date,
+        "considered": found.considered,
+        "matched": found.matched,
+        "entries": digest_entries(found),
+    }
 
 
 @reading.get(
@@ -138,7 +133,7 @@ def library(
     page: PageNumber = 1,
     show: Literal["saved", "unread", "read", "notes", "left"] = "saved",
     tag: Annotated[str, Query(max_length=40)] = "",
-) -> LibraryPage:
+) -> dict[str, Any]:
     """A part of your library, the latest first, fifty a page."""
     reader = reader_of(request)
     kept = library_queries.papers(reader, library_queries.Choice(show, tag))
@@ -147,11 +142,11 @@ def library(
         one.paper_id: one for one in LibraryEntry.objects.filter(reader=reader, paper__in=shown)
     }
     saved = library_queries.shelf(reader, shown).starred
-    return LibraryPage(
-        count=len(kept),
-        next=page + 1 if len(kept) > page * A_PAGE else None,
-        items=[LibraryItem.of(one, entries.get(one.pk), one.pk in saved) for one in shown],
-    )
+    return {
+        "count": len(kept),
+        "next": page + 1 if len(kept) > page * A_PAGE else None,
+        "items": [_item(one, entries.get(one.pk), one.pk in saved) for one in shown],
+    }
 
 
 @reading.patch(
@@ -161,7 +156,7 @@ def library(
     tags=["library"],
     summary="Keep, read, note or leave a paper",
 )
-def change(request: HttpRequest, arxiv_id: Name, wanted: LibraryChange) -> LibraryItem:
+def change(request: HttpRequest, arxiv_id: Name, wanted: LibraryChange) -> dict[str, Any]:
     """Change what is named and leave the rest; asking twice changes nothing more."""
     reader, found = reader_of(request), _paper(arxiv_id)
     given = wanted.dict(exclude_unset=True)
@@ -169,8 +164,7 @@ def change(request: HttpRequest, arxiv_id: Name, wanted: LibraryChange) -> Libra
     if saved:
         Star.objects.get_or_create(reader=reader, paper=found)
     elif saved is not None:
-        for star in Star.objects.filter(reader=reader, paper=found):
-            star.delete()
+        Star.objects.filter(reader=reader, paper=found).delete()
     entry, _ = LibraryEntry.objects.get_or_create(reader=reader, paper=found)
     if (read := given.pop("read", None)) is not None:
         entry.read_at = (entry.read_at or timezone.now()) if read else None
@@ -178,7 +172,14 @@ def change(request: HttpRequest, arxiv_id: Name, wanted: LibraryChange) -> Libra
         setattr(entry, name, value)
     entry.save()
     starred = Star.objects.filter(reader=reader, paper=found).exists()
-    return LibraryItem.of(found, entry, starred)
+    return _item(found, entry, starred)
+
+
+def _item(paper: Paper, entry: LibraryEntry | None, saved: bool) -> dict[str, Any]:
+    """A paper with what its reader has to do with it, as LibraryItem describes it."""
+    kept = entry or LibraryEntry()
+    names = ("read_at", "not_for_me", "note", "tags")
+    return {name: getattr(kept, name) for name in names} | {"paper": paper, "saved": saved}
 
 
 def _paper(arxiv_id: str) -> Paper:

@@ -1,15 +1,26 @@
-"""What goes in and comes out, as the OpenAPI document describes it."""
+"""What goes in and comes out, as the OpenAPI document describes it.
+
+Answers are made from the rows and objects themselves: a field is read by its name, or by its
+`resolve_` function.
+"""
 
 from __future__ import annotations
 
+from datetime import date as Date
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from methods.spec import Benchmark
+from webapp.catalog.measured import Answered
+from webapp.library.forms import MAX_NOTE, MAX_TAG, MAX_TAGS
+from webapp.papers.models import Paper
 from webapp.runs.submit import MAX_SEED
+from webapp.summaries.models import Claim
+from webapp.summaries.queries import of_paper
 
 
 class RunRequest(Schema):
@@ -100,6 +111,26 @@ class BenchmarkSchema(Schema):
     devices: list[str]
     parameters: list[ParameterSchema]
 
+    @staticmethod
+    def resolve_devices(benchmark: Benchmark) -> list[str]:
+        """By the names that a request has for them."""
+        return ["gpu" if device == "cuda" else "cpu" for device in benchmark.devices]
+
+    @staticmethod
+    def resolve_parameters(benchmark: Benchmark) -> list[dict[str, Any]]:
+        """Each parameter with its value in every preset."""
+        presets = {name: p.model_dump(mode="json") for name, p in benchmark.presets.items()}
+        return [
+            {
+                "name": info.name,
+                "help": info.help,
+                "unit": info.unit,
+                "allowed": info.allowed,
+                "presets": {name: values[info.name] for name, values in presets.items()},
+            }
+            for info in benchmark.parameters()
+        ]
+
 
 class MethodSchema(Schema):
     """A method and its benchmarks."""
@@ -108,3 +139,155 @@ class MethodSchema(Schema):
     title: str
     description: str
     benchmarks: list[BenchmarkSchema]
+
+
+class PaperSchema(Schema):
+    """A paper, as its latest known version says."""
+
+    id: str = Field(description="arXiv's identifier, without a version.")
+    version: int
+    title: str
+    abstract: str
+    authors: list[str]
+    categories: list[str]
+    announced_on: Date | None
+    doi: str
+
+    @staticmethod
+    def resolve_id(paper: Paper) -> str:
+        """The identifier is `arxiv_id` in the database."""
+        return paper.arxiv_id
+
+    @staticmethod
+    def resolve_authors(paper: Paper) -> list[str]:
+        """Their names alone."""
+        return [author["name"] for author in paper.authors]
+
+
+class PaperPage(Schema):
+    """Papers that a search found; `next` is the number of the page after this one."""
+
+    count: int
+    more: bool = Field(description="There are more than `count`.")
+    next: int | None
+    dropped: list[str] = Field(description="Words that no paper holds, left out.")
+    suggestion: str
+    items: list[PaperSchema]
+
+
+class ClaimSchema(Schema):
+    """A number that the paper reports, with the sentence it stands in."""
+
+    metric: str
+    value: str
+    unit: str
+    baseline: str
+    setting: str
+    hardware: str
+    quote: str
+    state: str = Field(description="number and unit, number only, or not found in the text.")
+
+
+class WholePaper(PaperSchema):
+    """A paper with its claims."""
+
+    claims: list[ClaimSchema]
+
+    @staticmethod
+    def resolve_claims(paper: Paper) -> list[Claim]:
+        """Of its newest summary."""
+        return of_paper(paper).claims
+
+
+class ProfileSchema(Schema):
+    """A named interest."""
+
+    slug: str
+    name: str
+    categories: list[str]
+    keywords: list[dict[str, Any]]
+    ranking: str
+
+
+class EntrySchema(Schema):
+    """A paper in a digest, with the reason for its place."""
+
+    rank: int
+    score: float
+    announce_type: str
+    matches: list[dict[str, Any]]
+    gist: str
+    paper: PaperSchema
+
+
+class DigestSchema(Schema):
+    """A profile's day."""
+
+    profile: str
+    date: Date
+    considered: int
+    matched: int
+    entries: list[EntrySchema]
+
+
+class MethodClaim(Schema):
+    """A claim of a method's source beside what was measured for it."""
+
+    id: str
+    text: str
+    verdict: str | None
+    reason: str
+    measured: float | None
+    low: float | None
+    high: float | None
+    unit: str
+    hardware: str
+
+    @classmethod
+    def of(cls, one: Answered) -> MethodClaim:
+        """The schema of a claim with its verdict."""
+        figure = one.figure
+        return cls(
+            id=one.claim.id,
+            text=one.claim.text,
+            verdict=str(one.verdict.word) if one.verdict.word else None,
+            reason=one.verdict.reason,
+            measured=figure.value if figure else None,
+            low=figure.low if figure else None,
+            high=figure.high if figure else None,
+            unit=one.unit,
+            hardware=one.measurement.hardware if one.measurement else "",
+        )
+
+
+class LibraryItem(Schema):
+    """A paper of your library."""
+
+    saved: bool
+    read_at: datetime | None
+    not_for_me: bool
+    note: str
+    tags: list[str]
+    paper: PaperSchema
+
+
+class LibraryPage(Schema):
+    """A page of your library; `next` is the number of the page after this one."""
+
+    count: int
+    next: int | None
+    items: list[LibraryItem]
+
+
+class LibraryChange(Schema):
+    """What to change of a paper in your library; what is not named stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    saved: bool | None = None
+    read: bool | None = None
+    not_for_me: bool = False
+    note: str = Field("", max_length=MAX_NOTE)
+    tags: list[Annotated[str, Field(min_length=1, max_length=MAX_TAG)]] = Field(
+        [], max_length=MAX_TAGS
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -48,20 +47,6 @@ def account_tokens(request: HttpRequest) -> HttpResponse:
     return render(request, "api/tokens.html", context)
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    """One operation as the page describes it."""
-
-    verb: str
-    path: str
-    summary: str
-    about: str
-    needs_token: bool
-    parameters: list[dict[str, Any]]
-    body: str
-    answers: list[tuple[str, str]]
-
-
 @require_safe
 def docs(request: HttpRequest) -> HttpResponse:
     """The OpenAPI document as a page, without anybody else's scripts."""
@@ -85,34 +70,22 @@ def docs(request: HttpRequest) -> HttpResponse:
     return render(request, "api/docs.html", context)
 
 
-def _endpoint(verb: str, path: str, told: dict[str, Any]) -> Endpoint:
-    content = told.get("requestBody", {}).get("content", {})
-    schema = content.get("application/json", {}).get("schema", {})
-    return Endpoint(
-        verb=verb.upper(),
-        path=path,
-        summary=told.get("summary", ""),
-        about=told.get("description", ""),
-        needs_token=bool(told.get("security")),
-        parameters=told.get("parameters", []),
-        body=_named(schema),
-        answers=[
-            (
-                str(code),
-                _named(one.get("content", {}).get("application/json", {}).get("schema", {})),
-            )
-            for code, one in told.get("responses", {}).items()
-        ],
-    )
+def _endpoint(verb: str, path: str, told: dict[str, Any]) -> dict[str, Any]:
+    """One operation as the page describes it: what the document says, with its schemas' names."""
+    return told | {
+        "verb": verb.upper(),
+        "path": path,
+        "body": _named(told.get("requestBody", {})),
+        "answers": {code: _named(one) for code, one in told["responses"].items()},
+    }
 
 
-def _named(schema: dict[str, Any]) -> str:
-    """The name of what a schema refers to."""
-    if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
-    if schema.get("type") == "array":
-        return f"list of {_named(schema['items'])}"
-    return ""
+def _named(holder: dict[str, Any]) -> str:
+    """The name of the schema of a body or an answer, "" where it has none."""
+    schema = holder.get("content", {}).get("application/json", {}).get("schema", {})
+    of_list = schema.get("type") == "array"
+    name = (schema["items"] if of_list else schema).get("$ref", "").rpartition("/")[2]
+    return f"list of {name}" if of_list else name
 
 
 def _pretty(model: dict[str, Any]) -> str:

@@ -1,0 +1,29 @@
+"""`manage.py mcp [--http PORT]`: the site for assistants, by the Model Context Protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from webapp.api.assistants import server
+
+
+class Command(BaseCommand):
+    help = "Serve assistants by the Model Context Protocol: on stdio, or over HTTP at /mcp."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--http", type=int, metavar="PORT", help="by HTTP, with tokens")
+        parser.add_argument("--host", default="127.0.0.1", help="where it listens (%(default)s)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["http"] is None:
+            server(by_http=False).run("stdio")
+            return
+        server(by_http=True).run(
+            "streamable-http",
+            host=options["host"],
+            port=options["http"],
+            stateless_http=True,
+            json_response=True,
+        )
