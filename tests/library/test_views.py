@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -10,7 +11,11 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from tests import factories
+from tests.papers.conftest import WEDNESDAY
+from tests.servers.arxiv import ArxivServer
+from webapp import tasks
 from webapp.digests.models import Star
+from webapp.library import importing
 from webapp.library.importing import references
 from webapp.library.models import LibraryEntry, LikedText, ReadingList
 
@@ -150,3 +155,29 @@ def test_titles_of_bibtex_lose_their_braces() -> None:
         "Sparse Attention for Lanterns",
         "A Paper from ICML",
     ]
+
+
+def test_a_paper_named_that_is_not_here_is_fetched_and_saved(
+    client: Client, reader: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[list[Any]] = []
+    monkeypatch.setattr(tasks, "send", lambda _name, _queue, args: sent.append(args))
+    with ArxivServer(today=WEDNESDAY) as arxiv:
+        settings.ARXIV_API_URL, settings.ARXIV_SECONDS = arxiv.api_url, 0
+        known = next(arxiv.corpus.latest()).arxiv_id
+        page = client.post("/library/import/", {"text": f"{known} 2699.00001"})
+        assert "arXiv is asked for the others" in page.content.decode()
+        (arguments,) = sent
+        assert [importing.save_named(*arguments) for _ in range(2)] == [1, 1]
+    assert Star.objects.get(reader=reader).paper.arxiv_id == known
+
+
+def test_while_no_worker_can_be_asked_the_page_says_so(
+    client: Client, reader: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def down(*_: object) -> None:
+        raise tasks.BrokerDownError
+
+    monkeypatch.setattr(tasks, "send", down)
+    page = client.post("/library/import/", {"text": "2699.00001"}).content.decode()
+    assert "arXiv cannot be asked now: 2699.00001" in page

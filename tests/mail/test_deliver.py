@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from django.contrib.auth.models import User
@@ -13,6 +14,7 @@ from django.test import Client
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, paper, profile
 from tests.mail.conftest import Inbox
+from webapp.catalog.models import MethodLink
 from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.mail import deliver
@@ -184,3 +186,30 @@ def test_an_address_counts_when_its_reader_confirms_it(
     assert reader.email == "new@home.example"
     client.post("/account/mail/", {"address": "not an address"})
     assert len(inbox.mails) == 1
+
+
+def test_the_searches_mailed_are_feeds_too(client: Client, reader: User) -> None:
+    client.force_login(reader)
+    for q in ('author:"Jane Doe" <attention>', "method:sparse_attention"):
+        client.post("/account/mail/", {"q": q, "frequency": "daily"})
+    asked(factories.make_reader("other"), q="theirs")
+    body = client.get("/account/mail/searches.opml").content
+    outlines = [one.attrib for one in ElementTree.fromstring(body).iter("outline")]
+    feeds = [one["xmlUrl"] for one in outlines if "xmlUrl" in one]
+    assert len(feeds) == 2
+    for feed in feeds:
+        address = feed.partition("://")[2].partition("/")[2]
+        assert client.get(f"/{address}").status_code == 200
+    assert b"theirs" not in body
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("q", ['author:"Grace Mask"', "method:sparse_attention"])
+def test_an_author_and_a_method_are_alerts(inbox: Inbox, reader: User, q: str) -> None:
+    new = paper(7, "By her, about it", announced_on=TUESDAY, authors=[{"name": "Grace Mask"}])
+    announce(TUESDAY, new, paper(8, "Neither", announced_on=TUESDAY))
+    MethodLink.objects.create(paper=new, method="sparse_attention", relation="about")
+    asked(reader, q=q)
+    assert deliver.deliver_due() == 1
+    assert "papers/2603.00007/" in inbox.mails[0].get_body(["plain"]).get_content()
+    assert "papers/2603.00008/" not in inbox.mails[0].get_body(["plain"]).get_content()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from django import forms
 from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
@@ -18,16 +20,16 @@ from webapp.digests.profiles.validation import ProfileSettings, apply_settings, 
 from webapp.digests.profiles.views import MAX_PROFILES
 from webapp.library.importing import import_liked
 from webapp.library.learning import learn
+from webapp.library.trials import try_mail, try_model
 from webapp.papers.queries import dates
+from webapp.summaries.client import ModelError
 from webapp.ui.pages import signed_in
 
 
 class FirstStepsForm(forms.Form):
     """What one reads. Valid, it has `profile_settings`."""
 
-    categories = forms.CharField(
-        max_length=2000, help_text="arXiv categories, for instance cs.CL cs.LG hep-th."
-    )
+    categories = ProfileForm.base_fields["categories"]
     keywords = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 4}),
         max_length=20_000,
@@ -67,6 +69,9 @@ def first_steps(request: HttpRequest) -> HttpResponse:
     reader = signed_in(request)
     if Profile.objects.filter(owner=reader).count() >= MAX_PROFILES:
         return redirect("digests:profiles")
+    if "try" in request.POST:
+        _try(request, reader)
+        return redirect("library:first-steps")
     initial = {"categories": " ".join(settings.ARXIV_CATEGORIES)}
     form = FirstStepsForm(request.POST or None, initial=initial, label_suffix="")
     if form.is_bound and form.is_valid():
@@ -80,6 +85,19 @@ def first_steps(request: HttpRequest) -> HttpResponse:
     }
     status = 422 if form.is_bound else 200
     return render(request, "library/first_steps.html", context, status=status)
+
+
+def _try(request: HttpRequest, reader: User) -> None:
+    """Try what was connected, for an administrator; what was found is said on the next page."""
+    if not reader.is_superuser:
+        raise PermissionDenied
+    try:
+        found = try_model() if request.POST["try"] == "model" else try_mail(reader)
+    except (ModelError, OSError) as error:
+        messages.error(request, f"It does not work: {error}.")
+        return
+    for line in found:
+        messages.success(request, line)
 
 
 def _make(reader: User, form: FirstStepsForm) -> Profile:

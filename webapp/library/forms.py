@@ -49,3 +49,19 @@ class ImportForm(forms.Form):
         if not self.cleaned_data.get("text", "").strip() and not self.errors:
             self.add_error("text", "Paste something, or choose a file.")
         return self.cleaned_data
+
+
+class ZoteroForm(forms.Form):
+    """Whose Zotero library is written, and the key that may."""
+
+    library = forms.RegexField(
+        r"^(users|groups)/[0-9]{1,12}$",
+        help_text="users/123456 (your userID, at zotero.org/settings/security) or groups/123456.",
+        error_messages={"invalid": "Write users/ or groups/ and its number."},
+    )
+    key = forms.RegexField(
+        r"^[A-Za-z0-9]{8,64}$",
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text="Made at zotero.org/settings/keys/new, with write access. Not shown again here.",
+        error_messages={"invalid": "A key has letters and digits alone."},
+    )

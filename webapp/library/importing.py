@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.utils import timezone
 
+from webapp import tasks
 from webapp.digests.models import Star
 from webapp.library.models import LikedText
+from webapp.papers.api import IDS, lookup
 from webapp.papers.models import Paper
 from webapp.papers.search.query import words_of
+from webapp.papers.store import prepare, store_papers
 
 MOST = 1_000  # papers of one import
 MAX_TEXT = 2_000_000  # characters read
@@ -76,6 +81,31 @@ def import_liked(reader: User, text: str) -> Imported:
         elif one.arxiv_id:
             unknown.append(one.arxiv_id)
     return Imported(starred, texts, unknown)
+
+
+def save_named(reader_id: int, identifiers: Sequence[str]) -> int:
+    """Ask arXiv for papers that are not here and save them for a reader; how many it knew.
+
+    Raises FetchError, with nothing changed.
+    """
+    entries = lookup(identifiers).entries
+    papers = store_papers(entries, None, prepare(entries), known_at=timezone.now())
+    for reader in User.objects.filter(pk=reader_id):
+        for paper in papers.values():
+            Star.objects.get_or_create(reader=reader, paper=paper)
+    return len(papers)
+
+
+def ask_for(reader: User, identifiers: Sequence[str]) -> bool:
+    """Have a worker do `save_named`; False where the broker is down."""
+    try:
+        queue = settings.CELERY_TASK_DEFAULT_QUEUE
+        for start in range(0, len(identifiers), IDS):
+            part = list(identifiers[start : start + IDS])
+            tasks.send("site.save_named", queue, [reader.pk, part])
+    except tasks.BrokerDownError:
+        return False
+    return True
 
 
 def _csl(text: str) -> Iterator[Reference]:

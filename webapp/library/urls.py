@@ -14,6 +14,7 @@ urlpatterns: list[URLPattern] = [
     path("first-steps/", first_steps.first_steps, name="first-steps"),
     path("library/leave/", views.leave, name="leave"),
     path("library/import/", views.import_, name="import"),
+    path("library/zotero/", views.zotero_, name="zotero"),
     path("library/lists/<int:pk>/", views.remove_list, name="remove-list"),
     path("library/papers/<arxiv:arxiv_id>/", views.entry, name="entry"),
 ]

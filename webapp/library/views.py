@@ -12,12 +12,13 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.digests.models import Star
-from webapp.library import queries
-from webapp.library.forms import EntryForm, ImportForm
-from webapp.library.importing import import_liked
+from webapp.library import queries, zotero
+from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
+from webapp.library.importing import MOST, ask_for, import_liked
 from webapp.library.learning import LEAST
 from webapp.library.models import LibraryEntry, ReadingList
 from webapp.papers import citations
@@ -88,8 +89,7 @@ def leave(request: HttpRequest) -> HttpResponse:
     entry.not_for_me = not entry.not_for_me
     entry.save()
     if entry.not_for_me:
-        for star in Star.objects.filter(reader=reader, paper=paper):
-            star.delete()
+        Star.objects.filter(reader=reader, paper=paper).delete()
     if request.headers.get("Accept") == "application/json":
         return JsonResponse({"left": entry.not_for_me})
     return _back(request, f"#p-{paper.arxiv_id}")
@@ -141,12 +141,44 @@ def import_(request: HttpRequest) -> HttpResponse:
     form = ImportForm(request.POST or None, request.FILES or None, label_suffix="")
     if form.is_bound and form.is_valid():
         done = import_liked(signed_in(request), form.cleaned_data["text"])
-        context = {"section": "library", "done": done, "form": ImportForm(label_suffix="")}
+        context = {
+            "section": "library",
+            "done": done,
+            "asked": bool(done.unknown) and ask_for(signed_in(request), done.unknown),
+            "form": ImportForm(label_suffix=""),
+        }
         return render(request, "library/import.html", context)
     status = 422 if form.is_bound else 200
     return render(
         request, "library/import.html", {"section": "library", "form": form}, status=status
     )
+
+
+@sensitive_post_parameters("key")
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def zotero_(request: HttpRequest) -> HttpResponse:
+    """Connect a Zotero library, or send it a part of this one."""
+    reader = signed_in(request)
+    part, account = queries.choice(reader, request.GET.dict()), zotero.account(reader)
+    form = ZoteroForm(request.POST if "key" in request.POST else None, label_suffix="")
+    if form.is_bound and form.is_valid():
+        zotero.connect(reader, zotero.Account(**form.cleaned_data))
+        return redirect(request.get_full_path())
+    if "forget" in request.POST:
+        zotero.connect(reader, None)
+        return redirect(request.get_full_path())
+    if "send" in request.POST and account:
+        try:
+            sent = zotero.send(account, part.title, queries.papers(reader, part)[:MOST])
+        except zotero.ZoteroError as error:
+            messages.error(request, str(error))
+        else:
+            messages.success(request, f"{sent.made} sent, {sent.there} had been there before.")
+        return redirect(request.get_full_path())
+    context = {"section": "library", "part": part, "account": account, "form": form}
+    status = 422 if form.is_bound else 200
+    return render(request, "library/zotero.html", context, status=status)
 
 
 def _paper(text: str) -> Paper:

@@ -14,7 +14,9 @@ from django.core import signing
 from django.core.mail import EmailMultiAlternatives
 from django.db import transaction
 from django.template.loader import render_to_string
-from django.urls import reverse
+from django.utils import translation
+from django.utils.formats import date_format
+from django.utils.translation import gettext, ngettext
 
 from webapp.digests.models import DigestEntry
 from webapp.digests.text_formats import authors, score_terms
@@ -23,7 +25,8 @@ from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Paper
 from webapp.papers.queries import dates, listings
 from webapp.papers.search import search
-from webapp.readers.links import site_address
+from webapp.readers.links import page_address
+from webapp.readers.models import Preference
 from webapp.ui.markup import plain
 
 log = logging.getLogger(__name__)
@@ -69,10 +72,11 @@ def _deliver(pk: int) -> bool:
     today = eastern_date(now())
     if delivery is None or not _is_due(delivery, today):
         return False
-    until, lines = _new_lines(delivery)
-    if lines:
-        _send(delivery, until, lines)
-    elif delivery.frequency == Delivery.Frequency.DAILY:
+    with translation.override(Preference.language_of(delivery.reader)):
+        until, lines = _new_lines(delivery)
+        if lines:
+            _send(delivery, until, lines)
+    if not lines and delivery.frequency == Delivery.Frequency.DAILY:
         return False  # the day may still come
     delivery.sent_until, delivery.looked_on = until, today
     delivery.save(update_fields=["sent_until", "looked_on"])
@@ -93,11 +97,14 @@ def _new_lines(delivery: Delivery) -> tuple[Date, list[Line]]:
     if delivery.profile is None:
         papers = search(delivery.q, since=since, order="newest", relax=False).papers
         known = [one for one in papers if one.announced_on and one.announced_on <= until]
-        return until, [_paper_line(paper) for paper in known]
+        return until, [_line(one, one.announced_on, one.primary_category) for one in known]
     entries = DigestEntry.objects.filter(
         digest__profile=delivery.profile, digest__date__range=(since, until)
     ).select_related("paper", "digest")
-    return until, [_entry_line(one) for one in entries.order_by("-digest__date", "rank")[:MOST]]
+    return until, [
+        _line(one.paper, one.digest.date, f"{one.score:g} = {score_terms(one)}", one.gist)
+        for one in entries.order_by("-digest__date", "rank")[:MOST]
+    ]
 
 
 def _last_settled_day() -> Date | None:
@@ -114,33 +121,29 @@ def _last_settled_day() -> Date | None:
     return None
 
 
-def _entry_line(entry: DigestEntry) -> Line:
-    reason = f"{entry.score:g} = {score_terms(entry)}"
-    return _line(entry.paper, f"{entry.digest.date:%-d %B}, {reason}", entry.gist)
+def _line(paper: Paper, day: Date | None, reason: str, gist: str = "") -> Line:
+    return Line(
+        plain(paper.title),
+        page_address("papers:paper", paper.arxiv_id),
+        authors(paper),
+        f"{_day(day)}, {reason}" if day else reason,
+        gist or f"{plain(paper.abstract)[:280].rstrip()} …",
+    )
 
 
-def _paper_line(paper: Paper) -> Line:
-    day = f"{paper.announced_on:%-d %B}" if paper.announced_on else ""
-    return _line(paper, f"{day}, {paper.primary_category}", "")
-
-
-def _line(paper: Paper, reason: str, gist: str) -> Line:
-    address = site_address().rstrip("/") + reverse("papers:paper", args=[paper.arxiv_id])
-    text = gist or f"{plain(paper.abstract)[:280].rstrip()} …"
-    return Line(plain(paper.title), address, authors(paper), reason, text)
-
-
-def unsubscribe_address(delivery: Delivery) -> str:
-    """Where one click ends a delivery, signed in or not."""
-    token = signing.dumps(delivery.pk, salt=UNSUBSCRIBE)
-    return site_address().rstrip("/") + reverse("mail:unsubscribe", args=[token])
+def _day(day: Date) -> str:
+    return date_format(day, gettext("j F"))
 
 
 def _send(delivery: Delivery, until: Date, lines: Sequence[Line]) -> None:
-    end = unsubscribe_address(delivery)
+    # One click ends a delivery, signed in or not.
+    end = page_address("mail:unsubscribe", signing.dumps(delivery.pk, salt=UNSUBSCRIBE))
     context = {"delivery": delivery, "lines": lines, "until": until, "end": end}
+    subject = ngettext(
+        "%(name)s: %(count)d paper, %(day)s", "%(name)s: %(count)d papers, %(day)s", len(lines)
+    )
     message = EmailMultiAlternatives(
-        f"{delivery.name}: {len(lines)} paper{'' if len(lines) == 1 else 's'}, {until:%-d %B}",
+        subject % {"name": delivery.name, "count": len(lines), "day": _day(until)},
         render_to_string("mail/digest.txt", context),
         to=[delivery.reader.email],
         headers={

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from webapp.digests.models import Profile
 
@@ -12,8 +13,8 @@ class Delivery(models.Model):
     """A profile's digest, or what a search finds, mailed to a reader daily or weekly."""
 
     class Frequency(models.TextChoices):
-        DAILY = "daily", "every day"
-        WEEKLY = "weekly", "once a week"
+        DAILY = "daily", _("every day")
+        WEEKLY = "weekly", _("once a week")
 
     reader = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="deliveries"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.conf import settings
@@ -14,17 +17,17 @@ from django.core.mail import send_mail
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.digests.models import Profile
 from webapp.mail.deliver import UNSUBSCRIBE
 from webapp.mail.models import Delivery
 from webapp.papers.days import eastern_date, now
 from webapp.papers.queries import latest_date
-from webapp.readers.links import site_address
+from webapp.readers.links import page_address
+from webapp.ui.feeds import Outline, opml
 from webapp.ui.pages import signed_in
 
 MOST = 30  # deliveries of one reader
@@ -42,6 +45,13 @@ class DeliveryForm(forms.Form):
         help_text="As on the search page: words, author:“Jane Doe”, method:sparse_attention.",
     )
     frequency = forms.ChoiceField(choices=Delivery.Frequency.choices)
+
+    def __init__(
+        self, reader: User, data: Mapping[str, Any] | None, initial: dict[str, Any]
+    ) -> None:
+        super().__init__(data, initial=initial, label_suffix="")
+        mine = Profile.objects.filter(Q(is_site=True) | Q(owner=reader))
+        self.fields["profile"].queryset = mine  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, object]:
         """One of both."""
@@ -65,10 +75,7 @@ def account_mail(request: HttpRequest) -> HttpResponse:
         ended = mine.filter(pk=int(number)).delete()[0] if number[:9].isdecimal() else 0
         messages.success(request, "Ended." if ended else "There was no such mail.")
         return redirect("mail:account")
-    form = DeliveryForm(request.POST or None, initial=request.GET.dict(), label_suffix="")
-    form.fields["profile"].queryset = Profile.objects.filter(  # type: ignore[attr-defined]
-        Q(is_site=True) | Q(owner=reader)
-    )
+    form = DeliveryForm(reader, request.POST or None, initial=request.GET.dict())
     if form.is_bound and form.is_valid() and mine.count() < MOST:
         data, today = form.cleaned_data, eastern_date(now())
         Delivery.objects.update_or_create(  # not `mine`: PostgreSQL locks no outer join
@@ -89,6 +96,21 @@ def account_mail(request: HttpRequest) -> HttpResponse:
     return render(request, "mail/account.html", context, status=status)
 
 
+@require_safe
+@login_required
+def searches(request: HttpRequest) -> HttpResponse:
+    """The searches that are mailed to the reader, as feeds in OPML."""
+    asked = Delivery.objects.filter(reader=signed_in(request)).exclude(q="")
+    outlines = []
+    for q in asked.values_list("q", flat=True):
+        query = urlencode({"q": q})
+        feed = page_address("digests:search-feed", "rss")
+        outlines.append(Outline(q, f"{feed}?{query}", f"{page_address('papers:search')}?{query}"))
+    body = opml("Assay: searches", now(), {"Searches": outlines})
+    headers = {"Content-Disposition": 'attachment; filename="assay-searches.opml"'}
+    return HttpResponse(body, content_type="text/x-opml; charset=utf-8", headers=headers)
+
+
 def _ask_to_confirm(request: HttpRequest, reader: User, address: str) -> None:
     """Mail a link that makes the address the reader's: nobody subscribes somebody else."""
     try:
@@ -97,7 +119,7 @@ def _ask_to_confirm(request: HttpRequest, reader: User, address: str) -> None:
         messages.error(request, f"{address[:80]!r}: {' '.join(error.messages)}")
         return
     token = signing.dumps([reader.pk, address], salt=CONFIRM)
-    link = site_address().rstrip("/") + reverse("mail:confirm", args=[token])
+    link = page_address("mail:confirm", token)
     try:
         send_mail(
             "Confirm your address",

@@ -16,6 +16,7 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.serializers.json import DjangoJSONEncoder
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -32,11 +33,13 @@ def account(request: HttpRequest) -> HttpResponse:
     reader = signed_in(request)
     if request.method == "POST":
         if request.POST.get("delete", "").strip() != reader.username:
-            messages.error(request, "Write your name to delete the account. Nothing was deleted.")
+            messages.error(
+                request, _("Write your name to delete the account. Nothing was deleted.")
+            )
             return redirect("readers:account")
         others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=reader.pk)
         if reader.is_superuser and not others.exists():
-            messages.error(request, "You are the only administrator: nothing was deleted.")
+            messages.error(request, _("You are the only administrator: nothing was deleted."))
             return redirect("readers:account")
         logout(request)
         reader.delete()
@@ -87,16 +90,21 @@ def _act(request: HttpRequest, me: User) -> str:
     if number := request.POST.get("switch", ""):
         found = User.objects.filter(pk=int(number)).first() if number[:9].isdecimal() else None
         if found is None or found == me:
-            messages.error(request, "There is no such reader, or it is you.")
+            messages.error(request, _("There is no such reader, or it is you."))
             return ""
         found.is_active = not found.is_active
         found.save(update_fields=["is_active"])
-        messages.success(request, f"{found} may sign in{'' if found.is_active else ' no more'}.")
+        may = (
+            _("%(reader)s may sign in.")
+            if found.is_active
+            else _("%(reader)s may sign in no more.")
+        )
+        messages.success(request, may % {"reader": found})
         return ""
     name, mail = (request.POST.get(field, "").strip() for field in ("name", "email"))
     try:
         if User.objects.filter(username=name).exists():
-            raise ValidationError(f"{name} reads here already.")
+            raise ValidationError(_("%(reader)s reads here already.") % {"reader": name})
         if mail:
             forms.EmailField().clean(mail)
         reader = links.reader_named(name)
@@ -109,8 +117,10 @@ def _act(request: HttpRequest, me: User) -> str:
         try:
             links.send_link(reader, mail)
         except OSError as error:
-            messages.error(request, f"The mail could not be sent: {error}. Hand out the link.")
+            told = _("The mail could not be sent: %(error)s. Hand out the link.")
+            messages.error(request, told % {"error": error})
         else:
-            messages.success(request, f"An invitation was mailed to {mail}.")
+            told = _("An invitation was mailed to %(address)s.")
+            messages.success(request, told % {"address": mail})
             return ""
-    return links.address(links.make_link(reader), links.site_address())
+    return links.address(links.make_link(reader))

@@ -13,9 +13,10 @@ from django.contrib.auth.models import User
 from django.core.mail import send_mail
 from django.db import transaction
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.translation import gettext as _
 
-from webapp.readers.models import SignInLink
+from webapp.readers.models import Preference, SignInLink
 
 LIFETIME = timedelta(hours=24)
 MAILED_A_DAY = 3  # unused links of one reader
@@ -49,9 +50,14 @@ def site_address() -> str:
     return "http://localhost:8000"
 
 
-def address(token: str, site: str) -> str:
-    """The whole address to open for a token, on a site given as `http://host/`."""
-    return site.rstrip("/") + reverse("readers:use-link", args=[token])
+def page_address(name: str, *arguments: object, site: str = "") -> str:
+    """The whole address of a page by its name, on this site or one given as `http://host/`."""
+    return (site or site_address()).rstrip("/") + reverse(name, args=arguments)
+
+
+def address(token: str, site: str = "") -> str:
+    """The whole address to open for a token."""
+    return page_address("readers:use-link", token, site=site)
 
 
 @transaction.atomic
@@ -86,14 +92,17 @@ def mail_link(address: str) -> None:
 
 def send_link(reader: User, address_of_reader: str) -> None:
     """Mail a new link. Raises OSError where the mail server cannot be reached."""
-    link = address(make_link(reader), site_address())
-    send_mail(
-        "Your link to Assay",
-        f"This signs you in as {reader}, once, within a day:\n\n{link}\n\n"
-        "If you did not ask for it, do nothing.\n",
-        None,
-        [address_of_reader],
-    )
+    link = address(make_link(reader))
+    with translation.override(Preference.language_of(reader)):
+        send_mail(
+            _("Your link to Assay"),
+            _("This signs you in as %(reader)s, once, within a day:") % {"reader": reader}
+            + f"\n\n{link}\n\n"
+            + _("If you did not ask for it, do nothing.")
+            + "\n",
+            None,
+            [address_of_reader],
+        )
 
 
 def administrator() -> User:

@@ -1,8 +1,9 @@
-"""One-time links by which a reader signs in."""
+"""One-time links by which a reader signs in, and the language a reader chose."""
 
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 
 
@@ -16,3 +17,19 @@ class SignInLink(models.Model):
 
     def __str__(self) -> str:
         return f"{self.reader_id} until {self.expires_at:%Y-%m-%d %H:%M}"
+
+
+class Preference(models.Model):
+    """The language of a reader's pages and mails: last chosen, else that of the first sign-in."""
+
+    reader = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    language = models.CharField(max_length=16)
+
+    @staticmethod
+    def language_of(reader: User) -> str:
+        """The language to write to `reader` in."""
+        kept = Preference.objects.filter(reader=reader).first()
+        return kept.language if kept else settings.LANGUAGE_CODE
+
+    def __str__(self) -> str:
+        return f"{self.reader_id} {self.language}"

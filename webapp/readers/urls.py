@@ -9,6 +9,7 @@ urlpatterns = [
     path("sign-in/", views.sign_in, name="sign-in"),
     path("sign-in/<str:token>/", views.use_link, name="use-link"),
     path("sign-out/", views.sign_out, name="sign-out"),
+    path("language/", views.language, name="language"),
     path("account/", account.account, name="account"),
     path("account/data.json", account.export, name="export"),
     path("account/readers/", account.readers, name="readers"),

@@ -10,11 +10,16 @@ from django.contrib.auth import login, logout
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
+from django.views.i18n import set_language
 
 from webapp.readers import links
+from webapp.readers.models import Preference
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +52,19 @@ def use_link(request: HttpRequest, token: str) -> HttpResponse:
         is_first = reader.last_login is None
         login(request, reader)
         request.session.save()
-    messages.success(request, f"You are signed in as {reader}.")
-    return redirect("library:first-steps" if is_first else settings.LOGIN_REDIRECT_URL)
+    messages.success(request, _("You are signed in as %(reader)s.") % {"reader": reader})
+    response = redirect("library:first-steps" if is_first else settings.LOGIN_REDIRECT_URL)
+    kept, _made = Preference.objects.get_or_create(
+        reader=reader, defaults={"language": get_language()}
+    )
+    response.set_cookie(
+        settings.LANGUAGE_COOKIE_NAME,
+        kept.language,
+        max_age=settings.LANGUAGE_COOKIE_AGE,
+        secure=settings.LANGUAGE_COOKIE_SECURE,
+        samesite="Lax",
+    )
+    return response
 
 
 @require_POST
@@ -56,3 +72,16 @@ def sign_out(request: HttpRequest) -> HttpResponse:
     """End the session."""
     logout(request)
     return redirect(settings.LOGIN_REDIRECT_URL)
+
+
+@csrf_exempt  # the form stands on pages kept for everybody; from another site no session comes
+@require_POST
+def language(request: HttpRequest) -> HttpResponse:
+    """Keep the language chosen in this browser and, signed in, for the reader's mails too."""
+    response = set_language(request)
+    chosen = response.cookies.get(settings.LANGUAGE_COOKIE_NAME)
+    if chosen and request.user.is_authenticated:
+        Preference.objects.update_or_create(
+            reader=request.user, defaults={"language": chosen.value}
+        )
+    return response

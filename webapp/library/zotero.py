@@ -1,0 +1,183 @@
+"""Papers of a library sent to Zotero by its API (https://www.zotero.org/support/dev/web_api/v3).
+
+An item's key is made from the paper's identifier, so sending twice makes nothing twice: an object
+written at version 0 is refused where it exists, and no write token is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx
+from django.conf import settings
+from django.contrib.auth.models import User
+from pydantic import BaseModel
+
+from webapp.papers import citations
+from webapp.papers.models import Paper
+from webapp.ui.markup import plain
+
+API = "https://api.zotero.org"
+ALPHABET = "23456789ABCDEFGHIJKLMNPQRSTUVWXYZ"  # of Zotero's keys
+AT_ONCE = 50  # objects of a request
+PATIENCE = 10.0  # seconds that the server may have us wait, in all
+TRIES = 3
+
+
+class ZoteroError(Exception):
+    """Zotero refused or was not reached; the message says what to do."""
+
+
+class Account(BaseModel):
+    """Whose library is written, and the key that may. Kept in a file of the owner alone."""
+
+    library: str  # users/123 or groups/123
+    key: str
+
+
+class Sent(BaseModel):
+    """What became of papers that were sent."""
+
+    made: int = 0
+    there: int = 0  # had been sent before
+
+
+def _file(reader: User) -> Path:
+    return settings.DATA_DIR / "zotero" / str(reader.pk)
+
+
+def account(reader: User) -> Account | None:
+    """The account a reader connected."""
+    try:
+        return Account.model_validate_json(_file(reader).read_text())
+    except FileNotFoundError:
+        return None
+
+
+def connect(reader: User, given: Account | None) -> None:
+    """Keep an account, or forget it."""
+    path = _file(reader)
+    path.unlink(missing_ok=True)
+    if given:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(given.model_dump_json())
+
+
+def forget(instance: User, **_: object) -> None:
+    """The account goes with its reader."""
+    connect(instance, None)
+
+
+def send(to: Account, name: str, papers: Sequence[Paper]) -> Sent:
+    """Put papers into the collection called `name`, made if it is not there. Raises ZoteroError.
+
+    Papers that are in Zotero already are put into the collection beside where they are. What was
+    written before a failure stays, and sending again goes on from there.
+    """
+    with _Server(to) as server:
+        collection = _key(f"collection {name}")
+        server.write("collections", [{"key": collection, "version": 0, "name": name[:255]}])
+        there: list[str] = []
+        for at in range(0, len(papers), AT_ONCE):
+            batch = [_item(one, collection) for one in papers[at : at + AT_ONCE]]
+            there += server.write("items", batch)
+        for at in range(0, len(there), AT_ONCE):
+            server.add_to(collection, there[at : at + AT_ONCE])
+    return Sent(made=len(papers) - len(there), there=len(there))
+
+
+class _Server:
+    """Zotero's server, asked no faster than it wants to be."""
+
+    def __init__(self, to: Account) -> None:
+        headers = {"Zotero-API-Version": "3", "Zotero-API-Key": to.key}
+        self._http = httpx.Client(base_url=f"{API}/{to.library}", headers=headers, timeout=20)
+        self._patience, self._not_before = PATIENCE, 0.0
+
+    def __enter__(self) -> _Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def write(self, kind: str, objects: Sequence[dict[str, Any]]) -> list[str]:
+        """Write objects; the keys of those that exist in another version than they name."""
+        failed = self._ask("POST", f"/{kind}", content=json.dumps(objects)).json()["failed"]
+        for one in failed.values():
+            if one["code"] != 412:
+                raise ZoteroError(f"Zotero refused an object: {one['message']}")
+        return [objects[int(place)]["key"] for place in failed]
+
+    def add_to(self, collection: str, keys: Sequence[str]) -> None:
+        """Put existing items into a collection; read anew where somebody changed them meanwhile."""
+        for _ in range(TRIES):
+            found = self._ask("GET", "/items", params={"itemKey": ",".join(keys)}).json()
+            changed = [
+                {"key": one["key"], "version": one["version"],
+                 "collections": [*one["data"]["collections"], collection]}
+                for one in found
+                if collection not in one["data"]["collections"]
+            ]  # fmt: skip
+            if not changed or not (keys := self.write("items", changed)):
+                return
+        raise ZoteroError("The library is being changed by something else: try again.")
+
+    def _ask(self, verb: str, path: str, **sent: Any) -> httpx.Response:
+        for _ in range(TRIES):
+            self._wait(self._not_before - time.monotonic())
+            try:
+                answer = self._http.request(verb, path, **sent)
+            except httpx.HTTPError as error:
+                raise ZoteroError(f"Zotero was not reached: {error}") from error
+            pause = answer.headers.get("Backoff") or answer.headers.get("Retry-After") or "0"
+            self._not_before = time.monotonic() + (float(pause) if pause.isdecimal() else 1)
+            if answer.status_code not in {429, 503}:
+                break
+        if answer.status_code in {403, 404}:
+            raise ZoteroError("Zotero does not let this key write to this library.")
+        if answer.is_error:
+            raise ZoteroError(f"Zotero answered {answer.status_code}: {answer.text[:200]}")
+        return answer
+
+    def _wait(self, seconds: float) -> None:
+        if seconds <= 0:
+            return
+        self._patience -= seconds
+        if self._patience < 0:
+            raise ZoteroError(f"Zotero asks to wait {seconds:.0f} s: send again after that.")
+        time.sleep(seconds)
+
+
+def _key(text: str) -> str:
+    number = int.from_bytes(sha256(text.encode()).digest()[:8])
+    return "".join(ALPHABET[number // 33**place % 33] for place in range(8))
+
+
+def _item(paper: Paper, collection: str) -> dict[str, Any]:
+    """A paper as Zotero's preprint."""
+    day = citations.published(paper)
+    names = [str(author["name"]).rpartition(" ") for author in paper.authors]
+    return {
+        "key": _key(paper.arxiv_id),
+        "version": 0,
+        "itemType": "preprint",
+        "title": plain(paper.title),
+        "creators": [
+            {"creatorType": "author", "firstName": first, "lastName": last}
+            for first, _, last in names
+        ],
+        "abstractNote": plain(paper.abstract),
+        "repository": "arXiv",
+        "archiveID": f"arXiv:{paper.arxiv_id}",
+        "date": day.isoformat() if day else str(citations.year(paper)),
+        "DOI": paper.doi,
+        "url": f"https://arxiv.org/abs/{paper.arxiv_id}",
+        "tags": [{"tag": category} for category in paper.categories],
+        "collections": [collection],
+    }
