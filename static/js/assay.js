@@ -49,14 +49,14 @@ for (const link of document.querySelectorAll("a[data-view]")) {
 if (root.dataset.view && !document.querySelector(".cards:is(.list, .abstracts)")) markView(root.dataset.view);
 
 // Times: relative to now, absolute on hover
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const relative = new Intl.RelativeTimeFormat(root.lang, { numeric: "auto" });
 const units = [["year", 31536000], ["month", 2592000], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60]];
 const tellTimes = () => {
   for (const time of document.querySelectorAll("time[datetime]")) {
     time.title ||= time.textContent;
     const seconds = (new Date(time.dateTime) - Date.now()) / 1000;
     const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
-    time.textContent = unit === "second" ? "just now" : relative.format(Math.trunc(seconds / size), unit);
+    time.textContent = unit === "second" ? document.body.dataset.now : relative.format(Math.trunc(seconds / size), unit);
   }
 };
 tellTimes();
@@ -102,8 +102,9 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
   const label = button.lastChild;
-  label.textContent = "Copied";
-  setTimeout(() => (label.textContent = "Copy"), 2000);
+  const before = label.textContent;
+  label.textContent = document.body.dataset.copied;
+  setTimeout(() => (label.textContent = before), 2000);
 });
 
 // Keys

@@ -2,6 +2,7 @@
 // is sent; "Edit as text" shows it, for pasting. Without scripts the text is all there is.
 
 const text = document.getElementById("id_keywords");
+const said = document.getElementById("keyword-rows").dataset; // words in the page's language
 const counted = JSON.parse(document.getElementById("frequencies").textContent);
 const LINE = /^(.*?)\s*;\s*([\d.,]+)\s*(?:;\s*([\d.,]+)\s*)?$/;
 
@@ -15,16 +16,13 @@ const written = ({ keyword, weight, bonus }) => {
 };
 const rarity = (keyword) => {
   const often = counted[keyword];
-  if (often === undefined || often === null) return "not counted yet";
-  return `${often} in 1,000 papers, ${often < 10 ? "rare" : often < 50 ? "uncommon" : "common"}`;
+  if (often === undefined || often === null) return said.uncounted;
+  const word = often < 10 ? said.rare : often < 50 ? said.uncommon : said.common;
+  return `${said.frequency.replace("{}", often)}${word}`;
 };
 
-const table = document.createElement("div");
-table.className = "keyword-rows";
-table.innerHTML = `<table><thead><tr><th scope="col">Word or phrase</th><th scope="col">Weight</th>
-  <th scope="col">In a title</th><th scope="col">Occurs in</th><th scope="col"><span class="unseen">Remove</span></th></tr></thead>
-  <tbody></tbody></table><p class="acts"><button type="button" data-add>Add a keyword</button>
-  <button type="button" data-text aria-expanded="false">Edit as text</button></p>`;
+const template = document.getElementById("keyword-rows").content;
+const table = template.querySelector(".keyword-rows").cloneNode(true);
 const body = table.querySelector("tbody");
 
 const rows = () =>
@@ -35,26 +33,20 @@ const rows = () =>
 const store = () => {
   text.value = rows().filter((row) => row.keyword).map(written).join("\n");
 };
-const field = (label, value, type = "text") => {
-  const input = Object.assign(document.createElement("input"), { type, value });
-  input.setAttribute("aria-label", label);
-  if (type === "number") Object.assign(input, { min: 0, max: 100, step: "any" });
-  return input;
-};
-const append = ({ keyword, weight, bonus }) => {
-  const row = body.insertRow();
-  const often = document.createElement("span");
-  often.textContent = keyword ? rarity(keyword) : "";
-  const remove = Object.assign(document.createElement("button"), { type: "button", textContent: "Remove" });
-  remove.setAttribute("aria-label", `Remove ${keyword || "this keyword"}`);
+const append = (shown) => {
+  const row = template.querySelector("template").content.querySelector("tr").cloneNode(true);
+  const [phrase, weight, bonus] = row.querySelectorAll("input");
+  [phrase.value, weight.value, bonus.value] = [shown.keyword, shown.weight, shown.bonus];
+  const often = row.querySelector("span");
+  often.textContent = shown.keyword ? rarity(shown.keyword) : "";
+  const remove = row.querySelector("button");
+  remove.setAttribute("aria-label", `${remove.textContent} ${shown.keyword}`.trim());
   remove.addEventListener("click", () => {
     row.remove();
     store();
   });
-  const phrase = field("Word or phrase", keyword);
   phrase.addEventListener("input", () => (often.textContent = rarity(phrase.value.trim())));
-  const cells = [phrase, field("Weight", weight, "number"), field("In a title", bonus, "number"), often, remove];
-  for (const one of cells) row.insertCell().append(one);
+  body.append(row);
   return phrase;
 };
 const draw = () => {
@@ -71,7 +63,7 @@ table.querySelector("[data-text]").addEventListener("click", (event) => {
   text.hidden = !asText;
   table.querySelector("table").hidden = asText;
   table.querySelector("[data-add]").hidden = asText;
-  event.target.textContent = asText ? "Edit as rows" : "Edit as text";
+  event.target.textContent = asText ? said.rows : said.text;
   event.target.setAttribute("aria-expanded", asText);
 });
 draw();

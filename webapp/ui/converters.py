@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
+from django.urls.converters import StringConverter
+
 from webapp.ui.feeds import FORMATS
 
 
@@ -21,15 +23,7 @@ class DateConverter:
         return value.isoformat()
 
 
-class SuffixConverter:
+class SuffixConverter(StringConverter):
     """`rss`, `atom` or `json`."""
 
     regex = "|".join(FORMATS)
-
-    def to_python(self, value: str) -> str:
-        """The suffix."""
-        return value
-
-    def to_url(self, value: str) -> str:
-        """The suffix."""
-        return value

@@ -1,6 +1,7 @@
 """A list as RSS 2.0, Atom and JSON Feed 1.1; lists of feeds as OPML 2.0.
 
-Pure functions of their arguments: the same list is the same bytes, today and after a restart.
+Functions of their arguments and the active language alone: the same list is the same bytes, today
+and after a restart.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from html import escape
 from xml.etree.ElementTree import Element, SubElement, tostring
+
+from django.utils.translation import get_language
 
 # What XML 1.0 cannot say at all, not even escaped (https://www.w3.org/TR/xml/#charsets).
 _UNSAYABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -74,7 +77,7 @@ def rss(feed: Feed) -> bytes:
         title=feed.title,
         link=feed.home,
         description=escape(feed.description),  # readers take it for HTML
-        language="en",
+        language=str(get_language()),
         lastBuildDate=format_datetime(feed.updated.astimezone(UTC)),
         docs="https://www.rssboard.org/rss-specification",
         generator="Assay",
@@ -99,7 +102,9 @@ def rss(feed: Feed) -> bytes:
 
 def atom(feed: Feed) -> bytes:
     """Atom (RFC 4287)."""
-    root = Element("feed", {"xmlns": "http://www.w3.org/2005/Atom", "xml:lang": "en"})
+    root = Element(
+        "feed", {"xmlns": "http://www.w3.org/2005/Atom", "xml:lang": str(get_language())}
+    )
     _texts(root, id=feed.id, title=feed.title, subtitle=feed.description)
     _text(root, "updated", _moment(feed.updated))
     _text(root, "generator", "Assay")
@@ -130,7 +135,7 @@ def json_feed(feed: Feed) -> bytes:
         "home_page_url": feed.home,
         "feed_url": feed.address,
         "description": _xml_safe(feed.description),
-        "language": "en",
+        "language": str(get_language()),
         "items": [
             {
                 "id": item.id,

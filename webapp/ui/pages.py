@@ -19,6 +19,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.cache import patch_vary_headers
 from django.utils.http import parse_etags
+from django.utils.translation import get_language
 
 from webapp.ui import personal
 from webapp.ui.encodings import ENCODINGS, chosen, encoded
@@ -84,8 +85,8 @@ def respond(
 ) -> HttpResponse:
     """The page of this address: kept for the anonymous while `stamp` stays, else rendered.
 
-    `render` must depend on nothing but the address and what `stamp` stands for. Only answers
-    with status 200 are kept; a conditional request for the same bytes is answered 304.
+    `render` must depend on nothing but the address, the language and what `stamp` stands for. Only
+    answers with status 200 are kept; a conditional request for the same bytes is answered 304.
     """
     return _kept(request, stamp, render) if is_anonymous(request) else _private(render())
 
@@ -99,7 +100,7 @@ def respond_shared(
     """
 
     def whole() -> HttpResponse:
-        address = f"shared {request.get_full_path()}"
+        address = f"shared {_key(request)}"
         page = cache.get(address, stamp)
         if page is None:
             personal.share(request)
@@ -115,6 +116,11 @@ def respond_shared(
         if is_anonymous(request)
         else _private(_compressed(request, whole()))
     )
+
+
+def _key(request: HttpRequest) -> str:
+    """A page is kept once for each language it was asked for in."""
+    return f"{get_language()} {request.get_full_path()}"
 
 
 def _laid_over(request: HttpRequest, response: HttpResponse) -> HttpResponse:
@@ -143,7 +149,7 @@ def _kept(
 ) -> HttpResponse:
     """The page as it is sent to every anonymous reader, compressed once."""
     # From here on the answer is the same for everybody: no session was read.
-    address = request.get_full_path()
+    address = _key(request)
     encoding = chosen(request)
     page = cache.get(address, stamp)
     if page is None:
@@ -160,7 +166,7 @@ def _kept(
     )
     response["ETag"] = tag
     response["Cache-Control"] = "no-cache"
-    response["Vary"] = "Accept-Encoding, Cookie"
+    response["Vary"] = "Accept-Encoding, Accept-Language, Cookie"
     if encoding and response.status_code == 200:
         response["Content-Encoding"] = encoding
     return response

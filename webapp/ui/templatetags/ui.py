@@ -10,8 +10,10 @@ from typing import Any
 from django import template
 from django.template.context import RequestContext
 from django.templatetags.static import static
+from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext
 
 from webapp.ui import drawings, markup
 from webapp.ui.personal import is_shared, mark
@@ -85,13 +87,19 @@ def signed(value: float) -> str:
 def moment(value: datetime | None) -> SafeString | str:
     """A time, absolute as rendered (pages are cached); the script makes it relative."""
     if value is None:
-        return "never"
+        return gettext("never")
     value = value.astimezone(UTC)
     return format_html(
         '<time datetime="{}">{} UTC</time>',
         value.isoformat(timespec="seconds"),
-        f"{value.day} {value:%b %Y, %H:%M}",
+        date_format(value, gettext("j M Y, H:i")),
     )
+
+
+@register.filter
+def said(word: str) -> str:
+    """A word that a row holds in English, in the page's language (`templates/ui/words.txt`)."""
+    return gettext(word)
 
 
 @register.filter
@@ -117,7 +125,7 @@ def licence(address: str) -> str:
     """A licence's address as people call it: `CC BY 4.0`."""
     match = re.search(r"creativecommons\.org/(licenses|publicdomain)/([a-z-]+)/([\d.]+)", address)
     if match is None:
-        return "arXiv’s licence" if "arxiv.org/licenses" in address else address
+        return gettext("arXiv’s licence") if "arxiv.org/licenses" in address else address
     name = "CC0" if match[2] == "zero" else f"CC {match[2].upper()}"
     return f"{name} {match[3]}"
 

@@ -1,0 +1,57 @@
+"""The language a page is written in: as the reader chose, else as the browser asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.utils import translation
+from django.utils.cache import patch_vary_headers
+
+FILES = {"opml", "healthz", "readyz"}  # files without a suffix
+
+GetResponse = Callable[[HttpRequest], HttpResponse]
+
+
+class LanguageMiddleware:
+    """Pages follow `?lang`, the cookie of the chooser and Accept-Language, in this order.
+
+    What programs read (feeds, files, the API) is English unless `?lang` asks for another: the
+    same address gives every program the same bytes.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer in the request's language."""
+        is_page = _is_page(request.path_info)
+        language = _asked(request)
+        if not language:
+            of_reader = translation.get_language_from_request
+            language = of_reader(request) if is_page else settings.LANGUAGE_CODE
+        with translation.override(language):
+            response = self.get_response(request)
+        if is_page:
+            response.headers.setdefault("Content-Language", language)
+            patch_vary_headers(response, ["Accept-Language", "Cookie"])
+        return response
+
+
+def _is_page(path: str) -> bool:
+    """Whether people read what is at `path`: a file has a suffix, the API is for programs."""
+    last = path.rpartition("/")[2]
+    return "." not in last and last not in FILES and not path.startswith("/api/v1/")
+
+
+def _asked(request: HttpRequest) -> str:
+    with suppress(LookupError):
+        return translation.get_supported_language_variant(request.GET.get("lang", ""))
+    return ""
+
+
+def current_language() -> str:
+    """The active language as summaries name theirs: `en` or `zh`."""
+    return (translation.get_language() or settings.LANGUAGE_CODE)[:2]
