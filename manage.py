@@ -6,6 +6,7 @@ Any command takes `--data DIR`, the directory everything is kept in.
 
 import os
 import sys
+from contextlib import redirect_stdout
 
 if sys.version_info < (3, 11):  # before any import that an older Python could not read
     sys.exit(
@@ -18,10 +19,11 @@ import bootstrap
 # What a command needs of requirements/; the others need the site's alone.
 GROUPS = {
     "up": ("web", "redis"),
+    "mcp": ("web", "mcp"),
     "methods": ("web", "ml", "torch"),
-    "test": ("web", "redis", "ml", "torch", "dev"),
+    "test": ("web", "redis", "ml", "torch", "mcp", "dev"),
 }
-FAST = ("web", "redis", "dev")  # `test --fast`
+FAST = ("web", "redis", "mcp", "dev")  # `test --fast`
 # These work on the database's shape themselves, or not on the database at all.
 LEAVE_DATABASE = {
     "check",
@@ -40,7 +42,9 @@ def main() -> int:
     command, arguments = command_line(sys.argv[1:])
     try:
         fast = command == "test" and "--fast" in arguments
-        bootstrap.enter(FAST if fast else GROUPS.get(command, ("web",)))
+        # Standard output is a conversation where `mcp` speaks.
+        with redirect_stdout(sys.stderr if command == "mcp" else sys.stdout):
+            bootstrap.enter(FAST if fast else GROUPS.get(command, ("web",)))
     except bootstrap.BootstrapError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from django.conf import settings
@@ -11,6 +11,7 @@ from django.core.management import call_command
 from django.db import DatabaseError as DriverError
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 
 ADVISORY_LOCK = 0x41535359  # "ASSY"
 
@@ -40,19 +41,20 @@ def bring_up_to_date() -> int:
 def _missing() -> int:
     executor = MigrationExecutor(connection)
     loader = executor.loader
-    ours = {app for app, _ in loader.graph.nodes}
-    unknown = [key for key in loader.applied_migrations if key not in loader.graph.nodes]
-    newer = sorted(
-        f"{app}.{name}"
-        for app, name in unknown
-        if app in ours and (app, name) not in loader.replacements
-    )
-    if newer:
+    if newer := unknown_migrations(loader, loader.applied_migrations):
         raise DatabaseError(
             f"The database was made by a newer Assay (it has {', '.join(newer)}): "
             "update the code, or choose another directory with --data."
         )
     return len(executor.migration_plan(loader.graph.leaf_nodes()))
+
+
+def unknown_migrations(loader: MigrationLoader, applied: Iterable[tuple[str, str]]) -> list[str]:
+    """Of migrations of our apps those that this code never had: a newer Assay made them."""
+    ours = {app for app, _ in loader.graph.nodes}
+    known = set(loader.disk_migrations)
+    known.update(old for one in loader.replacements.values() for old in one.replaces)
+    return sorted(f"{app}.{name}" for app, name in {*applied} - known if app in ours)
 
 
 @contextmanager

@@ -60,6 +60,7 @@ Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]  # split a
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda text: text or None)]
 Address = Annotated[str, AfterValidator(_address)]  # without a slash at the end
 MailServer = Annotated[SecretStr, AfterValidator(_mail_server)]
+Count = Annotated[int, Field(ge=0, le=MOST)]
 LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
 
 
@@ -152,8 +153,8 @@ class Settings(BaseSettings):
     worker_key_file: OptionalPath = variable(
         "", "A file that holds the key; used instead of ASSAY_WORKER_KEY."
     )
-    worker_memory: int = variable(
-        "0", "Mebibytes one run may use; 0 for three quarters of the machine.", ge=0, le=MOST
+    worker_memory: Count = variable(
+        "0", "Mebibytes one run may use; 0 for three quarters of the machine."
     )
     openai_base_url: Address = variable(
         "https://api.openai.com/v1", "An OpenAI-compatible server for summaries."
@@ -161,25 +162,19 @@ class Settings(BaseSettings):
     openai_api_key: SecretStr = variable("", "Its key; many local servers need none.")
     summary_model: str = variable("", "The model that summarises; without one, no model is asked.")
     summary_concurrency: int = variable("3", "Summaries made at one time.", ge=1, le=64)
-    summary_papers: int = variable(
-        "15", "Papers of each day's digest that are summarised unasked.", ge=0, le=MOST
+    summary_papers: Count = variable(
+        "15", "Papers of each day's digest that are summarised unasked."
     )
     summary_characters: int = variable(
         "80000", "Characters of a paper given to the model, from its start.", ge=2000, le=MOST
     )
-    summary_daily_calls: int = variable(
-        "200", "Requests to the model in a day (UTC).", ge=0, le=MOST
-    )
-    summary_daily_tokens: int = variable(
-        "5000000", "Tokens in a day (UTC), both ways together.", ge=0, le=MOST
-    )
-    runs_kept_days: int = variable(
-        "0",
-        "Days after which ended runs are deleted, standing ones apart; 0: never.",
-        ge=0,
-        le=MOST,
+    summary_daily_calls: Count = variable("200", "Requests to the model in a day (UTC).")
+    summary_daily_tokens: Count = variable("5000000", "Tokens in a day (UTC), both ways together.")
+    runs_kept_days: Count = variable(
+        "0", "Days after which ended runs are deleted, standing ones apart; 0: never."
     )
     log_level: LogLevel = variable("INFO", "DEBUG, INFO, WARNING or ERROR.")
+    token: SecretStr = variable("", "A reader's token, whose scopes `manage.py mcp` has on stdio.")
     methods_path: str = variable("", "Folders of methods beside Assay's own, as PATH lists them.")
     web_concurrency: int = variable(
         "0", "Processes of the web server; 0: one a core, 2 to 4.", ge=0, le=256

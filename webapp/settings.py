@@ -60,6 +60,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
+    "webapp.ui.language.LanguageMiddleware",
     "webapp.api.problems.ProblemMiddleware",
     "webapp.ui.input.CleanInputMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -97,9 +98,13 @@ DATABASES = {
 }
 
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hans", "Simplified Chinese")]
+LANGUAGE_COOKIE_NAME = "language"
+LANGUAGE_COOKIE_AGE = 60 * 60 * 24 * 365
+LANGUAGE_COOKIE_SAMESITE = "Lax"
+LOCALE_PATHS = [BASE_DIR / "webapp" / "locale"]
 TIME_ZONE = "UTC"
 USE_TZ = True
-USE_I18N = False
 
 STATIC_URL = "/static/"
 STATIC_ROOT = ENV.static or DATA_DIR / "static"
@@ -133,7 +138,7 @@ if ENV.https:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
     SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365
-    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = LANGUAGE_COOKIE_SECURE = True
 
 ARXIV_RSS_URL = ENV.arxiv_rss_url
 ARXIV_API_URL = ENV.arxiv_api_url
@@ -158,6 +163,7 @@ RUNS_KEPT_DAYS = ENV.runs_kept_days
 RUN_MINUTES_A_DAY = ENV.run_minutes
 OPENAI_BASE_URL = ENV.openai_base_url
 OPENAI_API_KEY = ENV.openai_api_key.get_secret_value()
+ASSISTANT_TOKEN = ENV.token.get_secret_value()
 SUMMARY_MODEL = ENV.summary_model
 SUMMARY_CONCURRENCY = ENV.summary_concurrency
 SUMMARY_PAPERS = ENV.summary_papers
@@ -204,6 +210,7 @@ LOGGING = {
             "secrets": (
                 SECRET_KEY,
                 OPENAI_API_KEY,
+                ASSISTANT_TOKEN,
                 EMAIL_HOST_PASSWORD,
                 logs.password_of(CELERY_BROKER_URL),
                 str(DATABASES["default"].get("PASSWORD", "")),

@@ -1,13 +1,19 @@
-"""Tasks sent by name, so that the site imports no worker. The broker only carries."""
+"""Tasks sent by name, so that the site imports no worker. The broker only carries.
+
+Celery is imported when a task is sent: most commands send none.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from typing import TYPE_CHECKING
 
-from celery import Celery
-from kombu.exceptions import OperationalError
+from webapp.redis_broker import CONTROL_EXCHANGE, use_own_transport
 
-from webapp.redis_broker import CONTROL_EXCHANGE
+if TYPE_CHECKING:
+    from celery import Celery
 
 
 class BrokerDownError(Exception):
@@ -17,6 +23,9 @@ class BrokerDownError(Exception):
 @cache
 def app() -> Celery:
     """The site's own end of the broker; it sends and runs nothing."""
+    from celery import Celery  # noqa: PLC0415 - half a second
+
+    use_own_transport()
     made = Celery("assay-site", set_as_current=False)
     made.config_from_object("django.conf:settings", namespace="CELERY")
     made.conf.control_exchange = CONTROL_EXCHANGE
@@ -28,7 +37,21 @@ def app() -> Celery:
 
 def send(task: str, queue: str, args: list[object]) -> None:
     """Put a task on a queue. Raises BrokerDownError."""
-    try:
+    with _broker():
         app().send_task(task, args=args, queue=queue, retry=False)
+
+
+def broadcast(command: str, arguments: dict[str, object]) -> None:
+    """Tell every bench worker a control command. Raises BrokerDownError."""
+    with _broker():
+        app().control.broadcast(command, arguments=arguments, reply=False)
+
+
+@contextmanager
+def _broker() -> Iterator[None]:
+    from kombu.exceptions import OperationalError  # noqa: PLC0415 - with Celery
+
+    try:
+        yield
     except (OperationalError, OSError) as error:
         raise BrokerDownError(str(error)) from error

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import all_carried
-from webapp.digests import method_chips
+from webapp.digests import entries
 
 
 def refresh() -> int:
@@ -23,4 +23,4 @@ def refresh() -> int:
     for paper_id, method in links.order_by("method").values_list("paper_id", "method").distinct():
         name, figure_text = texts[method]
         wanted[paper_id].append({"method": method, "name": name, "figure": figure_text})
-    return method_chips.store_chips(dict(wanted))
+    return entries.store_chips(dict(wanted))

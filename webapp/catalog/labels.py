@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from webapp.catalog.models import MethodLink
 from webapp.learning.tfidf import DATA
 from webapp.summaries.management.jsonl import objects
+from webapp.summaries.management.shares import in_words
 
 LABELS = DATA / "links.jsonl"
 PARTS = ("test", "training", "all")
@@ -95,12 +95,10 @@ class Agreement:
 
     def text(self) -> str:
         """Precision and recall with their 95 % intervals (Wilson)."""
-        parts = []
-        for name, total in (("precision", self.found), ("recall", self.there)):
-            low, high = wilson(self.right, total)
-            share = self.right / total if total else math.nan
-            parts.append(f"{name} {share:.3f} ({low:.3f} to {high:.3f}, {self.right}/{total})")
-        return f"{self.method}: " + ", ".join(parts)
+        return (
+            f"{self.method}: precision {in_words(self.right, self.found)}, "
+            f"recall {in_words(self.right, self.there)}"
+        )
 
 
 def agreement(labels: Iterable[Label], about: set[tuple[str, str]]) -> list[Agreement]:
@@ -120,14 +118,3 @@ def agreement(labels: Iterable[Label], about: set[tuple[str, str]]) -> list[Agre
             by_method.items(), key=lambda pair: (pair[0] == "all methods", pair)
         )
     ]
-
-
-def wilson(right: int, total: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a share, by Wilson's score (JASA 22, 1927)."""
-    if not total:
-        return 0.0, 1.0
-    share, square = right / total, z * z
-    middle = (share + square / (2 * total)) / (1 + square / total)
-    half = z * math.sqrt(share * (1 - share) / total + square / (4 * total * total))
-    half /= 1 + square / total
-    return max(0.0, middle - half), min(1.0, middle + half)

@@ -101,11 +101,6 @@ def standing(method: Method) -> list[Measurement]:
     ]
 
 
-def latest(method: Method) -> list[Measurement]:
-    """The measurement that stands for every series on every class of hardware, newest first."""
-    return current(standing(method))
-
-
 def current(measurements: Iterable[Measurement]) -> list[Measurement]:
     """Of each series on each class of hardware the one that counts most."""
     found: dict[tuple[str, str, str], Measurement] = {}

@@ -32,7 +32,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from psycopg import sql
 
-from webapp.database import bring_up_to_date
+from webapp.database import bring_up_to_date, unknown_migrations
 from webapp.health.models import Heartbeat
 
 FORMAT = 1
@@ -211,7 +211,9 @@ def _columns(cursor: Any, table: str) -> list[str]:
 def _last_migrations(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     """For each app the last migration that the backup had."""
     had = {tuple(key) for key in manifest["migrations"]}
-    graph = MigrationLoader(connection).graph
+    loader = MigrationLoader(connection)
+    graph = loader.graph
+    had |= {new for new, one in loader.replacements.items() if had.issuperset(one.replaces)}
     last: dict[str, str] = {}
     for app in sorted({app for app, _ in had}):
         for leaf in graph.leaf_nodes(app):
@@ -222,12 +224,8 @@ def _last_migrations(manifest: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _refuse_newer(manifest: dict[str, Any]) -> None:
-    loader = MigrationLoader(connection)
-    known = set(loader.graph.nodes) | set(loader.replacements)
-    newer = sorted(
-        f"{app}.{name}" for app, name in manifest["migrations"] if (app, name) not in known
-    )
-    if newer:
+    had = ((app, name) for app, name in manifest["migrations"])
+    if newer := unknown_migrations(MigrationLoader(connection), had):
         raise BackupError(
             f"The backup was made by a newer Assay (it has {', '.join(newer)}): "
             "update the code, then restore it."

@@ -53,6 +53,7 @@ log = logging.getLogger(__name__)
 SETTINGS = env.read()
 DATA_DIR = env.data_directory(sandbox.ROOT)
 
+redis_broker.use_own_transport()
 app = Celery("assay-bench", task_cls="workers.acknowledgement:Task")
 app.conf.update(
     broker_url=redis_broker.url(DATA_DIR),
@@ -124,8 +125,8 @@ class Worker:
         events = EventSender(job, self.name, self.key, self.outbox)
         try:
             with sandbox.private_directory(self.home, job.token) as private:
-                if refusal := _refusal(job):
-                    events.send_end(protocol.Failed(kind="input", message=refusal))
+                if why := refusal(job):
+                    events.send_end(protocol.Failed(kind="input", message=why))
                     return
                 self.job = job
                 measurement = Measurement(
@@ -213,7 +214,7 @@ def _stop_worker(**_: object) -> None:
     this_worker.cancel.stop()
 
 
-def _refusal(job: protocol.Job) -> str:
+def refusal(job: protocol.Job) -> str:
     """Why this worker does not run a job; empty if it does. Validated as if nobody had before."""
     try:
         _, benchmark = registry.find(f"{job.method}.{job.benchmark}")

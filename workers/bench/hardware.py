@@ -42,8 +42,8 @@ def describe(device: Device, memory_mib: int = 0) -> Machine:
     versions = {"python": platform.python_version(), **_packages()}
     if device == "cpu":
         return Machine("cpu", _processor(), memory, versions)
-    name, driver = _gpu()
-    return Machine("gpu", name, memory, {**versions, "driver": driver})
+    versions["driver"] = _nvidia_smi("driver_version")
+    return Machine("gpu", _nvidia_smi("name"), memory, versions)
 
 
 def gpu_used_mib() -> int:
@@ -58,11 +58,6 @@ def oom_kills() -> int:
     except OSError:
         return 0
     return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
-
-
-def _gpu() -> tuple[str, str]:
-    name, driver = (_nvidia_smi(field) for field in ("name", "driver_version"))
-    return name, driver
 
 
 def _nvidia_smi(field: str) -> str:

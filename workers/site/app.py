@@ -16,15 +16,21 @@ from celery import Celery
 from celery.signals import worker_process_init
 from django.conf import settings
 
+from webapp.redis_broker import use_own_transport
 from workers.liveness import LivenessFile
 from workers.parent_death import die_with_parent
 
 # Celery sets Django up before it imports the tasks where it finds this variable.
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
+# Celery would run Django's checks in every worker and the beat, and load all addresses for them: a
+# fifth of their start. The tests run the checks, and settings are judged as they are read.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
+
 # Celery warns root of pickle; messages here are JSON and nothing else is accepted.
 warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
 
+use_own_transport()
 app = Celery(
     "assay",
     include=["workers.site.tasks", "workers.site.beat", "workers.site.proof"],

@@ -13,17 +13,17 @@ from django.conf import settings
 from django.core.management import call_command
 
 from webapp.catalog import chips, linking
-from webapp.digests import gists
+from webapp.digests import entries
 from webapp.digests.build import build
 from webapp.digests.daily import categories_to_fetch, update
-from webapp.library import learning
+from webapp.library import importing, learning
 from webapp.mail.deliver import deliver_due
 from webapp.papers import schedule
 from webapp.papers.days import now
 from webapp.papers.enrich import enrich
 from webapp.papers.fetch import FetchError
 from webapp.runs import dispatch, heartbeats, record, sweep
-from webapp.summaries import batch, queries
+from webapp.summaries import queries, queue
 from webapp.summaries.models import Summary
 from webapp.summaries.summarise import summarise
 from workers.site.app import BRIEF, app
@@ -65,8 +65,8 @@ def request_summaries() -> None:
     # Again, for those whose worker was killed between a summary and its gist.
     for summary in queries.done_lately():
         _store_gist(summary)
-    batch.request_and_send(
-        gists.papers_to_summarise(settings.SUMMARY_PAPERS),
+    queue.request_and_send(
+        entries.papers_to_summarise(settings.SUMMARY_PAPERS),
         lambda summary_id: summarise_paper.apply_async((summary_id,), expires=25),
     )
 
@@ -82,7 +82,7 @@ def summarise_paper(summary_id: int) -> None:
 
 def _store_gist(summary: Summary) -> None:
     details = queries.details(summary)
-    gists.store_gist(summary.paper_id, summary.language, summary.gist, summary.gist_html, details)
+    entries.store_gist(summary.paper_id, summary.language, summary.gist, summary.gist_html, details)
 
 
 @app.task(name="site.link")
@@ -90,6 +90,12 @@ def link_papers() -> None:
     """Link new papers to the methods they concern, and refresh the chips of the digests."""
     linking.link_new()
     chips.refresh()
+
+
+@app.task(name="site.save_named", time_limit=BRIEF, autoretry_for=(FetchError,), retry_backoff=60)
+def save_named(reader_id: int, identifiers: list[str]) -> None:
+    """Ask arXiv for the papers that a reader named, and save them."""
+    importing.save_named(reader_id, identifiers)
 
 
 @app.task(name="site.learn", time_limit=BRIEF)

@@ -6,7 +6,6 @@ import argparse
 import socket
 import sys
 from hashlib import sha256
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import django
@@ -20,6 +19,7 @@ from workers.up.children import children
 from workers.up.logs import to_terminal
 from workers.up.redis import NoRedisError
 from workers.up.supervisor import Supervisor
+from workers.web import probe
 
 PORTS_TRIED = 100
 SERVING_SECONDS = 60
@@ -130,24 +130,11 @@ def _wait_until_served(supervisor: Supervisor, port: int) -> bool:
     for _ in range(SERVING_SECONDS * 10):
         if supervisor.stopping:
             return False
-        if _answers(port):
+        if not probe.trouble(port, seconds=1):
             return True
         supervisor.pump(0.1)
     to_terminal("up", f"The site has not answered for {SERVING_SECONDS} s; its log tells more.")
     return False
-
-
-def _answers(port: int) -> bool:
-    connection = HTTPConnection("127.0.0.1", port, timeout=1)
-    try:
-        # As a proxy with TLS would ask, where the settings demand one.
-        headers = {"Host": "localhost", "X-Forwarded-Proto": "https"}
-        connection.request("GET", "/healthz", headers=headers)
-        return connection.getresponse().status == 200
-    except (OSError, HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 def _welcome(address: str) -> None:

@@ -1,4 +1,4 @@
-"""Installs what running methods needs while the site is serving already.
+"""Installs what running methods needs while the site is serving already, then builds their kernel.
 
 How far it is stands in `ml-install.json` in the data directory, for the Workers page:
 `{"state": "installing" | "installed" | "failed", "step", "seconds", "reason"}`.
@@ -8,17 +8,35 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import bootstrap
 from webapp import env
+from workers.parent_death import die_with_parent
 
 GROUPS = ("web", "ml", "torch")
+KERNEL = [sys.executable, "-m", "methods.sparse_attention.kernel"]
 
 
 def main() -> int:
+    """Fill the virtual environment and build what is faster compiled; the exit status."""
+    status = install()
+    if status == 0:  # where it cannot be built, methods do without
+        subprocess.run(
+            KERNEL,
+            cwd=bootstrap.ROOT,
+            capture_output=True,
+            check=False,
+            preexec_fn=partial(die_with_parent, os.getpid()),
+        )
+    return status
+
+
+def install() -> int:
     """Fill the virtual environment; the exit status."""
     path = env.data_directory(bootstrap.ROOT) / "ml-install.json"
     os.nice(10)

@@ -7,8 +7,8 @@ import sys
 import time
 
 import bootstrap
+from workers.up.install_ml import GROUPS
 
-GROUPS = ("web", "ml", "torch")
 PAUSE = 2.0  # seconds
 
 

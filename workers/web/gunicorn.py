@@ -12,6 +12,7 @@ from workers.parent_death import die_with_parent
 worker_class = "gthread"
 workers = int(os.environ.get("WEB_CONCURRENCY", "") or min(max(os.cpu_count() or 1, 2), 4))
 threads = 4
+preload_app = True  # loaded once, and a new worker after a kill is a fork
 keepalive = 5
 timeout = 30
 graceful_timeout = 2

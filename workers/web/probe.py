@@ -13,23 +13,20 @@ from webapp import env
 SECONDS = 5
 
 
-def main(port: int) -> int:
-    """0 when the site answers on this machine's `port`; else 1, with the reason."""
+def trouble(port: int, seconds: float = SECONDS) -> str:
+    """Why the site on this machine's `port` does not answer; empty where it does."""
     host = next((name.lstrip(".") for name in env.read().hosts if name != "*"), "localhost")
     headers = {"Host": host, "X-Forwarded-Proto": "https" if env.read().https else "http"}
-    connection = HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+    connection = HTTPConnection("127.0.0.1", port, timeout=seconds)
     try:
         connection.request("GET", "/healthz", headers=headers)
         status = connection.getresponse().status
     except (OSError, HTTPException) as error:
-        sys.stderr.write(f"Port {port} does not answer: {error}\n")
-        return 1
+        return f"Port {port} does not answer: {error}"
     finally:
         connection.close()
-    if status != 200:
-        sys.stderr.write(f"/healthz on port {port} answers {status}\n")
-    return int(status != 200)
+    return "" if status == 200 else f"/healthz on port {port} answers {status}"
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(trouble(int(sys.argv[1])) or 0)

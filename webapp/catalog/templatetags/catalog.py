@@ -15,6 +15,7 @@ from webapp.catalog.models import MethodLink
 from webapp.learning.similar import similar
 from webapp.papers.models import Paper
 from webapp.summaries.queries import of_paper
+from webapp.ui.language import current_language
 
 register = template.Library()
 
@@ -32,7 +33,7 @@ def paper_claims(
     context: dict[str, Any], paper: Paper, methods: list[tuple[MethodLink, queries.Carried]]
 ) -> dict[str, Any]:
     """The numbers a paper reports, each with its state, its quote, and ours where one compares."""
-    view = of_paper(paper, context["request"].GET.get("language", ""))
+    view = of_paper(paper, context["request"].GET.get("language", current_language()))
     carried = [one for _, one in methods]
     claims = [
         (claim, comparable(claim, carried) if claim.verified else None)
