@@ -9,16 +9,16 @@ process through the whole middleware, formats taking turns. Fails over the targe
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import sys
-import tempfile
 import time
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.empty_site import empty_site
 
 TARGET = 0.001  # seconds, p50 of an unchanged feed
 DAYS = [date(2026, 3, 2) + timedelta(days=number) for number in range(5)]
@@ -30,26 +30,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--requests", type=int, default=500)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["ASSAY_DATA"] = folder
-        os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
-        Path(folder, "static").mkdir()
-        import django
-
-        django.setup()
+    with empty_site():
         build()
         return measure(options.requests)
 
 
 def build() -> None:
-    """Migrate, and five days of papers with their digests."""
-    from django.core.management import call_command
-
+    """Five days of papers with their digests."""
     from benchmarks.scoring import papers, vocabulary
     from webapp.digests import build as digests
     from webapp.papers.models import Announcement, Listing, Paper
 
-    call_command("migrate", verbosity=0)
     made = papers(vocabulary(), seed=5)
     for day in DAYS:
         at = datetime(day.year, day.month, day.day, 5, tzinfo=UTC)

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import os
 import random
-import statistics
 import sys
-import tempfile
 from datetime import date
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.empty_site import empty_site
+from methods.measure.statistics import mean_interval
 
 TARGETS = {"two thirds": (2 / 3, 0.95), "one third": (1 / 3, 0.80)}
 
@@ -33,12 +32,7 @@ def main() -> int:
     parser.add_argument("--papers", type=int, default=4_500)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["ASSAY_DATA"] = folder
-        os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
-        import django
-
-        django.setup()
+    with empty_site():
         papers = store(options.input, options.papers, options.seed)
         met = [measure(papers, name, options.seed) for name in TARGETS]
         return int(not all(met))
@@ -46,11 +40,8 @@ def main() -> int:
 
 def store(source: Path, count: int, seed: int) -> list[tuple[str, str]]:
     """Keep `count` papers drawn from `source` in a new database; their identifiers and titles."""
-    from django.core.management import call_command
-
     from webapp.papers.models import Paper
 
-    call_command("migrate", verbosity=0)
     with source.open() as lines:
         rows = [json.loads(line) for line in lines]
     rows = random.Random(seed).sample(rows, min(count, len(rows)))
@@ -85,12 +76,11 @@ def measure(papers: list[tuple[str, str]], name: str, seed: int) -> bool:
         kept = sorted(chance.sample(range(len(words)), max(round(share * len(words)), 1)))
         found = [paper.arxiv_id for paper in search(" ".join(words[n] for n in kept)).papers]
         ranks.append(1 / (found.index(identifier) + 1) if identifier in found else 0.0)
-    mean = statistics.fmean(ranks)
-    half = 1.96 * statistics.stdev(ranks) / math.sqrt(len(ranks))
-    sure = f"{mean:.3f} ({mean - half:.3f} to {mean + half:.3f})"
+    mean = mean_interval(ranks)
+    sure = f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f})"
     missed = sum(rank == 0 for rank in ranks)
     print(f"{name:12} MRR {sure}, target {target}; {missed} of {len(ranks)} not on the first page")
-    return mean >= target
+    return mean.value >= target
 
 
 if __name__ == "__main__":

@@ -10,14 +10,14 @@ where progress moved, and where a piece of log came. Fails over the target.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.empty_site import empty_site
 
 TARGET = 0.003  # seconds of server time, median of each kind
 
@@ -28,19 +28,13 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5_000)
     parser.add_argument("--polls", type=int, default=2_000)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as data:
-        os.environ |= {"ASSAY_DATA": data, "DJANGO_SETTINGS_MODULE": "webapp.settings"}
-        import django
-
-        django.setup()
+    with empty_site():
         from django.conf import settings
-        from django.core.management import call_command
 
         settings.ALLOWED_HOSTS = ["testserver"]
         settings.STORAGES["staticfiles"]["BACKEND"] = (
             "django.contrib.staticfiles.storage.StaticFilesStorage"
         )
-        call_command("migrate", verbosity=0)
         return measure(fill(options.runs), options.polls)
 
 

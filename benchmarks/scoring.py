@@ -16,13 +16,14 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import accumulate, islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.search import word
-from webapp.digests.scoring.scorer import Candidate, Keyword, Rules, Scorer, rank
+from methods.measure.statistics import geometric_interval
+from webapp.digests.scoring.scorer import Candidate, Keyword, Rules, Scorer, in_order
 
 SEED = (
     *("LLM", "RL", "RLHF", "Inference", "Training", "Attention", "Pipeline", "MOE", "Sparse"),
@@ -71,11 +72,10 @@ def a_day(day: list[Candidate], names: list[str], rounds: int) -> bool:
     assert theirs == seed_rule(day), "substring matching is not the seed bot's rule"
     print(f"{len(day):,} papers, {rounds} rounds, milliseconds of one core's time")
     print(f"a profile keeps {share:.0%} of them, the seed bot's keywords {seeds:.0%}")
-    print(f"{'':34}{'median':>8}   95 % interval")
+    print(f"{'':34}{'mean':>8}   95 % interval")
     for name, taken in times.items():
-        low, high = interval(taken)
-        middle = statistics.median(taken)
-        print(f"{name:34}{middle * 1000:8.1f}   {low * 1000:.1f} to {high * 1000:.1f}")
+        found = geometric_interval([1000 * seconds for seconds in taken])
+        print(f"{name:34}{found.value:8.1f}   {found.low:.1f} to {found.high:.1f}")
     print(f"target: 100 profiles {DAY_TARGET * 1000:.0f} ms\n")
     return statistics.median(times["100 profiles, words"]) > DAY_TARGET
 
@@ -100,7 +100,7 @@ def a_stream(names: list[str], count: int) -> bool:
 def ours(rules: list[Rules], day: list[Candidate]) -> list[list[object]]:
     """Each profile's day in reading order, from nothing."""
     kept = Scorer(rules).kept(day)
-    return [list(rank(one, found, day)) for one, found in zip(rules, kept, strict=True)]
+    return [in_order(one, found, day)[: one.size] for one, found in zip(rules, kept, strict=True)]
 
 
 def seed_rule(day: list[Candidate]) -> list[tuple[str, float]]:
@@ -136,6 +136,16 @@ def profiles(names: list[str], count: int) -> list[Rules]:
     return made
 
 
+@cache
+def word(rank: int) -> str:
+    """The word of a rank: syllables in base 50."""
+    syllables = [a + b for a in "bdfgklmnrs" for b in "aeiou"]
+    text = syllables[rank % 50]
+    while rank := rank // 50:
+        text += syllables[rank % 50]
+    return text + "n"
+
+
 def vocabulary() -> list[str]:
     """Words by rank; the seed bot's keywords stand among the usual ones."""
     names = [word(rank) for rank in range(WORDS)]
@@ -153,13 +163,6 @@ def papers(names: list[str], seed: int) -> Iterator[Candidate]:
         words = chance.choices(names, cum_weights=weights, k=200)
         yield Candidate(f"{number:07d}", " ".join(words[:10]), " ".join(words[10:]) + ".")
         number += 1
-
-
-def interval(times: list[float]) -> tuple[float, float]:
-    """A 95 % interval of the median by resampling."""
-    chance = random.Random(4)
-    medians = sorted(statistics.median(chance.choices(times, k=len(times))) for _ in range(2000))
-    return medians[50], medians[1949]
 
 
 if __name__ == "__main__":
