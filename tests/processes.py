@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +44,16 @@ def processes_of(data: Path) -> dict[int, str]:
                 command = (folder / "cmdline").read_text().replace("\0", " ").strip()
                 found[int(folder.name)] = command
     return found
+
+
+def none_can_run(pids: Iterable[int]) -> bool:
+    """Whether every thread of some processes waits for something other than a processor or disk."""
+    for pid in pids:
+        for thread in Path(f"/proc/{pid}/task").glob("*/stat"):
+            with suppress(OSError):
+                if thread.read_text().rpartition(")")[2].split()[0] in {"R", "D"}:
+                    return False
+    return True
 
 
 @dataclass

@@ -1,7 +1,8 @@
 """`manage.py test [--fast] [pytest arguments]`: everything, on every core.
 
 With `--fast` what needs neither torch nor a browser nor a running house, in under a minute
-(tests/fast.py).
+(tests/fast.py). With `--docker` docker-compose.yml on a real engine, and nothing else
+(tests/engine.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import machine
+from tests import engine, machine
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST = 8  # processes: each holds torch and a browser
@@ -20,7 +21,9 @@ PROCESSES = ("-n", "--numprocesses", "--pdb")
 
 
 def main(arguments: list[str]) -> int:
-    """Run pytest; its exit status."""
+    """Run pytest, or the stack of Docker with `--docker`; the exit status."""
+    if "--docker" in arguments:
+        return engine.main()
     if "--fast" in arguments:
         arguments = [argument for argument in arguments if argument != "--fast"]
         os.environ["ASSAY_TEST_FAST"] = "1"
@@ -34,5 +37,7 @@ def main(arguments: list[str]) -> int:
         # Many tests wait for processes of their own, so there is one more than cores keep busy;
         # the quick tests never wait.
         processes = min(os.cpu_count() or 1, MOST) + ("ASSAY_TEST_FAST" not in os.environ)
-        arguments = ["-n", str(processes), "--dist", "loadgroup", *arguments]
+        # In the order of tests/conftest.py: xdist would begin with the largest groups.
+        dist = ["--dist", "loadgroup", "--no-loadscope-reorder"]
+        arguments = ["-n", str(processes), *dist, *arguments]
     return int(pytest.main(arguments))

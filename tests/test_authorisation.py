@@ -18,8 +18,8 @@ pytestmark = pytest.mark.django_db
 READERS = {
     *("digests:profile-new", "digests:profile-edit", "digests:star"),
     *("library:library", "library:export", "library:leave", "library:import", "library:entry"),
-    *("library:remove-list", "library:first-steps"),
-    *("mail:account", "mail:confirm", "readers:account", "readers:export"),
+    *("library:remove-list", "library:zotero", "library:first-steps"),
+    *("mail:account", "mail:confirm", "mail:searches", "readers:account", "readers:export"),
     *("runs:ask", "runs:again", "runs:cancel", "api:tokens", "summaries:ask"),
 }
 # A reader is refused, too.

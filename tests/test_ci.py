@@ -51,6 +51,33 @@ def test_a_module_that_skips_itself_fails_in_ci(tmp_path: Path) -> None:
     assert "1 skipped" in outcome(tmp_path, suite, CI="")
 
 
+GROUPED = """
+import os
+import pytest
+
+@pytest.mark.xdist_group("together")
+@pytest.mark.parametrize("number", range(4))
+def test_one_process(number):
+    print("process", os.getpid())
+"""
+
+
+def test_a_group_stays_in_one_process(tmp_path: Path) -> None:
+    """Silently it did not under pytest 9.2: every process then started a rig of its own."""
+    (tmp_path / "test_it.py").write_text(GROUPED)
+    options = ["-n", "2", "--dist", "loadgroup", "-rP", "-p", "no:cacheprovider", "-p", "no:django"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "test_it.py"],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+        capture_output=True,
+        text=True,
+    )
+    assert "4 passed" in done.stdout
+    lines = {line for line in done.stdout.splitlines() if line.startswith("process ")}
+    assert len(lines) == 1
+
+
 @pytest.mark.parametrize("need", machine.NEEDS, ids=lambda need: need.program)
 def test_what_is_missing_is_named_with_the_line_that_brings_it(need: machine.Need) -> None:
     assert need.why_not == f"needs {need.program}: sudo apt-get install {need.package}"

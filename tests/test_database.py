@@ -59,6 +59,23 @@ def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_database_with_the_steps_that_one_migration_replaces_is_up_to_date(
+    tmp_path: Path,
+) -> None:
+    assert command(tmp_path, "sign_in_link").returncode == 0
+    steps = ["0001_initial", "0002_search", "0003_search_spellings", "0004_intake_evidence"]
+    with sqlite3.connect(tmp_path / "assay.sqlite3") as database:
+        database.execute("DELETE FROM django_migrations WHERE app = 'papers'")
+        database.executemany(
+            "INSERT INTO django_migrations (app, name, applied) VALUES ('papers', ?, '2026-11-22')",
+            [(name,) for name in steps],
+        )
+    done = command(tmp_path, "sign_in_link")
+    assert done.returncode == 0, done.stderr
+    assert command(tmp_path, "migrate").returncode == 0
+    assert "papers.0001_tables" in migrations(tmp_path)
+
+
 def test_many_first_commands_at_once_migrate_once(tmp_path: Path) -> None:
     processes = [
         subprocess.Popen(

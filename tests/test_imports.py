@@ -38,7 +38,13 @@ LIGHT = {
     "workers.up.supervisor": {"django", "celery", "torch", "webapp", "methods"},
 }
 # The doors of `methods` that webapp may use.
-DOORS = {"methods.charts", "methods.protocol", "methods.registry", "methods.spec"}
+DOORS = {
+    "methods.charts",
+    "methods.protocol",
+    "methods.registry",
+    "methods.spec",
+    "methods.terminal",
+}
 
 
 def exists(module: str) -> bool:

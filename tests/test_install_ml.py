@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.processes import ROOT
+from tests.processes import ROOT, processes_of, wait_for
 from workers.up.install_ml import write
 
 
@@ -44,6 +44,17 @@ def test_a_failure_is_told_in_words(tmp_path: Path) -> None:
     assert status == 1
     assert told["state"] == "failed"
     assert "Is this machine online?" in str(told["reason"])
+
+
+def test_what_it_builds_does_not_outlive_it(tmp_path: Path) -> None:
+    code = "from workers.up import install_ml; import sys\n"
+    code += "install_ml.KERNEL = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
+    code += "install_ml.main()"
+    environment = {**os.environ, "ASSAY_DATA": str(tmp_path), "ASSAY_VENV": sys.prefix}
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment) as installer:
+        wait_for(lambda: len(processes_of(tmp_path)) == 2, 60, "what it builds")
+        installer.kill()
+    wait_for(lambda: not processes_of(tmp_path), 5, "the end of both")
 
 
 def test_the_file_is_replaced_whole(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ PAGES = [
     Page("library:library", "/library/", signed_in=True),
     Page("library:library", "/library/?show=left", signed_in=True),
     Page("library:import", "/library/import/", signed_in=True),
+    Page("library:zotero", "/library/zotero/", signed_in=True),
     Page("library:first-steps", "/first-steps/", signed_in=True),
     Page("mail:account", "/account/mail/", signed_in=True),
     Page("mail:confirm", "/account/mail/confirm/none/", signed_in=True, status=404),
@@ -88,11 +89,12 @@ PAGES = [
     Page("ui:help", "/help/"),
 ]
 NOT_PAGES = {
-    *("catalog:decide", "digests:star", "readers:sign-out"),  # POST only
+    *("catalog:decide", "digests:star", "readers:sign-out", "readers:language"),  # POST only
     *("library:entry", "library:leave", "library:remove-list"),  # POST only
     *("library:starred", "library:export", "readers:export"),  # where the library was, and files
     *("papers:bibtex", "papers:ris"),  # files
     *("digests:feed", "digests:day-feed", "digests:profile-feed", "digests:profile-day-feed"),
+    *("digests:day-markdown", "digests:profile-day-markdown", "mail:searches"),  # files
     *("digests:category-feed", "digests:search-feed", "digests:opml"),
     *("catalog:papers-feed", "catalog:measurements-feed", "catalog:verdicts-feed"),
     "catalog:all-verdicts",

@@ -11,16 +11,15 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from playwright.sync_api import Browser, BrowserContext
 
 from tests.browser.inventory import NOT_PAGES, PAGES, Page
-from tests.browser.looks import DESKTOP, faults
+from tests.browser.looks import DESKTOP, PAIRS, faults
 from tests.servers.site import Site
 
 pytestmark = pytest.mark.browser
 
 
 def _together(page: Page) -> object:
-    """Pages of a smaller scene stay in one process: its site takes longer to start than to see."""
-    group = [] if page.scene == "full" else [pytest.mark.xdist_group(page.scene)]
-    return pytest.param(page, marks=group, id=str(page))
+    """Pages of a scene stay in one process: its site takes longer to start than to see."""
+    return pytest.param(page, marks=pytest.mark.xdist_group(page.scene), id=str(page))
 
 
 EVERY_PAGE = pytest.mark.parametrize("page", [_together(page) for page in PAGES])
@@ -88,7 +87,7 @@ def test_a_page_is_accessible_whole_and_of_one_origin(
     assert response is not None
     assert response.status == page.status
     tab.evaluate("document.fonts.ready.then(() => true)")
-    assert faults(tab) == []
+    assert faults(tab, PAIRS[PAGES.index(page) % 2]) == []
     assert not foreign
     assert not errors
     tab.close()

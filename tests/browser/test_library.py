@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser.looks import DESKTOP, PHONE
 from tests.servers.site import Site
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("full")]
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])

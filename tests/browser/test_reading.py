@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from tests.browser.looks import PHONE
 from tests.servers.site import Site
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("full")]
 
 
 def test_the_keys_walk_through_a_day(anyone: BrowserContext) -> None:

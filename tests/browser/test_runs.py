@@ -14,11 +14,11 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.looks import DESKTOP, PHONE, faults
+from tests.browser.looks import DESKTOP, PAIRS, PHONE, faults
 from tests.processes import ROOT, wait_for
 from tests.runs.rig import Rig, free_port
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("browser runs")]
 
 BENCHMARK_SECONDS = 300  # it takes twenty on an idle machine
 
@@ -94,7 +94,8 @@ def watch(browser: Browser, address: str) -> None:
     expect(page.get_by_role("radio", name="smoke")).to_be_checked()
     # As many processes as a verdict needs, and less to do in each than the smoke preset.
     page.get_by_text("Parameters and seed").click()
-    for name, value in {"lengths": "128", "processes": "5", "max_warm_up_s": "0"}.items():
+    small = {"lengths": "128", "d_head": "16", "backward_up_to": "0"}
+    for name, value in {**small, "processes": "5", "max_warm_up_s": "0"}.items():
         page.locator(f'[name="set-{name}"]').fill(value)
     page.get_by_role("button", name="Run", exact=True).click()
     page.wait_for_url("**/runs/*/")
@@ -171,7 +172,7 @@ def test_every_state_is_accessible_whole_and_of_one_origin(
     address, pages, _ = still
     context = browser.new_context(storage_state=session, bypass_csp=True)
     found, own = {}, urlsplit(address).netloc
-    for name, path in pages.items():
+    for number, (name, path) in enumerate(pages.items()):
         page = context.new_page()
         wrong: list[str] = []
         page.on("request", lambda request, wrong=wrong: wrong.append(request.url)
@@ -183,7 +184,7 @@ def test_every_state_is_accessible_whole_and_of_one_origin(
         for details in page.locator("main details").all():
             details.evaluate("node => node.open = true")
         page.wait_for_load_state("load")
-        if wrong := wrong + faults(page):
+        if wrong := wrong + faults(page, PAIRS[number % 2]):
             found[name] = wrong
         page.close()
     context.close()

@@ -14,11 +14,12 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from webapp.catalog import linking
-from webapp.catalog.labels import Agreement, Label, agreement, wilson
+from webapp.catalog.labels import Agreement, Label, agreement
 from webapp.catalog.models import MethodLink
 from webapp.catalog.witnesses import Answer, Link, links
 from webapp.papers.models import Announcement, Listing, Paper
 from webapp.summaries.grounding import GroundTruth
+from webapp.summaries.management.shares import wilson
 
 ABOUT = (
     "Block sparse attention for long contexts",

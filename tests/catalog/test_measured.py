@@ -6,7 +6,7 @@ import pytest
 
 from methods import registry
 from tests.runs import scenes
-from webapp.catalog.measured import latest
+from webapp.catalog.queries import Carried
 from webapp.runs.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +19,7 @@ def run(factor: float, preset: str = "standard", **settings: object) -> Run:
 
 
 def shown() -> Run:
-    (measurement,) = latest(registry.get(scenes.METHOD))
+    (measurement,) = Carried(registry.get(scenes.METHOD)).measurements
     return measurement.run
 
 
@@ -67,5 +67,5 @@ def test_every_class_of_hardware_has_its_own() -> None:
     _, benchmark = registry.find(f"{scenes.METHOD}.{scenes.BENCHMARK}")
     params = benchmark.resolve("full").model_dump(mode="json")
     there = scenes.measured(hardware="NVIDIA H200", preset="full", params=params)
-    found = {m.hardware: m.run for m in latest(registry.get(scenes.METHOD))}
+    found = {m.hardware: m.run for m in Carried(registry.get(scenes.METHOD)).measurements}
     assert found == {scenes.ENVIRONMENT.hardware: here, "NVIDIA H200": there}

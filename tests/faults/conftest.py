@@ -1,4 +1,4 @@
-"""One rig for all tests of a session that break one: each mends what another broke."""
+"""One rig for all tests of a file that break one: each mends what another broke."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ def rig(standing_rig: Rig) -> Rig:
     return standing_rig
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def standing_rig(
     tmp_path_factory: pytest.TempPathFactory, django_db_setup: None, django_db_blocker
 ) -> Iterator[Rig]:
-    """A site of its own; what a test kills in it, `rig` starts again."""
+    """A site of its own; what a test kills in it, `rig` starts again.
+
+    It ends with its file: what comes after in this process must not see its database.
+    """
     rig = Rig(tmp_path_factory.mktemp("rig"))
     with django_db_blocker.unblock(), rig.connected():
         try:

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from tests.processes import ROOT, START_SECONDS, processes_of, wait_for
+from tests.processes import ROOT, START_SECONDS, none_can_run, processes_of, wait_for
 from tests.runs.rig import Rig, free_port
 
 # Words in the command line of each process that the supervisor keeps; a pool's children share it.
@@ -101,20 +101,25 @@ class UpRig(Rig):
 
     def wait_until_back(
         self, since: datetime, seconds: float, *, lost: str = "", beat: bool = True
-    ) -> None:
+    ) -> float:
         """Wait until everything has worked since then: pages, each queue, beat and bench worker.
 
         `lost` is the bench worker's boot number that must have been replaced, if any. The `beat`
-        says something every five seconds alone.
+        says something every five seconds alone. Returns for how many of the seconds no process
+        could run: that is what timers, leases and locks cost, however busy the machine is.
         """
         from webapp.health.models import Heartbeat
         from webapp.runs.models import Worker
 
         wanted = {*QUEUES, "beat"} if beat else set(QUEUES)
         asked = float("-inf")
+        looked, waited = time.monotonic(), 0.0
 
         def back() -> bool:
-            nonlocal asked
+            nonlocal asked, looked, waited
+            idle, now = none_can_run(processes_of(self.data)), time.monotonic()
+            waited += now - looked if idle else 0.0
+            looked = now
             if time.monotonic() - asked > 1:
                 asked = time.monotonic()
                 for queue in QUEUES:
@@ -126,6 +131,7 @@ class UpRig(Rig):
             return wanted <= names and bench.exists() and bool(self.checks())
 
         wait_for(back, seconds, "a sign of life of every process")
+        return waited
 
     def stop(self) -> None:
         """Kill the supervisor, and what does not end with it."""

@@ -41,7 +41,7 @@ def tell():
         settings.SECRET_KEY[:8])
 """
 OLDER = """
-call_command("migrate", "papers", "0002", verbosity=0)
+call_command("migrate", "papers", verbosity=0)
 for app in ("health", "auth", "sessions"):
     call_command("migrate", app, verbosity=0)
 write(0, 30)
