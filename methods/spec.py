@@ -1,17 +1,23 @@
 """What a method says of itself, without importing torch.
 
-A method's ``spec.py`` binds one :class:`Method` to the name ``METHOD``. Everything heavy is named
-by a string ``"module:function"`` relative to the method's folder and imported when it is run.
+A method's ``spec.py`` binds one :class:`Method` to the name ``METHOD``, written there or read from
+``spec.toml`` beside it (:func:`read_method`). Everything heavy is named by a string
+``"module:function"`` relative to the method's folder and imported when it is run.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-import re
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from methods.errors import InputError, ParameterError, ParameterProblem, UnknownNameError
 from methods.params import (
@@ -46,6 +52,7 @@ __all__ = [
     "TimedParams",
     "UnknownNameError",
     "parameter",
+    "read_method",
 ]
 
 Direction = Literal["lower", "higher"]
@@ -58,9 +65,10 @@ PRESETS: Mapping[str, str] = {
     "standard": "minutes on a CPU: the figures of the README",
     "full": "for a GPU: the sizes of the paper",
 }
-_SLUG = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_ENTRY = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*:[a-z][a-z0-9_]*")
-_ARXIV_ID = re.compile(r"\d{4}\.\d{4,5}")
+_EXACT = ConfigDict(extra="forbid")
+
+Slug = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+Entry = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)*:[a-z][a-z0-9_]*$")]
 
 
 class Comparable(StrEnum):
@@ -71,19 +79,16 @@ class Comparable(StrEnum):
     NOT = "not comparable"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Paper:
     """A paper the method comes from, builds on or is measured against."""
 
-    arxiv_id: str
+    arxiv_id: Annotated[str, Field(pattern=r"^\d{4}\.\d{4,5}$")]
     title: str
     role: Literal["source", "ancestor", "baseline", "related"]
 
-    def __post_init__(self) -> None:
-        _require(_ARXIV_ID.fullmatch(self.arxiv_id), f"not an arXiv id: {self.arxiv_id!r}")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Family:
     """What a paper about a method is about: our code stands for a family of methods.
 
@@ -100,7 +105,7 @@ class Family:
     against: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Answer:
     """The point of a series that answers a claim: ``benchmark``, series, variant and x.
 
@@ -117,7 +122,7 @@ class Answer:
     against: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Count:
     """An exact number that answers a claim, from the method's definition: no hardware is named.
 
@@ -132,7 +137,7 @@ class Count:
     without: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Claim:
     """A number or statement of the source, as it stands there, and what may be set against it.
 
@@ -143,7 +148,7 @@ class Claim:
     ``ruling`` is the verdict of an argument: the finding, with the file of code that it rests on.
     """
 
-    id: str
+    id: Slug
     text: str
     metric: str
     value: float | None = None
@@ -162,7 +167,6 @@ class Claim:
     argument: str = ""
 
     def __post_init__(self) -> None:
-        _require(_SLUG.fullmatch(self.id), f"claim id {self.id!r} is not a lower-case name")
         if self.comparable is Comparable.SAME:
             _require(self.answer, f"claim {self.id!r} is comparable: name the series answering it")
         else:
@@ -174,7 +178,7 @@ class Claim:
             _require(self.argument, f"claim {self.id!r} is argued: name the file it rests on")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Case:
     """One measurement against one bound, as check functions yield it.
 
@@ -211,7 +215,7 @@ class Case:
         return 1.0 + abs(measured - bound) / (abs(bound) or 1.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Check:
     """A row of the method's table of checks.
 
@@ -219,17 +223,13 @@ class Check:
     ``bound`` says in words what it holds the method to.
     """
 
-    name: str
+    name: Slug
     title: str
     bound: str
-    entry: str
-
-    def __post_init__(self) -> None:
-        _require(_SLUG.fullmatch(self.name), f"check name {self.name!r} is not a lower-case name")
-        _require(_ENTRY.fullmatch(self.entry), f"entry {self.entry!r} is not 'module:function'")
+    entry: Entry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Benchmark:
     """One thing that can be measured.
 
@@ -238,23 +238,20 @@ class Benchmark:
     ``version`` rises when old and new results stop being comparable.
     """
 
-    slug: str
+    slug: Slug
     title: str
     description: str
     params: type[Params]
     presets: Mapping[str, Params]
-    entry: str
-    memory: str = ""
+    entry: Entry
+    memory: Entry | Literal[""] = ""
     version: int = 1
     devices: tuple[Literal["cpu", "cuda"], ...] = ("cpu", "cuda")
 
     def __post_init__(self) -> None:
-        _require(_SLUG.fullmatch(self.slug), f"benchmark slug {self.slug!r}: lower-case name")
         _require(set(self.presets) == set(PRESETS), f"{self.slug}: presets must be {list(PRESETS)}")
         for preset in self.presets.values():
             _require(isinstance(preset, self.params), f"{self.slug}: presets are {self.params}")
-        for entry in (self.entry, self.memory):
-            _require(not entry or _ENTRY.fullmatch(entry), f"entry {entry!r}: 'module:function'")
 
     def resolve(
         self,
@@ -297,7 +294,7 @@ class Benchmark:
         return described(self.params)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Command:
     """What a method does with data of one's own: ``python -m methods train METHOD``.
 
@@ -307,17 +304,14 @@ class Command:
 
     name: Literal["train", "evaluate", "generate"]
     params: type[Params]
-    entry: str
-
-    def __post_init__(self) -> None:
-        _require(_ENTRY.fullmatch(self.entry), f"entry {self.entry!r} is not 'module:function'")
+    entry: Entry
 
     def resolve(self, settings: Mapping[str, str]) -> Any:
         """The parameters of ``settings``; raises :class:`ParameterError` for what is refused."""
         return resolve(self.params, settings, {})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Method:
     """A method: what it is, where it comes from, what its source claims, what can be measured.
 
@@ -325,7 +319,7 @@ class Method:
     example ``"example:main"``: its code is read while it runs (``python -m methods read``).
     """
 
-    slug: str
+    slug: Slug
     title: str
     description: str
     papers: tuple[Paper, ...] = ()
@@ -335,14 +329,9 @@ class Method:
     benchmarks: tuple[Benchmark, ...] = ()
     checks: tuple[Check, ...] = ()
     commands: tuple[Command, ...] = ()
-    example: str = ""
+    example: Entry | Literal[""] = ""
 
     def __post_init__(self) -> None:
-        _require(
-            not self.example or _ENTRY.fullmatch(self.example),
-            f"example {self.example!r}: 'module:function'",
-        )
-        _require(_SLUG.fullmatch(self.slug), f"method slug {self.slug!r} is not a lower-case name")
         for names in (
             [benchmark.slug for benchmark in self.benchmarks],
             [claim.id for claim in self.claims],
@@ -365,3 +354,32 @@ class Method:
 def _require(condition: object, message: str) -> None:
     if not condition:
         raise ValueError(message)
+
+
+def read_method(
+    spec: str,
+    params: Mapping[str, type[Params]],
+    counted: Mapping[str, Callable[[], Count]] | None = None,
+) -> Method:
+    """The method that ``spec.toml`` tells of, beside the file ``spec``.
+
+    ``params`` are the models of parameters, by the benchmark or command whose they are; ``counted``
+    counts the claims that a count answers, by their ids. A preset that is not told of has the
+    models' defaults; a check that names no entry is the function of its name in ``checks``.
+    """
+    told = tomllib.loads(Path(spec).with_name("spec.toml").read_text("utf-8"))
+    counts = counted or {}
+    told["claims"] = [one | {"counted": counts.get(one["id"])} for one in told["claims"]]
+    told["checks"] = [
+        {"name": name, "entry": f"checks:{name}"} | one for name, one in told["checks"].items()
+    ]
+    told["commands"] = [
+        {"name": name, "params": params[name], "entry": entry}
+        for name, entry in told.get("commands", {}).items()
+    ]
+    for slug, one in told["benchmarks"].items():
+        model, presets = params[slug], {name: {} for name in PRESETS} | one.get("presets", {})
+        sizes = {name: model.model_validate(values) for name, values in presets.items()}
+        one |= {"slug": slug, "params": model, "presets": sizes}
+    told["benchmarks"] = list(told["benchmarks"].values())
+    return Method(**told)

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from methods.spec import (
-    Benchmark,
-    Check,
-    Claim,
-    Command,
-    Comparable,
-    Family,
-    Method,
-    Paper,
-    Params,
-    TimedParams,
-    parameter,
-)
+from methods.spec import Params, TimedParams, parameter, read_method
 
 Contexts = Annotated[
     tuple[Annotated[int, Field(ge=16, le=32_768)], ...], Field(min_length=1, max_length=8)
@@ -171,42 +157,15 @@ class GenerateParams(_Real):
     temperature: float = parameter(0.0, "0 takes the likeliest token.", ge=0, le=10)
 
 
-DATA = tomllib.loads((Path(__file__).parent / "spec.toml").read_text("utf-8"))
-PARAMS: dict[str, type[Params]] = {
-    "decode": DecodeParams,
-    "compression": CompressionParams,
-    "scratch": ScratchParams,
-    "planner": PlannerParams,
-    "dropout": PlannerParams,
-}
-
-
-def _benchmark(slug: str, presets: dict[str, Any], **told: Any) -> Benchmark:
-    params = PARAMS[slug]
-    sizes = {name: params.model_validate(values) for name, values in presets.items()}
-    return Benchmark(slug=slug, params=params, presets=sizes, **told)
-
-
-METHOD = Method(
-    slug="concept_lm",
-    title="Concept language models",
-    description=(
-        "Discrete concept tokens inside a Qwen model: compressed online while it decodes (v2), or "
-        "planned before it writes (v3), with LoRA and small new modules on a frozen base; "
-        "benchmarks of v3 use small models of their own. The step-by-step loop of v2 is trained in "
-        "one exactly equivalent pass."
-    ),
-    papers=tuple(Paper(**paper) for paper in DATA["papers"]),
-    aliases=tuple(DATA["aliases"]),
-    family=Family(**DATA["family"]),
-    claims=tuple(
-        Claim(**claim | {"comparable": Comparable(claim["comparable"])}) for claim in DATA["claims"]
-    ),
-    checks=tuple(Check(**check) for check in DATA["checks"]),
-    example="example:main",
-    commands=(
-        Command(name="train", params=TrainParams, entry="practice:train"),
-        Command(name="generate", params=GenerateParams, entry="practice:write"),
-    ),
-    benchmarks=tuple(_benchmark(slug, **told) for slug, told in DATA["benchmarks"].items()),
+METHOD = read_method(
+    __file__,
+    params={
+        "decode": DecodeParams,
+        "compression": CompressionParams,
+        "scratch": ScratchParams,
+        "planner": PlannerParams,
+        "dropout": PlannerParams,
+        "train": TrainParams,
+        "generate": GenerateParams,
+    },
 )

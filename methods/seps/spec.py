@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 
-from methods.spec import (
-    Benchmark,
-    Check,
-    Claim,
-    Command,
-    Family,
-    Method,
-    Paper,
-    Params,
-    TimedParams,
-    parameter,
-)
+from methods.spec import Params, TimedParams, parameter, read_method
 
 Counts = Annotated[tuple[Annotated[int, Field(ge=2, le=1024)], ...], Field(min_length=1)]
 Shares = Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)]
@@ -103,100 +90,13 @@ class CostParams(TimedParams):
     keeps: Shares = parameter((0.2, 0.5, 0.8), "Shares of patches that stay.", max_length=6)
 
 
-def _check(name: str, title: str, bound: str) -> Check:
-    return Check(name=name, title=title, bound=bound, entry=f"checks:{name}")
-
-
-_SMOKE = RetrievalParams(steps=4, teach_steps=3, batch=8, dim=32, judged=16, seeds=1, threads=1)
-_FULL = RetrievalParams(steps=5000, teach_steps=2000, batch=128, dim=128, judged=1000, seeds=5)
-
-LITERATURE = tomllib.loads((Path(__file__).parent / "literature.toml").read_text("utf-8"))
-
-METHOD = Method(
-    slug="seps",
-    title="Semantic-enhanced patch slimming",
-    description=(
-        "Matches images with captions patch by word, after leaving out patches that the caption "
-        "does not speak of and merging the rest into a few tokens. Both variants of the source, "
-        "with its gradient faults mended behind named options and its likely test-time leak shown."
-    ),
-    papers=tuple(Paper(**paper) for paper in LITERATURE["papers"]),
-    aliases=tuple(LITERATURE["aliases"]),
-    family=Family(**LITERATURE["family"]),
-    claims=TypeAdapter(tuple[Claim, ...]).validate_python(LITERATURE["claims"]),
-    checks=(
-        _check("self_test", "The source's self-test: 291 and 1,198 parameters, shapes", "exactly"),
-        _check("oracle", "All pairs at once == each pair by the definition", "1e-12 in fp64"),
-        _check("weights", "Aggregation weights sum to 1, dropped patches have none", "1e-12; 0"),
-        _check("gradients", "Mended: every trainable learns, the choice too", "over 1e-6"),
-        _check("defects", "Faithful: ratio loss and choice teach nothing", "under 1e-9; exactly 0"),
-        _check("straight_through", "Forward is hard, gradient is soft's", "exactly"),
-        _check("kept", "Exactly K patches stay, all of them at keep = 1", "exactly"),
-        _check("batches", "A batch of 1 is a row of a batch of 8", "within 1e-5"),
-        _check("padding", "Padding words never change a score", "1e-12 in fp64"),
-        _check("ratio", "The mended ratio loss reaches its share", "within 0.05"),
-    ),
-    commands=(
-        Command(name="train", params=TrainParams, entry="practice:train"),
-        Command(name="evaluate", params=EvaluateParams, entry="practice:evaluate"),
-    ),
-    example="example:main",
-    benchmarks=(
-        Benchmark(
-            slug="retrieval",
-            title="Image–caption retrieval",
-            description="Recall both ways on scenes made on the fly, after equal training: every "
-            "patch, random patches, LAPS, both variants of the source, and ours with and without "
-            "the dense text.",
-            params=RetrievalParams,
-            presets={
-                "smoke": _SMOKE,
-                "standard": RetrievalParams(),
-                "full": _FULL,
-            },
-            version=3,
-            entry="bench:retrieval",
-        ),
-        Benchmark(
-            slug="ablations",
-            title="What each part is worth",
-            description="Slimming without merging, merging without slimming, fewer and more "
-            "tokens, each half of the alignment, lambda 1 and the dense text as the query, trained "
-            "alike; rSum against tokens, operations and time of a search, with a margin set "
-            "beforehand.",
-            params=RetrievalParams,
-            presets={
-                "smoke": _SMOKE,
-                "standard": RetrievalParams(threads=1),
-                "full": _FULL,
-            },
-            entry="bench:ablations",
-        ),
-        Benchmark(
-            slug="cost",
-            title="Cost of the similarity",
-            description="Time and memory of the similarity of all pairs at ViT-224 sizes, over "
-            "batch, words and patches kept, against dense attention between words and patches.",
-            params=CostParams,
-            presets={
-                "smoke": CostParams(
-                    dim=32,
-                    patches=32,
-                    batches=(4,),
-                    words=(8,),
-                    keeps=(0.5,),
-                    max_warm_up_s=0.1,
-                    processes=3,
-                    seconds=0,
-                ),
-                "standard": CostParams(),
-                "full": CostParams(
-                    batches=(32, 128, 512), words=(16, 32, 64, 128), blocks=9, threads=0
-                ),
-            },
-            version=2,
-            entry="bench_cost:cost",
-            memory="bench_cost:cost_bytes",
-        ),
-    ),
+METHOD = read_method(
+    __file__,
+    params={
+        "retrieval": RetrievalParams,
+        "ablations": RetrievalParams,
+        "cost": CostParams,
+        "train": TrainParams,
+        "evaluate": EvaluateParams,
+    },
 )
