@@ -34,7 +34,8 @@ from webapp.summaries.models import Summary
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT / "webapp/locale/zh_Hans/LC_MESSAGES/django.po"
-FOR_PROGRAMS = {"ui/robots.txt", "personal/read.html"}  # the latter is a class of CSS
+FOR_PROGRAMS = {"ui/robots.txt", "ui/feed.rss", "ui/feed.atom", "ui/feeds.opml"}
+FOR_PROGRAMS |= {"personal/read.html"}  # a class of CSS
 TEMPLATES = sorted(
     path
     for path in (ROOT / "templates").rglob("*.*")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import datetime
 from hashlib import sha256
 from html import escape
 
@@ -21,11 +20,10 @@ from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
 from webapp.digests.feeds.sources import announcement_time, paper_item
 from webapp.ui import feed_http
-from webapp.ui.feed_http import FeedSource, Site
-from webapp.ui.feeds import Feed, Item
+from webapp.ui.feed_http import NEVER, FeedSource, Site
+from webapp.ui.feeds import Item
 
 ITEMS = 50
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @require_safe
@@ -35,30 +33,30 @@ def papers(request: HttpRequest, slug: str, suffix: str) -> HttpResponse:
     counting = MethodLink.objects.filter(MethodLink.counting(), method=slug)
     latest = counting.filter(paper__announced_on__isnull=False).select_related("paper")
     links = list(latest.order_by("-paper__announced_on", "-paper__arxiv_id")[:ITEMS])
-    updated = max((_announced(link) for link in links), default=_NEVER)
-
-    def items(site: Site) -> list[Item]:
-        return [_paper_item(site, method, link) for link in links]
-
     stamp = tuple((one.pk, one.relation, one.paper.version, one.paper.enriched_at) for one in links)
-    title = f"Papers about {method.title}"
-    return _List(f"method/{slug}", title, slug, updated, stamp, items).respond(request, suffix)
+    source = _source(
+        f"method/{slug}",
+        f"Papers about {method.title}",
+        slug,
+        stamp,
+        lambda site: [_paper_item(site, method, link) for link in links],
+    )
+    return feed_http.respond(request, suffix, source)
 
 
 @require_safe
 def measurements(request: HttpRequest, slug: str, suffix: str) -> HttpResponse:
     """What stands measured of a method, the last measured first."""
     carried = Carried(_method(slug))
-    found = _latest_first(carried.standing)
-    updated = max((_ended(one) for one in found), default=_NEVER)
-
-    def items(site: Site) -> list[Item]:
-        return [_measurement_item(site, carried.method, one) for one in found]
-
-    title = f"Measurements of {carried.method.title}"
-    stamp = tuple((str(one.run.pk), one.series.name) for one in found)
-    name = f"method/{slug}/measurements"
-    return _List(name, title, slug, updated, stamp, items).respond(request, suffix)
+    found = sorted(carried.standing, key=_ended, reverse=True)[:ITEMS]
+    source = _source(
+        f"method/{slug}/measurements",
+        f"Measurements of {carried.method.title}",
+        slug,
+        tuple((str(one.run.pk), one.series.name) for one in found),
+        lambda site: [_measurement_item(site, carried.method, one) for one in found],
+    )
+    return feed_http.respond(request, suffix, source)
 
 
 @require_safe
@@ -73,15 +71,14 @@ def verdicts(request: HttpRequest, suffix: str, slug: str = "") -> HttpResponse:
     ]
     judged.sort(key=lambda row: (row[2], row[1].claim.id), reverse=True)
     judged = judged[:ITEMS]
-    updated = max((at for _, _, at in judged), default=_NEVER)
-
-    def items(site: Site) -> list[Item]:
-        return [_verdict_item(site, *row) for row in judged]
-
-    name = f"method/{slug}/verdicts" if slug else "verdicts"
-    title = f"Verdicts on {carried[0].method.title}" if slug else "New verdicts"
-    stamp = tuple((method.slug, one.claim.id, str(one.verdict), at) for method, one, at in judged)
-    return _List(name, title, slug, updated, stamp, items).respond(request, suffix)
+    source = _source(
+        f"method/{slug}/verdicts" if slug else "verdicts",
+        f"Verdicts on {carried[0].method.title}" if slug else "New verdicts",
+        slug,
+        tuple((method.slug, one.claim.id, str(one.verdict), at) for method, one, at in judged),
+        lambda site: [_verdict_item(site, *row) for row in judged],
+    )
+    return feed_http.respond(request, suffix, source)
 
 
 def _method(slug: str) -> Method:
@@ -91,43 +88,18 @@ def _method(slug: str) -> Method:
         raise Http404(str(error)) from error
 
 
-@dataclass(frozen=True)
-class _List:
-    """A list of a method, or of all where it has none: `items` are written when asked for."""
-
-    name: str
-    title: str
-    method: str
-    updated: datetime
-    stamp: tuple[object, ...]
-    items: Callable[[Site], list[Item]]
-
-    def respond(self, request: HttpRequest, suffix: str) -> HttpResponse:
-        """The list as a feed."""
-        page = (
-            reverse("catalog:method", args=[self.method])
-            if self.method
-            else reverse("catalog:methods")
-        )
-
-        def feed(site: Site, address: str) -> Feed:
-            return Feed(
-                id=site.tag(self.name),
-                title=self.title,
-                description=f"{self.title}, as Assay reads and measures them.",
-                home=site.base + page,
-                address=address,
-                updated=self.updated,
-                items=self.items(site),
-            )
-
-        source = FeedSource((self.name, self.stamp), self.updated, feed)
-        return feed_http.respond(request, suffix, source)
+def _source(
+    name: str, title: str, slug: str, stamp: tuple[object, ...], items: Callable[[Site], list[Item]]
+) -> FeedSource:
+    """A list of a method, or of all where it has none."""
+    home = reverse("catalog:method", args=[slug]) if slug else reverse("catalog:methods")
+    about = f"{title}, as Assay reads and measures them."
+    return FeedSource(name, title, about, home, stamp, items)
 
 
 def _announced(link: MethodLink) -> datetime:
     day = link.paper.announced_on
-    return announcement_time(day) if day else _NEVER
+    return announcement_time(day) if day else NEVER
 
 
 def _paper_item(site: Site, method: Method, link: MethodLink) -> Item:
@@ -140,16 +112,12 @@ def _paper_item(site: Site, method: Method, link: MethodLink) -> Item:
         reason=f"{link.get_relation_display().capitalize()}: {method.title}. {words}".strip(),
         abstract_html=link.paper.abstract_html,
         published=_announced(link),
-        updated=max(_announced(link), link.paper.enriched_at or _NEVER),
+        updated=max(_announced(link), link.paper.enriched_at or NEVER),
     )
 
 
 def _ended(measurement: Measurement) -> datetime:
-    return measurement.at or _NEVER
-
-
-def _latest_first(measurements: Iterable[Measurement]) -> list[Measurement]:
-    return sorted(measurements, key=_ended, reverse=True)[:ITEMS]
+    return measurement.at or NEVER
 
 
 def _measurement_item(site: Site, method: Method, one: Measurement) -> Item:
@@ -175,7 +143,7 @@ def _judged_at(carried: Carried, answered: Answered) -> datetime:
     """When a verdict became what it is; one without a measurement is as old as the first of all."""
     if answered.measurement:
         return _ended(answered.measurement)
-    return min((_ended(one) for one in carried.standing), default=_NEVER)
+    return min((_ended(one) for one in carried.standing), default=NEVER)
 
 
 def _verdict_item(site: Site, method: Method, one: Answered, at: datetime) -> Item:

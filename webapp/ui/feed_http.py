@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.core.cache import cache
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.http import http_date, parse_etags, parse_http_date_safe
+from django.utils.translation import get_language
 
 from webapp.ui.encodings import ENCODINGS, chosen, encoded
-from webapp.ui.feeds import FORMATS, Feed
+from webapp.ui.feeds import FORMATS, Feed, Item
 
-LOOK = 1  # in every ETag: raise it when the same list is written in another way
 EFFORT = 5  # of compression: done for each answer
 MAX_AGE = 900  # seconds a cache may answer without asking
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -33,33 +35,52 @@ class Site:
 
 @dataclass(frozen=True)
 class FeedSource:
-    """A list as it stands now: same stamp, same bytes. `feed` gets the feed's own address."""
+    """A list: `name` makes its identity, `home` is the path of its page.
 
+    While its stamp stays the same, its bytes do: `items` are made only when asked for. `updated`
+    is when something was last added to the list or left it.
+    """
+
+    name: str
+    title: str
+    description: str
+    home: str
     stamp: Hashable
-    updated: datetime
-    feed: Callable[[Site, str], Feed]
+    items: Callable[[Site], Sequence[Item]]
+    updated: datetime = NEVER
+
+    def feed(self, site: Site, address: str) -> Feed:
+        """The list as it stands now."""
+        items = self.items(site)
+        updated = max([self.updated, *(item.updated for item in items)])
+        home = site.base + self.home
+        return Feed(
+            site.tag(self.name), self.title, self.description, home, address, updated, items
+        )
 
 
-def respond(request: HttpRequest, suffix: str, source: FeedSource) -> HttpResponse:
+def respond(request: HttpRequest, suffix: str, source: FeedSource | None) -> HttpResponse:
     """A list in the format of that suffix, or 304 for a client that has it."""
-    here = site(request)
+    if source is None:
+        raise Http404("There is no such list.")
+    here, written = site(request), FORMATS[suffix]
     address = here.base + request.get_full_path()
-    tag = _tag((LOOK, suffix, address, source.stamp))
-    unchanged = conditional(request, tag, source.updated)
-    if unchanged is not None:
+    # Under which tag these bytes were sent last, and when they changed: 304 without writing them.
+    key = sha256(repr((address, get_language(), source.title, source.stamp)).encode()).hexdigest()
+    known = cache.get(key)
+    if known is not None and (unchanged := conditional(request, *known)):
         return unchanged
-    written = FORMATS[suffix]
-    body = written.write(source.feed(here, address))
-    return answer(request, body, f"{written.media_type}; charset=utf-8", tag, source.updated)
+    feed = source.feed(here, address)
+    body = written.write(feed)
+    known = sha256(body).hexdigest()[:32], feed.updated
+    cache.set(key, known, timeout=None)
+    media_type = f"{written.media_type}; charset=utf-8"
+    return conditional(request, *known) or answer(request, body, media_type, *known)
 
 
 def site(request: HttpRequest) -> Site:
     """Where this site is reached, as configured or as asked."""
     return Site(settings.BASE_URL or f"{request.scheme}://{request.get_host()}")
-
-
-def _tag(stamp: Hashable) -> str:
-    return sha256(repr(stamp).encode()).hexdigest()[:32]
 
 
 def _etag(tag: str, encoding: str) -> str:

@@ -171,8 +171,13 @@ def test_the_same_list_is_the_same_bytes(client: Client, address: str, suffix: s
 
 FEED_OF_ANOTHER_PROCESS = """
 from datetime import UTC, datetime
+from pathlib import Path
+import django
 from django.conf import settings
-settings.configure()  # a feed names the active language
+settings.configure(TEMPLATES=[{
+    "BACKEND": "django.template.backends.django.DjangoTemplates", "DIRS": [Path("templates")],
+}])
+django.setup()
 from webapp.ui.feeds import *
 at = datetime(2026, 3, 2, tzinfo=UTC)
 item = Item("tag:a,2025:1", "l", "s", "t", "s", "<p>h</p>", ["A", "B"], ["cs.CL"], at, at)

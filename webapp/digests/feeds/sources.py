@@ -1,114 +1,87 @@
-"""What feeds are made of: digests of the site and of profiles, and categories.
+"""What feeds are made of: digests of the site and of profiles, categories, and searches.
 
-Each answers one small query with its stamp (whatever decides its bytes) and makes the feed only
+Each answers one small query with its stamp (whatever decides its bytes) and makes the items only
 when asked to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, time
+from collections.abc import Iterable
 from datetime import date as Date
+from datetime import datetime, time
 from html import escape
-from typing import Any
 from urllib.parse import quote, urlencode
 
+from django.db.models import Subquery
 from django.urls import reverse
-from django.utils.dateparse import parse_datetime
 
 from webapp.digests.models import Digest, DigestEntry, Gist, Profile
 from webapp.digests.text_formats import score_terms
 from webapp.papers.days import EASTERN
-from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
+from webapp.papers.models import Announcement, AnnounceType, Listing, Paper, PaperVersion
 from webapp.papers.queries import categories
 from webapp.papers.search import search
-from webapp.ui.feed_http import FeedSource, Site
-from webapp.ui.feeds import Feed, Item
+from webapp.ui.feed_http import NEVER, FeedSource, Site
+from webapp.ui.feeds import Item
 from webapp.ui.markup import plain
 
 DIGEST_DAYS = 5  # a reader who looks once a week misses nothing
 CATEGORY_DAYS = 2  # a large category has some five hundred papers a day
 ARXIV = "https://arxiv.org"
-# Written out, because the ORM takes longer to compile these than the database to answer them, and
-# feed readers ask all day. A digest knows its fingerprint; what a feed reads of papers beside it
-# may have changed since, when arXiv's API gave more or a new version came.
-_DIGESTS = """
-    SELECT d.id, d.date, d.fingerprint, d.changed_at, p.name AS profile_name,
-      p.slug AS profile_slug, MAX(a.enriched_at) AS enriched, SUM(a.version) AS versions
-    FROM digests_digest d JOIN digests_profile p ON p.id = d.profile_id
-    LEFT JOIN digests_digestentry e ON e.digest_id = d.id
-    LEFT JOIN papers_paper a ON a.id = e.paper_id
-    WHERE d.id IN (
-      SELECT d.id FROM digests_digest d JOIN digests_profile p ON p.id = d.profile_id
-      WHERE {whose} {when} ORDER BY d.date DESC LIMIT {days})
-    GROUP BY d.id, p.id ORDER BY d.date DESC"""
-_LISTINGS = """
-    SELECT l.id, l.date, l.changed_at,
-      MAX(a.enriched_at) AS enriched, SUM(a.version) AS versions, SUM(n.id) AS papers
-    FROM papers_listing l
-    LEFT JOIN papers_announcement n ON n.listing_id = l.id
-    LEFT JOIN papers_paper a ON a.id = n.paper_id
-    WHERE l.id IN (
-      SELECT l.id FROM papers_listing l WHERE l.category = %s AND l.state = 'complete' {when}
-      ORDER BY l.date DESC LIMIT {days})
-    GROUP BY l.id ORDER BY l.date DESC"""
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+# When the words or the facts of any paper last changed: a feed may show that one.
+_PAPERS = {
+    "words": Subquery(PaperVersion.objects.order_by("-pk").values("pk")[:1]),
+    "facts": Subquery(
+        Paper.objects.exclude(enriched_at=None).order_by("-enriched_at").values("enriched_at")[:1]
+    ),
+}
 
 
 def digest_feed_source(slug: str | None, date: Date | None) -> FeedSource | None:
     """A profile's digests (the site's without a slug): the last days or one. None: no such list."""
-    whose = "p.is_site" if slug is None else "p.slug = %s"
-    when = "" if date is None else "AND d.date = %s"
-    parameters = [one for one in (slug, date) if one is not None]
-    digests: list[Any] = list(
-        Digest.objects.raw(_DIGESTS.format(whose=whose, when=when, days=DIGEST_DAYS), parameters)
-    )
-    if digests:
-        name, found_slug = digests[0].profile_name, digests[0].profile_slug
-        updated = max(_later(one.changed_at, one.enriched) for one in digests)
+    digests = Digest.objects.filter(**({"date": date} if date else {}))
+    mine = digests.filter(**{"profile__slug": slug} if slug else {"profile__is_site": True})
+    columns = ("pk", "changed_at", "fingerprint", *_PAPERS, "profile__name", "profile__slug")
+    stamped = mine.order_by("-date").annotate(**_PAPERS)
+    rows = tuple(stamped.values_list(*columns)[:DIGEST_DAYS])
+    if rows:
+        *_, name, found_slug = rows[0]
+        updated = max(row[1] for row in rows)
     else:  # of a profile that has none yet
-        profiles = Profile.objects.filter(**{"is_site": True} if slug is None else {"slug": slug})
-        profile = profiles.first()
+        profile = Profile.objects.filter(**{"slug": slug} if slug else {"is_site": True}).first()
         if date is not None or (profile is None and slug is not None):
             return None
         name, found_slug = (profile.name, profile.slug) if profile else ("Assay", "site")
-        updated = profile.created_at if profile else _NEVER
-    stamp = tuple(
-        (one.date, one.fingerprint, one.changed_at, str(one.enriched), one.versions)
-        for one in digests
+        updated = profile.created_at if profile else NEVER
+    day = f", {date}" if date else ""
+    return FeedSource(
+        f"digest/{found_slug}{f'/{date}' if date else ''}",
+        f"{name}{day}",
+        f"arXiv papers by the profile “{name}”{day}: each with its score and the reason.",
+        _digest_page(slug, date),
+        rows,
+        lambda site: _digest_items(site, [row[0] for row in rows]),
+        updated,
     )
 
-    def feed(site: Site, address: str) -> Feed:
-        home = "/" if slug is None else f"/p/{slug}/"
-        if date:
-            home = f"{'/digest' if slug is None else home.rstrip('/')}/{date}/"
-        day = f", {date}" if date else ""
-        return Feed(
-            site.tag(f"digest/{found_slug}{f'/{date}' if date else ''}"),
-            f"{name}{day}",
-            f"arXiv papers by the profile “{name}”{day}: each with its score and the reason.",
-            site.base + home,
-            address,
-            updated,
-            _digest_items(site, digests),
-        )
 
-    return FeedSource((name, found_slug, updated, *stamp), updated, feed)
+def _digest_page(slug: str | None, date: Date | None) -> str:
+    arguments: list[object] = [one for one in (slug, date) if one]
+    names = {(False, False): "today", (False, True): "day", (True, False): "profile"}
+    name = names.get((bool(slug), bool(date)), "profile-day")
+    return reverse(f"digests:{name}", args=arguments)
 
 
-def _digest_items(site: Site, digests: Sequence[Digest]) -> list[Item]:
+def _digest_items(site: Site, digests: list[int]) -> list[Item]:
     ordered = DigestEntry.objects.filter(digest__in=digests).order_by("-digest__date", "rank")
     entries = list(ordered.select_related("paper", "digest"))
     summarised = [entry.paper_id for entry in entries if entry.gist_html]
+    # A paper has a gist for each language.
     details = {(g.paper_id, g.html): g.details for g in Gist.objects.filter(paper__in=summarised)}
     return _without_duplicates(
-        _digest_item(site, entry, details.get(_gist_key(entry), "")) for entry in entries
+        _digest_item(site, entry, details.get((entry.paper_id, entry.gist_html), ""))
+        for entry in entries
     )
-
-
-def _gist_key(entry: DigestEntry) -> tuple[int, str]:
-    """Which gist an entry shows: a paper has one for each language."""
-    return entry.paper_id, entry.gist_html
 
 
 def _digest_item(site: Site, entry: DigestEntry, details: str) -> Item:
@@ -131,36 +104,29 @@ def _digest_item(site: Site, entry: DigestEntry, details: str) -> Item:
 
 def category_feed_source(category: str, date: Date | None) -> FeedSource | None:
     """What was announced in a category on its last days, or on one. None: no such list."""
-    when = "" if date is None else "AND l.date = %s"
-    parameters = [category] if date is None else [category, date]
-    listings: list[Any] = list(
-        Listing.objects.raw(_LISTINGS.format(when=when, days=CATEGORY_DAYS), parameters)
-    )
-    if not listings and (date is not None or category not in categories()):
+    listings = Listing.objects.filter(category=category, state=Listing.State.COMPLETE)
+    days = listings.filter(**({"date": date} if date else {})).order_by("-date")
+    columns = ("pk", "changed_at", *_PAPERS)
+    rows = tuple(days.annotate(**_PAPERS).values_list(*columns)[:CATEGORY_DAYS])
+    if not rows and (date is not None or category not in categories()):
         return None
-    updated = max((_later(one.changed_at, one.enriched) for one in listings), default=_NEVER)
-    stamp = tuple(
-        (one.date, one.changed_at, str(one.enriched), one.versions, one.papers) for one in listings
+    day = f", {date}" if date else ""
+    return FeedSource(
+        f"category/{category}{f'/{date}' if date else ''}",
+        f"{category}{day}",
+        f"All papers arXiv announced in {category}{day}.",
+        reverse("digests:category", args=[category]) + (f"?date={date}" if date else ""),
+        rows,
+        lambda site: _category_items(site, [row[0] for row in rows]),
+        max((row[1] for row in rows), default=NEVER),
     )
 
-    def feed(site: Site, address: str) -> Feed:
-        announced = Announcement.objects.filter(listing__in=listings)
-        ordered = announced.order_by("-listing__date", "paper__arxiv_id").select_related(
-            "paper", "listing"
-        )
-        page = reverse("digests:category", args=[category]) + (f"?date={date}" if date else "")
-        day = f", {date}" if date else ""
-        return Feed(
-            site.tag(f"category/{category}{'/' + date.isoformat() if date else ''}"),
-            f"{category}{day}",
-            f"All papers arXiv announced in {category}{day}.",
-            site.base + page,
-            address,
-            updated,
-            _without_duplicates(_category_item(site, one) for one in ordered),
-        )
 
-    return FeedSource((category, *stamp), updated, feed)
+def _category_items(site: Site, listings: list[int]) -> list[Item]:
+    announced = Announcement.objects.filter(listing__in=listings)
+    ordered = announced.order_by("-listing__date", "paper__arxiv_id")
+    rows = ordered.select_related("paper", "listing")
+    return _without_duplicates(_category_item(site, one) for one in rows)
 
 
 def _category_item(site: Site, one: Announcement) -> Item:
@@ -185,24 +151,17 @@ def search_feed_source(q: str, category: str) -> FeedSource | None:
     results = search(q, category or None, order="newest", relax=False)
     if results.query is None:
         return None
-    papers = results.papers
-    updated = max((_paper_time(paper) for paper in papers), default=_NEVER)
-    stamp = tuple((paper.arxiv_id, paper.version, str(paper.enriched_at)) for paper in papers)
     name = " in ".join(one for one in (q, category) if one)
-
-    def feed(site: Site, address: str) -> Feed:
-        page = f"{reverse('papers:search')}?{urlencode({'q': q, 'category': category})}"
-        return Feed(
-            site.tag(f"search/{quote(name)}"),
-            f"Search: {name}",
-            f"The latest papers that hold “{name}”.",
-            site.base + page,
-            address,
-            updated,
-            [_search_item(site, one.paper, name, one.abstract_html) for one in results.marked()],
-        )
-
-    return FeedSource((name, *stamp), updated, feed)
+    return FeedSource(
+        f"search/{quote(name)}",
+        f"Search: {name}",
+        f"The latest papers that hold “{name}”.",
+        f"{reverse('papers:search')}?{urlencode({'q': q, 'category': category})}",
+        tuple((paper.arxiv_id, paper.version, paper.enriched_at) for paper in results.papers),
+        lambda site: [
+            _search_item(site, one.paper, name, one.abstract_html) for one in results.marked()
+        ],
+    )
 
 
 def _search_item(site: Site, paper: Paper, name: str, abstract_html: str) -> Item:
@@ -213,14 +172,14 @@ def _search_item(site: Site, paper: Paper, name: str, abstract_html: str) -> Ite
         version=paper.version,
         reason=f"Found by “{name}”",
         abstract_html=abstract_html,
-        published=announcement_time(paper.announced_on or _NEVER.date()),
+        published=announcement_time(paper.announced_on or NEVER.date()),
         updated=_paper_time(paper),
     )
 
 
 def _paper_time(paper: Paper) -> datetime:
     """When what a feed says of a paper last changed."""
-    announced = announcement_time(paper.announced_on or _NEVER.date())
+    announced = announcement_time(paper.announced_on or NEVER.date())
     return max(announced, paper.enriched_at or announced)
 
 
@@ -268,14 +227,6 @@ def paper_item(
 def _without_duplicates(items: Iterable[Item]) -> list[Item]:
     """The items without later ones of the same identity."""
     return list({item.id: item for item in reversed(list(items))}.values())[::-1]
-
-
-def _later(changed: datetime, enriched: datetime | str | None) -> datetime:
-    """The later of the two; SQLite gives the second as text."""
-    moment = parse_datetime(enriched) if isinstance(enriched, str) else enriched
-    return (
-        max(changed, moment if moment.tzinfo else moment.replace(tzinfo=UTC)) if moment else changed
-    )
 
 
 def announcement_time(date: Date) -> datetime:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from datetime import date as Date
 from hashlib import sha256
 
@@ -19,10 +18,7 @@ from webapp.digests.models import Profile
 from webapp.digests.templatetags.digests import feed_address
 from webapp.papers.queries import categories
 from webapp.ui import feed_http
-from webapp.ui.feed_http import FeedSource
 from webapp.ui.feeds import Outline, opml
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @require_safe
@@ -30,20 +26,22 @@ def digest(
     request: HttpRequest, suffix: str, slug: str | None = None, date: Date | None = None
 ) -> HttpResponse:
     """The site's digests or a profile's: the last days, or one."""
-    return _feed(request, suffix, digest_feed_source(slug, date))
+    return feed_http.respond(request, suffix, digest_feed_source(slug, date))
 
 
 @require_safe
 def category(request: HttpRequest, category: str, suffix: str) -> HttpResponse:
     """What was announced in a category: the last days, or that of `?date=`."""
-    return _feed(request, suffix, category_feed_source(category, _date(request.GET.get("date"))))
+    return feed_http.respond(
+        request, suffix, category_feed_source(category, _date(request.GET.get("date")))
+    )
 
 
 @require_safe
 def search(request: HttpRequest, suffix: str) -> HttpResponse:
     """The latest papers that a search finds; 404 for one that asks for nothing."""
     q, category = request.GET.get("q", "").strip(), request.GET.get("category", "").strip()[:32]
-    return _feed(request, suffix, search_feed_source(q, category))
+    return feed_http.respond(request, suffix, search_feed_source(q, category))
 
 
 @require_safe
@@ -51,7 +49,7 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
     """Every feed of the site as OPML."""
     site = feed_http.site(request)
     profiles = list(Profile.objects.order_by("-is_site", "name", "pk"))
-    changed = Profile.objects.aggregate(changed=Max("updated_at"))["changed"] or _EPOCH
+    changed = Profile.objects.aggregate(changed=Max("updated_at"))["changed"] or feed_http.NEVER
     digests = [
         Outline(
             profile.name,
@@ -69,12 +67,6 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
     return feed_http.conditional(request, tag, changed) or feed_http.answer(
         request, body, "text/x-opml; charset=utf-8", tag, changed
     )
-
-
-def _feed(request: HttpRequest, suffix: str, source: FeedSource | None) -> HttpResponse:
-    if source is None:
-        raise Http404("There is no such list.")
-    return feed_http.respond(request, suffix, source)
 
 
 def _date(text: str | None) -> Date | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from html import escape
 
 from django.http import HttpRequest, HttpResponse
@@ -15,10 +14,9 @@ from webapp.runs.web import present
 from webapp.runs.web.listing import listed_run
 from webapp.ui import feed_http
 from webapp.ui.feed_http import FeedSource, Site
-from webapp.ui.feeds import Feed, Item
+from webapp.ui.feeds import Item
 
 RESULTS = 50
-_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @require_safe
@@ -30,22 +28,20 @@ def results(request: HttpRequest, suffix: str) -> HttpResponse:
 def _results_source() -> FeedSource:
     runs = Run.objects.filter(public=True, state=State.SUCCEEDED, finished_at__isnull=False)
     stamp = tuple(runs.order_by("-finished_at", "pk").values_list("pk", "finished_at")[:RESULTS])
-    updated = max((moment for _, moment in stamp if moment), default=_NEVER)
 
-    def feed(site: Site, address: str) -> Feed:
+    def items(site: Site) -> list[Item]:
         related = Run.objects.select_related("environment", "reader").prefetch_related("series")
         found = related.in_bulk([key for key, _ in stamp])
-        return Feed(
-            id=site.tag("results"),
-            title="Results of Assay",
-            description="What was measured here, with its machine and the command to repeat it.",
-            home=site.base + reverse("runs:runs"),
-            address=address,
-            updated=updated,
-            items=[_item(site, found[key]) for key, _ in stamp if key in found],
-        )
+        return [_item(site, found[key]) for key, _ in stamp if key in found]
 
-    return FeedSource(stamp, updated, feed)
+    return FeedSource(
+        name="results",
+        title="Results of Assay",
+        description="What was measured here, with its machine and the command to repeat it.",
+        home=reverse("runs:runs"),
+        stamp=stamp,
+        items=items,
+    )
 
 
 def _item(site: Site, run: Run) -> Item:
