@@ -35,7 +35,8 @@ def expressions(folded: Folded) -> Iterator[Expression]:
         first = left.pop(0)
         start = first.start
         after_from = text.endswith("from ", 0, start)
-        if left and (joint := text[first.end : left[0].start]) and not left[0].is_word:
+        are_digits = left and not (first.is_word or left[0].is_word)
+        if are_digits and (joint := text[first.end : left[0].start]):
             in_reach = len(joint) <= _CHANGE_REACH and joint.endswith(" to ")
             if after_from and in_reach and not re.search(r"[.;] ", joint):
                 yield Expression((first, left[0]), True, start - len("from "), left.pop(0).end)

@@ -37,7 +37,8 @@ _GAINS_RANGE = re.compile(  # "with gains ranging from +11% to +32%"
     r"\b(?:gain|improv|increas|reduc|speed|boost|drop|sav|accurac|score)\w*(?: [a-z]+){0,3} "
     r"(?:ranging|varying|spanning)(?: from| between)?\s?$"
 )
-_AT_POINT = re.compile(r"\bat [a-z]+ ?= ?$")  # "TMR by 8.9% at FMR = 0.01%"
+# "TMR by 8.9% at FMR = 0.01%", "at a signal-to-noise ratio (SNR) of 10 dB"
+_AT_POINT = re.compile(r"\bat (?:[a-z]+ ?= ?|iou |[^,;.]{0,40}\bsnr\)? ?(?:=|of) ?)$")
 _AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?$")
 _RATE_GIVEN = re.compile(r"(?:^|, (?:and |while )?)at $|\boperating at $")  # "At 30 Hz, it ..."
 _RATE_OF_INPUT = re.compile(
@@ -55,20 +56,22 @@ _OPERATING_POINT = re.compile(r" ?(?:\w+ (?=coverage))?" + words("operating poin
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _SIZE_AFTER = re.compile(
     r" ?(?:trainable |model )?(?:parameters|params|tokens|years?|images|samples|examples|instances"
-    r"|documents)\b"
+    r"|documents|context)\b"
 )
 _INPUT_AFTER = re.compile(
     r" ?-?(?:(?!(?:on|in|at|for|with|per|and|over|than|by|to|from)\b)\w+ ){0,3}?"
     + words("input after")
 )
+_SCALE_AFTER = re.compile(r" ?(?:likert|(?:rating )?scale)\b")  # "on a 5-point Likert scale"
 # A share of the data is a setting, a share of the answers is an outcome.
-_USED = re.compile(r"\b" + words("roughly used") + "(?: " + words("used") + r")* ?\(?$")
+_SHARES = r"(?:[\d.]+%,? (?:and |or )?)*"  # "at 10%, 20%, and 50% sparsity"
+_USED = re.compile(r"\b" + words("roughly used") + "(?: " + words("used") + rf")* ?\(?{_SHARES}$")
 _PART_OF_DATA = re.compile(
-    r" ?(?:\w+ ){0,2}?(?:of (?:(?:the|all|our|its|their) )?(?:\w+ ){0,3}?"
+    r" ?(?:\w+ ){0,2}?(?:of (?:(?:the|all|our|its|their) )?(?:[\w']+ ){0,3}?"
     + words("part of data")
     + r"|labell?ed|labels?|annotations?|training data|supervision|data|subset|split)\b"
 )
-_SETTING_AFTER = re.compile(" ?" + words("setting after"))
+_SETTING_AFTER = re.compile(rf"(?:,? (?:and |or )?{_SHARES})? ?" + words("setting after"))
 # "split into training (70%), testing (15%) and validation (15%)", "a subset of just 7%"
 _SPLIT = re.compile(r"\b(?:split|divided|partition)")
 _SPLIT_BEFORE = re.compile(
@@ -91,6 +94,7 @@ _HARDWARE_BEFORE = re.compile(
 )
 _LEVEL_OF = re.compile(
     r"\b(?:at|under|with)(?: \w+){0,2} (?:sparsity|noise|rate|ratio|level)s? (?:of|at|up to) ?$"
+    r"|\bat \w+ sparsity \($"
 )
 _DESCRIBES_RESULT = re.compile(
     r"\b(?:achiev|improv|accura|reduc|outperform|increas|demonstrat|rated|human eval)"
@@ -112,7 +116,7 @@ _LENGTH_AFTER = re.compile(
     + r"s?\b(?! of)"
 )
 # "crossing a 40m field", "95% of the estimates within 0.5 m", "the 20 cm accuracy task"
-_LENGTH_GIVEN = re.compile(r"\b(?:an?|each|every|accurate) $|% of [^.;]{1,40} within $")
+_LENGTH_GIVEN = re.compile(r"\b(?:an?|each|every|accurate|at) $|% of [^.;]{1,40} within $")
 _TARGET_AFTER = re.compile(
     r" (?:accuracy|target|precision) (?:target|task|level|setting)|\)? (?:wide|high|tall|long)\b"
 )
@@ -155,6 +159,7 @@ def _is_excluded(place: Place) -> bool:
         _P_VALUE.search(before)
         or _INTERVAL_BEFORE.search(before)
         or _INTERVAL_AFTER.match(after)
+        or _SCALE_AFTER.match(after)
         or _is_spread(before)
         or _is_interval(before, after)
         or _VARIABLE.search(before)
@@ -196,10 +201,9 @@ def _is_change(expression: Expression, place: Place) -> bool:
     are_years = (
         all(_YEAR.fullmatch(str(n.value)) for n in expression.numbers) and not expression.unit
     )
-    text = place.folded.text
-    are_models = all(text[n.digits_end : n.end] in {"b", "t"} for n in expression.numbers)
-    is_size = are_years or are_models or expression.unit in _LENGTHS
-    is_size = is_size or expression.numbers[0].is_word != expression.numbers[-1].is_word
+    last = expression.numbers[-1]
+    is_model = place.folded.text[last.digits_end : last.end] in {"b", "t"}
+    is_size = are_years or is_model or expression.unit in _LENGTHS
     is_size = is_size or bool(_SIZE_AFTER.match(place.after) or _GROWN.search(place.before))
     return expression.is_change and not is_size and bool(CHANGES.search(place.words))
 
