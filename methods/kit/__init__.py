@@ -7,9 +7,9 @@
 `kit.frozen`       `load_frozen`: a transformers model from a configuration, a folder or the hub
 `kit.images`       `unreadable`, `refuse`: images of one's own data, named where they fail
 `kit.checkpoint`   `Checkpoint`: the one format; `save_state`, `read_state`, `load_weights`
-`kit.training`     `run_steps`: the loop around a step: seeds, progress, checkpoints, exact resume
+`kit.training`     `fit`: down a loss's gradient; `run_steps`: seeds, progress, exact resume
 `kit.compare`      `difference`: largest absolute one of two tensors; `relative`; `largest`
-`kit.report`       `Stages`: progress over several trainings; `add_seeds`: points from tables
+`kit.report`       `Stages`: progress over several trainings; `Charts`: declared series, filled
 =================  ===============================================================================
 
 A method imports the module it needs: `from methods.kit.seeds import seeded`.

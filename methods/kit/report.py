@@ -1,25 +1,113 @@
-"""What a benchmark of quality tells: how far its trainings are, and what its seeds found."""
+"""What a benchmark tells: how far its trainings are, and the series that its method declares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
 
 from methods.context import Context, OpenSeries
 from methods.measure.statistics import over_seeds
+from methods.protocol import Axis, Limit, Variant
+from methods.spec import Direction
 
-__all__ = ["Stages", "add_seeds", "over_seeds"]
+__all__ = ["Charts", "Stages", "add_seeds", "over_seeds"]
+
+Table = Mapping[tuple[str, Any], Sequence[float]]  # (variant, x): a value of each seed
+
+
+@dataclass(frozen=True)
+class Charts:
+    """Series whose words are data, in the `charts.toml` of a method, opened in a run.
+
+    `[series.NAME]` holds title, caption, the axes `x` and `y`, direction and baseline; `variants`
+    there names the list in `[variants]` that it shows, `like` a series that has what is missing.
+    Words in braces are given where it is opened.
+    """
+
+    ctx: Context
+    told: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, ctx: Context, module: str) -> Self:
+        """Those declared beside a module, which gives its `__file__`."""
+        return cls(ctx, tomllib.loads(Path(module).with_name("charts.toml").read_text("utf-8")))
+
+    def variants(self, listed: str, shown: Iterable[str] | None = None) -> list[Variant]:
+        """A list of `[variants]`, or those of its variants that are `shown`."""
+        found = [Variant(**variant) for variant in self.told["variants"][listed]]
+        names = {variant.name for variant in found} if shown is None else set(shown)
+        return [variant for variant in found if variant.name in names]
+
+    def words(self, name: str) -> Mapping[str, Any]:
+        """All that is declared of a series."""
+        told: Mapping[str, Any] = self.told["series"][name]
+        return {**self.words(told["like"]), **told} if "like" in told else told
+
+    def open(
+        self,
+        name: str,
+        shown: Iterable[str] | None = None,
+        *,
+        variants: Iterable[Variant] | None = None,
+        limits: Iterable[Limit] = (),
+        **words: object,
+    ) -> OpenSeries:
+        """The series called `name`, with the variants of its list that are `shown`.
+
+        `variants` stand in the place of the list, `words` in that of braces.
+        """
+        told = self.words(name)
+        return self.ctx.series(
+            name,
+            told["title"].format(**words),
+            x=Axis(**told["x"]),
+            y=Axis(**told["y"]),
+            direction=told["direction"],
+            variants=self.variants(told["variants"], shown) if variants is None else variants,
+            baseline=told.get("baseline", "").format(**words) or None,
+            limits=limits,
+            caption=told.get("caption", "").format(**words),
+        )
+
+    def seeds(
+        self,
+        name: str,
+        table: Table,
+        *,
+        variants: Iterable[Variant] | None = None,
+        limits: Mapping[str, float | Callable[[Any], float]] | None = None,
+        **words: object,
+    ) -> None:
+        """The series called `name` with what seeds found; `limits` are heights, or take x."""
+        told = self.words(name)
+        xs = dict.fromkeys(x for _, x in table)
+        lines = [
+            Limit(label=label, points=tuple((x, at(x) if callable(at) else at) for x in xs))
+            for label, at in (limits or {}).items()
+        ]
+        shown = dict.fromkeys(variant for variant, _ in table)
+        series = self.open(name, shown, variants=variants, limits=lines, **words)
+        add_seeds(series, table, told.get("baseline", "").format(**words), told["direction"])
 
 
 def add_seeds(
     series: OpenSeries,
-    table: Mapping[tuple[str, Any], Sequence[float]],
+    table: Table,
     baseline: str | None = None,
+    direction: Direction = "higher",
 ) -> None:
-    """A point for each variant and x of a table: its seeds, against the baseline's at that x."""
+    """A point for each variant and x of a table: its seeds, against the baseline's at that x.
+
+    Where the baseline stands at one x alone, all are held against that.
+    """
+    theirs = {x: values for (variant, x), values in table.items() if variant == baseline}
+    only = next(iter(theirs.values())) if len(theirs) == 1 else None
     for (variant, x), values in table.items():
-        against = None if baseline in (None, variant) else table[baseline, x]
-        series.add(over_seeds(variant, x, values, baseline=against))
+        against = None if variant == baseline else theirs.get(x, only)
+        series.add(over_seeds(variant, x, values, direction=direction, baseline=against))
 
 
 class Stages:

@@ -8,13 +8,15 @@ import torch
 from pydantic import Field
 from torch import nn
 
+from methods.context import Context
 from methods.errors import InputError
 from methods.kit.checkpoint import Checkpoint, CheckpointError, load_weights, save_state, state_of
 from methods.kit.compare import difference, largest
 from methods.kit.config import configuration, read_yaml
 from methods.kit.noise import gumbel, straight_through
+from methods.kit.report import Charts
 from methods.kit.seeds import randn, seeded
-from methods.kit.training import History, descend, run_steps
+from methods.kit.training import History, cosine_rate, descend, fit, run_steps
 
 
 class OurError(InputError):
@@ -181,3 +183,60 @@ def test_a_loss_that_is_no_number():
     optimiser = torch.optim.SGD([weight])
     with pytest.raises(OurError, match="the loss is nan at step 4"):
         descend(optimiser, weight.sum() * math.nan, [weight], step=4, clip=1.0, error=OurError)
+
+
+def test_rates_rise_and_fall_and_groups_have_their_speed():
+    assert [cosine_rate(i, 20, 4, 0.1) for i in (0, 3, 4)] == [0.25, 1.0, 1.0]
+    assert cosine_rate(12, 20, 4, 0.1) == pytest.approx(0.55)
+    model = nn.Linear(1, 1)
+    groups = [{"params": [model.weight]}, {"params": [model.bias], "speed": 10.0}]
+    optimiser = torch.optim.SGD(groups, lr=0.0)
+    begun = [p.detach().clone() for p in model.parameters()]
+    history = fit(
+        lambda i: model(torch.ones(1)).sum(), optimiser, lambda i: 0.1, 2, History(),
+        module=model, error=InputError, clip=2.0,
+    )  # fmt: skip
+    assert history.grad_norm == pytest.approx([2**0.5] * 2)
+    moved = [float(old - new) for old, new in zip(begun, model.parameters(), strict=True)]
+    assert moved == pytest.approx([0.2, 2.0])
+
+
+CHARTS = """
+[variants]
+toys = [
+  {name = "old", label = "an old toy"},
+  {name = "new", label = "a new one", ours = true},
+  {name = "lost", label = "one that is not shown"},
+]
+[series.right]
+title = "Right after {steps} steps"
+x = {label = "task", scale = "category"}
+y = {label = "right", unit = "%"}
+direction = "lower"
+baseline = "old"
+variants = "toys"
+[series.wrong]
+like = "right"
+title = "Wrong"
+"""
+
+
+def test_series_are_declared(tmp_path):
+    (tmp_path / "charts.toml").write_text(CHARTS)
+    ctx = Context("cpu", 0, lambda event: None)
+    ctx.check("oracle", 0.0, 0.0)
+    charts = Charts.of(ctx, str(tmp_path / "bench.py"))
+    table = {("old", "a"): [2.0, 4.0, 8.0], ("new", "a"): [1.0, 2.0, 4.0], ("new", "b"): [2.0] * 3}
+    charts.seeds("right", table, limits={"none": 0.0, "some": len}, steps=3)
+    charts.open("wrong", ["new", "old"]).add_exact("a", {"new": 1.0})
+    right, wrong = ctx.release(partial=False)
+    assert right.title == "Right after 3 steps"
+    assert [limit.points for limit in right.limits] == [
+        (("a", 0.0), ("b", 0.0)), (("a", 1.0), ("b", 1.0))
+    ]  # fmt: skip
+    times = {(p.variant, p.x): p.ratio and p.ratio.runs for p in right.points}
+    assert times["old", "a"] is None
+    assert times["new", "a"] == (2.0, 2.0, 2.0)  # half as much, where lower is better
+    assert times["new", "b"] == (1.0, 2.0, 4.0)  # against the baseline's only place
+    assert (wrong.title, wrong.y) == ("Wrong", right.y)
+    assert [variant.name for variant in wrong.variants] == ["old", "new"]
