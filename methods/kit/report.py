@@ -53,18 +53,20 @@ class Charts:
         *,
         variants: Iterable[Variant] | None = None,
         limits: Iterable[Limit] = (),
+        most: float | None = None,
         **words: object,
     ) -> OpenSeries:
         """The series called `name`, with the variants of its list that are `shown`.
 
-        `variants` stand in the place of the list, `words` in that of braces.
+        `variants` stand in the place of the list, `words` in that of braces; `most` is what the
+        quantity can be at most.
         """
         told = self.words(name)
         return self.ctx.series(
             name,
             told["title"].format(**words),
             x=Axis(**told["x"]),
-            y=Axis(**told["y"]),
+            y=Axis(**{"most": most, **told["y"]}),
             direction=told["direction"],
             variants=self.variants(told["variants"], shown) if variants is None else variants,
             baseline=told.get("baseline", "").format(**words) or None,
@@ -79,6 +81,7 @@ class Charts:
         *,
         variants: Iterable[Variant] | None = None,
         limits: Mapping[str, float | Callable[[Any], float]] | None = None,
+        most: float | None = None,
         **words: object,
     ) -> None:
         """The series called `name` with what seeds found; `limits` are heights, or take x."""
@@ -89,7 +92,7 @@ class Charts:
             for label, at in (limits or {}).items()
         ]
         shown = dict.fromkeys(variant for variant, _ in table)
-        series = self.open(name, shown, variants=variants, limits=lines, **words)
+        series = self.open(name, shown, variants=variants, limits=lines, most=most, **words)
         add_seeds(series, table, told.get("baseline", "").format(**words), told["direction"])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,12 +12,11 @@ from torch import Tensor
 
 from methods.context import Context
 from methods.kit.checkpoint import kept_in
-from methods.kit.report import Stages, add_seeds
+from methods.kit.report import Charts, Stages
 from methods.kit.seeds import seeded
 from methods.measure import flops
 from methods.measure.statistics import MIN_BLOCKS, MIN_RUNS, Interval, geometric_interval
 from methods.measure.timing import compare
-from methods.protocol import Axis, Variant
 from methods.seps import checks, scenes
 from methods.seps.baselines import candidate
 from methods.seps.config import SepsConfig
@@ -27,99 +26,55 @@ from methods.seps.recall import Recall
 from methods.seps.spec import RetrievalParams
 from methods.seps.train import HELD_OUT, Asked, Matcher, Plan, assemble, drawn, teach, train
 
-RSUM = Axis(label="rSum", least=0.0, most=600.0)
 PLACES = tuple(f"{way}, R@{k}" for way in ("image to text", "text to image") for k in (1, 5, 10))
-VARIANTS = (
-    Variant(name="whole", label="no slimming"),
-    Variant(name="random", label="random patches"),
-    Variant(name="laps", label="LAPS-like"),
-    Variant(name="open_source", label="open_source, dense text of the caption's image"),
-    Variant(name="paper", label="paper as written, dense text of the caption's image"),
-    Variant(name="seps_learnt", label="ours, learnt score alone", ours=True),
-    Variant(name="seps_sparse", label="ours, sparse text only", ours=True),
-    Variant(name="seps_image", label="ours, dense text of each image", ours=True),
-    Variant(name="seps", label="ours, dense text of the caption's image", ours=True),
-)
-ABLATIONS = (
-    Variant(name="whole", label="no slimming"),
-    Variant(name="seps_learnt", label="ours: slim, then merge", ours=True),
-    Variant(name="kept", label="slim without merging"),
-    Variant(name="extra", label="no aggregation, one extra token"),
-    Variant(name="merged", label="merge without slimming"),
-    Variant(name="fewer", label="ours, half as many aggregated tokens"),
-    Variant(name="more", label="ours, twice as many aggregated tokens"),
-    Variant(name="tokens_look", label="alignment: tokens look for words alone"),
-    Variant(name="words_look", label="alignment: words look for tokens alone"),
-    Variant(name="dense_alone", label="no slimming, dense text of the image as the query"),
-    Variant(name="seps", label="ours, two texts, lambda 1/2"),
-    Variant(name="lambda_1", label="ours, two texts, lambda 1"),
-)
 FRONT = ("whole", "seps_learnt", "kept", "extra", "merged", "fewer", "more")
 SEARCHED = 16  # images and captions of the search that is counted and timed
 MARGIN = 0.97  # not inferior: the interval of the ratio to no slimming lies above; set beforehand
-CAPTION = (
-    "Held-out scenes, trained with equal steps on equal scenes. Where a caption brings the dense "
-    "text of its own image, queries describe their target: those rows are no measure of the method."
-)
 
 
 def retrieval(ctx: Context, params: RetrievalParams) -> None:
     """Train every candidate `seeds` times from the same taught encoders, and search."""
-    found, _ = _compare(ctx, params, VARIANTS, "seps_sparse")
+    charts = Charts.of(ctx, __file__)
+    found, _ = _compare(charts, params, "retrieval", "seps_sparse")
     places = {
-        (name, place): values
+        (name, place): [(one.to_text + one.to_image)[i] for one in many]
         for name, many in found.items()
-        for place, values in zip(
-            PLACES, zip(*(one.to_text + one.to_image for one in many), strict=True), strict=True
-        )
+        for i, place in enumerate(PLACES)
     }
-    axis = Axis(label="direction and depth", scale="category")
-    percent = Axis(label="recall", unit="%", least=0.0, most=100.0)
-    _show(ctx, "recall", "Recall both ways", VARIANTS, places, x=axis, y=percent)
+    charts.seeds("recall", places)
 
 
 def ablations(ctx: Context, params: RetrievalParams) -> None:
     """What slimming, merging, each half of the alignment and lambda are worth, and the fronts."""
-    found, made = _compare(ctx, params, ABLATIONS, "")
+    charts = Charts.of(ctx, __file__)
+    found, made = _compare(charts, params, "ablations", "")
     totals = {name: [one.total for one in many] for name, many in found.items()}
-    for variant in ABLATIONS[1:]:
+    for variant in charts.variants("ablations", totals.keys() - {"whole"}):
         pairs = zip(totals[variant.name], totals["whole"], strict=True)
         times = geometric_interval([one / other for one, other in pairs])
         ctx.log(
             f"{variant.label}: {times.value:.3f} times no slimming ({times.low:.3f} to "
             f"{times.high:.3f}), {said(times, params.seeds)}, margin {MARGIN}"
         )
-    _fronts(ctx, totals, made)
+    _fronts(charts, totals, made)
 
 
-def _fronts(ctx: Context, totals: dict[str, list[float]], made: dict[str, Seps]) -> None:
+def _fronts(charts: Charts, totals: dict[str, list[float]], made: dict[str, Seps]) -> None:
     """rSum against tokens and against a search's operations, counted, and time, measured."""
-    shown = tuple(variant for variant in ABLATIONS if variant.name in FRONT)
+    ctx = charts.ctx
     searches = {name: _search(ctx, made[name]) for name in FRONT}
     timings = compare(
         searches, device=ctx.device, seed=ctx.seed, blocks=MIN_BLOCKS, samples=1, max_warm_up_s=0.5
     )
     points = timings.points("all pairs", baseline="whole")
-    ctx.series(
-        "search_time",
-        f"Time of a search, {SEARCHED} images x {SEARCHED} captions",
-        x=Axis(label="search", scale="category"),
-        y=Axis(label="time", unit="ms", scale="log"),
-        direction="lower",
-        variants=shown,
-        baseline="whole",
-        caption="Images and captions are encoded before; slimming counts.",
-    ).add(*points)
-    counted = {name: flops.count(call) / SEARCHED**2 for name, call in searches.items()}
-    fronts = (
-        ("front", "tokens", "tokens an image", {name: made[name].tokens for name in FRONT}),
-        ("search", "operations of a search", "operations a pair", counted),
-        ("front_time", "time of a search", "ms", {p.variant: p.median for p in points}),
-    )
-    for name, what, label, at in fronts:
-        table = {(n, float(x)): totals[n] for n, x in at.items()}
-        axis = Axis(label=label)
-        _show(ctx, name, f"rSum against {what}", shown, table, x=axis, baseline=None)
+    charts.open("search_time", FRONT, searched=SEARCHED).add(*points)
+    fronts = {
+        "front": {name: made[name].tokens for name in FRONT},
+        "search": {name: flops.count(call) / SEARCHED**2 for name, call in searches.items()},
+        "front_time": {point.variant: point.median for point in points},
+    }
+    for name, at in fronts.items():
+        charts.seeds(name, {(variant, float(x)): totals[variant] for variant, x in at.items()})
 
 
 def said(times: Interval, seeds: int) -> str:
@@ -138,9 +93,9 @@ def _search(ctx: Context, model: Seps) -> Callable[[], Tensor]:
     return partial(model.all_pairs, **given, images=SEARCHED)
 
 
-def _variant(name: str, base: SepsConfig) -> Seps:
-    ours = candidate("seps_learnt", base).config
-    changes: dict[str, dict[str, object]] = {
+def _model(name: str, base: SepsConfig) -> Seps:
+    """The model of a row of either benchmark: a candidate, or one with a part changed."""
+    changes: dict[str, dict[str, Any]] = {
         "kept": {"tokens": "kept"},
         "extra": {"tokens": "extra"},
         "merged": {"keep": 1.0, "aggregate": base.keep * base.aggregate},
@@ -150,78 +105,56 @@ def _variant(name: str, base: SepsConfig) -> Seps:
         "words_look": {"halves": "words"},
     }
     if name in changes:
-        return Seps(replace(ours, **changes[name]))  # type: ignore[arg-type]
+        return Seps(replace(candidate("seps_learnt", base).config, **changes[name]))
     if name == "lambda_1":
         return Seps(replace(candidate("seps", base).config, lam=1.0))
     return candidate("whole" if name == "dense_alone" else name, base)
 
 
 def _compare(
-    ctx: Context, params: RetrievalParams, variants: tuple[Variant, ...], drawn_of: str
+    charts: Charts, params: RetrievalParams, listed: str, drawn_of: str
 ) -> tuple[dict[str, list[Recall]], dict[str, Seps]]:
     """Recalls of each seed and the last model of every variant, trained from one start a seed.
 
     Their sums are shown.
     """
+    ctx = charts.ctx
     torch.set_num_threads(params.threads or torch.get_num_threads())
     ctx.check_all("gate", checks.gate(ctx.device))
     base = SepsConfig(
         dim=params.dim, patches=scenes.GRID**2, keep=params.keep, aggregate=params.aggregate
     )
+    variants = charts.variants(listed)
     found: dict[str, list[Recall]] = {variant.name: [] for variant in variants}
     made: dict[str, Seps] = {}
     stages = Stages(ctx, params.seeds * (params.teach_steps + len(variants) * params.steps))
     for own in range(ctx.seed, ctx.seed + params.seeds):
+        plan = Plan(
+            params.steps,
+            params.batch,
+            params.rate,
+            hardest_after=params.hardest_after,
+            seed=own,
+        )
         tick = stages.begin(params.teach_steps, f"patch labels, seed {own}")
         taught = teach(params.dim, params.teach_steps, own, params.batch, tick)
         held_out = scenes.draw(params.judged, HELD_OUT + own).to(ctx.device)
-        for variant in variants:
-            name = variant.name
+        for name, many in found.items():
             with seeded(own):
-                made[name] = _variant(name, base)
+                made[name] = _model(name, base)
             asks: Asked = "dense" if name == "dense_alone" else "sparse"
             matcher: Matcher = assemble(taught, made[name], asks).to(ctx.device)
-            plan = Plan(
-                params.steps, params.batch, params.rate, hardest_after=params.hardest_after,
-                seed=own,
-            )  # fmt: skip
             train(
                 matcher,
                 plan,
                 drawn(plan, ctx.device),
-                on_step=stages.begin(params.steps, f"{variant.label}, seed {own}"),
+                on_step=stages.begin(params.steps, f"{name}, seed {own}"),
                 checkpoint=kept_in(params.folder, f"{name}-{own}"),
             )
             with seeded(own):  # random patches are chosen in evaluation, too
-                found[name].append(matcher.judge(held_out))
+                many.append(matcher.judge(held_out))
             if name == drawn_of and own == ctx.seed:
                 ctx.artefact("patches.svg", picture(matcher, held_out))
     sums = {(name, "held out"): [one.total for one in many] for name, many in found.items()}
-    axis = Axis(label="scenes", scale="category")
-    _show(ctx, "rsum", "Sum of the six recalls", variants, sums, x=axis)
+    charts.seeds("rsum", sums, variants=variants)
     return found, made
-
-
-def _show(
-    ctx: Context,
-    name: str,
-    title: str,
-    variants: tuple[Variant, ...],
-    table: Mapping[tuple[str, Any], Sequence[float]],
-    *,
-    x: Axis,
-    y: Axis = RSUM,
-    baseline: str | None = "whole",
-) -> None:
-    """A point for each variant and x, from its seeds."""
-    series = ctx.series(
-        name,
-        title,
-        x=x,
-        y=y,
-        direction="higher",
-        variants=variants,
-        baseline=baseline,
-        caption=CAPTION,
-    )
-    add_seeds(series, table, baseline)

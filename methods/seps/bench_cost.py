@@ -11,10 +11,10 @@ from torch import Tensor
 
 from methods.context import Context, OpenSeries
 from methods.kit.compare import relative
+from methods.kit.report import Charts
 from methods.kit.seeds import randn, seeded
 from methods.measure import memory
 from methods.measure.timing import Comparison, time_all
-from methods.protocol import Axis, Variant
 from methods.seps import checks
 from methods.seps.baselines import candidate, cross_attention
 from methods.seps.config import SepsConfig
@@ -23,14 +23,6 @@ from methods.seps.reference import pair_similarity
 from methods.seps.spec import CostParams
 from methods.spec import Case
 
-VARIANTS = (
-    Variant(name="cross", label="dense cross attention"),
-    Variant(name="whole", label="maxima over every patch"),
-    Variant(name="laps", label="LAPS-like"),
-    Variant(name="seps_learnt", label="ours, learnt score alone", ours=True),
-    Variant(name="seps_sparse", label="ours, sparse text only", ours=True),
-    Variant(name="seps", label="ours, two texts", ours=True),
-)
 DENSE_WORDS = 100
 
 
@@ -53,49 +45,29 @@ def cost(ctx: Context, params: CostParams) -> None:
 
 
 def _comparisons(ctx: Context, params: CostParams) -> Iterator[Comparison]:
+    charts = Charts.of(ctx, __file__)
     words, least = min(params.words), min(params.batches)
-    over_batch = _pair(ctx, "batch", "images, and as many captions", f"{words} words", "log")
-    over_words = _pair(ctx, "words", "words of a caption", f"{least} x {least}", "log")
-    over_keep = _pair(ctx, "keep", "share of patches kept", f"{words} words", "linear")
-    steps = [(over_batch, float(b), (b, words, 0.5)) for b in params.batches]
-    steps += [(over_words, float(w), (least, w, 0.5)) for w in params.words]
-    steps += [(over_keep, k, (least, words, k)) for k in params.keeps]
-    for (times, room), x, size in steps:
-
-        def build(
-            x: float = x, room: OpenSeries = room, size: tuple[int, int, float] = size
-        ) -> dict[str, Callable[[], Tensor]]:
-            calls = _calls(ctx, params, *size)
-            peaks = {name: memory.peak(call, ctx.device) / 2**20 for name, call in calls.items()}
-            room.add_exact(x, peaks)
-            return calls
-
-        yield Comparison(times, x, build)
-
-
-def _pair(
-    ctx: Context, name: str, label: str, title: str, scale: str
-) -> tuple[OpenSeries, OpenSeries]:
-    axis = Axis(label=label, scale="log" if scale == "log" else "linear")
-    caption = (
-        "Every caption with every image, in float32. Dense cross attention: words over patches and "
-        "patches over words, fused. Slimming by texts chooses patches anew for each pair, by the "
-        "learnt score alone once an image."
-    )
-    made = [
-        ctx.series(
-            f"{what}_{name}",
-            f"{shown} of the similarity, {title}",
-            x=axis,
-            y=Axis(label=shown.lower(), unit=unit, scale="log"),
-            direction="lower",
-            variants=VARIANTS,
-            baseline="cross",
-            caption=caption,
+    sizes: dict[str, list[tuple[float, tuple[int, int, float]]]] = {
+        "batch": [(b, (b, words, 0.5)) for b in params.batches],
+        "words": [(w, (least, w, 0.5)) for w in params.words],
+        "keep": [(k, (least, words, k)) for k in params.keeps],
+    }
+    for name, steps in sizes.items():
+        times, room = (
+            charts.open(f"{what}_{name}", words=words, least=least) for what in ("time", "memory")
         )
-        for what, shown, unit in (("time", "Time", "ms"), ("memory", "Peak memory", "MiB"))
-    ]
-    return made[0], made[1]
+        for x, size in steps:
+            yield Comparison(times, float(x), partial(_measured, ctx, params, room, x, size))
+
+
+def _measured(
+    ctx: Context, params: CostParams, room: OpenSeries, x: float, size: tuple[int, int, float]
+) -> dict[str, Callable[[], Tensor]]:
+    """What is timed at a size; its peaks of memory are told."""
+    calls = _calls(ctx, params, *size)
+    peaks = {name: memory.peak(call, ctx.device) / 2**20 for name, call in calls.items()}
+    room.add_exact(float(x), peaks)
+    return calls
 
 
 def _calls(

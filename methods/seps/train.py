@@ -6,7 +6,6 @@ interrupted goes on as if it had not been, and every model compared sees the sam
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
@@ -18,7 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from methods.kit import training as kit
-from methods.kit.checkpoint import Checkpoint, Part
+from methods.kit.checkpoint import Checkpoint
 from methods.kit.config import configuration
 from methods.kit.seeds import seeded
 from methods.seps import scenes
@@ -28,7 +27,6 @@ from methods.seps.model import Batch, Output, Seps
 from methods.seps.recall import Recall, recall
 
 TRAINING, TEACHING, HELD_OUT = 1_000_000, 2_000_000, 3_000_000  # where the scenes' seeds begin
-CLIP = 1.0  # of the gradient's norm
 Draw = Callable[[int], Batch]
 Asked = Literal["sparse", "dense"]
 
@@ -58,10 +56,7 @@ class Plan:
 
     def rate_at(self, step: int) -> float:
         """Linear warm-up, then a cosine down to a twentieth."""
-        if step < self.warm_up:
-            return self.rate * (step + 1) / self.warm_up
-        done = (step - self.warm_up) / max(1, self.steps - self.warm_up)
-        return self.rate * (0.05 + 0.475 * (1 + math.cos(math.pi * done)))
+        return self.rate * kit.cosine_rate(step, self.steps, self.warm_up, 0.05)
 
 
 class Matcher(nn.Module):
@@ -109,18 +104,30 @@ class Matcher(nn.Module):
 
 
 def teach(
-    dim: int, steps: int, seed: int, batch: int = 32, on_step: Callable[[int], None] | None = None
+    dim: int,
+    steps: int,
+    seed: int,
+    batch: int = 32,
+    on_step: Callable[[int, kit.History], None] | None = None,
 ) -> tuple[ImageEncoder, TextEncoder]:
     """An image encoder that knows the labels of patches, and a fresh text encoder."""
     with seeded(seed):
         images, texts = ImageEncoder(dim), TextEncoder(dim)
-    plan = Plan(max(1, steps), batch=batch, rate=2e-3)
-    optimiser = torch.optim.AdamW(images.parameters(), lr=plan.rate, weight_decay=0.01)
-    for step in range(steps):
-        loss = images.label_loss(scenes.draw(batch, TEACHING + seed * 100_003 + step))
-        _descend(optimiser, loss, plan, step)
-        if on_step is not None:
-            on_step(step + 1)
+    plan = Plan(max(1, steps), batch=batch, rate=2e-3, seed=seed)
+
+    def loss(step: int) -> Tensor:
+        return images.label_loss(scenes.draw(batch, TEACHING + seed * 100_003 + step))
+
+    kit.fit(
+        loss,
+        torch.optim.AdamW(images.parameters(), weight_decay=0.01),
+        plan.rate_at,
+        steps,
+        kit.History(),
+        module=images,
+        error=SepsError,
+        on_step=on_step,
+    )
     return images, texts
 
 
@@ -165,29 +172,26 @@ def train(
         CheckpointError: for a checkpoint of another plan, configuration or shape.
         SepsError: for a loss that is no number.
     """
-    new = [(n.startswith("slimmer.") or ".to_shared." in n, p) for n, p in _trainable(matcher)]
     groups = [
-        {"params": [p for is_new, p in new if is_new == chosen], "speed": speed}
-        for chosen, speed in ((False, 1.0), (True, plan.head))
+        {"params": [p for name, p in _trainable(matcher) if _new(name) == new], "speed": speed}
+        for new, speed in ((False, 1.0), (True, plan.head))
     ]
     optimiser = torch.optim.AdamW(groups, weight_decay=0.01)
-    history = History()
-
-    def step(number: int) -> None:
-        loss = matcher.loss(draw(number), hardest=plan.hardest_at(number))
-        history.grad_norm.append(_descend(optimiser, loss, plan, number))
-        history.loss.append(float(loss.detach()))
-
-    about = {"plan": asdict(plan), "config": asdict(matcher.slimmer.config)}
-    parts: dict[str, Part] = {"matcher": matcher, "optimiser": optimiser}
-    return kit.run_steps(
-        step,
+    kept = None
+    if checkpoint is not None:
+        about = {"plan": asdict(plan), "config": asdict(matcher.slimmer.config)}
+        kept = Checkpoint(checkpoint, about, {"matcher": matcher, "optimiser": optimiser}, every)
+    return kit.fit(
+        lambda step: matcher.loss(draw(step), hardest=plan.hardest_at(step)),
+        optimiser,
+        plan.rate_at,
         plan.steps,
-        history,
+        History(),
         module=matcher,
+        error=SepsError,
         seed=plan.seed,
         on_step=on_step,
-        checkpoint=None if checkpoint is None else Checkpoint(checkpoint, about, parts, every),
+        checkpoint=kept,
     )
 
 
@@ -195,9 +199,6 @@ def _trainable(matcher: Matcher) -> list[tuple[str, nn.Parameter]]:
     return [(name, p) for name, p in matcher.named_parameters() if p.requires_grad]
 
 
-def _descend(optimiser: torch.optim.Optimizer, loss: Tensor, plan: Plan, step: int) -> float:
-    """A clipped step at the plan's rate, each group at its own speed; the gradient's norm."""
-    for group in optimiser.param_groups:
-        group["lr"] = plan.rate_at(step) * group.get("speed", 1.0)
-    parameters = [p for group in optimiser.param_groups for p in group["params"]]
-    return kit.descend(optimiser, loss, parameters, step=step, clip=CLIP, error=SepsError)
+def _new(name: str) -> bool:
+    """Whether a parameter is of what is new, the slimming model and projections."""
+    return name.startswith("slimmer.") or ".to_shared." in name
