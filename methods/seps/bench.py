@@ -68,7 +68,7 @@ def _fronts(charts: Charts, totals: dict[str, list[float]], made: dict[str, Seps
     )
     points = timings.points("all pairs", baseline="whole")
     charts.open("search_time", FRONT, searched=SEARCHED).add(*points)
-    fronts = {
+    fronts: dict[str, dict[str, float]] = {
         "front": {name: made[name].tokens for name in FRONT},
         "search": {name: flops.count(call) / SEARCHED**2 for name, call in searches.items()},
         "front_time": {point.variant: point.median for point in points},
