@@ -12,13 +12,13 @@ of five processes, for one and for a chart of 12 with optional stopping.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.figures import arguments
 from methods.measure.looks import MOST, Looks
 from methods.measure.statistics import block_ratio, geometric_interval
 
@@ -105,9 +105,7 @@ def simulate(
 
 def main() -> None:
     """Print the table as it stands in docs/measuring.md."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--charts", type=int, default=1000)
-    charts = parser.parse_args().charts
+    charts = arguments(__doc__, charts=1000).parse_args().charts
     cases = [(1, False), (1, True), (12, True)]
     heads = ["one, 5 processes", "one, stopped", "12, stopped"]
     print("| simulated machine | " + " | ".join(heads) + " |")

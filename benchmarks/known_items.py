@@ -1,6 +1,6 @@
 """How soon a search finds the paper one has in mind.
 
-    python benchmarks/known_items.py --input PAPERS.jsonl [--papers 4500] [--seed 0]
+    python -m benchmarks.known_items --input PAPERS.jsonl [--papers 4500] [--seed 0]
 
 PAPERS.jsonl holds lines {"id", "title", "abstract"} of real papers (with "day" and "categories"
 where known); fetch them yourself, for instance from a public mirror of arXiv's metadata. Each
@@ -10,16 +10,14 @@ in order. Prints the mean reciprocal rank within the first page, with a 95 % int
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
 from datetime import date
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from benchmarks.empty_site import empty_site
+from benchmarks.figures import Figure, arguments, report
 from methods.measure.statistics import mean_interval
 
 TARGETS = {"two thirds": (2 / 3, 0.95), "one third": (1 / 3, 0.80)}
@@ -27,15 +25,12 @@ TARGETS = {"two thirds": (2 / 3, 0.95), "one third": (1 / 3, 0.80)}
 
 def main() -> int:
     """Build, ask, print; 1 where a target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__, papers=4_500, seed=0)
     parser.add_argument("--input", type=Path, required=True)
-    parser.add_argument("--papers", type=int, default=4_500)
-    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     with empty_site():
         papers = store(options.input, options.papers, options.seed)
-        met = [measure(papers, name, options.seed) for name in TARGETS]
-        return int(not all(met))
+        return report(measure(papers, name, options.seed) for name in TARGETS)
 
 
 def store(source: Path, count: int, seed: int) -> list[tuple[str, str]]:
@@ -64,8 +59,8 @@ def store(source: Path, count: int, seed: int) -> list[tuple[str, str]]:
     return [(row["id"], row["title"]) for row in rows]
 
 
-def measure(papers: list[tuple[str, str]], name: str, seed: int) -> bool:
-    """Ask for every paper; whether the target is met."""
+def measure(papers: list[tuple[str, str]], name: str, seed: int) -> Figure:
+    """Ask for every paper."""
     from webapp.papers.search import search
 
     share, target = TARGETS[name]
@@ -77,10 +72,9 @@ def measure(papers: list[tuple[str, str]], name: str, seed: int) -> bool:
         found = [paper.arxiv_id for paper in search(" ".join(words[n] for n in kept)).papers]
         ranks.append(1 / (found.index(identifier) + 1) if identifier in found else 0.0)
     mean = mean_interval(ranks)
-    sure = f"{mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f})"
     missed = sum(rank == 0 for rank in ranks)
-    print(f"{name:12} MRR {sure}, target {target}; {missed} of {len(ranks)} not on the first page")
-    return mean.value >= target
+    sure = f"{mean.low:.3f} to {mean.high:.3f}; {missed} of {len(ranks)} not on the first page"
+    return Figure(f"{name} of the title", mean.value, "MRR", target, least=True, beside=sure)
 
 
 if __name__ == "__main__":

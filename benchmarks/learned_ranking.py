@@ -1,6 +1,6 @@
 """Whether learning from stars ranks a reader's papers better than rules or likeness alone.
 
-    python benchmarks/learned_ranking.py --input PAPERS.jsonl [--stars 5 10 20] [--readers 4]
+    python -m benchmarks.learned_ranking --input PAPERS.jsonl [--stars 5 10 20] [--readers 4]
 
 PAPERS.jsonl holds lines {"id", "title", "abstract", "categories", "day"} of real papers; fetch them
 yourself. A reader is interested in a topic: a group of arXiv categories other than the four that
@@ -18,18 +18,17 @@ together.
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
 import os
 import random
 import statistics
 import sys
+import tomllib
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from benchmarks.figures import arguments
 
 AT = 30
 DAYS, LEAST_PAPERS = 20, 60  # ranked days, and papers a day has at least
@@ -37,28 +36,7 @@ STAR_DAYS = 60  # before them, from which stars are drawn
 BACKGROUND = 400  # papers of these days taken as not liked
 COUNTED = 2_000  # the latest of them, in which keywords are counted
 # Of each topic its categories, and what a reader of it would write as keywords.
-TOPICS = {
-    "robots": (("cs.RO",), ("robot", "manipulation", "navigation", "embodied", "grasping")),
-    "graphics": (("cs.GR",), ("Gaussian splatting", "rendering", "3D generation", "mesh")),
-    "imaging": (("eess.IV", "physics.med-ph"),
-                ("medical image", "MRI", "CT", "image restoration", "super-resolution")),
-    "people": (("cs.HC",), ("user study", "human-AI", "interface", "usability", "accessibility")),
-    "retrieval": (("cs.IR",),
-                  ("recommendation", "retrieval-augmented | RAG", "dense retrieval", "reranking")),
-    "society": (("cs.CY",), ("education", "fairness", "policy", "governance", "societal")),
-    "agents": (("cs.MA",), ("multi-agent", "agent collaboration", "agent communication")),
-    "security": (("cs.CR",), ("jailbreak", "adversarial attack", "privacy", "backdoor")),
-    "games": (("cs.GT", "econ.TH"), ("game theory", "auction", "mechanism design", "equilibrium")),
-    "speech": (("cs.SD", "eess.AS"), ("speech", "audio", "music", "speaker", "ASR")),
-    "software": (("cs.SE", "cs.PL"),
-                 ("code generation", "software engineering", "program repair", "bug", "unit test")),
-    "biology": (("q-bio.QM", "q-bio.NC", "q-bio.BM", "q-bio.GN"),
-                ("protein", "drug discovery", "genomic", "brain", "molecule")),
-    "systems": (("cs.DC", "cs.AR", "cs.PF"),
-                ("GPU", "LLM serving", "distributed training", "hardware accelerator")),
-    "multimedia": (("cs.MM",), ("video", "audio-visual", "multimodal", "streaming", "lip-sync")),
-    "neurons": (("cs.NE",), ("spiking neural network", "evolutionary", "neuromorphic", "genetic")),
-}  # fmt: skip
+TOPICS = tomllib.loads(Path(__file__).with_name("topics.toml").read_text("utf-8"))
 METHODS = ("rules", "similarity", "learned", "both")
 
 
@@ -73,10 +51,9 @@ class Paper:
 
 def main() -> int:
     """Simulate, print; 1 where the model is not above rules and similarity."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__, readers=4)
     parser.add_argument("--input", type=Path, required=True)
     parser.add_argument("--stars", type=int, nargs="+", default=[5, 10, 20])
-    parser.add_argument("--readers", type=int, default=4, help="of each topic")
     options = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     import django
@@ -131,12 +108,13 @@ def simulate(
 ) -> dict[str, dict[str, list[float]]]:
     """By topic and method, the mean nDCG of each of its readers."""
     found: dict[str, dict[str, list[float]]] = {}
-    for topic, (categories, keywords) in TOPICS.items():
-        mine = [paper for paper in past if paper.categories & set(categories)]
-        relevant = [[bool(p.categories & set(categories)) for p in day] for day in days]
+    for topic, told in TOPICS.items():
+        categories = set(told["categories"])
+        mine = [paper for paper in past if paper.categories & categories]
+        relevant = [[bool(p.categories & categories) for p in day] for day in days]
         if len(mine) < 2 * stars or sum(map(any, relevant)) < len(days) / 2:
             continue
-        rules = rule_points(keywords, past, days)
+        rules = rule_points(told["keywords"], past, days)
         gains = defaultdict(list)
         for seed in range(readers):
             ranked = rank(past, days, rules, random.Random(f"{topic} {seed}").sample(mine, stars))
@@ -151,7 +129,7 @@ def simulate(
 
 
 def rule_points(
-    keywords: tuple[str, ...], past: list[Paper], days: list[list[Paper]]
+    keywords: list[str], past: list[Paper], days: list[list[Paper]]
 ) -> list[list[float]]:
     """Points by a profile with these keywords, weighted by how seldom they occur in `past`."""
     from webapp.digests.scoring.scorer import Keyword, Rules, Scorer
@@ -200,15 +178,9 @@ def rank(
 
 def ndcg(points: list[float], relevant: list[bool]) -> float:
     """nDCG@30 with gains of 0 and 1; papers with equal points share the expected gain."""
-    order = sorted(range(len(points)), key=lambda at: -points[at])
-    gain, place = 0.0, 0
-    while place < min(AT, len(order)):
-        tied = [at for at in order[place:] if points[at] == points[order[place]]]
-        share = sum(relevant[at] for at in tied) / len(tied)
-        last = min(place + len(tied), AT)
-        gain += share * sum(1 / math.log2(at + 2) for at in range(place, last))
-        place += len(tied)
-    return gain / sum(1 / math.log2(at + 2) for at in range(min(AT, sum(relevant))))
+    from sklearn.metrics import ndcg_score
+
+    return float(ndcg_score([relevant], [points], k=AT))
 
 
 def interval(by_topic: list[list[float]]) -> tuple[float, float, float]:

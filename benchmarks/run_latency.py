@@ -8,16 +8,16 @@ in the database. Target: median ≤ 0.1 s.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
 import uuid
 from pathlib import Path
 
+from benchmarks.figures import Figure, arguments, report
 from tests.runs.rig import FIXTURE, Rig
 
 TARGET = 0.1
@@ -52,9 +52,7 @@ def measure(rig: Rig, runs: int) -> list[float]:
 
 def main() -> int:
     """Measure, print the quantiles; 1 if the target is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=40)
-    options = parser.parse_args()
+    options = arguments(__doc__, runs=40).parse_args()
     folder = Path(tempfile.mkdtemp(prefix="assay-latency-"))
     os.environ["ASSAY_DATA"] = str(folder)
     os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
@@ -69,15 +67,17 @@ def main() -> int:
             rig.recorder()
             rig.beat()
             rig.bench()
-            seconds = sorted(measure(rig, options.runs))
+            seconds = measure(rig, options.runs)
     finally:
         rig.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    p50, p95 = (seconds[min(len(seconds) - 1, p * len(seconds) // 100)] for p in (50, 95))
-    figures = {"p50": p50, "p95": p95, "max": seconds[-1]}
-    report = {name: round(value, 3) for name, value in figures.items()}
-    print(json.dumps({"runs": len(seconds), **report}))
-    return int(p50 > TARGET)
+    return report(
+        [
+            Figure("request to first event, median", statistics.median(seconds), "s", TARGET),
+            Figure("the same, p95", statistics.quantiles(seconds, n=20)[-1], "s"),
+            Figure("the same, longest", max(seconds), "s"),
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How long scoring takes, beside the seed bot's rule in the same run.
 
-    python benchmarks/scoring.py [--rounds 7] [--stream 1000000]
+    python -m benchmarks.scoring [--rounds 7] [--stream 1000000]
 
 A day of 1,500 synthetic papers (words by Zipf's law, a fifth of the keywords phrases) is scored by
 100 profiles of 30 keywords, by one, and by the seed bot's rule for one profile; the variants take
@@ -10,7 +10,6 @@ made from a pool of distinct texts and never held. Fails over a target.
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import sys
@@ -18,10 +17,8 @@ import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import accumulate, islice
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
+from benchmarks.figures import Figure, arguments, report
 from methods.measure.statistics import geometric_interval
 from webapp.digests.scoring.scorer import Candidate, Keyword, Rules, Scorer, in_order
 
@@ -32,25 +29,21 @@ SEED = (
     *("Hardware", "Cluster", "FP8", "FP4", "Optimization", "Scalable", "Communication"),
 )
 WORDS = 20_000
-DAY_TARGET = 0.5  # seconds: 1,500 papers, 100 profiles of 30 keywords
+DAY_MS = 500  # 1,500 papers, 100 profiles of 30 keywords
 STREAM_TARGET = 10.0  # seconds: one new profile, a million papers
 POOL = 25_000  # distinct papers of the stream
 
 
 def main() -> int:
     """Measure and print; 1 over a target, else 0."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--stream", type=int, default=1_000_000)
-    options = parser.parse_args()
+    options = arguments(__doc__, rounds=7, stream=1_000_000).parse_args()
     names = vocabulary()
     day = list(islice(papers(names, seed=1), 1500))
-    failed = a_day(day, names, options.rounds)
-    return int(a_stream(names, options.stream) or failed)
+    return report([*a_day(day, names, options.rounds), a_stream(names, options.stream)])
 
 
-def a_day(day: list[Candidate], names: list[str], rounds: int) -> bool:
-    """The table of a day; whether a target is missed."""
+def a_day(day: list[Candidate], names: list[str], rounds: int) -> Iterator[Figure]:
+    """What a day costs, each way beside the seed bot's."""
     many = profiles(names, 100)
     one = [Rules(tuple(map(Keyword, SEED)))]
     same = [Rules(tuple(map(Keyword, SEED)), substring=True)]
@@ -65,36 +58,30 @@ def a_day(day: list[Candidate], names: list[str], rounds: int) -> bool:
         for name, run in variants.items():
             began = time.process_time()
             run()
-            times[name].append(time.process_time() - began)
-    share = statistics.mean(len(kept) for kept in Scorer(many).kept(day)) / len(day)
-    seeds = len(Scorer(one).kept(day)[0]) / len(day)
+            times[name].append(1000 * (time.process_time() - began))
     theirs = [(day[kept.at].id, kept.score) for kept in ours(same, day)[0]]
     assert theirs == seed_rule(day), "substring matching is not the seed bot's rule"
-    print(f"{len(day):,} papers, {rounds} rounds, milliseconds of one core's time")
-    print(f"a profile keeps {share:.0%} of them, the seed bot's keywords {seeds:.0%}")
-    print(f"{'':34}{'mean':>8}   95 % interval")
+    for name, rules in (("a profile keeps", many), ("the seed bot's keywords keep", one)):
+        share = statistics.mean(len(kept) for kept in Scorer(rules).kept(day)) / len(day)
+        yield Figure(f"share that {name}", 100 * share, "%")
     for name, taken in times.items():
-        found = geometric_interval([1000 * seconds for seconds in taken])
-        print(f"{name:34}{found.value:8.1f}   {found.low:.1f} to {found.high:.1f}")
-    print(f"target: 100 profiles {DAY_TARGET * 1000:.0f} ms\n")
-    return statistics.median(times["100 profiles, words"]) > DAY_TARGET
+        found = geometric_interval(taken)
+        target = DAY_MS if name.startswith("100") else None
+        sure = f"{found.low:.1f} to {found.high:.1f}"
+        yield Figure(f"{len(day):,} papers, {name}", found.value, "ms", target, beside=sure)
 
 
-def a_stream(names: list[str], count: int) -> bool:
-    """A new profile over `count` papers; whether the target is missed."""
+def a_stream(names: list[str], count: int) -> Figure:
+    """A new profile over `count` papers."""
     pool = list(islice(papers(names, seed=2), min(POOL, count)))
     scorer = Scorer([Rules(tuple(map(Keyword, SEED)))])
     stream = (pool[number % len(pool)] for number in range(count))
     began = time.process_time()
     kept = len(scorer.kept(stream)[0])
     taken = time.process_time() - began
-    print(
-        f"one new profile over {count:,} papers ({len(pool):,} distinct): {taken:.2f} s, "
-        f"{taken / count * 1e6:.1f} µs a paper, {kept:,} kept"
-    )
     allowed = STREAM_TARGET * count / 1_000_000
-    print(f"target: {allowed:g} s")
-    return taken > allowed
+    said = f"{len(pool):,} distinct, {kept:,} kept"
+    return Figure(f"one new profile over {count:,} papers", taken, "s", allowed, beside=said)
 
 
 def ours(rules: list[Rules], day: list[Candidate]) -> list[list[object]]:

@@ -7,11 +7,11 @@ without it (``PYTHONDONTWRITEBYTECODE`` after uv) each process adds some three s
 
 from __future__ import annotations
 
-import argparse
 import resource
 import subprocess
 import sys
 
+from benchmarks.figures import Figure, arguments, report
 from methods import registry
 
 LIMIT_S = 30
@@ -34,16 +34,11 @@ def processor_seconds(name: str) -> float:
 
 def main() -> int:
     """Print a table; 1 where a benchmark takes more than `LIMIT_S`."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments(__doc__)
     parser.add_argument("names", nargs="*", metavar="METHOD.BENCHMARK", help="default: all")
     every = [f"{m.slug}.{b.slug}" for m in registry.all_methods() for b in m.benchmarks]
-    print("| benchmark | processor seconds |\n|---|---:|")
-    most = 0.0
-    for name in parser.parse_args().names or every:
-        seconds = processor_seconds(name)
-        most = max(most, seconds)
-        print(f"| `{name}` | {seconds:.1f} |", flush=True)
-    return int(most > LIMIT_S)
+    names = parser.parse_args().names or every
+    return report(Figure(name, processor_seconds(name), "s", LIMIT_S) for name in names)
 
 
 if __name__ == "__main__":

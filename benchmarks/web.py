@@ -1,6 +1,6 @@
 """How fast the digest page is, over real HTTP: gunicorn, 20,000 papers, a day of 50 cards.
 
-    python benchmarks/web.py [--seconds 5] [--workers 2]
+    python -m benchmarks.web [--seconds 5] [--workers 2]
 
 The client speaks over raw keep-alive sockets and only counts bytes, so that on a machine of few
 cores the server gets most of the time. Fails where DESIGN.md's targets are missed.
@@ -8,22 +8,16 @@ cores the server gets most of the time. Fails where DESIGN.md's targets are miss
 
 from __future__ import annotations
 
-import argparse
-import os
 import socket
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from multiprocessing import get_context
-from operator import ge, le
 from pathlib import Path
 from urllib.parse import urlsplit
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
+from benchmarks.figures import Figure, arguments, report
 from tests.machine import CHROMIUM
 from tests.servers.site import Site, serving
 
@@ -92,33 +86,14 @@ def throughput(site: Site, path: str, seconds: float, clients: int) -> float:
     context = get_context("fork")
     count = context.Value("l", 0)
     began = time.time()
-    arguments = (site.address, path, began + seconds, count)
-    crowd = [context.Process(target=_hammer, args=arguments) for _ in range(clients)]
+    given = (site.address, path, began + seconds, count)
+    crowd = [context.Process(target=_hammer, args=given) for _ in range(clients)]
     for client in crowd:
         client.start()
     for client in crowd:
         client.join()
         assert client.exitcode == 0
     return count.value / (time.time() - began)
-
-
-def queries(site: Site) -> tuple[int, int]:
-    """Database queries of a page made anew, and of one kept."""
-    os.environ["ASSAY_DATA"] = str(site.data)
-    os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
-    import django
-
-    django.setup()
-    from django.db import connection
-    from django.test import Client
-    from django.test.utils import CaptureQueriesContext
-
-    counts = []
-    for _ in range(2):
-        with CaptureQueriesContext(connection) as captured:
-            assert Client(headers={"host": "localhost"}).get("/").status_code == 200
-        counts.append(len(captured))
-    return counts[0], counts[1]
 
 
 def transferred(site: Site, chromium: str) -> int:
@@ -143,23 +118,7 @@ def quantile99(taken: list[float]) -> float:
     return statistics.quantiles(taken, n=100)[98]
 
 
-@dataclass(frozen=True)
-class Row:
-    """One measurement beside its target."""
-
-    name: str
-    value: float
-    unit: str
-    target: float
-    holds: Callable[[float, float], bool]
-
-    def __str__(self) -> str:
-        sign = "≤" if self.holds is le else "≥"
-        verdict = "" if self.holds(self.value, self.target) else "   missed"
-        return f"{self.name:<46} {self.value:>9.2f} {self.unit:<5} {sign} {self.target:g}{verdict}"
-
-
-def measure(site: Site, seconds: float) -> list[Row]:
+def measure(site: Site, seconds: float) -> list[Figure]:
     """Every figure of the table."""
     accept = "Accept-Encoding: br\r\n"
     _, head, size = Connection(site.address).get("/", accept)
@@ -167,38 +126,29 @@ def measure(site: Site, seconds: float) -> list[Row]:
     taken = latencies(site, "/", seconds, accept, 200)
     _, _, gzipped = Connection(site.address).get("/", "Accept-Encoding: gzip\r\n")
     again = latencies(site, "/", seconds / 2, f"{accept}If-None-Match: {etag}\r\n", 304)
-    rows = [
-        Row("digest page, 1 client, p50", statistics.median(taken), "ms", 5, le),
-        Row("digest page, 1 client, p99", quantile99(taken), "ms", 50, le),
-        Row("digest page, 16 clients", throughput(site, "/", seconds, 16), "req/s", 500, ge),
-        Row("digest page unchanged (304), p50", statistics.median(again), "ms", 5, le),
-        Row("HTML, Brotli", size / 1000, "kB", 30, le),
-        Row("HTML, gzip", gzipped / 1000, "kB", 30, le),
+    crowd = throughput(site, "/", seconds, 16)
+    figures = [
+        Figure("digest page, 1 client, p50", statistics.median(taken), "ms", 5),
+        Figure("digest page, 1 client, p99", statistics.quantiles(taken, n=100)[98], "ms", 50),
+        Figure("digest page, 16 clients", crowd, "req/s", 500, least=True),
+        Figure("digest page unchanged (304), p50", statistics.median(again), "ms", 5),
+        Figure("HTML, Brotli", size / 1000, "kB", 30),
+        Figure("HTML, gzip", gzipped / 1000, "kB", 30),
     ]
     if chromium := CHROMIUM.find():
-        rows.append(
-            Row("everything, in Chromium", transferred(site, chromium) / 1000, "kB", 150, le)
-        )
-    anew, kept = queries(site)
-    rows.append(Row("queries of a page made anew", anew, "", 4, le))
-    rows.append(Row("queries of a page kept", kept, "", 1, le))
-    return rows
+        whole = transferred(site, chromium) / 1000
+        figures.append(Figure("everything, in Chromium", whole, "kB", 150))
+    return figures
 
 
 def main() -> int:
     """Measure, print, and fail over a target; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--workers", type=int, default=2)
-    options = parser.parse_args()
+    options = arguments(__doc__, seconds=5.0, workers=2).parse_args()
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(Path(folder), "big", options.workers) as site,
     ):
-        rows = measure(site, options.seconds)
-    for row in rows:
-        print(row)
-    return int(any(not row.holds(row.value, row.target) for row in rows))
+        return report(measure(site, options.seconds))
 
 
 if __name__ == "__main__":

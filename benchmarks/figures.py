@@ -1,0 +1,48 @@
+"""Figures beside their targets: how the benchmarks of this folder end."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from methods.terminal import table
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Something measured, and what it may be at most, or, with `least`, at least."""
+
+    name: str
+    value: float
+    unit: str = ""
+    target: float | None = None
+    least: bool = False
+    beside: str = ""  # an interval, a share, whatever else is to be known
+
+    @property
+    def missed(self) -> bool:
+        """Whether there is a target on whose wrong side the value lies."""
+        if self.target is None:
+            return False
+        return self.value < self.target if self.least else self.value > self.target
+
+
+def report(figures: Iterable[Figure]) -> int:
+    """Print them as a table; the exit status: 1 where a target is missed."""
+    rows, status = [], 0
+    for one in figures:
+        target = "" if one.target is None else f"{'≥' if one.least else '≤'} {one.target:g}"
+        value = f"{one.value:,.3g}" if abs(one.value) < 100 else f"{one.value:,.0f}"
+        rows.append((one.name, value, one.unit, target, one.beside, "missed" * one.missed))
+        status |= one.missed
+    print(table(("measured", "", " ", "target", "  ", "   "), rows, right=("",)))
+    return status
+
+
+def arguments(about: str | None, **defaults: int | float) -> argparse.ArgumentParser:
+    """A parser for the first line of a module's docstring, with an option for each number."""
+    parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default)
+    return parser

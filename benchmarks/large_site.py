@@ -1,0 +1,174 @@
+"""A large site to be measured: papers of shuffled sentences, digests of some days, many runs."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+LAST_DAY = date(2026, 6, 12)
+CATEGORIES = ("cs.AI", "cs.CL", "cs.DC", "cs.LG")
+A_DAY = 400  # papers, on a site of many
+SHOWN_DAYS = 5  # with listings and digests
+LOG_PIECES = 200  # of the run that is under way
+COPIED = ("method", "benchmark", "version", "device", "params", "environment", "result")
+
+
+def build(papers: int, runs: int, source: Path | None = None) -> None:
+    """Add papers and runs until there are as many, and digests of the last days."""
+    from django.core.management import call_command
+    from django.db import connection
+
+    from methods.terminal import progress_bar
+    from webapp.digests.build import build as build_digests
+    from webapp.papers.models import Paper
+    from webapp.runs.models import Run
+
+    with progress_bar() as bar:
+        task = bar.add_task("papers", total=papers, completed=(there := Paper.objects.count()))
+        made = islice(_papers(papers, _texts(source)), there, papers)
+        while batch := list(islice(made, 2_000)):
+            Paper.objects.bulk_create(batch, batch_size=500)
+            bar.advance(task, len(batch))
+        if not Run.objects.filter(imported=True).exists():
+            call_command("import_results", verbosity=0, stdout=sys.stderr)
+        task = bar.add_task("runs", total=runs, completed=(there := Run.objects.count()))
+        for first in range(there, runs, 1_000):
+            _add_runs(first, min(runs - first, 1_000))
+            bar.advance(task, min(runs - first, 1_000))
+    days = [*(LAST_DAY - timedelta(back) for back in range(SHOWN_DAYS)), old_day()]
+    for day in days:
+        for category in CATEGORIES:
+            _announce(day, category)
+    build_digests(days)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+
+
+def _announce(day: date, category: str) -> None:
+    """A complete listing of the day's papers, unless there is one."""
+    from webapp.papers.models import Announcement, Listing, Paper
+
+    at = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    told = {"state": "complete", "source": "rss", "polled_at": at, "changed_at": at}
+    listing, new = Listing.objects.get_or_create(category=category, date=day, defaults=told)
+    if new:
+        papers = Paper.objects.filter(announced_on=day, primary_category=category)
+        Announcement.objects.bulk_create(
+            Announcement(listing=listing, paper=paper, type="new", version=1) for paper in papers
+        )
+
+
+def old_day() -> date:
+    """A day of a year ago, or the first there is."""
+    from webapp.papers.models import Paper
+
+    first = Paper.objects.order_by("announced_on").values_list("announced_on", flat=True)[0]
+    return max(LAST_DAY - timedelta(365), first)
+
+
+def _texts(source: Path | None) -> list[tuple[str, str]]:
+    """Titles and abstracts of real papers, or of the sample day."""
+    from webapp.papers.formats import parse_feed
+    from webapp.papers.sample import SAMPLE, SAMPLE_DAY
+
+    if source is None:
+        batch = parse_feed(SAMPLE.read_bytes(), "cs.AI", SAMPLE_DAY)
+        return [(entry.title, entry.abstract) for entry in batch.entries]
+    with source.open() as lines:
+        papers = [json.loads(line) for line in lines]
+    return [(paper["title"], paper["summary"]) for paper in papers]
+
+
+def _papers(count: int, texts: list[tuple[str, str]]) -> Iterator[Any]:
+    """`count` papers, the same ones every time; of each six one of an old day comes late."""
+    from webapp.papers.models import Paper
+    from webapp.ui.markup import render
+
+    chance = random.Random(17)
+    sentences = [one for _, text in texts for one in re.split(r"(?<=[.?!])\s+", text) if one]
+    words = [word for title, _ in texts for word in title.split()]
+    a_day = min(A_DAY, max(count // 400, 40))
+    days = -(-count // a_day)
+    for number in range(count):
+        place = number if number % 6 else chance.randrange(count)
+        title = " ".join(chance.sample(words, 9))
+        abstract = " ".join(chance.sample(sentences, 7))
+        categories = chance.sample(CATEGORIES, chance.choice((1, 1, 2)))
+        day = LAST_DAY - timedelta(days=days - 1 - place // a_day)
+        shown = (LAST_DAY - day).days in {*range(SHOWN_DAYS), min(365, days - 1)}
+        yield Paper(
+            arxiv_id=f"{number // 100_000:04d}.{number % 100_000:05d}",
+            title=title,
+            abstract=abstract,
+            title_html=render(title) if shown else "",
+            abstract_html=render(abstract) if shown else "",
+            authors=[{"name": f"{chance.choice(words)} {chance.choice(words)}"} for _ in range(3)],
+            primary_category=categories[0],
+            categories=categories,
+            announced_on=day,
+            enriched_at=datetime(2026, 6, 13, tzinfo=UTC),
+        )
+
+
+def _add_runs(first: int, count: int) -> None:
+    """Runs like those that are published, each with the first of its series."""
+    from webapp.runs.models import Run, Series
+
+    models = list(Run.objects.filter(imported=True).prefetch_related("series")[:20])
+    runs, series = [], []
+    for number in range(first, first + count):
+        model = models[number % len(models)]
+        at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
+        run = Run(
+            **{name: getattr(model, name) for name in COPIED},
+            limit_seconds=300,
+            state="succeeded",
+            token=f"token-{number}",
+            queued_at=at,
+            started_at=at,
+            finished_at=at,
+        )
+        runs.append(run)
+        series += [Series(run=run, name=one.name, data=one.data) for one in model.series.all()[:1]]
+    Run.objects.bulk_create(runs, batch_size=200)
+    Series.objects.bulk_create(series, batch_size=200)
+
+
+def open_run() -> Any:
+    """A run that is under way, with a log."""
+    from webapp.runs.models import Event, Run
+
+    at = datetime(2026, 6, 12, tzinfo=UTC)
+    run, new = Run.objects.get_or_create(
+        token="under-way",
+        defaults={
+            **{name: getattr(Run.objects.filter(imported=True)[0], name) for name in COPIED},
+            "limit_seconds": 300,
+            "state": "running",
+            "attempt": 1,
+            "queued_at": at,
+            "started_at": at,
+            "progress": {"fraction": 0.4, "message": "block 3", "elapsed": 9.0, "left": 12.0},
+            "progress_seq": 7,
+        },
+    )
+    if new:
+        Event.objects.bulk_create(
+            Event(
+                run=run,
+                token=run.token,
+                seq=seq,
+                kind="log",
+                body={"offset": 80 * seq, "size": 80, "text": "x" * 79 + "\n"},
+                recorded_at=at,
+            )
+            for seq in range(LOG_PIECES)
+        )
+    return run
