@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -17,10 +18,10 @@ from ninja.parser import Parser
 from methods import registry
 from methods.protocol import clean_json
 from methods.spec import InputError, Method, ParameterError, UnknownNameError
+from webapp.api import reading
 from webapp.api.problems import MEDIA_TYPE, ProblemError, answer
-from webapp.api.reading import reading
-from webapp.api.schemas import MethodSchema, RunRequest, RunResults, RunStatus
-from webapp.api.security import REFUSED, Bearer, reader_of
+from webapp.api.schemas import MethodSchema, Problem, RunRequest, RunResults, RunStatus
+from webapp.api.security import Bearer, reader_of
 from webapp.runs import submit
 from webapp.runs.models import Run, State
 from webapp.runs.queries import may_cancel, visible_runs
@@ -28,6 +29,7 @@ from webapp.runs.quota import QuotaError
 from webapp.runs.web import export
 
 LATEST = 100  # runs of a list
+REFUSED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 503)
 # What a refusal of the domain is to a program; every other is 422.
 STATUS = {UnknownNameError: 404, submit.KeyReusedError: 409, QuotaError: 403}
 
@@ -47,14 +49,15 @@ class Api(NinjaAPI):
     """The interface; its document says that refusals are problems."""
 
     def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
-        """The OpenAPI document, with the media type of every refusal as it is sent."""
+        """The OpenAPI document, with every refusal that any operation may be answered with."""
         schema = super().get_openapi_schema(**options)
+        schema["components"]["schemas"]["Problem"] = Problem.model_json_schema()
+        content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
         for path in schema["paths"].values():
             for operation in path.values():
-                for status, described in operation["responses"].items():
-                    content = described.get("content", {})
-                    if int(status) >= 400 and "application/json" in content:
-                        content[MEDIA_TYPE] = content.pop("application/json")
+                for status in REFUSED:
+                    described = {"description": HTTPStatus(status).phrase, "content": content}
+                    operation["responses"][status] = described
         return schema
 
     def create_response(self, request: HttpRequest, data: Any, **options: Any) -> HttpResponse:
@@ -101,18 +104,13 @@ def _visitor(request: HttpRequest) -> User | AnonymousUser:
     return reader
 
 
-@api.get(
-    "/methods",
-    response={200: list[MethodSchema], **REFUSED},
-    tags=["methods"],
-    summary="All methods",
-)
+@api.get("/methods", response=list[MethodSchema], tags=["methods"], summary="All methods")
 def methods(request: HttpRequest) -> tuple[Method, ...]:
     """Every method with its benchmarks, their parameters, bounds and presets."""
     return registry.all_methods()
 
 
-@runs.get("", response={200: list[RunStatus], **REFUSED}, summary="The latest runs")
+@runs.get("", response=list[RunStatus], summary="The latest runs")
 def latest(
     request: HttpRequest, method: str = "", benchmark: str = "", state: str = ""
 ) -> list[dict[str, Any]]:
@@ -124,12 +122,7 @@ def latest(
     return [export.status(run) for run in found.select_related("worker")[:LATEST]]
 
 
-@runs.post(
-    "",
-    auth=Bearer("runs"),
-    response={202: RunStatus, **REFUSED},
-    summary="Ask for a run",
-)
+@runs.post("", auth=Bearer("runs"), response={202: RunStatus}, summary="Ask for a run")
 def create(
     request: HttpRequest,
     response: HttpResponse,
@@ -138,27 +131,22 @@ def create(
 ) -> Status[dict[str, Any]]:
     """Queue a run. With the header Idempotency-Key, asking twice is answered by one run;
     409 for a key that was sent with another request."""
+    device, key = wanted.device, idempotency_key
     asked = submit.Request(
-        wanted.method,
-        wanted.benchmark,
-        wanted.preset,
-        wanted.params,
-        wanted.seed,
-        wanted.device,
-        idempotency_key,
+        wanted.method, wanted.benchmark, wanted.preset, wanted.params, wanted.seed, device, key
     )
     run = submit.submit(reader_of(request), asked)
     response["Location"] = f"{request.path.rstrip('/')}/{run.pk}"
     return Status(202, export.status(run))
 
 
-@runs.get("/{uuid:pk}", response={200: RunStatus, **REFUSED}, summary="Where a run stands")
+@runs.get("/{uuid:pk}", response=RunStatus, summary="Where a run stands")
 def status(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     """State, progress, and the reason where it failed."""
     return export.status(_run(request, pk))
 
 
-@runs.get("/{uuid:pk}/results", response={200: RunResults, **REFUSED}, summary="What it measured")
+@runs.get("/{uuid:pk}/results", response=RunResults, summary="What it measured")
 def results(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     """Checks, series, environment and command; 409 while there are no results yet."""
     run = _run(request, pk)
@@ -167,12 +155,7 @@ def results(request: HttpRequest, pk: UUID) -> dict[str, Any]:
     return export.results(run)
 
 
-@runs.post(
-    "/{uuid:pk}/cancel",
-    auth=Bearer("runs"),
-    response={202: RunStatus, **REFUSED},
-    summary="End a run",
-)
+@runs.post("/{uuid:pk}/cancel", auth=Bearer("runs"), response={202: RunStatus}, summary="End a run")
 def cancel(request: HttpRequest, pk: UUID) -> Status[dict[str, Any]]:
     """Cancel a run of yours; 409 if it has ended."""
     run = _run(request, pk, reader_of(request))
@@ -184,7 +167,9 @@ def cancel(request: HttpRequest, pk: UUID) -> Status[dict[str, Any]]:
 
 
 api.add_router("/runs", runs)
-api.add_router("", reading)
+api.add_router("/papers", reading.papers_router)
+api.add_router("", reading.public_router)
+api.add_router("/library", reading.library_router)
 
 
 # --- Every refusal as a problem -------------------------------------------------------------------

@@ -22,7 +22,7 @@ from webapp.api.schemas import (
     ProfileSchema,
     WholePaper,
 )
-from webapp.api.security import REFUSED, Bearer, reader_of
+from webapp.api.security import Bearer, reader_of
 from webapp.catalog.queries import Carried
 from webapp.digests.lookup import NotFoundError, find_digest
 from webapp.digests.models import Profile, Star
@@ -34,14 +34,14 @@ from webapp.papers.models import Paper
 from webapp.papers.search import MAX_PAGES, search
 
 A_PAGE = 50  # papers of a library
-reading = Router()
+papers_router = Router(tags=["papers"])
+public_router = Router()
+library_router = Router(tags=["library"], auth=Bearer("library"))
 Name = Annotated[str, Path(max_length=64)]
 PageNumber = Annotated[int, Query(ge=1, le=MAX_PAGES)]
 
 
-@reading.get(
-    "/papers", response={200: PaperPage, **REFUSED}, tags=["papers"], summary="Search papers"
-)
+@papers_router.get("", response=PaperPage, summary="Search papers")
 def papers(  # noqa: PLR0917 - each is a parameter of the address
     request: HttpRequest,
     q: Annotated[str, Query(max_length=400)],
@@ -62,33 +62,22 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     }
 
 
-@reading.get(
-    "/papers/{path:arxiv_id}",
-    response={200: WholePaper, **REFUSED},
-    tags=["papers"],
-    summary="One paper with its claims",
-)
+@papers_router.get("/{path:arxiv_id}", response=WholePaper, summary="One paper with its claims")
 def paper(request: HttpRequest, arxiv_id: Name) -> Paper:
     """The paper, and each number of its summary with its quote and whether that was found."""
     return _paper(arxiv_id)
 
 
-@reading.get(
-    "/profiles",
-    response={200: list[ProfileSchema], **REFUSED},
-    tags=["digests"],
-    summary="All profiles",
+@public_router.get(
+    "/profiles", response=list[ProfileSchema], tags=["digests"], summary="All profiles"
 )
 def profiles(request: HttpRequest) -> QuerySet[Profile]:
     """The site's own first."""
     return Profile.objects.all()
 
 
-@reading.get(
-    "/digests/{profile}",
-    response={200: DigestSchema, **REFUSED},
-    tags=["digests"],
-    summary="A profile's day",
+@public_router.get(
+    "/digests/{profile}", response=DigestSchema, tags=["digests"], summary="A profile's day"
 )
 def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> dict[str, Any]:
     """The latest day, or that of `date`: each paper with its score and the reasons for it."""
@@ -108,9 +97,9 @@ def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> dic
     }
 
 
-@reading.get(
+@public_router.get(
     "/methods/{slug}/claims",
-    response={200: list[MethodClaim], **REFUSED},
+    response=list[MethodClaim],
     tags=["methods"],
     summary="A method's claims with their verdicts",
 )
@@ -121,13 +110,7 @@ def claims(request: HttpRequest, slug: Name) -> list[MethodClaim]:
     return [MethodClaim.of(one) for one in Carried(registry.get(slug)).answers]
 
 
-@reading.get(
-    "/library",
-    auth=Bearer("library"),
-    response={200: LibraryPage, **REFUSED},
-    tags=["library"],
-    summary="Papers you keep",
-)
+@library_router.get("", response=LibraryPage, summary="Papers you keep")
 def library(
     request: HttpRequest,
     page: PageNumber = 1,
@@ -149,12 +132,8 @@ def library(
     }
 
 
-@reading.patch(
-    "/library/{path:arxiv_id}",
-    auth=Bearer("library"),
-    response={200: LibraryItem, **REFUSED},
-    tags=["library"],
-    summary="Keep, read, note or leave a paper",
+@library_router.patch(
+    "/{path:arxiv_id}", response=LibraryItem, summary="Keep, read, note or leave a paper"
 )
 def change(request: HttpRequest, arxiv_id: Name, wanted: LibraryChange) -> dict[str, Any]:
     """Change what is named and leave the rest; asking twice changes nothing more."""

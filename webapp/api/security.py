@@ -8,9 +8,6 @@ from ninja.security import HttpBearer
 
 from webapp.api import tokens
 from webapp.api.problems import ProblemError
-from webapp.api.schemas import Problem
-
-REFUSED = dict.fromkeys((400, 401, 403, 404, 405, 409, 413, 422, 429, 503), Problem)
 
 
 class Bearer(HttpBearer):

@@ -137,7 +137,7 @@ def checked_settings(data: Mapping[str, Any]) -> ProfileSettings:
     try:
         checked = ProfileSettings.model_validate(data)
     except ValidationError as error:
-        raise ProfileError(_by_field(error)) from None
+        raise ProfileError(errors_by_field(error, "profile")) from None
     # Duplicates count once, in the order given.
     checked.categories = list(dict.fromkeys(checked.categories))
     checked.announce_types = [one for one in AnnounceType if one in checked.announce_types]
@@ -170,11 +170,11 @@ def _term_errors(texts: list[str], substring: bool) -> list[str]:
     return messages
 
 
-def _by_field(error: ValidationError) -> dict[str, list[str]]:
-    """pydantic's errors by the field they stand in, with the place in a list."""
+def errors_by_field(error: ValidationError, whole: str) -> dict[str, list[str]]:
+    """pydantic's errors by the field they stand in, with the place in a list; or of the `whole`."""
     errors: dict[str, list[str]] = {}
     for one in error.errors(include_url=False, include_context=False, include_input=False):
-        name, *place = one["loc"] or ("profile",)
+        name, *place = one["loc"] or (whole,)
         where = ".".join(str(part + 1 if isinstance(part, int) else part) for part in place)
         message = one["msg"].removeprefix("Value error, ")
         errors.setdefault(str(name), []).append(f"{where}: {message}" if where else message)
