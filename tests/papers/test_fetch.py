@@ -119,11 +119,11 @@ def test_retry_after_as_a_date_holds_everybody_back(arxiv: ArxivServer) -> None:
     [("120", 120), ("99999999999", 3600), ("-5", None), ("soon", None), ("", None), ("٣", None)],
 )
 def test_only_sensible_waits_are_believed(value: str, seconds: float | None) -> None:
-    assert fetch._retry_after(value) == seconds
+    assert fetch.retry_after(value) == seconds
 
 
 def test_a_date_gone_by_asks_for_no_wait() -> None:
-    assert fetch._retry_after("Wed, 04 Mar 2020 00:00:00 GMT") == 0
+    assert fetch.retry_after("Wed, 04 Mar 2020 00:00:00 GMT") == 0
 
 
 def test_without_retry_after_the_wait_doubles(

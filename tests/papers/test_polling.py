@@ -193,7 +193,7 @@ def test_bad_entries_stand_in_the_audit_and_the_others_in_the_day(arxiv: ArxivSe
     report = fetch(["cs.CL"], at=noon(WEDNESDAY))
     row = listing(WEDNESDAY)
     assert row.state == State.COMPLETE
-    assert len(row.problems) == report.rows[0].problems == hostile.REFUSED + 1
+    assert len(row.problems) == len(report.rows[0].problems) == hostile.REFUSED + 1
     assert all(problem["item"] and problem["reason"] for problem in row.problems)
     assert keys(arxiv, WEDNESDAY) <= stored(WEDNESDAY)
     assert not Paper.objects.filter(title_html__contains="<script").exists()

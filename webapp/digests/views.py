@@ -11,7 +11,6 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.dateparse import parse_date
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.digests import queries
@@ -23,7 +22,7 @@ from webapp.digests.text_formats import as_markdown
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import Listing, Paper
 from webapp.papers.queries import announced_on, categories
-from webapp.ui.pages import respond_shared, signed_in
+from webapp.ui.pages import back, respond_shared, signed_in
 
 PAPERS_A_PAGE = 50
 
@@ -186,7 +185,4 @@ def star(request: HttpRequest) -> HttpResponse:
         Star.objects.filter(reader=reader, paper=paper).delete()
     if request.headers.get("Accept") == "application/json":
         return JsonResponse({"starred": made})
-    back = request.POST.get("next", "")
-    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
-        back = "/"
-    return redirect(f"{back}#p-{paper.arxiv_id}")
+    return back(request, "/", f"#p-{paper.arxiv_id}")

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -24,7 +23,7 @@ from webapp.library.models import LibraryEntry, ReadingList
 from webapp.papers import citations
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import Paper
-from webapp.ui.pages import signed_in
+from webapp.ui.pages import back, signed_in
 
 PAPERS_A_PAGE = 50
 MAX_LISTS = 100
@@ -92,7 +91,7 @@ def leave(request: HttpRequest) -> HttpResponse:
         Star.objects.filter(reader=reader, paper=paper).delete()
     if request.headers.get("Accept") == "application/json":
         return JsonResponse({"left": entry.not_for_me})
-    return _back(request, f"#p-{paper.arxiv_id}")
+    return back(request, "/library/", f"#p-{paper.arxiv_id}")
 
 
 @require_POST
@@ -104,12 +103,12 @@ def entry(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     if "read" in request.POST:
         kept.read_at = None if kept.read_at else timezone.now()
         kept.save()
-        return _back(request, "#library")
+        return back(request, "/library/", "#library")
     form = EntryForm(request.POST)
     if not form.is_valid():
         for field, errors in form.errors.items():
             messages.error(request, f"{field}: {' '.join(map(str, errors))} Nothing was saved.")
-        return _back(request, "#library")
+        return back(request, "/library/", "#library")
     kept.note, kept.tags = form.cleaned_data["note"].strip(), form.cleaned_data["tags"]
     kept.save()
     mine = ReadingList.objects.filter(reader=reader)
@@ -120,7 +119,7 @@ def entry(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     for one in mine.exclude(name=name):
         (one.papers.add if one.pk in chosen else one.papers.remove)(paper)
     messages.success(request, "Kept in your library.")
-    return _back(request, "#library")
+    return back(request, "/library/", "#library")
 
 
 @require_POST
@@ -187,10 +186,3 @@ def _paper(text: str) -> Paper:
     except ValueError:
         raise Http404("There is no such paper.") from None
     return get_object_or_404(Paper, arxiv_id=identifier)
-
-
-def _back(request: HttpRequest, anchor: str) -> HttpResponseRedirect:
-    back = request.POST.get("next", "")
-    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
-        back = "/library/"
-    return HttpResponseRedirect(back + anchor)

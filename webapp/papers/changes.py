@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
@@ -11,7 +9,7 @@ from itertools import pairwise
 
 from webapp.papers.models import Paper, PaperVersion
 
-MAX_WORDS = 1_500  # of the part that differs; longer ones are shown as one replacement
+MAX_WORDS = 1_500  # of a text; longer ones are shown as one replacement
 
 
 class Kind(StrEnum):
@@ -64,41 +62,16 @@ def compare(old: str, new: str) -> tuple[Span, ...]:
 
     The spans that are not removed, joined, are the words of `new`; those not added, of `old`.
     """
-    a, b = _words(old), _words(new)
-    start = 0
-    while start < min(len(a), len(b)) and a[start] == b[start]:
-        start += 1
-    end = 0
-    while end < min(len(a), len(b)) - start and a[-1 - end] == b[-1 - end]:
-        end += 1
-    middle_a, middle_b = a[start : len(a) - end], b[start : len(b) - end]
-    spans = [(Kind.SAME, a[:start])]
-    if max(len(middle_a), len(middle_b)) > MAX_WORDS:
-        spans += [(Kind.REMOVED, middle_a), (Kind.ADDED, middle_b)]
+    before, after = old.split(), new.split()
+    if before != after and max(len(before), len(after)) > MAX_WORDS:
+        codes = [("replace", 0, len(before), 0, len(after))]
     else:
-        matcher = SequenceMatcher(a=middle_a, b=middle_b, autojunk=True)
-        for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-            if tag == "equal":
-                spans.append((Kind.SAME, middle_a[i1:i2]))
-            else:
-                spans += [(Kind.REMOVED, middle_a[i1:i2]), (Kind.ADDED, middle_b[j1:j2])]
-    spans.append((Kind.SAME, a[len(a) - end :]))
-    return tuple(_joined(spans))
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\S+", text)
-
-
-def _joined(spans: Sequence[tuple[Kind, list[str]]]) -> list[Span]:
-    """Spans with words in them, neighbours of one kind made one."""
-    joined: list[Span] = []
-    for kind, words in spans:
-        if not words:
-            continue
-        text = " ".join(words)
-        if joined and joined[-1].kind == kind:
-            joined[-1] = Span(kind, f"{joined[-1].text} {text}")
+        codes = list(SequenceMatcher(None, before, after).get_opcodes())
+    spans = []
+    for tag, i1, i2, j1, j2 in codes:
+        removed, added = " ".join(before[i1:i2]), " ".join(after[j1:j2])
+        if tag == "equal":
+            spans.append(Span(Kind.SAME, added))
         else:
-            joined.append(Span(kind, text))
-    return joined
+            spans += [Span(Kind.REMOVED, removed), Span(Kind.ADDED, added)]
+    return tuple(span for span in spans if span.text)

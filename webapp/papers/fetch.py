@@ -84,7 +84,7 @@ def get(
             limiter.pause(_backoff(attempt))
             continue
         if status in _TRY_AGAIN:
-            wait = _retry_after(answer_headers.get("retry-after", ""))
+            wait = retry_after(answer_headers.get("retry-after", ""))
             limiter.pause(_backoff(attempt) if wait is None else wait)
             if last or (wait or 0.0) > PATIENCE:
                 raise _refusal(at, status, body, wait)
@@ -193,18 +193,18 @@ def _refusal(url: str, status: int, body: bytes, wait: float | None) -> FetchErr
     return RefusedError(f"{_host(url)} answers HTTP {status}" + (f": {said}" if said else ""))
 
 
-def _retry_after(value: str) -> float | None:
-    """Seconds that a Retry-After header asks for, at most MAX_RETRY_AFTER; None for nonsense."""
+def retry_after(value: str, most: float = MAX_RETRY_AFTER) -> float | None:
+    """Seconds that a Retry-After header (seconds or a date) asks for; None for nonsense."""
     value = value.strip()
     if value.isascii() and value.isdigit():
-        return min(float(value), MAX_RETRY_AFTER)
+        return min(float(value), most)
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, TypeError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return min(max((moment - datetime.now(UTC)).total_seconds(), 0.0), MAX_RETRY_AFTER)
+    return min(max((moment - datetime.now(UTC)).total_seconds(), 0.0), most)
 
 
 def _backoff(attempt: int) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
@@ -25,23 +26,12 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class PollResult:
-    """What became of one category's day."""
-
-    category: str
-    date: date
-    state: Listing.State
-    source: Listing.Source
-    counts: dict[str, int]
-    problems: int
-    reason: str
-
-
-@dataclass(frozen=True)
 class FetchReport:
     """What a fetch did, and the days whose papers it changed."""
 
-    rows: list[PollResult] = field(default_factory=list)
+    # Not stored so: state, source and reason are what this poll brought, where the listing
+    # may know better from an earlier one.
+    rows: list[Listing] = field(default_factory=list)
     dates: set[date] = field(default_factory=set)
 
     @property
@@ -99,7 +89,7 @@ class Poller:
             if known is None:
                 raise http.RefusedError("arXiv answers 304 to a question without conditions")
             listings.record_poll(known, self.at)
-            self._report(known)
+            self.report.rows.append(known)
             self._record_late(category, known.date, source)
             return
         batch = replace(
@@ -185,7 +175,7 @@ class Poller:
         listing = store_batch(batch, source, self.at, prepare(batch.entries), afresh=afresh)
         if listing.changed_at == self.at:
             self.report.dates.add(batch.date)
-        self._report(listing)
+        self.report.rows.append(listing)
 
     def _record_late(self, category: str, served: date, source: Listing.Source) -> None:
         reason = _late_reason(served, self.today)
@@ -193,27 +183,13 @@ class Poller:
             self._record(category, self.today, Outcome(Listing.State.STALE, source, reason))
 
     def _record(self, category: str, day: date, outcome: Outcome) -> None:
-        listing = listings.record_outcome(category, day, outcome, self.at)
-        # The report tells what this poll brought; the listing may know better from an earlier one.
-        self._report(listing, outcome)
+        row = copy(listings.record_outcome(category, day, outcome, self.at))
+        row.state, row.source, row.reason = outcome.state, outcome.source, outcome.reason
+        self.report.rows.append(row)
 
     def _failed(self, category: str, day: date, source: Listing.Source, reason: str) -> None:
         log.warning("%s of %s was not fetched: %s", category, day, reason)
         self._record(category, day, Outcome(Listing.State.FAILED, source, reason))
-
-    def _report(self, listing: Listing, outcome: Outcome | None = None) -> None:
-        result = outcome or listing
-        self.report.rows.append(
-            PollResult(
-                listing.category,
-                listing.date,
-                Listing.State(result.state),
-                Listing.Source(result.source),
-                listing.counts,
-                len(listing.problems),
-                result.reason,
-            )
-        )
 
 
 def _announced(entry: Entry, category: str, version: int | None) -> Entry:

@@ -8,16 +8,14 @@ in time; nothing the server sends is trusted before `webapp.summaries.schema` ha
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
-from django.utils import timezone
 
 from webapp.papers.deadline import Deadline
+from webapp.papers.fetch import retry_after
 
 if TYPE_CHECKING:
     from httpx2 import Request
@@ -170,7 +168,8 @@ def _count(value: object) -> int:
 def _status_error(status: int, headers: Any, message: str) -> ModelError:
     said = " ".join(message.split())[:200]
     if status in {408, 409, 425, 429} or status >= 500:
-        return BusyError(f"the model's server answered {status}: {said}", _retry_after(headers))
+        wait = retry_after(headers.get("retry-after") or "", MAX_WAIT)
+        return BusyError(f"the model's server answered {status}: {said}", wait)
     if status in {401, 403}:
         return RefusedError(f"the model's server refused the key ({status}): {said}", status)
     if status == 404:
@@ -178,15 +177,3 @@ def _status_error(status: int, headers: Any, message: str) -> ModelError:
             f"the model's server knows no such model or address (404): {said}", status
         )
     return RefusedError(f"the model's server did not take the request ({status}): {said}", status)
-
-
-def _retry_after(headers: Any) -> float | None:
-    value = (headers.get("retry-after") or "").strip()
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = (parsedate_to_datetime(value) - timezone.now()).total_seconds()
-        except (ValueError, TypeError):
-            return None
-    return min(max(seconds, 0.0), MAX_WAIT) if math.isfinite(seconds) else None

@@ -16,9 +16,14 @@ from threading import Lock
 from cachetools import LRUCache
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotModified,
+    HttpResponseRedirect,
+)
 from django.utils.cache import patch_vary_headers
-from django.utils.http import parse_etags
+from django.utils.http import parse_etags, url_has_allowed_host_and_scheme
 from django.utils.translation import get_language
 
 from webapp.ui import personal
@@ -72,6 +77,14 @@ def signed_in(request: HttpRequest) -> User:
     """The reader of a request that `login_required` let through."""
     assert isinstance(request.user, User)
     return request.user
+
+
+def back(request: HttpRequest, default: str, anchor: str) -> HttpResponseRedirect:
+    """To the page of this site that a form was sent from."""
+    page = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(page, allowed_hosts={request.get_host()}):
+        page = default
+    return HttpResponseRedirect(page + anchor)
 
 
 def is_anonymous(request: HttpRequest) -> bool:

@@ -18,7 +18,7 @@ django.setup()
 from webapp.catalog import chips, linking  # noqa: E402 (after django.setup())
 from webapp.digests.daily import categories_to_fetch, update  # noqa: E402 (after django.setup())
 from webapp.digests.models import Digest  # noqa: E402
-from webapp.papers.polling import PollResult  # noqa: E402
+from webapp.papers.models import Listing  # noqa: E402
 from webapp.papers.schedule import Progress  # noqa: E402
 
 
@@ -52,7 +52,7 @@ def _print_progress(progress: Progress) -> None:
         _print(f"Asking arXiv, {progress.done + 1} of {progress.total}: {progress.step} …")
 
 
-def _describe(row: PollResult) -> str:
+def _describe(row: Listing) -> str:
     counts = ", ".join(f"{number} {kind}" for kind, number in row.counts.items() if number)
     return f"{row.category} {row.date}: {row.state}. {row.reason or counts}"
 

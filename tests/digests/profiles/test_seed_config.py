@@ -56,14 +56,14 @@ def test_a_keyword_that_stands_twice_counts_twice() -> None:
 @pytest.mark.parametrize(
     ("changes", "field", "said"),
     [
-        ({"keywords": None}, "keywords", "valid list"),
-        ({"keywords": "LLM"}, "keywords", "valid list"),
+        ({"keywords": None}, "keywords", "valid array"),
+        ({"keywords": "LLM"}, "keywords", "valid array"),
         ({"keywords": ["a", 3, None]}, "keywords", "2: Input should be a valid string"),
         ({"keywords": []}, "keywords", "at least one"),
         ({"keywords": ["", "x"]}, "keywords", "is empty"),
         ({"keywords": [f"k{n}" for n in range(101)]}, "keywords", "at most 100"),
         ({"categories": ["cs.CL", "Not a category"]}, "categories", "no arXiv category"),
-        ({"categories": {"cs": 1}}, "categories", "valid list"),
+        ({"categories": {"cs": 1}}, "categories", "valid array"),
         ({"max_papers": 0}, "max_papers", "greater than or equal to 1"),
         ({"max_papers": "many"}, "max_papers", "valid integer"),
         ({"min_score": float("nan")}, "min_score", "finite|greater"),

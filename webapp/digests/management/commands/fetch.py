@@ -10,8 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from methods.terminal import progress_bar, table
 from webapp.digests.daily import categories_to_fetch, update
 from webapp.papers.entries import is_category
-from webapp.papers.models import AnnounceType
-from webapp.papers.polling import PollResult
+from webapp.papers.models import AnnounceType, Listing
 from webapp.papers.schedule import Progress
 
 HEADS = ("category", "day", "state", *AnnounceType.values, "refused", "why")
@@ -65,7 +64,7 @@ def _day(text: str) -> date:
         raise CommandError(f"--since {text!r}: write a day as 2026-03-02") from None
 
 
-def _cells(row: PollResult) -> list[str]:
+def _cells(row: Listing) -> list[str]:
     counts = [str(row.counts.get(name, 0)) for name in AnnounceType.values]
     day = row.date.isoformat()
-    return [row.category, day, str(row.state.value), *counts, str(row.problems), row.reason]
+    return [row.category, day, str(row.state), *counts, str(len(row.problems)), row.reason]
