@@ -31,7 +31,7 @@ def wait_for(look: Callable[[], Any], seconds: float, what: str) -> Any:
 
 
 def processes_of(data: Path) -> dict[int, str]:
-    """Running processes whose ASSAY_DATA is `data`, or that stand in it: pid to command line."""
+    """Running processes whose ASSAY_DATA is `data`, or that stand in it: pid to name and line."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -42,7 +42,7 @@ def processes_of(data: Path) -> dict[int, str]:
                 continue
             if (folder / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
                 command = (folder / "cmdline").read_text().replace("\0", " ").strip()
-                found[int(folder.name)] = command
+                found[int(folder.name)] = f"{(folder / 'comm').read_text().strip()}: {command}"
     return found
 
 

@@ -7,10 +7,10 @@ import os
 import signal
 import sys
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 4, 15, 36
 
 
-def prctl(option: int, value: int) -> None:
+def prctl(option: int, value: int | bytes) -> None:
     """Set one of this process's attributes. Raises OSError."""
     if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0):
         number = ctypes.get_errno()
@@ -30,3 +30,9 @@ def die_with_parent(parent: int | None = None, sig: signal.Signals = signal.SIGK
     prctl(PR_SET_PDEATHSIG, sig)
     if os.getppid() != parent:  # it died before the kernel knew
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def name_process(name: str) -> None:
+    """The name that `ps -e`, `top` and `pgrep` show, of at most 15 characters."""
+    if sys.platform == "linux":
+        prctl(PR_SET_NAME, name.encode())

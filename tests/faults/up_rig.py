@@ -18,14 +18,14 @@ from django.utils import timezone
 from tests.processes import ROOT, START_SECONDS, none_can_run, processes_of, wait_for
 from tests.runs.rig import Rig, free_port
 
-# Words in the command line of each process that the supervisor keeps; a pool's children share it.
+# How to tell each process that the supervisor keeps; a pool's children share its name.
 ROLES = {
     "redis": "redis-server",
-    "web": "gunicorn",
-    "site": "--hostname site@",
-    "events": "--hostname events@",
-    "summaries": "--hostname summaries@",
-    "beat": "workers.site.app beat",
+    "web": "assay-web",
+    "site": "assay-site",
+    "events": "assay-events",
+    "summaries": "assay-summaries",
+    "beat": "assay-beat",
     "bench": "workers.bench.app",
 }
 

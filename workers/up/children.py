@@ -1,8 +1,17 @@
-"""The processes of `manage.py up`, in the order they start."""
+"""The processes of `manage.py up`, in the order they start.
+
+Python takes seconds to import the site and Celery. The supervisor does it once, and what runs the
+site's code is forked from it: it starts, and starts again, at once, and shares the memory.
+"""
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib import import_module
 
 from django.conf import settings
 
@@ -12,44 +21,80 @@ from workers.up.supervisor import Child
 
 LOCAL_BENCH = "local"  # the name of the bench worker on this machine
 PYTHON = sys.executable
-CELERY = (PYTHON, "-m", "celery", "--quiet", "--app", "workers.site.app")
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+# What a worker would import by itself as it starts.
+OF_CELERY = (
+    "celery.apps.beat",
+    "celery.apps.worker",
+    "celery.bin.celery",
+    "celery.concurrency.prefork",
+    "celery.worker.consumer",
+    "workers.site.beat",
+    "workers.site.tasks",
+)
 
 
-def children(listener: int, *, ml: bool) -> list[Child]:
+def children(listener: int, *, ml: bool) -> Iterator[Child]:
     """What runs; what the pages need comes first, and the web server is called `web`."""
-    level = ("--loglevel", settings.LOG_LEVEL)
-    gunicorn = [PYTHON, "-m", "gunicorn", "--config", "python:workers.web.gunicorn"]
-    gunicorn += ["--bind", f"fd://{listener}", "webapp.wsgi"]
-    table = [
-        Child("web", gunicorn, pass_fds=(listener,)),
-        _site_worker("site", "site"),
-        _site_worker("events", "events"),
-        Child("beat", [*CELERY, "beat", *level]),
-        Child("arxiv", [PYTHON, "-m", "workers.up.first_day"], once=True),
-    ]
     if not env.read().celery_broker_url.get_secret_value():
-        table.insert(0, Child("redis", redis.command(settings.DATA_DIR)))
-    if settings.SUMMARY_MODEL:
-        places = ("--concurrency", str(settings.SUMMARY_CONCURRENCY))
-        table.append(_site_worker("summaries", "summaries", *places))
-    if ml:
-        table += _measuring()
-    return table
-
-
-def _site_worker(name: str, queue: str, *arguments: str) -> Child:
-    node = ("--hostname", f"{name}@%h", "--queues", queue)
+        yield Child("redis", _command(redis.command(settings.DATA_DIR)))
+    _import("webapp.wsgi", "webapp.urls", "gunicorn.app.wsgiapp", "gunicorn.workers.gthread")
+    gunicorn = ("--config", "python:workers.web.gunicorn", "--bind", f"fd://{listener}")
+    yield Child(
+        "web", _main("gunicorn.app.wsgiapp:run", *gunicorn, "webapp.wsgi"), keep=(listener,)
+    )
+    _import(*OF_CELERY)
     level = ("--loglevel", settings.LOG_LEVEL)
-    return Child(name, [*CELERY, "worker", *node, *arguments, *level, *QUIET])
+    yield _site_worker("site", *level)
+    yield _site_worker("events", *level)
+    yield Child("beat", _celery("beat", *level))
+    yield Child("arxiv", _main("workers.up.first_day:main"), once=True)
+    if settings.SUMMARY_MODEL:
+        yield _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_CONCURRENCY))
+    if ml:
+        yield from _measuring()
 
 
-def _measuring() -> list[Child]:
-    """The installer of what the methods need, and the bench worker that waits for it."""
+def _site_worker(name: str, *arguments: str) -> Child:
+    node = ("--hostname", f"{name}@%h", "--queues", name)
+    return Child(name, _celery("worker", *node, *arguments, *QUIET))
+
+
+def _measuring() -> Iterator[Child]:
+    """The installer of what the methods need, and the bench worker that waits for it.
+
+    Neither is a fork: benchmarks begin in a process that has seen nothing of the site.
+    """
     from webapp.runs import keys  # noqa: PLC0415 (models load only after django.setup())
 
+    yield Child("ml", _command([PYTHON, "-m", "workers.up.install_ml"]), once=True)
     key = {"ASSAY_WORKER_NAME": LOCAL_BENCH, "ASSAY_WORKER_KEY": keys.issue(LOCAL_BENCH)}
-    return [
-        Child("ml", [PYTHON, "-m", "workers.up.install_ml"], once=True),
-        Child("bench", [PYTHON, "-m", "workers.up.local_bench"], environment=key),
-    ]
+    yield Child("bench", _command([PYTHON, "-m", "workers.up.local_bench"]), environment=key)
+
+
+def _import(*modules: str) -> None:
+    """Load what the next children need, and keep the collector off the pages they will share."""
+    for module in modules:
+        import_module(module)
+    gc.collect()
+    gc.freeze()
+
+
+def _command(command: Sequence[str]) -> Callable[[], object]:
+    """Another program in place of the fork."""
+    return partial(os.execv, command[0], command)
+
+
+def _celery(*arguments: str) -> Callable[[], object]:
+    return _main("celery.__main__:main", "--quiet", "--app", "workers.site.app", *arguments)
+
+
+def _main(target: str, *arguments: str) -> Callable[[], object]:
+    """A program's entry point `module:function`, called as its command line would."""
+
+    def run() -> None:
+        module, _, function = target.partition(":")
+        sys.argv = [module, *arguments]
+        sys.exit(getattr(import_module(module), function)())
+
+    return run

@@ -1,8 +1,8 @@
 """A parent for a handful of processes: starts them, restarts them, and leaves none behind.
 
-One thread and one loop. Every child leads a process group of its own, so that Ctrl-C reaches the
-supervisor alone, and a child's own children can be ended with it; and every child dies with the
-supervisor, even of kill -9 (`workers.parent_death`).
+One thread and one loop, so that it may fork. Every child leads a process group of its own, so that
+Ctrl-C reaches the supervisor alone, and a child's own children can be ended with it; and every
+child dies with the supervisor, even of kill -9 (`workers.parent_death`).
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ import os
 import selectors
 import signal
 import socket
-import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from io import FileIO
+from multiprocessing import get_context
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from select import select
 
-from workers.parent_death import die_with_parent
+from django.db import connections
+
+from workers.parent_death import die_with_parent, name_process
 from workers.up.logs import LogFile, worth_reading
 
 STOP_SECONDS = 2.5  # from TERM to KILL; all are to be gone 5 s after it was asked for
@@ -30,22 +34,24 @@ LONGEST_WAIT = 5.0  # seconds between two starts of a child that keeps dying
 
 @dataclass(frozen=True)
 class Child:
-    """A process to keep: its name in the log and its command.
+    """A process to keep: its name in the log, and what it runs in a fork of the supervisor.
 
-    `once`: it is expected to end by itself and is not started again.
+    `once`: it is expected to end by itself and is not started again. `keep`: descriptors that it
+    inherits beside the standard three.
     """
 
     name: str
-    command: Sequence[str]
+    run: Callable[[], object]
     once: bool = False
-    pass_fds: tuple[int, ...] = ()
+    keep: tuple[int, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
 class _Running:
     child: Child
-    process: subprocess.Popen[bytes]
+    process: ForkProcess
+    output: FileIO
     started: float
     log: LogFile
     rest: bytes = b""  # of a line whose end has not come yet
@@ -94,30 +100,54 @@ class Supervisor:
     def start(self, child: Child) -> None:
         """Start a child now, and again whenever it dies (unless `once`)."""
         try:
-            process = self._spawn(child)
+            process, output = self._fork(child)
         except OSError as error:  # no memory, no process, no descriptor left: later there may be
             self.say("up", f"{child.name} not started, next try in {LONGEST_WAIT:.0f} s: {error}")
             self._waiting[child.name] = (time.monotonic() + LONGEST_WAIT, child)
             return
-        assert process.stdout is not None
-        os.set_blocking(process.stdout.fileno(), False)
+        os.set_blocking(output.fileno(), False)
         log = LogFile(self.logs / f"{child.name}.log")
-        running = _Running(child, process, time.monotonic(), log)
-        self._selector.register(process.stdout, selectors.EVENT_READ, running)
+        running = _Running(child, process, output, time.monotonic(), log)
+        self._selector.register(output, selectors.EVENT_READ, running)
         self._running[child.name] = running
 
-    def _spawn(self, child: Child) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            child.command,
-            cwd=self.folder,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", **child.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=child.pass_fds,
-            process_group=0,
-            preexec_fn=partial(die_with_parent, os.getpid()),  # noqa: PLW1509 (one thread only)
-        )
+    def _fork(self, child: Child) -> tuple[ForkProcess, FileIO]:
+        connections.close_all()  # a database connection belongs to one process
+        reading, writing = os.pipe()
+        output = FileIO(reading)
+        try:
+            process = get_context("fork").Process(
+                target=self._become, args=(child, os.getpid(), writing), name=child.name
+            )
+            process.start()
+        except OSError:
+            output.close()
+            raise
+        finally:
+            os.close(writing)
+        with suppress(OSError):  # the child does it too: whoever comes first
+            os.setpgid(_pid(process), _pid(process))
+        return process, output
+
+    def _become(self, child: Child, parent: int, output: int) -> None:
+        """In the fork: nothing of the supervisor's stays, then the child's own work begins."""
+        os.setpgid(0, 0)
+        die_with_parent(parent)
+        name_process(f"assay-{child.name}")
+        signal.set_wakeup_fd(-1)
+        for number in self._former:
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        for number in _open_descriptors() - {0, 1, 2, *child.keep}:
+            with suppress(OSError):
+                os.close(number)
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+        os.chdir(self.folder)
+        os.environ.update({"PYTHONUNBUFFERED": "1", **child.environment})
+        child.run()
 
     def run(self) -> None:
         """Keep the children alive until a stop is asked for."""
@@ -148,18 +178,16 @@ class Supervisor:
             return  # the wake-up is all it is for
         if self.stopping:  # asked twice: no more patience
             for running in self._running.values():
-                _kill_group(running.process.pid)
+                _kill_group(running.process)
         self.stopping = True
 
     def _read(self, running: _Running) -> None:
-        assert running.process.stdout is not None
-        try:
-            data = os.read(running.process.stdout.fileno(), 65536)
-        except BlockingIOError:
+        data = running.output.read(65536)
+        if data is None:  # nothing yet
             return
         if not data:
-            self._selector.unregister(running.process.stdout)
-            running.process.stdout.close()
+            self._selector.unregister(running.output)
+            running.output.close()
         running.log.write(data)
         *lines, running.rest = (running.rest + data).split(b"\n")
         if running.rest and (not data or len(running.rest) > 8192):
@@ -174,29 +202,28 @@ class Supervisor:
 
     def _reap(self) -> None:
         for name, running in list(self._running.items()):
-            if running.process.poll() is None:
+            if running.process.exitcode is None:
                 continue
             # What it started itself goes with it, whether it died in order or not.
-            _kill_group(running.process.pid)
+            _kill_group(running.process)
             self._drain(running)
             del self._running[name]
             if not self.stopping:
                 self._after_death(running)
 
     def _drain(self, running: _Running) -> None:
-        stdout = running.process.stdout
-        assert stdout is not None
+        output = running.output
         deadline = time.monotonic() + 1.0
-        while not stdout.closed and time.monotonic() < deadline:
-            select([stdout], [], [], 0.1)
+        while not output.closed and time.monotonic() < deadline:
+            select([output], [], [], 0.1)
             self._read(running)
-        if not stdout.closed:
-            self._selector.unregister(stdout)
-            stdout.close()
+        if not output.closed:
+            self._selector.unregister(output)
+            output.close()
         running.log.close()
 
     def _after_death(self, running: _Running) -> None:
-        child, status = running.child, running.process.returncode
+        child, status = running.child, running.process.exitcode or 0
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
         if child.once:
             if status:
@@ -213,19 +240,27 @@ class Supervisor:
         self.stopping = True
         self._waiting.clear()
         for running in self._running.values():
-            with suppress(ProcessLookupError):
-                running.process.terminate()
+            running.process.terminate()
         deadline = time.monotonic() + STOP_SECONDS
         while self._running and time.monotonic() < deadline:
             self.pump(min(0.2, max(0.0, deadline - time.monotonic())))
         for running in self._running.values():
-            _kill_group(running.process.pid)
+            _kill_group(running.process)
         for running in self._running.values():
-            running.process.wait()
+            running.process.join()
             self._drain(running)
         self._running.clear()
 
 
-def _kill_group(leader: int) -> None:
+def _pid(process: ForkProcess) -> int:
+    assert process.pid is not None, "it was started"
+    return process.pid
+
+
+def _kill_group(leader: ForkProcess) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
+        os.killpg(_pid(leader), signal.SIGKILL)
+
+
+def _open_descriptors() -> set[int]:
+    return {int(entry.name) for entry in Path("/dev/fd").iterdir()}

@@ -13,13 +13,7 @@ import pytest
 from tests.processes import ROOT, START_SECONDS, House, processes_of, up, wait_for
 from tests.servers.arxiv import ArxivServer
 
-ALL = (
-    "redis-server",
-    "gunicorn",
-    "worker --hostname site@",
-    "worker --hostname events@",
-    "workers.site.app beat",
-)
+ALL = ("redis-server", "assay-web", "assay-site", "assay-events", "assay-beat")
 
 
 def everything_runs(house: House) -> bool:
@@ -67,6 +61,9 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
             assert house.address in second.stderr
 
             wait_for(lambda: everything_runs(house), START_SECONDS, "all processes")
+            for pid in house.children("assay-"):  # forks keep nothing of the supervisor's
+                open_files = {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()}
+                assert not {one for one in open_files if one.endswith(("up.lock", ".log"))}
             assert house.stop(signal.SIGTERM) < 5
             assert house.process.returncode == 0
             assert processes_of(tmp_path) == {}
