@@ -21,8 +21,11 @@ PAIRS = (("light", "dark phone"), ("dark", "phone"))
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 
 
-def faults(tab: Tab, looks: tuple[str, ...]) -> list[str]:
-    """What is wrong in which look. The tab's context lets axe in (`bypass_csp`)."""
+def faults(tab: Tab, looks: tuple[str, ...], *, colours: bool = True) -> list[str]:
+    """What is wrong in which look. The tab's context lets axe in (`bypass_csp`).
+
+    Contrast is two thirds of the time: without `colours` it is left to another look.
+    """
     tab.evaluate(AXE)
     found = []
     for look in looks:
@@ -30,20 +33,23 @@ def faults(tab: Tab, looks: tuple[str, ...]) -> list[str]:
         # A colour on its way to another is none of the page's.
         tab.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
         tab.set_viewport_size(viewport)  # type: ignore[arg-type]
-        found += [f"{look}: {violation}" for violation in _violations(tab)]
+        found += [f"{look}: {violation}" for violation in _violations(tab, colours)]
         if (width := tab.evaluate("document.documentElement.scrollWidth")) > viewport["width"]:
             found.append(f"{look}: {width} px wide")
     return found
 
 
-def _violations(tab: Tab) -> list[str]:
+def _violations(tab: Tab, colours: bool) -> list[str]:
     return list(
         tab.evaluate(
-            """async () => {
+            """async (colours) => {
                 const where = (node) => node.target.join(" ") + " " + node.failureSummary;
-                const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+                const rules = { "color-contrast": { enabled: colours } };
+                const { violations } = await axe.run(
+                    document, { resultTypes: ["violations"], rules });
                 return violations.map(
                     (v) => v.id + ": " + v.nodes.slice(0, 3).map(where).join(" | "));
-            }"""
+            }""",
+            colours,
         )
     )
