@@ -123,6 +123,16 @@ def test_no_word_of_a_template_stands_outside_the_catalogue(path: Path) -> None:
     assert untranslated(path.read_text()) == []
 
 
+def test_the_stylesheet_says_every_word_in_both_languages() -> None:
+    css = (ROOT / "static/css/assay.css").read_text()
+    english, chinese = re.findall(r"^:root(?::lang\(zh\))? \{\n((?:  --say-.*\n)+)", css, re.M)
+    names = re.compile(r"--say-([\w-]+): \"(.+)\";")
+    words, ours = dict(names.findall(english)), dict(names.findall(chinese))
+    assert words.keys() == ours.keys() == set(re.findall(r"var\(--say-([\w-]+)\)", css))
+    assert not re.search("[A-Za-z]", "".join(ours.values()))
+    assert not re.search(r"content: \"[A-Za-z]", css)
+
+
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_a_template_can_be_read(path: Path) -> None:
     """A page that few see, too, loads the tags it uses."""

@@ -15,6 +15,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.forms.boundfield import BoundWidget
+from django.utils.translation import gettext, ngettext
 
 from methods.charts import duration
 from methods.spec import PRESETS, Benchmark, Method, ParameterError, ParameterInfo
@@ -145,8 +146,9 @@ class RunForm(forms.Form):
 
 def _live(workers: int) -> str:
     if not workers:
-        return "no worker is live, so the run would wait"
-    return "one worker is live" if workers == 1 else f"{workers} workers are live"
+        return gettext("no worker is live, so the run would wait")
+    words = ngettext("%(number)d worker is live", "%(number)d workers are live", workers)
+    return words % {"number": workers}
 
 
 def _refusal(reason: str, allowed: str, given: str) -> str:
