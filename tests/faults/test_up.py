@@ -31,7 +31,7 @@ from webapp.runs.models import Worker
 # Seconds in which nothing of `up` could run, since it waited for a timer, a lease or a lock. How
 # long it computes besides depends on what else the machine does.
 BACK_WITHIN = 15.0
-NEVER = 200.0  # seconds by the clock: tells what comes back from what never does
+NEVER = 120.0  # seconds by the clock: tells what comes back from what never does
 FULL_FOR = 12.0  # seconds: some sweeps, tokens and heartbeats that cannot be written
 MEASURING = ("benchmark", "reaper")
 FORKING = ("web", "site", "events", "summaries", "bench")
