@@ -11,6 +11,7 @@ from pathlib import Path
 import django
 from django.conf import settings
 from django.core.management import call_command
+from django.db import connections
 
 from webapp.database import DatabaseError, bring_up_to_date
 from webapp.env import SettingError
@@ -73,6 +74,7 @@ def _serve(options: argparse.Namespace, file: lock.LockFile) -> int:
     logs = settings.DATA_DIR / "log"
     with listener, Supervisor(settings.BASE_DIR, logs, to_terminal) as supervisor:
         for child in children(listener.fileno(), ml=not options.no_ml):
+            connections.close_all()  # a database connection belongs to one process
             if not supervisor.stopping:
                 supervisor.start(child)
             # The pages first: what else there is starts while they are being read.

@@ -22,8 +22,6 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from select import select
 
-from django.db import connections
-
 from workers.parent_death import die_with_parent, name_process
 from workers.up.logs import LogFile, worth_reading
 
@@ -112,7 +110,6 @@ class Supervisor:
         self._running[child.name] = running
 
     def _fork(self, child: Child) -> tuple[ForkProcess, FileIO]:
-        connections.close_all()  # a database connection belongs to one process
         reading, writing = os.pipe()
         output = FileIO(reading)
         try:
