@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 
@@ -80,7 +80,7 @@ def _import(*modules: str) -> None:
     gc.freeze()
 
 
-def _command(command: Sequence[str]) -> Callable[[], object]:
+def _command(command: list[str]) -> Callable[[], object]:
     """Another program in place of the fork."""
     return partial(os.execv, command[0], command)
 

@@ -138,9 +138,9 @@ class Supervisor:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        for number in _open_descriptors() - {0, 1, 2, *child.keep}:
+        for descriptor in _open_descriptors() - {0, 1, 2, *child.keep}:
             with suppress(OSError):
-                os.close(number)
+                os.close(descriptor)
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         os.chdir(self.folder)
         os.environ.update({"PYTHONUNBUFFERED": "1", **child.environment})
