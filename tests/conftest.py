@@ -21,9 +21,9 @@ from tests.servers import stores
 from webapp.env import VARIABLES
 
 # Before Django's settings load: no test touches a developer's own data, or obeys their settings.
-for variable in VARIABLES:
-    if variable.name != "ASSAY_VENV":  # where the packages are is no setting of the site's
-        os.environ.pop(variable.name, None)
+for name in VARIABLES:
+    if name != "ASSAY_VENV":  # where the packages are is no setting of the site's
+        os.environ.pop(name, None)
 _data, _owner = tempfile.mkdtemp(prefix="assay-test-"), os.getpid()
 os.environ["ASSAY_DATA"] = _data
 # Small tensors: one thread is faster, and does not wait for the threads of other tests.

@@ -21,13 +21,16 @@ DOCUMENTS = [
 def test_every_setting_is_documented_as_it_is() -> None:
     rows = re.findall(r"^\| `([A-Z_]+)` \| (.*?) \| (.*?) \|$", SETTINGS, re.MULTILINE)
     documented = {name: (default, text) for name, default, text in rows}
-    declared = {v.name: (f"`{v.default}`" if v.default else "", v.help) for v in VARIABLES}
+    declared = {
+        name: (f"`{one.default}`" if one.default else "", one.description)
+        for name, one in VARIABLES.items()
+    }
     assert documented == declared
     assert len(rows) == len(documented)
 
 
 def test_every_setting_that_is_read_is_declared() -> None:
-    names = {variable.name for variable in VARIABLES}
+    names = set(VARIABLES)
     names |= {"CUDA_VISIBLE_DEVICES"}  # described below the table
     read = set()
     for folder in ("webapp", "workers", "methods"):

@@ -7,8 +7,6 @@ is tested against this list. Neither Django nor Celery is loaded: bench workers 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -201,43 +199,18 @@ def read() -> Settings:
 
 
 def _in_words(error: ValidationError) -> str:
-    """`ASSAY_DEBUG='perhaps': write 1 or 0`, of the first that cannot be used."""
+    """`ASSAY_DEBUG='perhaps': Input should be a valid boolean`, of the first that is none."""
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0])
-    field = next(f for f in Settings.model_fields.values() if f.validation_alias == name)
-    value = "…" if field.annotation is SecretStr else os.environ.get(name, "")
-    return f"{name}={without_password(value)!r}: {_advice(field, first['msg'])}"
+    value = "…" if VARIABLES[name].annotation is SecretStr else os.environ.get(name, "")
+    advice = first["msg"].removeprefix("Value error, ")
+    return f"{name}={without_password(value)!r}: {advice}"
 
 
-def _advice(field: FieldInfo, message: str) -> str:
-    if field.annotation is bool:
-        return "write 1 or 0"
-    if field.annotation is int:
-        bounds = {
-            name: getattr(one, name)
-            for one in field.metadata
-            for name in ("ge", "le")
-            if hasattr(one, name)
-        }
-        return f"write a whole number from {bounds['ge']} to {bounds['le']}"
-    if message.startswith("Input should be "):
-        return f"write one of {message.removeprefix('Input should be ')}"
-    return message.removeprefix("Value error, ")
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A variable as the documents list it."""
-
-    name: str
-    default: str
-    help: str
-
-
-VARIABLES: Sequence[Variable] = tuple(
-    Variable(str(field.validation_alias), str(field.default), field.description or "")
-    for field in Settings.model_fields.values()
-)
+# By name, as the documents list them.
+VARIABLES: dict[str, FieldInfo] = {
+    str(field.validation_alias): field for field in Settings.model_fields.values()
+}
 
 
 def database_from(url: str) -> dict[str, object]:

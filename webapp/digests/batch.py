@@ -68,7 +68,7 @@ def load_batch(date: Date) -> Batch:
 def fingerprints(day: Batch, profiles: Sequence[tuple[Profile, Rules]]) -> dict[int, str]:
     """Of every profile's digest of `day`, what it is built from; one query for all of them."""
     papers = _of_papers(day)
-    before = _shown_before(day, [profile for profile, _ in profiles])
+    before = shown_before(day, [profile for profile, _ in profiles])
     return {
         profile.pk: sha256(
             repr(
@@ -101,7 +101,7 @@ def _of_rules(rules: Rules) -> list[object]:
     return [sorted(value) if isinstance(value, frozenset) else value for value in values]
 
 
-def _shown_before(day: Batch, profiles: Sequence[Profile]) -> Mapping[int, set[int]]:
+def shown_before(day: Batch, profiles: Sequence[Profile]) -> Mapping[int, set[int]]:
     """Which of the day's papers stand in an earlier digest, by profile."""
     earlier = DigestEntry.objects.filter(
         digest__profile__in=[profile.pk for profile in profiles],

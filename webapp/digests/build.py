@@ -10,11 +10,19 @@ from datetime import date as Date
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.digests.batch import ENTRY_FORMAT, Batch, fingerprints, load_batch, unchanged
+from webapp.digests.batch import (
+    ENTRY_FORMAT,
+    Batch,
+    fingerprints,
+    load_batch,
+    shown_before,
+    unchanged,
+)
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Gist, Profile
 from webapp.digests.profiles.validation import ProfileError, rules_of, site_profile
 from webapp.digests.scoring import learned
@@ -87,13 +95,6 @@ def _with_valid_rules(profiles: Iterable[Profile]) -> list[tuple[Profile, Rules]
     return valid
 
 
-def papers_shown_before(profile: Profile, day: Batch) -> set[int]:
-    """Which papers of `day` stand in an earlier digest of the profile."""
-    earlier = DigestEntry.objects.filter(digest__profile=profile, digest__date__lt=day.date)
-    papers = [one.paper.pk for one in day.announced]
-    return set(earlier.filter(paper_id__in=papers).values_list("paper_id", flat=True))
-
-
 def not_shown_before(day: Batch, kept: Iterable[Kept], shown: set[int]) -> list[Kept]:
     """What is kept without papers `shown` on an earlier day: replacements may come again."""
     return [
@@ -146,41 +147,29 @@ class ProfileScorer:
         return markup.render(text, marks, links=links)
 
 
+def _facts(day: Batch, one: Kept, scorer: ProfileScorer) -> dict[str, Any]:
+    """What an entry says of a paper beside its words."""
+    announced = day.announced[one.at]
+    return {
+        "score": one.score,
+        "announce_type": announced.type.value,
+        "version": announced.version,
+        "matches": scorer.matches(day.candidates[one.at]),
+    }
+
+
 def _entries(day: Batch, ranked: Sequence[Kept], scorer: ProfileScorer) -> list[DigestEntry]:
     entries = []
     for number, one in enumerate(ranked, start=1):
-        candidate, announced = day.candidates[one.at], day.announced[one.at]
-        matches = scorer.matches(candidate)
-        keywords = [match["keyword"] for match in matches]
-        entries.append(
-            DigestEntry(
-                paper=announced.paper,
-                rank=number,
-                score=one.score,
-                announce_type=announced.type.value,
-                version=announced.version,
-                matches=matches,
-                title_html=scorer.marked_html(candidate.title, keywords),
-                abstract_html=scorer.marked_html(candidate.abstract, keywords, links=True),
-            )
+        entry = DigestEntry(
+            paper=day.announced[one.at].paper, rank=number, **_facts(day, one, scorer)
         )
+        candidate = day.candidates[one.at]
+        keywords = [match["keyword"] for match in entry.matches]
+        entry.title_html = scorer.marked_html(candidate.title, keywords)
+        entry.abstract_html = scorer.marked_html(candidate.abstract, keywords, links=True)
+        entries.append(entry)
     return entries
-
-
-def _further_rows(
-    day: Batch, ranked: Sequence[Kept], scorer: ProfileScorer
-) -> list[dict[str, object]]:
-    """What pages need of the papers beyond a digest's size."""
-    return [
-        {
-            "paper": day.announced[one.at].paper.pk,
-            "score": one.score,
-            "announce_type": day.announced[one.at].type.value,
-            "version": day.announced[one.at].version,
-            "matches": scorer.matches(day.candidates[one.at]),
-        }
-        for one in ranked
-    ]
 
 
 def _add_gists_and_chips(entries: Sequence[DigestEntry], language: str) -> None:
@@ -198,16 +187,9 @@ def _visible_fields(entry: DigestEntry) -> list[object]:
     """Everything a reader sees of an entry."""
     paper = entry.paper
     return [
-        paper.arxiv_id,
-        entry.version,
+        *_entry_content(entry),
         entry.rank,
-        entry.score,
-        entry.announce_type,
-        entry.matches,
-        entry.title_html,
-        entry.abstract_html,
-        entry.gist_html,
-        entry.chips,
+        paper.arxiv_id,
         paper.title,
         paper.authors,
         paper.categories,
@@ -246,7 +228,7 @@ def _write_digest(profile: Profile, work: _Work) -> tuple[Digest | None, set[int
             if old:
                 old.delete()
             return None, papers
-        unseen = not_shown_before(day, work.kept, papers_shown_before(profile, day))
+        unseen = not_shown_before(day, work.kept, shown_before(day, [profile])[profile.pk])
         ranked = in_order(rules, unseen, day.candidates)
         entries = _entries(day, ranked[: rules.size], scorer)
         further = ranked[rules.size :]
@@ -267,9 +249,10 @@ def _write_digest(profile: Profile, work: _Work) -> tuple[Digest | None, set[int
         digest.is_sample, digest.inputs = day.is_sample, work.inputs
         digest.save()
         _replace_entries(digest, before, entries, now)
-        FurtherMatches.objects.update_or_create(
-            digest=digest, defaults={"rows": _further_rows(day, further, scorer)}
-        )
+        rows = [
+            {"paper": day.announced[one.at].paper.pk, **_facts(day, one, scorer)} for one in further
+        ]
+        FurtherMatches.objects.update_or_create(digest=digest, defaults={"rows": rows})
         return digest, papers ^ {entry.paper.pk for entry in entries}
 
 

@@ -26,14 +26,10 @@ class BadEntryError(Exception):
 
 @dataclass(frozen=True)
 class Author:
-    """One author as arXiv names them."""
+    """One author as arXiv names them, and as `Paper.authors` keeps them."""
 
     name: str
     affiliation: str = ""
-
-    def as_json(self) -> dict[str, str]:
-        """The author as `Paper.authors` keeps it."""
-        return {"name": self.name, "affiliation": self.affiliation}
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Problem:
-    """An entry that was refused or mended, for the audit."""
+    """An entry that was refused or mended, as `Listing.problems` keeps it."""
 
     item: str
     reason: str
@@ -88,10 +84,6 @@ class Problem:
             return parse_identifier(self.item)
         except ValueError:
             return None
-
-    def as_json(self) -> dict[str, str]:
-        """The problem as `Listing.problems` keeps it."""
-        return {"item": self.item, "reason": self.reason}
 
 
 @dataclass(frozen=True)

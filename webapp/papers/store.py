@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from typing import TypeVar
 
@@ -100,7 +100,7 @@ def store_batch(
         "source": source,
         "reason": batch.note,
         "counts": dict(sorted(counts.items())),
-        "problems": [problem.as_json() for problem in batch.problems],
+        "problems": [asdict(problem) for problem in batch.problems],
         "etag": batch.etag[:255],
         "last_modified": batch.last_modified[:64],
     }
@@ -184,7 +184,7 @@ def _merge(
             if value and (newer or authority or not getattr(paper, name)):
                 setattr(paper, name, value)
         if entry.authors and (newer or not paper.authors):
-            paper.authors = [author.as_json() for author in entry.authors]
+            paper.authors = [asdict(author) for author in entry.authors]
         if entry.categories and (newer or authority):
             paper.primary_category = entry.categories[0]
         if authority and paper.enriched_at is None:

@@ -250,6 +250,5 @@ def _key() -> bytes:
 
 def _required(name: str, value: str) -> str:
     if not value:
-        about = next(variable.help for variable in env.VARIABLES if variable.name == name)
-        raise SystemExit(f"Set {name}: {about}")
+        raise SystemExit(f"Set {name}: {env.VARIABLES[name].description}")
     return value

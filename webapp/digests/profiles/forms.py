@@ -24,6 +24,8 @@ from webapp.papers.search.query import Term, category_word
 from webapp.ui.language import current_language
 
 MAX_TEXT = 20_000  # characters of a list
+# Fields that the form shows as they are stored.
+AS_STORED = ("name", "announce_types", "matching", "ranking", "min_score", "size", "language")
 _NUMBER = r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+|nan|inf(?:inity)?)(?:e[-+]?\d+)?"
 _WEIGHTED = re.compile(
     rf"(?P<keyword>.*?)\s*;\s*(?P<weight>{_NUMBER})\s*(?:;\s*(?P<bonus>{_NUMBER})\s*)?", re.I
@@ -74,26 +76,17 @@ class ProfileForm(forms.Form):
     @staticmethod
     def initial_of(profile: Profile | None) -> dict[str, Any]:
         """What the form shows of a profile, or of one that is not there yet."""
-        if profile is None:
-            return {
-                "announce_types": [one.value for one in DEFAULT_TYPES],
-                "matching": Profile.Matching.RARITY,
-                "ranking": Profile.Ranking.BOTH,
-                "min_score": 0,
-                "size": 30,
-                "language": current_language(),
-            }
+        shown = profile or Profile(
+            announce_types=[one.value for one in DEFAULT_TYPES],
+            matching=Profile.Matching.RARITY,
+            ranking=Profile.Ranking.BOTH,
+            language=current_language(),
+        )
         return {
-            "name": profile.name,
-            "categories": " ".join(profile.categories),
-            "keywords": "\n".join(_keyword_line(one) for one in profile.keywords),
-            "exclude": "\n".join(profile.exclude),
-            "announce_types": profile.announce_types,
-            "matching": profile.matching,
-            "ranking": profile.ranking,
-            "min_score": profile.min_score,
-            "size": profile.size,
-            "language": profile.language,
+            **{name: getattr(shown, name) for name in AS_STORED},
+            "categories": " ".join(shown.categories),
+            "keywords": "\n".join(_keyword_line(one) for one in shown.keywords),
+            "exclude": "\n".join(shown.exclude),
         }
 
     def clean(self) -> dict[str, Any]:

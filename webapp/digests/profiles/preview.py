@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date as Date
 
-from webapp.digests.batch import Batch, load_batch
-from webapp.digests.build import not_shown_before, papers_shown_before
+from webapp.digests.batch import Batch, load_batch, shown_before
+from webapp.digests.build import not_shown_before
 from webapp.digests.models import Profile
 from webapp.digests.scoring.scorer import Kept, Rules, Scorer, in_order
 from webapp.papers.models import Paper
@@ -71,11 +71,8 @@ def preview(
 def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> list[DayChange]:
     """`preview` over the last days that have papers, the latest first."""
     days = [load_batch(date) for date in sorted(dates(DAYS))]
-    shown = {
-        paper for day in days for paper in (papers_shown_before(profile, day) if profile else ())
-    }
-    first = {one.paper.pk for one in days[0].announced} if days else set()
-    return preview(old, new, days, shown & first)[::-1]
+    shown = shown_before(days[0], [profile])[profile.pk] if profile and days else set()
+    return preview(old, new, days, shown)[::-1]
 
 
 def _ranked(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -52,17 +50,11 @@ class Command(BaseCommand):
             raise CommandError(f"{refused} {lines_} not scored", returncode=1)
 
 
-@contextmanager
-def _opened(name: str) -> Iterator[BinaryIO]:
-    if name == "-":
-        yield sys.stdin.buffer
-        return
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(Path(name).open("rb"))
-        except OSError as error:
-            raise CommandError(f"{name}: {error.strerror}", returncode=2) from None
-        yield file
+def _opened(name: str) -> BinaryIO:
+    try:
+        return sys.stdin.buffer if name == "-" else Path(name).open("rb")
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror}", returncode=2) from None
 
 
 def _row(scored: ScoredPaper) -> str:
