@@ -8,8 +8,8 @@ codes that mean nothing; whatever it gains, concepts did not.
 
 import copy
 import math
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from methods.concept_lm.config import ConceptConfig, ConceptError
 from methods.concept_lm.data import Corpus
 from methods.concept_lm.flops import Shape, concept_token, plain_token
 from methods.concept_lm.head import entropy
-from methods.concept_lm.model import Codes, ConceptLM, ConceptOutput, token_nll
+from methods.concept_lm.model import Codes, ConceptLM, token_nll
 from methods.concept_lm.train import OnText
 from methods.concept_lm.v3.monitors import Stats
 
@@ -67,6 +67,11 @@ class Judgement:
     shuffled: float = 0.0  # nats a token lost when codes are shuffled
     removed: float = 0.0  # and when there are no concepts
 
+    @property
+    def per_concept(self) -> float:
+        """Bytes for each concept."""
+        return 1 / max(self.rate, 1e-9)
+
 
 @torch.no_grad()
 def judge(learner: OnText, rows: int) -> Judgement:
@@ -80,16 +85,20 @@ def judge(learner: OnText, rows: int) -> Judgement:
     if not isinstance(model, ConceptLM):
         nll = float(token_nll(model(input_ids=x, use_cache=False).logits, x).mean())
         return Judgement(nll / math.log(2), plain_token(Shape.of(model.config), length / 2))
+    shape = Shape.of(model.base_config)
     output = learner.run(x)
     is_concept = output.routing.is_concept
     nll = float(token_nll(output.logits, x).mean())
+    if not learner.concepts:  # no head either
+        layers = model.config.shallow + model.config.deep
+        return Judgement(nll / math.log(2), plain_token(shape, length / 2, layers))
     shuffled = token_nll(learner.run(x, codes=shuffled_codes).logits, x).mean()
     removed = token_nll(model(x, is_concept=torch.zeros_like(is_concept)).logits, x).mean()
     used = output.routing.ids[is_concept]
     share = torch.bincount(used, minlength=model.config.n_concepts) / max(len(used), 1)
     index = torch.arange(length)
     tails = (index - torch.where(is_concept, index, -1).cummax(1).values).float()
-    rate, shape = float(is_concept.float().mean()), Shape.of(model.base_config)
+    rate = float(is_concept.float().mean())
     return Judgement(
         bits=nll / math.log(2),
         flops=concept_token(shape, model.config, length / 2, rate, float(tails.mean())),
@@ -103,82 +112,50 @@ def judge(learner: OnText, rows: int) -> Judgement:
     )
 
 
-class Candidate(OnText):
-    """One of `NAMES` with its own copy of a base, which stays frozen."""
+def candidate(name: str, base: Any, config: ConceptConfig, corpus: Corpus, *sizes: int) -> OnText:
+    """One of `NAMES` with its own copy of a base, which stays frozen.
 
-    def __init__(
-        self, name: str, base: Any, config: ConceptConfig, corpus: Corpus, *sizes: int
-    ) -> None:
-        if name not in NAMES:
-            raise ConceptError(f"no candidate {name!r}; choose from {', '.join(NAMES)}")
-        base = copy.deepcopy(base)
-        model = add_lora(base, config) if name == "plain" else ConceptLM(base, config)
-        super().__init__(model, corpus, *sizes)
-        self.name = name
+    Raises:
+        ConceptError: for another name.
+    """
+    if name not in NAMES:
+        raise ConceptError(f"no candidate {name!r}; choose from {', '.join(NAMES)}")
+    base = copy.deepcopy(base)
+    model = add_lora(base, config) if name == "plain" else ConceptLM(base, config)
+    codes = random_codes(config.n_concepts) if name == "random" else None
+    return OnText(model, corpus, *sizes, concepts=name in WITH_CONCEPTS, codes=codes)
 
-    def run(
-        self,
-        x: Tensor,
-        noise: Literal["draw"] | None = None,
-        codes: Codes | None = None,
-        is_concept: Tensor | None = None,
-    ) -> ConceptOutput:
-        r"""A packed pass over (B, T) as this candidate makes it.
 
-        `ConceptLM.forward`, but for what some candidates force.
+@torch.no_grad()
+def observe(learner: OnText, progress: float, rows: int = 16) -> Stats:
+    r"""The monitors that mean something for v2, on held-out windows, by the threshold of now.
 
-        Equation: $c_t = 0 \;\mathrm{in\ dropped\ and\ equal}, \quad
-        \mathrm{id}_t \sim \mathrm{Uniform}\{0, \dots, K - 1\} \;\mathrm{in\ random}$
-        """
-        if self.name in WITHOUT_CONCEPTS:
-            is_concept = torch.zeros_like(x, dtype=torch.bool)
-        if self.name == "random":
-            codes = random_codes(self.model.config.n_concepts)
-        return super().run(x, noise, codes, is_concept)
+    id' are the codes shuffled or drawn at random; `masked` is the same without concepts.
 
-    def judge(self, rows: int) -> Judgement:
-        """`judge`, with the operations of the two without a head counted without one."""
-        judged = judge(self, rows)
-        if self.name not in WITHOUT_CONCEPTS or self.name == "plain":
-            return judged
-        config = self.model.config
-        layers = config.shallow + config.deep
-        cost = plain_token(Shape.of(self.model.base_config), self.length / 2, layers)
-        return replace(judged, flops=cost)
+    Equation: $\Delta = -\operatorname{mean} \log p(x \mid \mathrm{id}')
+    + \operatorname{mean} \log p(x \mid \mathrm{id})$
+    """
+    model = learner.model.eval()
+    config, head = model.config, model.head
+    x = learner.corpus.judged(rows, learner.length)
+    output = learner.run(x)
+    is_concept = output.routing.is_concept
+    token = token_nll(output.logits, x)  # (rows, length - 1)
 
-    @torch.no_grad()
-    def observe(self, progress: float, rows: int = 16) -> Stats:
-        r"""The monitors that mean something for v2, on held-out windows, by the threshold of now.
+    def lost(logits: Tensor) -> float:
+        return float(token_nll(logits, x).mean() - token.mean())
 
-        id' are the codes shuffled or drawn at random; `masked` is the same without concepts.
-
-        Equation: $\Delta = -\operatorname{mean} \log p(x \mid \mathrm{id}')
-        + \operatorname{mean} \log p(x \mid \mathrm{id})$
-        """
-        config, head = self.model.config, self.model.head
-        x = self.corpus.judged(rows, self.length)
-        self.model.eval()
-        output = self.run(x)
-        routing = output.routing
-        token = token_nll(output.logits, x)  # (rows, length - 1)
-        none = torch.zeros_like(routing.is_concept)
-
-        def lost(logits: Tensor) -> float:
-            return float(token_nll(logits, x).mean() - token.mean())
-
-        logits = routing.logits[routing.is_concept]  # (N, K + 1)
-        soft = (logits / config.temperature).softmax(-1)[:, :-1] @ head.embedding.weight
-        hard = head.embedding(routing.ids[routing.is_concept])
-        stats = Stats(
-            progress=progress,
-            shuffled=lost(self.run(x, codes=shuffled_codes).logits),
-            random=lost(self.run(x, codes=random_codes(config.n_concepts)).logits),
-            masked=lost(self.model(x, is_concept=none).logits),
-            codes=len(set(routing.ids[routing.is_concept].tolist()))
-            / max(1, min(config.n_concepts, len(logits))),
-            agreement=float(F.cosine_similarity(soft, hard, dim=-1).mean()),
-            bucket_width=64,
-            buckets=[float(part.mean()) for part in torch.split(token, 64, 1)],
-        )
-        self.model.train()
-        return stats
+    ids, logits = output.routing.ids[is_concept], output.routing.logits[is_concept]  # (N, K + 1)
+    soft = (logits / config.temperature).softmax(-1)[:, :-1] @ head.embedding.weight
+    stats = Stats(
+        progress=progress,
+        shuffled=lost(learner.run(x, codes=shuffled_codes).logits),
+        random=lost(learner.run(x, codes=random_codes(config.n_concepts)).logits),
+        masked=lost(model(x, is_concept=torch.zeros_like(is_concept)).logits),
+        codes=len(set(ids.tolist())) / max(1, min(config.n_concepts, len(ids))),
+        agreement=float(F.cosine_similarity(soft, head.embedding(ids), dim=-1).mean()),
+        bucket_width=64,
+        buckets=[float(part.mean()) for part in torch.split(token, 64, 1)],
+    )
+    model.train()
+    return stats

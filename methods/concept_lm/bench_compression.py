@@ -8,34 +8,16 @@ import torch
 
 from methods.concept_lm import checks
 from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.baselines import (
-    NAMES,
-    WITH_CONCEPTS,
-    Candidate,
-    Judgement,
-)
-from methods.concept_lm.bench_charts import draw_monitors, draw_pareto, draw_seeds
+from methods.concept_lm.baselines import NAMES, WITH_CONCEPTS, Judgement, candidate, judge, observe
+from methods.concept_lm.bench_charts import draw_monitors, front
 from methods.concept_lm.config import ConceptConfig, recommended
 from methods.concept_lm.data import stdlib
 from methods.concept_lm.marks import marks
-from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.spec import CompressionParams
 from methods.concept_lm.train import OnStep, OnText, Plan, train
 from methods.concept_lm.v3.monitors import Trace, diagnose
 from methods.context import Context
-from methods.kit.report import Stages
-from methods.protocol import Axis, Variant
-
-LABELS = {
-    "plain": "v1, full attention",
-    "dropped": "all NULL: no middle layers",
-    "equal": "some middle layers dropped: v2's operations",
-    "stride": "v2, fixed stride",
-    "similarity": "v2, a cosine rule",
-    "random": "v2 with codes that mean nothing",
-    "faithful": "v2 as the notes have it",
-    "recommended": "v2 as recommended",
-}
+from methods.kit.report import Charts, Stages
 
 WATCHED = ("random", "faithful", "recommended")  # those whose monitors are drawn
 
@@ -79,33 +61,24 @@ def compression(ctx: Context, params: CompressionParams) -> None:
         base.requires_grad_(False)
         for name in NAMES:
             config = configure(name, params)  # not the batches of pretraining
-            candidate = Candidate(name, base, config, *sizes, seed + 1_000)
+            learner = candidate(name, base, config, *sizes, seed + 1_000)
             hear = stages.begin(params.steps, name)
             if seed == 0 and name in traces:
-                hear = _watched(hear, candidate, traces[name], params.steps)
-            train(candidate, Plan(params.steps, seed=seed), on_step=hear)
-            candidate.settle()
-            found[name].append(candidate.judge(params.judged))
-    draw_pareto(
-        ctx,
-        "pareto",
-        "Quality against cost",
-        found,
-        _variants(),
-        baseline="equal",
-        caption="All from one base, on the same batches and steps. Without any middle layer a byte "
-        "costs least: what v2 spends on concepts has to buy more bits back than the same spent on "
-        "whole layers.",
-    )
-    _codes(ctx, found)
-    draw_monitors(ctx, traces, _variants(WATCHED))
+                hear = _watched(hear, learner, traces[name], params.steps)
+            train(learner, Plan(params.steps, seed=seed), on_step=hear)
+            learner.settle()
+            found[name].append(judge(learner, params.judged))
+    charts = Charts.of(ctx, __file__)
+    charts.seeds("pareto", front(found))
+    _codes(charts, found)
+    draw_monitors(charts, traces, "compression")
     for name, trace in traces.items():
         for action in diagnose(trace.stats[-1]):
             ctx.log(f"{name}: {action.symptom}. Try: {action.action}.")
-    ctx.artefact("boundaries.svg", heat_map(candidate, params.length))
+    ctx.artefact("boundaries.svg", heat_map(learner, params.length))
 
 
-def _watched(hear: Callable[..., None], candidate: Candidate, trace: Trace, steps: int) -> OnStep:
+def _watched(hear: Callable[..., None], learner: OnText, trace: Trace, steps: int) -> OnStep:
     """`hear`, and the monitors at every eighth of the training."""
     every = max(1, steps // 8)
 
@@ -113,48 +86,22 @@ def _watched(hear: Callable[..., None], candidate: Candidate, trace: Trace, step
         hear(step)
         if step % every == 0 or step == steps:
             trace.steps.append(step)
-            trace.stats.append(candidate.observe(step / steps))
+            trace.stats.append(observe(learner, step / steps))
 
     return heard
 
 
-def _variants(names: tuple[str, ...] = NAMES) -> list[Variant]:
-    ours = ("faithful", "recommended")
-    return [Variant(name=name, label=LABELS[name], ours=name in ours) for name in names]
+MEASURES = ("shuffled", "perplexity", "dead", "per_concept", "tail95")
 
 
-MEASURES: dict[str, tuple[str, str, Callable[[Judgement], float]]] = {
-    "shuffled": ("Lost when codes are shuffled", "nats a byte", lambda j: j.shuffled),
-    "perplexity": ("Perplexity of the codes", "codes", lambda j: j.perplexity),
-    "dead": ("Codes never used", "share", lambda j: j.dead),
-    "per_concept": ("Bytes for each concept", "bytes", lambda j: 1 / max(j.rate, 1e-9)),
-    "tail95": ("Tail, 95th percentile", "bytes", lambda j: j.tail95),
-}
-
-
-def _codes(ctx: Context, found: dict[str, list[Judgement]]) -> None:
-    variants = _variants(WITH_CONCEPTS)
-    for name, (title, unit, read) in MEASURES.items():
-        draw_seeds(
-            ctx,
-            name,
-            title,
-            Axis(label=title.lower(), unit=unit),
-            variants,
-            found={
-                one: {"held out": [read(judged) for judged in found[one]]} for one in WITH_CONCEPTS
-            },
-            along="text",
-            direction="lower" if name in ("dead", "tail95") else "higher",
-        )
-    usage = ctx.series(
-        "usage",
-        "Codes by rank",
-        x=Axis(label="rank", scale="log"),
-        y=Axis(label="share of concepts"),
-        direction="higher",
-        variants=variants,
-    )
+def _codes(charts: Charts, found: dict[str, list[Judgement]]) -> None:
+    for measure in MEASURES:
+        table = {
+            (name, "held out"): [getattr(judged, measure) for judged in found[name]]
+            for name in WITH_CONCEPTS
+        }
+        charts.seeds(measure, table)
+    usage = charts.open("usage", WITH_CONCEPTS)
     shares = {name: found[name][-1].shares for name in WITH_CONCEPTS}
     for rank in sorted({round(1.3**i) for i in range(40)}):
         if rank <= len(shares["faithful"]):
@@ -162,21 +109,20 @@ def _codes(ctx: Context, found: dict[str, list[Judgement]]) -> None:
 
 
 @torch.no_grad()
-def heat_map(candidate: Candidate, length: int, rows: int = 4) -> str:
+def heat_map(learner: OnText, length: int, rows: int = 4) -> str:
     """Held-out text as SVG: shaded by inclination, bold with its code where a concept stands.
 
     Under the text each code that occurs is named by the bytes nearest to it.
     """
-    x = candidate.corpus.judged(rows, min(length, 96))
-    output = candidate.run(x)
-    assert isinstance(candidate.model, ConceptLM)
-    head = candidate.model.head
+    x = learner.corpus.judged(rows, min(length, 96))
+    output = learner.run(x)
+    head = learner.model.head
     shade = (head.control.threshold - head.margin(output.routing.logits)).sigmoid()
     width, height = 8, 28
     cells: list[str] = []
     named: dict[int, tuple[int, ...]] = {}
     for r, row in enumerate(x):
-        found = {mark.place: mark for mark in marks(candidate.model, row)}
+        found = {mark.place: mark for mark in marks(learner.model, row)}
         named |= {mark.code: mark.nearest for mark in found.values()}
         for c, byte in enumerate(row.tolist()):
             left, top = c * width, r * height

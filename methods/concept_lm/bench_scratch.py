@@ -9,23 +9,20 @@ import torch
 from methods.concept_lm import checks
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import Judgement, judge
-from methods.concept_lm.bench_charts import draw_pareto, draw_seeds
+from methods.concept_lm.bench_charts import front
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.data import Corpus, folder, stdlib
 from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.spec import ScratchParams
 from methods.concept_lm.train import OnText, Plan, train
 from methods.context import Context
-from methods.kit.report import Stages
-from methods.protocol import Axis, Variant
+from methods.kit.report import Charts, Stages
+from methods.protocol import Variant
 
-CONCEPTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "notes": ("v2 as the notes have it", {}),
-    "hnet": ("v2, H-Net's boundary", {"boundary": "hnet"}),
-    "ours": (
-        "v2 at word ends, fsq codes, gated residual",
-        {"boundary": "words", "codes": "fsq", "residual": True},
-    ),
+CONCEPTS: dict[str, dict[str, Any]] = {  # what each changes in v2 as the notes have it
+    "notes": {},
+    "hnet": {"boundary": "hnet"},
+    "ours": {"boundary": "words", "codes": "fsq", "residual": True},
 }
 GIVEN: dict[str, Callable[[Judgement], float]] = {  # nats a byte lost
     "as trained": lambda judged: 0.0,
@@ -37,12 +34,11 @@ GIVEN: dict[str, Callable[[Judgement], float]] = {  # nats a byte lost
 def make(name: str, params: ScratchParams, corpus: Corpus, seed: int) -> OnText:
     """An untrained model: `dense_N` of N layers, or one of `CONCEPTS`."""
     split = params.shallow, params.middle, params.deep
-    dense = name.removeprefix("dense_")
-    layers = int(dense) if dense != name else sum(split)
+    layers = sum(split) if name in CONCEPTS else int(name.removeprefix("dense_"))
     base = load_base(tiny_config(d=params.d, layers=layers, d_ff=2 * params.d), seed=seed)
     model: Any = base
     if name in CONCEPTS:
-        values = {"rho": params.rho, "n_concepts": params.n_concepts} | CONCEPTS[name][1]
+        values = {"rho": params.rho, "n_concepts": params.n_concepts} | CONCEPTS[name]
         model = ConceptLM(base, ConceptConfig(*split, **values), seed=seed)
         model.fold()  # adapters are for a base that is frozen
     model.requires_grad_(True)
@@ -55,40 +51,23 @@ def scratch(ctx: Context, params: ScratchParams) -> None:
     ctx.check_all("dropped_layers", checks.dropped_layers(ctx.device))
     corpus = folder(params.data) if params.data else stdlib()
     ctx.log(f"text {corpus.digest}: {len(corpus.train)} bytes to train on")
-    labels = {f"dense_{n}": f"{n} dense layers" for n in params.dense}
-    labels |= {name: label for name, (label, _) in CONCEPTS.items()}
-    stages = Stages(ctx, params.seeds * params.steps * len(labels))
-    found: dict[str, list[Judgement]] = {name: [] for name in labels}
+    charts = Charts.of(ctx, __file__)
+    variants = [Variant(name=f"dense_{n}", label=f"{n} dense layers") for n in params.dense]
+    variants += charts.variants("scratch")
+    found: dict[str, list[Judgement]] = {variant.name: [] for variant in variants}
+    stages = Stages(ctx, params.seeds * params.steps * len(found))
     for seed in range(params.seeds):
-        for name in labels:
+        for name, judged in found.items():
             learner = make(name, params, corpus, seed)
             plan = Plan(params.steps, lr=params.lr, seed=seed)
             train(learner, plan, on_step=stages.begin(params.steps, f"{name}, seed {seed}"))
             learner.settle()
-            found[name].append(judge(learner, params.judged))
-    variants = [Variant(name=n, label=label, ours=n == "ours") for n, label in labels.items()]
-    draw_pareto(
-        ctx,
-        "scratch",
-        "From nothing: quality against cost",
-        found,
-        variants,
-        baseline=f"dense_{params.dense[-1]}",
-        caption="Every model saw the same bytes. Left of and below the dense models is better.",
-    )
+            judged.append(judge(learner, params.judged))
+    baseline = f"dense_{params.dense[-1]}"
+    charts.seeds("scratch", front(found), variants=variants, baseline=baseline)
     bits = {
-        name: {
-            given: [judged.bits + lost(judged) / math.log(2) for judged in found[name]]
-            for given, lost in GIVEN.items()
-        }
+        (name, given): [judged.bits + lost(judged) / math.log(2) for judged in found[name]]
         for name in CONCEPTS
+        for given, lost in GIVEN.items()
     }
-    draw_seeds(
-        ctx,
-        "controls",
-        "What the codes carry",
-        Axis(label="held-out text", unit="bits a byte"),
-        [variant for variant in variants if variant.name in CONCEPTS],
-        found=bits,
-        along="codes",
-    )
+    charts.seeds("controls", bits)

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import shuffled_codes
-from methods.concept_lm.config import ConceptConfig
+from methods.concept_lm.config import ConceptConfig, ConceptError
 from methods.concept_lm.data import stdlib
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.synthetic import PlanTask, RecallTask
@@ -16,6 +17,7 @@ from methods.concept_lm.v3.curriculum import NAIVE, NAIVE_CURRICULUM, Curriculum
 from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.monitors import Action, diagnose
 from methods.kit.seeds import seeded
+from methods.kit.training import History, fit
 from methods.spec import Case
 
 
@@ -26,23 +28,25 @@ def learn_recall(device: str, window: int, steps: int = 250) -> float:
     config = ConceptConfig(1, 1, 1, n_concepts=64, boundary="fixed", shallow_window=window)
     model = ConceptLM(base, config).to(device)
     model.peft.base_model.model.requires_grad_(True)  # the base is random: all of it must learn
-    optimiser = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.0)
-    generator = torch.Generator().manual_seed(0)
-    with seeded(0):
-        for i in range(steps):
-            x = task.sample(64, generator).to(device)
-            loss = token_nll(model(x, noise="draw").logits, x)[:, -1].mean()
-            for group in optimiser.param_groups:
-                group["lr"] = 5e-3 * min(1.0, (i + 1) / 20) * (1 - 0.9 * i / steps)
-            optimiser.zero_grad(set_to_none=True)
-            torch.autograd.backward(loss)
-            optimiser.step()
-        model.eval()
-        with torch.no_grad():
-            x = task.sample(256, generator).to(device)
-            kept = token_nll(model(x).logits, x)[:, -1].mean()
-            lost = token_nll(model(x, codes=shuffled_codes).logits, x)[:, -1].mean()
-    return float(lost - kept)
+
+    def recalled(rows: int, **forced: Any) -> Tensor:
+        x = task.sample(rows).to(device)
+        return token_nll(model(x, **forced).logits, x)[:, -1].mean()
+
+    fit(
+        lambda i: recalled(64, noise="draw"),
+        torch.optim.AdamW(model.parameters(), weight_decay=0.0),
+        lambda i: 5e-3 * min(1.0, (i + 1) / 20) * (1 - 0.9 * i / steps),
+        steps,
+        History(),
+        module=model,
+        error=ConceptError,
+    )
+    found = []
+    for codes in (None, shuffled_codes):
+        with torch.no_grad(), seeded(0):
+            found.append(float(recalled(256, codes=codes)))
+    return found[1] - found[0]
 
 
 def bottleneck(device: str) -> Iterator[Case]:
@@ -58,18 +62,17 @@ def null_rate(device: str) -> Iterator[Case]:
         base = load_base(tiny_config(d=32, layers=3, d_ff=64, heads=2, kv_heads=1))
         config = ConceptConfig(1, 1, 1, n_concepts=64, rho=rho, run_cap=cap)
         model = ConceptLM(base, config).to(device)
-        optimiser = torch.optim.AdamW(model.trainable().values(), lr=3e-3)
-        rates = []
-        with seeded(0):
-            for i in range(120):
-                x = corpus.batch(i, 8, 64).to(device)
-                output = model(x, noise="draw")
-                model.observe(output)
-                rates.append(float(output.routing.chosen.float().mean()))
-                optimiser.zero_grad(set_to_none=True)
-                torch.autograd.backward(model.loss(output, x))
-                optimiser.step()
-        model.eval()
+        rates: list[float] = []
+
+        def loss(i: int, model: ConceptLM = model, rates: list[float] = rates) -> Tensor:
+            x = corpus.batch(i, 8, 64).to(device)
+            output = model(x, noise="draw")
+            model.observe(output)
+            rates.append(float(output.routing.chosen.float().mean()))
+            return model.loss(output, x)
+
+        optimiser = torch.optim.AdamW(model.trainable().values())
+        fit(loss, optimiser, lambda i: 3e-3, 120, History(), module=model, error=ConceptError)
         model.settle([corpus.batch(i, 8, 64).to(device) for i in range(16)])
         with torch.no_grad():
             routing = model(corpus.judged(64, 64).to(device)).routing

@@ -19,7 +19,9 @@ Boundary = Literal[
 ]
 BOUNDARIES: tuple[Boundary, ...] = get_args(Boundary)
 Count = Annotated[int, Field(ge=0)]
+Some = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class ConceptError(InputError):
@@ -38,10 +40,10 @@ class ConceptConfig:
         ConceptError: for values that no model can have.
     """
 
-    shallow: Annotated[int, Field(ge=1)]
+    shallow: Some
     middle: Count
-    deep: Annotated[int, Field(ge=1)]
-    n_concepts: Annotated[int, Field(ge=1)] = 4096  # K; the head has K + 1 logits, the last is NULL
+    deep: Some
+    n_concepts: Some = 4096  # K; the head has K + 1 logits, the last is NULL
     rho: Annotated[float, Field(gt=0, lt=1)] = 0.25  # target share of positions that are concepts
     run_cap: Count = 0  # R: at most this many NULLs in a row; 0 is no cap
     positions: Literal["absolute", "compact"] = "absolute"
@@ -54,7 +56,7 @@ class ConceptConfig:
     logit_std: Positive = 3.2  # of the head's logits at the start (0.4 a weight at d = 64)
     null_rate_step: float = 1.0  # eta in null_bias += eta (target - rate)
     usage_bonus: float = 0.0  # weight of H(mean p) - H(p) / 2; 0 is pure cross entropy
-    lora_rank: Annotated[int, Field(ge=1)] = 16
+    lora_rank: Some = 16
     lora_alpha: int = 32
     lora_dropout: float = 0.0
 

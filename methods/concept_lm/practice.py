@@ -168,15 +168,15 @@ class Continuation:
     length: int
     device: torch.device
 
-    def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    def sample(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
         r"""Windows to learn from: u (n, length / 2), nothing, y (n, length / 2).
 
         Equation: $(u, y) = (x_{1..L/2}, x_{L/2 + 1..L})$
         """
-        step = int(torch.randint(1 << 30, (), generator=generator))
+        step = int(torch.randint(1 << 30, ()))
         return self._cut(self.corpus.batch(step, n, self.length))
 
-    def held(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    def held(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
         r"""The same of held-out text.
 
         Equation: $(u, y) = (x_{1..L/2}, x_{L/2 + 1..L})$
@@ -206,7 +206,7 @@ def plan(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: T
     em_steps = max(1, params.steps - warm_up)
     curriculum = Curriculum(warm_up, params.through, em_steps, grow=params.grow)
     task = Continuation(corpus, params.length, base.device)
-    u, _, y = task.held(params.judged, torch.Generator())
+    u, _, y = task.held(params.judged)
     sizes, middle = size(tokenizer, y), u.shape[1]
     with torch.no_grad():
         x = torch.cat([u, y], 1)
@@ -215,12 +215,7 @@ def plan(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: T
     # A LoRA for each role on one frozen base; what is new is in single precision.
     em = HardEM(task, shape, settings, curriculum, Backbones.on(base, seed=settings.seed))
     about = {"shape": asdict(shape), "curriculum": asdict(curriculum), "text": corpus.digest}
-    kept = Checkpoint(
-        Path(params.out) / "training.pt",
-        about,
-        {"module": em.everything, "optimiser": em.optimiser},
-        params.every,
-    )
+    kept = Checkpoint(Path(params.out) / "training.pt", about, em.parts, params.every)
     with precision(base):
         em.train(lambda step, total: tell(step, total, "v3"), watch=0, kept=kept)
         with torch.no_grad():

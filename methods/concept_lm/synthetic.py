@@ -10,15 +10,17 @@ from the tables that generate the data.
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from methods.concept_lm.config import ConceptError
+from methods.concept_lm.config import ConceptError, Some
 from methods.concept_lm.v3.planner import PlanShape
+from methods.kit.config import configuration
 
 
-@dataclass(frozen=True)
+@configuration(ConceptError)
 class PlanTask:
     """Two or more independent codes, each writing `bits` tokens of 4 values.
 
@@ -27,13 +29,9 @@ class PlanTask:
     names c through a random permutation, as two symbols.
     """
 
-    types: int = 2
-    bits: int = 6
+    types: Some = 2
+    bits: Literal[2, 4, 6] = 6
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.types < 1 or not 2 <= self.bits <= 6 or self.bits % 2:
-            raise ConceptError("PlanTask needs a type and 2, 4 or 6 bits")
 
     @property
     def codes(self) -> int:
@@ -97,30 +95,25 @@ class PlanTask:
             [torch.randperm(self.codes, generator=generator) for _ in range(self.types)]
         )
 
-    def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    def sample(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
         r"""Draw n examples: prompts (n, u_length), true codes (n, types), y (n, y_length).
 
-        s is `side`, and types k count from 0.
+        From torch's global generator. s is `side`, and types k count from 0.
 
         Equation: $z_k \sim \mathrm{Uniform}\{0, \dots, \mathrm{codes} - 1\}, \quad
         u_k = (\lfloor \pi_k(z_k) / s \rfloor + 2 k s, \; \pi_k(z_k) \bmod s + (2 k + 1) s), \quad
         y_{ki} \sim P(\cdot \mid z_k)$
         """
-        z = torch.randint(self.codes, (n, self.types), generator=generator)
+        z = torch.randint(self.codes, (n, self.types))
         kind = torch.arange(self.types)
         p = self.table[kind, z]  # (n, types, bits, 4)
-        y = torch.multinomial(p.view(-1, 4), 1, generator=generator).view(n, self.y_length)
+        y = torch.multinomial(p.view(-1, 4), 1).view(n, self.y_length)
         name = self.names[kind, z]  # (n, types)
         u = torch.stack([name // self.side, name % self.side], -1)  # (n, types, 2)
         u = u + (torch.arange(2 * self.types) * self.side).view(self.types, 2)
         return u.view(n, self.u_length), z, y
 
-    def held(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Examples to be judged by: of the same distribution, by another generator.
-
-        Equation: $(u, z, y) \sim p$, as `sample`
-        """
-        return self.sample(n, generator)
+    held = sample  # to be judged by: of the same distribution
 
     @cached_property
     def floors(self) -> "Floors":
@@ -168,8 +161,8 @@ class RecallTask:
         """Symbols, as many fillers, and the query."""
         return 2 * self.symbols + 1
 
-    def sample(self, n: int, generator: torch.Generator) -> Tensor:
-        r"""(n, gap + 6) tokens; the last is the one to recall.
+    def sample(self, n: int) -> Tensor:
+        r"""(n, gap + 6) tokens from torch's global generator; the last is the one to recall.
 
         S is `symbols`, and 2 S the query.
 
@@ -177,7 +170,7 @@ class RecallTask:
         s \sim \mathrm{Uniform}\{0, \dots, S - 1\}, \quad
         f_i \sim \mathrm{Uniform}\{S, \dots, 2 S - 1\}$
         """
-        s = torch.randint(self.symbols, (n, 1), generator=generator)
-        noise = torch.randint(self.symbols, (n, 3 + self.gap), generator=generator) + self.symbols
+        s = torch.randint(self.symbols, (n, 1))
+        noise = torch.randint(self.symbols, (n, 3 + self.gap)) + self.symbols
         query = torch.full((n, 1), 2 * self.symbols)
         return torch.cat([noise[:, :3], s, noise[:, 3:], query, s], 1)

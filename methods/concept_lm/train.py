@@ -1,30 +1,35 @@
 """One training loop for every model here, so that all models compared see the same data."""
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from methods.concept_lm.config import ConceptError
+from methods.concept_lm.config import ConceptError, Count, Positive, Some
 from methods.concept_lm.data import Corpus
 from methods.concept_lm.model import Codes, ConceptLM, ConceptOutput, token_nll
 from methods.kit.checkpoint import Checkpoint
-from methods.kit.training import History, descend, run_steps
+from methods.kit.config import configuration
+from methods.kit.training import History, cosine_rate, fit
 
 
 @dataclass
 class OnText:
-    """A model on batches of text: of a step's by seed and step alone, so alike for all models."""
+    """A model on batches of text: of a step's by seed and step alone, so alike for all models.
+
+    Controls force what v2 does: no `concepts` at all, or `codes` of their own.
+    """
 
     model: Any  # a ConceptLM, or a Qwen with adapters or without
     corpus: Corpus
     rows: int
     length: int
     seed: int
+    concepts: bool = True
+    codes: Codes | None = None
 
     def batch(self, step: int) -> Tensor:
         r"""The token ids of a step, (rows, length), where the model is.
@@ -35,17 +40,17 @@ class OnText:
         return x.to(next(self.model.parameters()).device)
 
     def run(
-        self,
-        x: Tensor,
-        noise: Literal["draw"] | None = None,
-        codes: Codes | None = None,
-        is_concept: Tensor | None = None,
+        self, x: Tensor, noise: Literal["draw"] | None = None, codes: Codes | None = None
     ) -> ConceptOutput:
-        r"""A packed pass over (B, T): `ConceptLM.forward`, unless the learner forces something.
+        r"""A packed pass over (B, T), `ConceptLM.forward`, with what is forced.
 
-        Equation: $\mathrm{logits} = \mathrm{ConceptLM}(x)$
+        Equation: $\mathrm{logits} = \mathrm{ConceptLM}(x), \quad c_t = 0
+        \;\mathrm{without\ concepts}$
         """
-        output: ConceptOutput = self.model(x, noise=noise, codes=codes, is_concept=is_concept)
+        none = None if self.concepts else torch.zeros_like(x, dtype=torch.bool)
+        output: ConceptOutput = self.model(
+            x, noise=noise, codes=self.codes or codes, is_concept=none
+        )
         return output
 
     def training_loss(self, step: int) -> Tensor:
@@ -69,7 +74,7 @@ class OnText:
             self.model.settle([self.batch(i) for i in range(8)])
 
 
-@dataclass(frozen=True)
+@configuration(ConceptError)
 class Plan:
     """How long and how fast to train.
 
@@ -77,22 +82,15 @@ class Plan:
         ConceptError: for values with which nothing would be learnt.
     """
 
-    steps: int
-    lr: float = 3e-3
-    warm_up: int = 20
-    clip: float = 1.0
+    steps: Some
+    lr: Positive = 3e-3
+    warm_up: Count = 20
+    clip: Positive = 1.0
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.steps < 1 or self.lr <= 0 or self.clip <= 0 or self.warm_up < 0:
-            raise ConceptError("steps, lr and clip must be positive and warm_up not negative")
 
     def rate(self, step: int) -> float:
         """Linear warm-up, then a cosine down to a tenth."""
-        if step < self.warm_up:
-            return self.lr * (step + 1) / self.warm_up
-        done = (step - self.warm_up) / max(1, self.steps - self.warm_up)
-        return self.lr * (0.1 + 0.45 * (1 + math.cos(math.pi * done)))
+        return self.lr * cosine_rate(step, self.steps, self.warm_up, 0.1)
 
 
 OnStep = Callable[[int, History], None]
@@ -124,28 +122,22 @@ def train(
         CheckpointError: for a checkpoint of another version or another model.
         ConceptError: for a loss that is no number.
     """
-    module: nn.Module = learner.model
-    history = History()
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    optimiser = torch.optim.AdamW(parameters, lr=plan.lr, betas=(0.9, 0.95), weight_decay=0.0)
-
-    def one_step(i: int) -> None:
-        for group in optimiser.param_groups:
-            group["lr"] = plan.rate(i)
-        loss = learner.training_loss(i)
-        norm = descend(optimiser, loss, parameters, step=i, clip=plan.clip, error=ConceptError)
-        history.loss.append(float(loss.detach()))
-        history.grad_norm.append(norm)
-
+    module = learner.model
+    learnt = [p for p in module.parameters() if p.requires_grad]
+    optimiser = torch.optim.AdamW(learnt, betas=(0.9, 0.95), weight_decay=0.0)
     kept = None
     if checkpoint is not None:
         about = {"plan": asdict(plan), **(describe or {})}
         kept = Checkpoint(checkpoint, about, {"module": module, "optimiser": optimiser}, every)
-    return run_steps(
-        one_step,
+    return fit(
+        learner.training_loss,
+        optimiser,
+        plan.rate,
         plan.steps,
-        history,
+        History(),
         module=module,
+        error=ConceptError,
+        clip=plan.clip,
         seed=plan.seed,
         on_step=on_step,
         checkpoint=kept,

@@ -1,41 +1,39 @@
 """How v3 is trained: what is set, and what changes over the course."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from methods.concept_lm.config import ConceptError
+from pydantic import Field
+
+from methods.concept_lm.config import ConceptError, Count, Positive, Share, Some
+from methods.kit.config import configuration
 
 
-@dataclass(frozen=True)
+@configuration(ConceptError)
 class Curriculum:
     """Warm-up, then Hard-EM.
 
     Raises:
-        ConceptError: for shares outside [0, 1], no steps, or another way than the two.
+        ConceptError: for shares outside [0, 1], no steps, or another way than the three.
     """
 
-    warm_up: int = 900  # steps of the autoencoder on fresh data; 0 is naive
+    warm_up: Count = 900  # steps of the autoencoder on fresh data; 0 is naive
     through: Literal["text", "prompt", "elbo"] = "text"  # what plans are made of: y by q, or u
-    steps: int = 500  # steps of Hard-EM
-    warm_up_drop: float = 0.7  # share of y hidden from the executor in warm-up
-    cool: float = 0.2  # temperature at which the samples of warm-up end; they begin at 1
-    drop: float = 0.2  # and in Hard-EM
-    anneal: float = 0.6  # share of Hard-EM over which beta goes from 0 to 1; 0 is beta = 1 at once
-    grow: float = 0.0  # share of warm-up over which y grows from a quarter to its full length
-
-    def __post_init__(self) -> None:
-        shares = (self.warm_up_drop, self.drop, self.anneal, self.grow)
-        if self.warm_up < 0 or self.steps < 1 or not all(0 <= share <= 1 for share in shares):
-            raise ConceptError("warm_up and steps are counts, drops and shares lie in [0, 1]")
-        if self.through not in ("text", "prompt", "elbo"):
-            raise ConceptError(f"through is {self.through!r}; 'text', 'prompt' or 'elbo' is needed")
-        if not 0 < self.cool <= 1:
-            raise ConceptError(f"cool is {self.cool}; a temperature in (0, 1] is needed")
+    steps: Some = 500  # steps of Hard-EM
+    warm_up_drop: Share = 0.7  # share of y hidden from the executor in warm-up
+    drop: Share = 0.2  # and in Hard-EM
+    # Temperature at which the samples of warm-up end; they begin at 1.
+    cool: Annotated[float, Field(gt=0, le=1)] = 0.2
+    anneal: Share = 0.6  # share of Hard-EM over which beta goes from 0 to 1; 0 is beta = 1 at once
+    grow: Share = 0.0  # share of warm-up over which y grows from a quarter to its full length
 
     @property
     def total(self) -> int:
         """All steps."""
         return self.warm_up + self.steps
+
+    def rate(self, step: int) -> float:
+        """Share of the highest rate: up over 50 steps, and linearly down to a tenth."""
+        return min(1.0, (step + 1) / 50) * (1 - 0.9 * step / self.total)
 
     def beta(self, step: int) -> float:
         """Weight of log p(z | u) in the choice of z*, at a step of Hard-EM."""
@@ -55,24 +53,28 @@ class Curriculum:
         return max(1, round(share * longest))
 
 
-@dataclass(frozen=True)
+@configuration(ConceptError)
 class EMSettings:
-    """How Hard-EM is run; `naive` turns off all that keeps it from collapsing."""
+    """How Hard-EM is run; `naive` turns off all that keeps it from collapsing.
 
-    samples: int = 2048  # examples whose plans are kept
-    batch: int = 128
-    every: int = 2  # M: epochs between two choices of an example's plan
-    lr: float = 3e-3
-    clip: float = 1.0
+    Raises:
+        ConceptError: for values with which nothing would be learnt.
+    """
+
+    samples: Some = 2048  # examples whose plans are kept
+    batch: Annotated[int, Field(ge=2)] = 128
+    every: Some = 2  # M: epochs between two choices of an example's plan
+    lr: Positive = 3e-3
+    clip: Positive = 1.0
     usage_bonus: float = 1.0
-    plan_drop: float = 0.1  # share of rows that see no plan: the z-free model to compare with
+    plan_drop: Share = 0.1  # share of rows that see no plan: the z-free model to compare with
     recogniser: bool = True  # whether q proposes candidates
     seed: int = 0
-    held: int = 256  # examples held out to be judged by
+    held: Some = 256  # examples held out to be judged by
 
     def __post_init__(self) -> None:
-        if self.samples < self.batch or self.batch < 2 or self.every < 1 or self.lr <= 0:
-            raise ConceptError("samples >= batch >= 2, every >= 1 and lr > 0 are needed")
+        if self.samples < self.batch:
+            raise ValueError(f"samples >= batch is needed, not {self.samples} and {self.batch}")
 
 
 NAIVE = EMSettings(usage_bonus=0.0, recogniser=False)

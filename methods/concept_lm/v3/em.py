@@ -16,12 +16,13 @@ it carries what u foretells; by the ELBO q pays for what the planner cannot fore
 import math
 import statistics
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from methods.concept_lm.config import ConceptError
 from methods.concept_lm.head import entropy
 from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.estep import Choice, EStep
@@ -30,8 +31,16 @@ from methods.concept_lm.v3.monitors import Stats, Trace
 from methods.concept_lm.v3.planner import Planner, PlanShape
 from methods.concept_lm.v3.role import Backbones
 from methods.concept_lm.v3.warmup import Task, WarmUp
-from methods.kit.checkpoint import Checkpoint
+from methods.kit.checkpoint import Checkpoint, Part
 from methods.kit.seeds import seeded
+from methods.kit.training import History, fit
+
+
+@dataclass
+class PlannerHistory(History):
+    """Also the planner's share of each gradient's norm."""
+
+    planner: list[float] = field(default_factory=list)
 
 
 class HardEM(WarmUp):
@@ -54,23 +63,22 @@ class HardEM(WarmUp):
         self.executor = Executor(shape, seed, on.executor)
         self.recogniser = Recogniser(shape, seed, on.recogniser)
         self.everything = nn.ModuleList([self.planner, self.executor, self.recogniser])
-        self.generator = torch.Generator().manual_seed(seed)
         learnt = [p for p in self.everything.parameters() if p.requires_grad]
-        self.optimiser = torch.optim.AdamW(learnt, lr=self.settings.lr, weight_decay=0.0)
-        self.search = EStep(
-            self.planner,
-            self.executor,
-            self.recogniser if self.settings.recogniser else None,
-            self.generator,
-        )
-        self.u, _, self.y = task.sample(self.settings.samples, self.generator)
-        held = torch.Generator().manual_seed(seed + 77_777)
-        self.held_u, _, self.held_y = task.held(self.settings.held, held)
-        self.z = self.search.random_plans(self.settings.samples)
+        self.optimiser = torch.optim.AdamW(learnt, weight_decay=0.0)
+        asked = self.recogniser if self.settings.recogniser else None
+        self.search = EStep(self.planner, self.executor, asked)
+        with seeded(seed):
+            self.u, _, self.y = task.sample(self.settings.samples)
+            self.z = self.search.random_plans(self.settings.samples)
+        with seeded(seed + 77_777):
+            self.held_u, _, self.held_y = task.held(self.settings.held)
         self.age = torch.full((self.settings.samples,), self.settings.every)
+        self.chosen = nn.Module()  # what a checkpoint keeps beside weights
+        self.chosen.register_buffer("z", self.z)
+        self.chosen.register_buffer("age", self.age)
         self.last: Choice | None = None
         self.flips = math.nan
-        self.planner_norms: list[float] = []
+        self.history = PlannerHistory()
 
     # -- training -------------------------------------------------------------------------------
 
@@ -84,61 +92,48 @@ class HardEM(WarmUp):
 
         Raises:
             CheckpointError: for a file to resume from that is of another run.
+            ConceptError: for a loss that is no number.
         """
         plan, settings, trace = self.curriculum, self.settings, Trace()
-        with seeded(settings.seed):
-            begin = self.restore(kept.resume()) if kept else 0
-            for step in range(begin, plan.total):
-                warming = step < plan.warm_up
-                self.descend(step)
-                if kept and ((step + 1) % kept.every == 0 or step + 1 == plan.total):
-                    kept.save(self.progress(step + 1))
-                if watch and ((step + 1) % watch == 0 or step + 1 == plan.total):
-                    trace.steps.append(step + 1)
-                    beta = 0.0 if warming else plan.beta(step - plan.warm_up)
-                    trace.stats.append(self.observe((step + 1) / plan.total, beta))
-                if on_step is not None:
-                    on_step(step + 1, plan.total)
+
+        def told(done: int, history: PlannerHistory) -> None:
+            clipped = max(1.0, history.grad_norm[-1] / settings.clip)
+            history.planner.append(clipped * gradient_norm(self.planner))
+            if watch and (done % watch == 0 or done == plan.total):
+                trace.steps.append(done)
+                beta = 0.0 if done <= plan.warm_up else plan.beta(done - 1 - plan.warm_up)
+                trace.stats.append(self.observe(done / plan.total, beta))
+            if on_step is not None:
+                on_step(done, plan.total)
+
+        self.history = PlannerHistory()
+        fit(
+            self.loss,
+            self.optimiser,
+            lambda step: settings.lr * plan.rate(step),
+            plan.total,
+            self.history,
+            module=self.everything,
+            error=ConceptError,
+            clip=settings.clip,
+            seed=settings.seed,
+            on_step=told,
+            checkpoint=kept,
+        )
         return trace
 
-    def descend(self, step: int) -> None:
-        r"""One step down the gradient of its phase's loss, by AdamW.
+    @property
+    def parts(self) -> dict[str, Part]:
+        """What a checkpoint keeps: weights, optimiser, plans."""
+        return {"module": self.everything, "optimiser": self.optimiser, "chosen": self.chosen}
 
-        The rate warms up over 50 steps and falls linearly to a tenth over the whole run.
+    def loss(self, step: int) -> Tensor:
+        r"""The loss of a step's phase: scalar nats.
 
-        Equation: $\theta \leftarrow \mathrm{AdamW}(\theta, \, g
-        \min(1, \mathrm{clip} / \lVert g \rVert))$
+        Equation: $L \in \{L_{\mathrm{warm\ up}}, L_{\mathrm{EM}}\}$
         """
-        plan = self.curriculum
-        share = min(1.0, (step + 1) / 50) * (1 - 0.9 * step / plan.total)
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.settings.lr * share
-        warming = step < plan.warm_up
-        loss = self.warm_up_loss(step) if warming else self.em_loss(step - plan.warm_up)
-        self.optimiser.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss)
-        self.planner_norms.append(gradient_norm(self.planner))
-        nn.utils.clip_grad_norm_(self.everything.parameters(), self.settings.clip)
-        self.optimiser.step()
-
-    def progress(self, done: int) -> dict[str, Any]:
-        """What a checkpoint keeps beside weights: plans, norms, and all random numbers' state."""
-        return {
-            "done": done,
-            "plans": (self.z, self.age),
-            "norms": self.planner_norms,
-            "random": (torch.get_rng_state(), self.generator.get_state()),
-        }
-
-    def restore(self, progress: dict[str, Any]) -> int:
-        """Go on from what `progress` gave, where there is any; the steps that are done."""
-        if not progress:
-            return 0
-        self.z, self.age = progress["plans"]
-        self.planner_norms = list(progress["norms"])
-        torch.set_rng_state(progress["random"][0])
-        self.generator.set_state(progress["random"][1])
-        return int(progress["done"])
+        warm_up = self.curriculum.warm_up
+        return self.warm_up_loss(step) if step < warm_up else self.em_loss(step - warm_up)
 
     def em_loss(self, step: int) -> Tensor:
         r"""An E-step where it is due, then the three losses on z*.
@@ -149,13 +144,13 @@ class HardEM(WarmUp):
         - \operatorname{mean}_{k, s} \log q_{ks}(z^*_{ks} \mid y)$
         """
         settings, plan = self.settings, self.curriculum
-        index = torch.randperm(settings.samples, generator=self.generator)[: settings.batch]
+        index = torch.randperm(settings.samples)[: settings.batch]
         u, y = self.u[index], self.y[index]
         self.age[index] += 1
         due = self.age[index] > settings.every
         if step == 0 and settings.recogniser:
             with torch.no_grad():
-                self.z = self.recogniser.plans(self.y)
+                self.z[:] = self.recogniser.plans(self.y)
         if bool(due.any()):
             rows = index[due]
             choice = self.search.choose(u[due], y[due], self.z[rows], plan.beta(step))
@@ -181,7 +176,8 @@ class HardEM(WarmUp):
         Equation: $z^* = \arg\max_{z \in Z} \log p(y \mid z) + \beta \log p(z \mid u)$
         """
         z = self.planner.sample(self.held_u, 0.0)
-        return self.search.choose(self.held_u, self.held_y, z, beta, sweep=True).z
+        with seeded(self.settings.seed):
+            return self.search.choose(self.held_u, self.held_y, z, beta, sweep=True).z
 
     @torch.no_grad()
     def nll(self, z: Tensor) -> float:
@@ -229,7 +225,8 @@ class HardEM(WarmUp):
         z = self.best_plans(beta)
         token = self.executor.nll(z, y)  # (B, L)
         nll, free = float(token.mean()), self.free_nll() / L
-        order = torch.randperm(len(z), generator=torch.Generator().manual_seed(0))
+        with seeded(0):
+            order, drawn = torch.randperm(len(z)), self.search.random_plans(len(z))
         kept = min(self.codes_used(z)) / min(self.shape.codes, len(z))
         planned = self.planner.logits(self.held_u, z)[:, :, :-1].softmax(-1)
         logits = self.recogniser.logits(y)[..., :-1]
@@ -243,14 +240,14 @@ class HardEM(WarmUp):
             progress=progress,
             shuffled=self.nll(z[order]) / L - nll,
             masked=free - nll,
-            random=self.nll(self.search.random_plans(len(z))) / L - nll,
+            random=self.nll(drawn) / L - nll,
             gain=free - nll,
             own=free - self.nll(self.planner.sample(self.held_u, 0.0)) / L,
             entropy=float(entropy(planned).mean()) / math.log(self.shape.codes + 1),
             max_prob=float(planned.amax(-1).mean()),
             agreement=float(F.cosine_similarity(soft, hard, dim=-1).mean()),
-            grad_norm=statistics.mean(self.planner_norms[-5:]),
-            grad_median=statistics.median(self.planner_norms),
+            grad_norm=statistics.mean(self.history.planner[-5:]),
+            grad_median=statistics.median(self.history.planner),
             codes=kept,
             bucket_width=width,
             buckets=[float(part.mean()) for part in torch.split(token, width, 1)],

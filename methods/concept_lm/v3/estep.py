@@ -23,16 +23,9 @@ class Choice:
 class EStep:
     """Chooses plans by what executor and planner think of them."""
 
-    def __init__(
-        self,
-        planner: Planner,
-        executor: Executor,
-        recogniser: Recogniser | None,
-        generator: torch.Generator,
-    ) -> None:
+    def __init__(self, planner: Planner, executor: Executor, recogniser: Recogniser | None) -> None:
         self.shape = planner.shape
         self.planner, self.executor, self.recogniser = planner, executor, recogniser
-        self.generator = generator
 
     def random_plans(self, n: int) -> Tensor:
         r"""Plans of full length, uniformly drawn: (n, types, slots + 1).
@@ -41,7 +34,7 @@ class EStep:
         z_{k, S + 1} = \mathrm{EOS}$
         """
         size = (n, self.shape.types, self.shape.slots)
-        ids = torch.randint(self.shape.codes, size, generator=self.generator)
+        ids = torch.randint(self.shape.codes, size)
         return close(ids, self.shape.eos)
 
     def mutated(self, z: Tensor) -> Tensor:
@@ -52,9 +45,9 @@ class EStep:
         """
         z = z.clone()
         rows = torch.arange(len(z))
-        kind = torch.randint(self.shape.types, (len(z),), generator=self.generator)
-        slot = torch.randint(self.shape.slots, (len(z),), generator=self.generator)
-        new = torch.randint(self.shape.codes, (len(z),), generator=self.generator)
+        kind = torch.randint(self.shape.types, (len(z),))
+        slot = torch.randint(self.shape.slots, (len(z),))
+        new = torch.randint(self.shape.codes, (len(z),))
         keep = z[rows, kind, slot] == self.shape.eos
         z[rows, kind, slot] = torch.where(keep, self.shape.eos, new)
         return z

@@ -4,7 +4,6 @@ All types are written in parallel: the rows of type k see the prompt and their o
 positions restart after the prompt, so one pass gives the same log-probabilities as one pass a type.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,13 +11,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.config import ConceptError
+from methods.concept_lm.config import ConceptError, Count, Some
 from methods.concept_lm.head import draw
 from methods.concept_lm.v3.role import Role, fit
+from methods.kit.config import configuration
 from methods.kit.seeds import seeded
 
 
-@dataclass(frozen=True)
+@configuration(ConceptError)
 class PlanShape:
     """Sizes shared by planner, executor and recogniser.
 
@@ -26,18 +26,14 @@ class PlanShape:
         ConceptError: for an empty vocabulary or no types.
     """
 
-    types: int
-    codes: int  # concepts of each type; the head has one more logit, EOS
-    slots: int  # concepts of each type at most
-    u_vocab: int
-    y_vocab: int
-    d: int = 64
-    layers: int = 2
-    mtp: int = 0  # extra heads that predict z_{t+k}
-
-    def __post_init__(self) -> None:
-        if min(self.types, self.codes, self.slots, self.u_vocab, self.y_vocab) < 1:
-            raise ConceptError("types, codes, slots and vocabularies must hold at least one entry")
+    types: Some
+    codes: Some  # concepts of each type; the head has one more logit, EOS
+    slots: Some  # concepts of each type at most
+    u_vocab: Some
+    y_vocab: Some
+    d: Some = 64
+    layers: Some = 2
+    mtp: Count = 0  # extra heads that predict z_{t+k}
 
     @property
     def eos(self) -> int:

@@ -16,13 +16,13 @@ from methods.kit.noise import gumbel
 class Task(Protocol):
     """Where prompts and texts come from."""
 
-    def sample(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    def sample(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
         r"""Prompts u (n, U), codes where they are known, and texts y (n, L), to learn from.
 
         Equation: $(u, y) \sim p$
         """
 
-    def held(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    def held(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
         r"""The same, to be judged by.
 
         Equation: $(u, y) \sim p$
@@ -39,14 +39,13 @@ class WarmUp:
     planner: Planner
     executor: Executor
     recogniser: Recogniser
-    generator: torch.Generator
 
     def warm_up_loss(self, step: int) -> Tensor:
         r"""An autoencoder's loss on fresh data (u, y): through the text, the prompt, or the ELBO.
 
         Equation: $L \in \{L_{\mathrm{text}}, L_{\mathrm{prompt}}, L_{\mathrm{ELBO}}\}$
         """
-        u, _, y = self.task.sample(self.settings.batch, self.generator)
+        u, _, y = self.task.sample(self.settings.batch)
         through = {
             "text": self.through_text,
             "prompt": self.through_prompt,

@@ -106,12 +106,12 @@ def test_the_ninth_monitor_is_what_the_planners_own_plan_is_worth():
     em = checks.small_em(naive=False)
     token = em.executor.nll(em.planner.sample(em.held_u, 0.0), em.held_y)
     wanted = em.free_nll() / em.held_y.shape[1] - float(token.mean())
-    em.planner_norms = [1.0]
+    em.history.planner = [1.0]
     assert em.observe(1.0).own == pytest.approx(wanted, abs=1e-5)
 
 
 def test_a_warm_up_goes_no_fourth_way():
-    with pytest.raises(ConceptError, match="through is 'promt'"):
+    with pytest.raises(ConceptError, match="through: Input should be 'text', 'prompt' or 'elbo'"):
         Curriculum(through="promt")
 
 

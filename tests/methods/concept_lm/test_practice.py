@@ -83,14 +83,14 @@ def test_a_resumed_training_of_v3_is_the_whole_one(folder, monkeypatch, capsys):
     assert train(folder, **values) == 0
     whole = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
     (folder / "out" / "training.pt").unlink()
-    right = HardEM.descend
+    right = HardEM.loss
 
     def interrupt(self, step):
         if step == 5:
             raise KeyboardInterrupt
-        right(self, step)
+        return right(self, step)
 
-    monkeypatch.setattr(HardEM, "descend", interrupt)
+    monkeypatch.setattr(HardEM, "loss", interrupt)
     assert train(folder, **values) == 130
     monkeypatch.undo()
     assert train(folder, **values) == 0
