@@ -36,7 +36,8 @@ def planner(ctx: Context, params: PlannerParams) -> None:
     torch.set_num_threads(1)  # small matrices: threads would only wait for each other
     ctx.check_all("typed_plans", checks_plans.typed_plans(ctx.device))
     charts, seconds = Charts.of(ctx, __file__), []
-    runs: dict[str, list[HardEM]] = {"ours": []} | ({"naive": []} if params.naive_steps else {})
+    compared = ("ours", "naive") if params.naive_steps else ("ours",)
+    runs: dict[str, list[HardEM]] = {name: [] for name in compared}
     traces: dict[str, Trace] = {}
     stages = Stages(ctx, params.seeds * (params.warm_up + params.steps + params.naive_steps))
     for seed in range(params.seeds):

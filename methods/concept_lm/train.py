@@ -1,7 +1,7 @@
 """One training loop for every model here, so that all models compared see the same data."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,8 +28,8 @@ class OnText:
     rows: int
     length: int
     seed: int
-    concepts: bool = True
-    codes: Codes | None = None
+    concepts: bool = field(default=True, kw_only=True)
+    codes: Codes | None = field(default=None, kw_only=True)
 
     def batch(self, step: int) -> Tensor:
         r"""The token ids of a step, (rows, length), where the model is.
