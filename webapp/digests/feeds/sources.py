@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from datetime import date as Date
 from datetime import datetime, time
 from html import escape
+from typing import Any
 from urllib.parse import quote, urlencode
 
-from django.db.models import Subquery
 from django.urls import reverse
 
 from webapp.digests.models import Digest, DigestEntry, Gist, Profile
 from webapp.digests.text_formats import score_terms
 from webapp.papers.days import EASTERN
-from webapp.papers.models import Announcement, AnnounceType, Listing, Paper, PaperVersion
+from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
 from webapp.papers.queries import categories
 from webapp.papers.search import search
 from webapp.ui.feed_http import NEVER, FeedSource, Site
@@ -28,25 +28,30 @@ from webapp.ui.markup import plain
 DIGEST_DAYS = 5  # a reader who looks once a week misses nothing
 CATEGORY_DAYS = 2  # a large category has some five hundred papers a day
 ARXIV = "https://arxiv.org"
-# When the words or the facts of any paper last changed: a feed may show that one.
-_PAPERS = {
-    "words": Subquery(PaperVersion.objects.order_by("-pk").values("pk")[:1]),
-    "facts": Subquery(
-        Paper.objects.exclude(enriched_at=None).order_by("-enriched_at").values("enriched_at")[:1]
-    ),
-}
+# Written out, because the ORM takes longer to compile these than the database to answer them, and
+# feed readers ask all day. Beside a list: when the words or the facts of any paper last changed.
+_PAPERS = """
+    (SELECT max(id) FROM papers_paperversion) AS words,
+    (SELECT max(enriched_at) FROM papers_paper) AS facts"""
+_DIGESTS = """
+    SELECT d.id, d.fingerprint, d.changed_at, {papers},
+        p.name AS profile_name, p.slug AS profile_slug
+    FROM digests_digest d JOIN digests_profile p ON p.id = d.profile_id
+    WHERE {whose} {when} ORDER BY d.date DESC LIMIT {days}"""
+_LISTINGS = """
+    SELECT l.id, l.changed_at, {papers} FROM papers_listing l
+    WHERE l.category = %s AND l.state = 'complete' {when} ORDER BY l.date DESC LIMIT {days}"""
 
 
 def digest_feed_source(slug: str | None, date: Date | None) -> FeedSource | None:
     """A profile's digests (the site's without a slug): the last days or one. None: no such list."""
-    digests = Digest.objects.filter(**({"date": date} if date else {}))
-    mine = digests.filter(**{"profile__slug": slug} if slug else {"profile__is_site": True})
-    columns = ("pk", "changed_at", "fingerprint", *_PAPERS, "profile__name", "profile__slug")
-    stamped = mine.order_by("-date").annotate(**_PAPERS)
-    rows = tuple(stamped.values_list(*columns)[:DIGEST_DAYS])
-    if rows:
-        *_, name, found_slug = rows[0]
-        updated = max(row[1] for row in rows)
+    whose = "p.slug = %s" if slug else "p.is_site"
+    when = "AND d.date = %s" if date else ""
+    statement = _DIGESTS.format(papers=_PAPERS, whose=whose, when=when, days=DIGEST_DAYS)
+    digests: list[Any] = list(Digest.objects.raw(statement, [one for one in (slug, date) if one]))
+    if digests:
+        name, found_slug = digests[0].profile_name, digests[0].profile_slug
+        updated = max(one.changed_at for one in digests)
     else:  # of a profile that has none yet
         profile = Profile.objects.filter(**{"slug": slug} if slug else {"is_site": True}).first()
         if date is not None or (profile is None and slug is not None):
@@ -59,8 +64,8 @@ def digest_feed_source(slug: str | None, date: Date | None) -> FeedSource | None
         f"{name}{day}",
         f"arXiv papers by the profile “{name}”{day}: each with its score and the reason.",
         _digest_page(slug, date),
-        rows,
-        lambda site: _digest_items(site, [row[0] for row in rows]),
+        (name, *((one.pk, one.fingerprint, one.words, one.facts) for one in digests)),
+        lambda site: _digest_items(site, digests),
         updated,
     )
 
@@ -72,7 +77,7 @@ def _digest_page(slug: str | None, date: Date | None) -> str:
     return reverse(f"digests:{name}", args=arguments)
 
 
-def _digest_items(site: Site, digests: list[int]) -> list[Item]:
+def _digest_items(site: Site, digests: list[Digest]) -> list[Item]:
     ordered = DigestEntry.objects.filter(digest__in=digests).order_by("-digest__date", "rank")
     entries = list(ordered.select_related("paper", "digest"))
     summarised = [entry.paper_id for entry in entries if entry.gist_html]
@@ -104,11 +109,11 @@ def _digest_item(site: Site, entry: DigestEntry, details: str) -> Item:
 
 def category_feed_source(category: str, date: Date | None) -> FeedSource | None:
     """What was announced in a category on its last days, or on one. None: no such list."""
-    listings = Listing.objects.filter(category=category, state=Listing.State.COMPLETE)
-    days = listings.filter(**({"date": date} if date else {})).order_by("-date")
-    columns = ("pk", "changed_at", *_PAPERS)
-    rows = tuple(days.annotate(**_PAPERS).values_list(*columns)[:CATEGORY_DAYS])
-    if not rows and (date is not None or category not in categories()):
+    when = "AND l.date = %s" if date else ""
+    statement = _LISTINGS.format(papers=_PAPERS, when=when, days=CATEGORY_DAYS)
+    parameters = [one for one in (category, date) if one]
+    listings: list[Any] = list(Listing.objects.raw(statement, parameters))
+    if not listings and (date is not None or category not in categories()):
         return None
     day = f", {date}" if date else ""
     return FeedSource(
@@ -116,13 +121,13 @@ def category_feed_source(category: str, date: Date | None) -> FeedSource | None:
         f"{category}{day}",
         f"All papers arXiv announced in {category}{day}.",
         reverse("digests:category", args=[category]) + (f"?date={date}" if date else ""),
-        rows,
-        lambda site: _category_items(site, [row[0] for row in rows]),
-        max((row[1] for row in rows), default=NEVER),
+        tuple((one.pk, one.changed_at, one.words, one.facts) for one in listings),
+        lambda site: _category_items(site, listings),
+        max((one.changed_at for one in listings), default=NEVER),
     )
 
 
-def _category_items(site: Site, listings: list[int]) -> list[Item]:
+def _category_items(site: Site, listings: list[Listing]) -> list[Item]:
     announced = Announcement.objects.filter(listing__in=listings)
     ordered = announced.order_by("-listing__date", "paper__arxiv_id")
     rows = ordered.select_related("paper", "listing")
