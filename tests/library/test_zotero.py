@@ -131,7 +131,7 @@ def test_what_is_there_joins_another_collection_and_keeps_its_own(
             next(iter(server.objects["items"].values()))["version"] = server.version
 
     server.on_read = change
-    assert zotero.send(to, "Two", papers) == zotero.Sent(made=0, there=3)
+    assert zotero.send(to, "Two", papers) == (0, 3)
     for item in server.objects["items"].values():
         assert len(item["collections"]) == 2
         assert item["extra"] == "a note of the reader's"

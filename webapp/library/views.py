@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
@@ -27,17 +24,6 @@ from webapp.ui.pages import back, signed_in
 
 PAPERS_A_PAGE = 50
 MAX_LISTS = 100
-FILES: dict[str, tuple[str, Callable[[list[Paper]], str]]] = {
-    "bib": ("application/x-bibtex", lambda papers: "\n".join(map(citations.bibtex, papers))),
-    "ris": (
-        "application/x-research-info-systems",
-        lambda papers: "".join(map(citations.ris, papers)),
-    ),
-    "csl.json": (
-        "application/vnd.citationstyles.csl+json",
-        lambda papers: json.dumps([citations.csl(one) for one in papers], ensure_ascii=False),
-    ),
-}
 
 
 @require_safe
@@ -56,7 +42,7 @@ def library(request: HttpRequest) -> HttpResponse:
         "shown": queries.SHOWN.items(),
         "tags": queries.tags(reader),
         "lists": ReadingList.objects.filter(reader=reader),
-        "files": list(FILES),
+        "files": list(citations.FILES),
         "model": model,
         "liked_words": liked,
         "disliked_words": disliked,
@@ -71,12 +57,7 @@ def export(request: HttpRequest, suffix: str) -> HttpResponse:
     """A part of the library for a reference manager."""
     reader = signed_in(request)
     part = queries.choice(reader, request.GET.dict())
-    kind, written = FILES[suffix]
-    return HttpResponse(
-        written(queries.papers(reader, part)),
-        content_type=f"{kind}; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="assay.{suffix}"'},
-    )
+    return citations.download(queries.papers(reader, part), "assay", suffix)
 
 
 @require_POST
@@ -169,11 +150,11 @@ def zotero_(request: HttpRequest) -> HttpResponse:
         return redirect(request.get_full_path())
     if "send" in request.POST and account:
         try:
-            sent = zotero.send(account, part.title, queries.papers(reader, part)[:MOST])
+            made, there = zotero.send(account, part.title, queries.papers(reader, part)[:MOST])
         except zotero.ZoteroError as error:
             messages.error(request, str(error))
         else:
-            messages.success(request, f"{sent.made} sent, {sent.there} had been there before.")
+            messages.success(request, f"{made} sent, {there} had been there before.")
         return redirect(request.get_full_path())
     context = {"section": "library", "part": part, "account": account, "form": form}
     status = 422 if form.is_bound else 200

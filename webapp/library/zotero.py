@@ -40,13 +40,6 @@ class Account(BaseModel):
     key: str
 
 
-class Sent(BaseModel):
-    """What became of papers that were sent."""
-
-    made: int = 0
-    there: int = 0  # had been sent before
-
-
 def _file(reader: User) -> Path:
     return settings.DATA_DIR / "zotero" / str(reader.pk)
 
@@ -74,8 +67,9 @@ def forget(instance: User, **_: object) -> None:
     connect(instance, None)
 
 
-def send(to: Account, name: str, papers: Sequence[Paper]) -> Sent:
-    """Put papers into the collection called `name`, made if it is not there. Raises ZoteroError.
+def send(to: Account, name: str, papers: Sequence[Paper]) -> tuple[int, int]:
+    """Put papers into the collection called `name`, made if it is not there; how many were sent,
+    and how many had been there before. Raises ZoteroError.
 
     Papers that are in Zotero already are put into the collection beside where they are. What was
     written before a failure stays, and sending again goes on from there.
@@ -89,7 +83,7 @@ def send(to: Account, name: str, papers: Sequence[Paper]) -> Sent:
             there += server.write("items", batch)
         for at in range(0, len(there), AT_ONCE):
             server.add_to(collection, there[at : at + AT_ONCE])
-    return Sent(made=len(papers) - len(there), there=len(there))
+    return len(papers) - len(there), len(there)
 
 
 class _Server:

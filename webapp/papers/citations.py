@@ -1,4 +1,4 @@
-"""A paper for reference managers: BibTeX and RIS, both in Unicode.
+"""Papers for reference managers: BibTeX, RIS and CSL-JSON, in Unicode.
 
 BibTeX after arXiv's own export (https://info.arxiv.org/help/hypertex/bibstyles/), RIS after the
 type Zotero gives preprints.
@@ -6,9 +6,13 @@ type Zotero gives preprints.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
+from collections.abc import Callable, Sequence
 from datetime import date
+
+from django.http import HttpResponse
 
 from webapp.papers.models import Paper
 from webapp.ui.markup import plain
@@ -97,6 +101,26 @@ def csl(paper: Paper) -> dict[str, object]:
         "URL": f"https://arxiv.org/abs/{paper.arxiv_id}",
     }
     return {name: value for name, value in item.items() if value}
+
+
+FILES: dict[str, tuple[str, Callable[[Sequence[Paper]], str]]] = {
+    "bib": ("application/x-bibtex", lambda papers: "\n".join(map(bibtex, papers))),
+    "ris": ("application/x-research-info-systems", lambda papers: "".join(map(ris, papers))),
+    "csl.json": (
+        "application/vnd.citationstyles.csl+json",
+        lambda papers: json.dumps([csl(one) for one in papers], ensure_ascii=False),
+    ),
+}
+
+
+def download(papers: Sequence[Paper], name: str, suffix: str) -> HttpResponse:
+    """The papers as a file for a reference manager."""
+    media_type, written = FILES[suffix]
+    return HttpResponse(
+        written(papers),
+        content_type=f"{media_type}; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}.{suffix}"'},
+    )
 
 
 def _note(paper: Paper) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import date, datetime
 from typing import TypeVar
 
@@ -30,12 +30,8 @@ _MERGED = (
 )
 
 
-@dataclass(frozen=True)
-class Rendered:
-    """A version's words as HTML, made once, before the transaction that stores them."""
-
-    title: str
-    abstract: str
+# Title and abstract of a version as HTML, made once, before the transaction that stores them.
+Rendered = tuple[str, str]
 
 
 def prepare(entries: Iterable[Entry]) -> dict[tuple[str, int], Rendered]:
@@ -176,7 +172,7 @@ def _merge(
         html = rendered.get(entry.key) or _render(entry)
         paper.version = entry.version
         paper.title, paper.abstract = entry.title, entry.abstract
-        paper.title_html, paper.abstract_html = html.title, html.abstract
+        paper.title_html, paper.abstract_html = html
         paper.enriched_at, paper.enrich_tries = None, 0  # the API is asked again
     if current:
         for name in _FACTS:
@@ -275,7 +271,7 @@ def _values(paper: Paper) -> tuple[object, ...]:
 
 
 def _render(entry: Entry) -> Rendered:
-    return Rendered(render(entry.title), render(entry.abstract))
+    return render(entry.title), render(entry.abstract)
 
 
 def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:

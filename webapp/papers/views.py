@@ -46,23 +46,11 @@ def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     return render(request, "papers/paper.html", context)
 
 
-CITATIONS = {
-    "bib": ("application/x-bibtex", citations.bibtex),
-    "ris": ("application/x-research-info-systems", citations.ris),
-}
-
-
 @require_safe
 def citation(request: HttpRequest, arxiv_id: str, suffix: str) -> HttpResponse:
     """The paper as a BibTeX or RIS file."""
     found = get_object_or_404(Paper, arxiv_id=parse_identifier(arxiv_id)[0])
-    kind, write = CITATIONS[suffix]
-    name = found.arxiv_id.replace("/", "-")
-    return HttpResponse(
-        write(found),
-        content_type=f"{kind}; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}.{suffix}"'},
-    )
+    return citations.download([found], found.arxiv_id.replace("/", "-"), suffix)
 
 
 ORDERS: dict[Order, str] = {"relevance": "Most relevant", "newest": "Latest first"}

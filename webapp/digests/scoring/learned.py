@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from webapp.learning.linear import Linear
@@ -22,31 +21,23 @@ OTHERS = f"{LEARNED}other words"
 paper_vector = lru_cache(maxsize=2048)(vector)  # many readers, the same papers of a day
 
 
-@dataclass(frozen=True)
-class Reason:
-    """A word or pair of words with what it gave or took."""
-
-    keyword: str
-    points: float
-
-
 def points(model: Linear, paper: Vector) -> float:
     """The points of a paper: below 0 where it is unlike what was liked. Tenths of a point."""
     return round(POINTS * model.decide(paper), 1)
 
 
-def reasons(model: Linear, paper: Vector) -> list[Reason]:
-    """What moved a paper most, and the rest as one; together they are its points."""
+def reasons(model: Linear, paper: Vector) -> list[tuple[str, float]]:
+    """Words (or two) that moved a paper most, with what each gave or took, and the rest as one."""
     parts = [
         (term, POINTS * value * model.weights[term])
         for term, value in paper.items()
         if term in model.weights
     ]
     parts.sort(key=lambda part: (-abs(part[1]), part[0]))
-    named = [Reason(LEARNED + term, round(value, 1)) for term, value in parts[:SHOWN]]
-    named = [one for one in named if one.points]
-    rest = points(model, paper) - sum(one.points for one in named)
-    return [*named, Reason(OTHERS, round(rest, 1))] if round(rest, 1) else named
+    named = [(LEARNED + term, round(value, 1)) for term, value in parts[:SHOWN]]
+    named = [(word, earned) for word, earned in named if earned]
+    rest = round(points(model, paper) - sum(earned for _, earned in named), 1)
+    return [*named, (OTHERS, rest)] if rest else named
 
 
 def places(keyword: str, text: str) -> Iterator[tuple[int, int]]:

@@ -16,6 +16,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import ceil, log
 from typing import Literal, NamedTuple
 
@@ -141,12 +142,12 @@ class Scorer:
         # No keyword, no place in the digest, whatever the least score.
         self._least = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
         self._learning = [i for i, one in enumerate(self.rules) if one.learned is not None]
-        self._admitted: dict[tuple[tuple[str, ...], str], frozenset[int]] = {}
+        self._admitting = lru_cache(10_000)(self._find_admitting)
 
     def score(self, candidate: Candidate) -> list[Score]:
         """The scores of one paper, one for each set of rules, whether they keep it or not."""
         totals, excluded = self._points_by_rule(candidate)
-        admitted = self._admitting_rules(candidate)
+        admitted = self._admitting(candidate.categories, candidate.announce_type)
         return [
             Score(
                 totals.get(index, 0) / _UNIT,
@@ -162,7 +163,7 @@ class Scorer:
         """Which of `candidates` each set of rules keeps, in their order."""
         keeping: list[list[Kept]] = [[] for _ in self.rules]
         for index, candidate in enumerate(candidates):
-            admitted = self._admitting_rules(candidate)
+            admitted = self._admitting(candidate.categories, candidate.announce_type)
             if not admitted:
                 continue
             totals, excluded = self._points_by_rule(candidate)
@@ -195,9 +196,9 @@ class Scorer:
                 found.append(Match(keyword.text, where, points / _UNIT, rarity))
         if rules.learned is not None:
             vector = learned.paper_vector(candidate.title, candidate.abstract)
-            for one in learned.reasons(rules.learned, vector):
-                where = ("title",) if any(learned.places(one.keyword, title)) else ()
-                found.append(Match(one.keyword, where, one.points, "learned"))
+            for word, earned in learned.reasons(rules.learned, vector):
+                where = ("title",) if any(learned.places(word, title)) else ()
+                found.append(Match(word, where, earned, "learned"))
         return tuple(found)
 
     def spans(self, rule: int, text: str) -> list[tuple[int, int, int]]:
@@ -218,17 +219,10 @@ class Scorer:
             self._uses.append(_TermUses([], [], []))
         return number
 
-    def _admitting_rules(self, candidate: Candidate) -> frozenset[int]:
-        """The rules that look at a paper announced like this one."""
-        key = (candidate.categories, candidate.announce_type)
-        known = self._admitted.get(key)
-        if known is None:
-            if len(self._admitted) > 10_000:
-                self._admitted.clear()
-            known = self._admitted[key] = frozenset(
-                index for index, rules in enumerate(self.rules) if rules.admits(*key)
-            )
-        return known
+    def _find_admitting(self, categories: tuple[str, ...], announce_type: str) -> frozenset[int]:
+        """The rules that look at a paper announced like this."""
+        rules = enumerate(self.rules)
+        return frozenset(index for index, one in rules if one.admits(categories, announce_type))
 
     def _points_by_rule(self, candidate: Candidate) -> tuple[dict[int, int], set[int]]:
         """By rule, the points it gives; and the rules whose excluded terms the paper holds."""
@@ -251,7 +245,9 @@ class Scorer:
                     totals[rule] = totals.get(rule, 0) + points
         for rule in self._learning:
             model = self.rules[rule].learned
-            if model is not None and rule in self._admitting_rules(candidate):
+            if model is not None and rule in self._admitting(
+                candidate.categories, candidate.announce_type
+            ):
                 vector = learned.paper_vector(candidate.title, candidate.abstract)
                 earned = round(learned.points(model, vector) * _UNIT)
                 totals[rule] = totals.get(rule, 0) + earned

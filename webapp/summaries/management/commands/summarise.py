@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 
 from methods.terminal import progress_bar
 from webapp.papers.models import Paper
+from webapp.papers.queries import announced_on, latest_date
 from webapp.summaries import queue
 from webapp.summaries.client import Server
 from webapp.summaries.models import Summary
@@ -40,7 +41,7 @@ class Command(BaseCommand):
                 "OPENAI_API_KEY), or give --model. docs/models.md shows how.",
                 returncode=2,
             )
-        papers = list(self._papers(options["paper"], options["date"], options["limit"]))
+        papers = self._papers(options["paper"], options["date"], options["limit"])
         queue.request(papers, options["language"], server)
         rows = queue.asked(papers, options["language"], server)
         if options["retry"]:
@@ -48,9 +49,7 @@ class Command(BaseCommand):
         self._run(list(rows.filter(state=Summary.State.WAITING).values_list("id", flat=True)))
         self._report(rows)
 
-    def _papers(
-        self, ids: list[str] | None, day: date | None, limit: int | None
-    ) -> QuerySet[Paper]:
+    def _papers(self, ids: list[str] | None, day: date | None, limit: int | None) -> list[Paper]:
         if ids:
             found = Paper.objects.filter(arxiv_id__in=ids)
             if missing := set(ids) - set(found.values_list("arxiv_id", flat=True)):
@@ -59,15 +58,11 @@ class Command(BaseCommand):
                     "Fetch its day first: manage.py fetch --since DATE.",
                     returncode=2,
                 )
-            return found
-        announced = Paper.objects.exclude(announcements=None)
-        if day is None:
-            latest = announced.order_by("-announcements__listing__date").first()
-            if latest is None:
-                raise CommandError("No papers yet: manage.py fetch gets them.", returncode=2)
-            day = latest.announcements.order_by("-listing__date")[0].listing.date
-        of_day = announced.filter(announcements__listing__date=day).distinct().order_by("arxiv_id")
-        if not of_day.exists():
+            return list(found)
+        if day is None and (day := latest_date()) is None:
+            raise CommandError("No papers yet: manage.py fetch gets them.", returncode=2)
+        of_day = [one.paper for one in announced_on(day)]
+        if not of_day:
             raise CommandError(f"No papers were announced on {day}.", returncode=2)
         return of_day[:limit]
 
