@@ -139,7 +139,7 @@ def test_what_is_there_joins_another_collection_and_keeps_its_own(
 
 def test_many_go_by_fifty(reader: User, server: Zotero) -> None:
     papers = [factories.make_paper(number) for number in range(100, 220)]
-    assert zotero.send(zotero.Account(**ACCOUNT), "Many", papers).made == 120
+    assert zotero.send(zotero.Account(**ACCOUNT), "Many", papers)[0] == 120
     assert server.requests.count("POST /users/1/items") == 3
 
 
@@ -150,7 +150,7 @@ def test_it_waits_as_long_as_it_is_told(server: Zotero, monkeypatch: pytest.Monk
     server.answers = [Response("slow", 429, headers={"Retry-After": "3"})]
     server.answers += [Response("down", 503, headers={"Retry-After": "2"})]
     papers = [factories.make_paper(1)]
-    assert zotero.send(zotero.Account(**ACCOUNT), "One", papers).made == 1
+    assert zotero.send(zotero.Account(**ACCOUNT), "One", papers)[0] == 1
     assert slept == [3, 2]
     told = json.dumps({"successful": {}, "unchanged": {}, "failed": {}})
     server.answers = [Response(told, headers={"Backoff": "4"})]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 
 
@@ -14,7 +14,7 @@ def only_runs() -> list[str]:
 class Token(models.Model):
     """A reader's key for programs. Only its hash is kept."""
 
-    reader = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    reader = models.ForeignKey(User, on_delete=models.CASCADE)
     name = models.CharField(max_length=64)
     token_hash = models.CharField(max_length=64, unique=True)
     scopes = models.JSONField(default=only_runs)  # of tokens.SCOPES

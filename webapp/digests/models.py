@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -29,11 +29,7 @@ class Profile(models.Model):
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=80)
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        null=True,
-        blank=True,
-        on_delete=models.CASCADE,
-        related_name="profiles",
+        User, null=True, blank=True, on_delete=models.CASCADE, related_name="profiles"
     )
     is_site = models.BooleanField(default=False)
     categories = models.JSONField(default=list)  # [str]
@@ -163,9 +159,7 @@ class Chips(models.Model):
 class LearnedModel(models.Model):
     """What a reader likes, as weights of words: learned from the papers they keep or leave."""
 
-    reader = models.OneToOneField(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="learned_model"
-    )
+    reader = models.OneToOneField(User, on_delete=models.CASCADE, related_name="learned_model")
     intercept = models.FloatField()
     weights = models.JSONField()  # {word or pair of words: weight}
     liked = models.PositiveIntegerField()  # papers it was learned from
@@ -180,9 +174,7 @@ class LearnedModel(models.Model):
 class Star(models.Model):
     """A paper a reader keeps."""
 
-    reader = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="stars"
-    )
+    reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="stars")
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="stars")
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 
 from webapp.papers.models import Paper
@@ -11,9 +11,7 @@ from webapp.papers.models import Paper
 class LibraryEntry(models.Model):
     """What one reader has to do with one paper: read, not for them, a note, tags."""
 
-    reader = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="library"
-    )
+    reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="library")
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="library_entries")
     read_at = models.DateTimeField(null=True, blank=True)
     not_for_me = models.BooleanField(default=False)
@@ -35,9 +33,7 @@ class LibraryEntry(models.Model):
 class ReadingList(models.Model):
     """A named list of papers."""
 
-    reader = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="reading_lists"
-    )
+    reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="reading_lists")
     name = models.CharField(max_length=80)
     papers = models.ManyToManyField(Paper, related_name="reading_lists")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -55,9 +51,7 @@ class ReadingList(models.Model):
 class LikedText(models.Model):
     """A paper a reader named as liked that this site has not fetched: enough to learn from."""
 
-    reader = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="liked_texts"
-    )
+    reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="liked_texts")
     title = models.TextField()
     abstract = models.TextField(blank=True)
 

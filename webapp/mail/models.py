@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -16,9 +16,7 @@ class Delivery(models.Model):
         DAILY = "daily", _("every day")
         WEEKLY = "weekly", _("once a week")
 
-    reader = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="deliveries"
-    )
+    reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="deliveries")
     profile = models.ForeignKey(Profile, null=True, blank=True, on_delete=models.CASCADE)
     q = models.CharField(max_length=400, blank=True)  # of a search, where there is no profile
     frequency = models.CharField(max_length=6, choices=Frequency.choices)

@@ -10,7 +10,7 @@ from django.db import models
 class SignInLink(models.Model):
     """A link that signs one reader in, once. Only the hash of its token is kept."""
 
-    reader = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    reader = models.ForeignKey(User, on_delete=models.CASCADE)
     token_hash = models.CharField(max_length=64, unique=True)
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True, blank=True)
@@ -22,7 +22,7 @@ class SignInLink(models.Model):
 class Preference(models.Model):
     """The language of a reader's pages and mails: last chosen, else that of the first sign-in."""
 
-    reader = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    reader = models.OneToOneField(User, on_delete=models.CASCADE)
     language = models.CharField(max_length=16)
 
     @staticmethod
