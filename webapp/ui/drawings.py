@@ -7,26 +7,13 @@ from __future__ import annotations
 
 import nh3
 
+from webapp.ui.markup import DATA
+
+_ALLOWED = {tag: set(names) for tag, names in DATA["drawing"].items()}
 _CLEANER = nh3.Cleaner(
-    tags={
-        *("svg", "title", "desc", "g", "path", "line", "polyline"),
-        *("rect", "circle", "text", "tspan"),
-    },
+    tags=_ALLOWED.keys() - {"*"},
     clean_content_tags={"script", "style"},
-    attributes={
-        "*": {"class"},
-        "svg": {"viewBox", "role", "aria-labelledby"},
-        "title": {"id"},
-        "desc": {"id"},
-        "g": {"transform"},
-        "path": {"d"},
-        "line": {"x1", "y1", "x2", "y2"},
-        "polyline": {"points"},
-        "rect": {"x", "y", "width", "height"},
-        "circle": {"cx", "cy", "r"},
-        "text": {"x", "y", "dx", "dy", "text-anchor"},
-        "tspan": {"x", "y", "dx", "dy"},
-    },
+    attributes=_ALLOWED,
     generic_attribute_prefixes=set(),
     strip_comments=True,
 )

@@ -9,12 +9,14 @@ so nothing that the parts before it did or missed can reach a page.
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
+from pathlib import Path
 
 import nh3
 
@@ -24,48 +26,10 @@ MAX_TEXT = 20_000  # characters read as TeX; what follows is shown as it is
 MAX_FORMULAS = 200  # of one text
 MAX_NESTING = 12  # macros within a text
 
-_MATHML = {
-    *("math", "maction", "menclose", "merror", "mfrac", "mi", "mmultiscripts", "mn", "mo"),
-    *("mover", "mpadded", "mphantom", "mprescripts", "mroot", "mrow", "ms", "mspace", "msqrt"),
-    *("mstyle", "msub", "msubsup", "msup", "mtable", "mtd", "mtext", "mtr", "munder"),
-    *("munderover", "none"),
-}
-_TAGS = _MATHML | {
-    "a",
-    "br",
-    "code",
-    "del",
-    "em",
-    "ins",
-    "mark",
-    "span",
-    "strong",
-    "sub",
-    "sup",
-    "u",
-}
-_ATTRIBUTES = {
-    "a": {"href"},
-    "mark": {"data-k", "title"},
-    "math": {"display"},
-    "mfrac": {"linethickness"},
-    "mi": {"mathvariant"},
-    "mo": {"fence", "form", "largeop", "maxsize", "minsize", "movablelimits", "stretchy"},
-    "mover": {"accent"},
-    "mspace": {"width"},
-    "mstyle": {"displaystyle", "scriptlevel"},
-    "mtd": {"columnalign"},
-    "mtext": {"mathvariant"},
-    "munder": {"accentunder"},
-}
-_BOUNDED = {  # attributes whose values could otherwise break the page's layout
-    "data-k": re.compile(r"\d{1,4}( \d{1,4}){0,31}"),
-    "linethickness": re.compile(r"[012](\.\d{1,3})?(em|pt|px)?"),
-    "maxsize": re.compile(r"[0-3](\.\d{1,3})?em"),
-    "minsize": re.compile(r"[0-3](\.\d{1,3})?em"),
-    "scriptlevel": re.compile(r"[+-]?[0-3]"),
-    "width": re.compile(r"-?[0-2]?(\.\d{1,3})?em"),
-}
+# The allow-lists, and what TeX's macros and signs stand for.
+DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_BOUNDED = {name: re.compile(pattern) for name, pattern in DATA["bounded"].items()}
+_TEX = DATA["tex"]
 
 
 def _attribute(_tag: str, name: str, value: str) -> str | None:
@@ -73,57 +37,21 @@ def _attribute(_tag: str, name: str, value: str) -> str | None:
     return value if pattern is None or pattern.fullmatch(value) else None
 
 
-_BLOCKS = {
-    *("caption", "div", "h3", "h4", "li", "p", "section", "table", "tbody", "td", "th", "thead"),
-    *("tr", "ul"),
-}
-
-
-def _cleaner(tags: set[str]) -> nh3.Cleaner:
+def _cleaner(*kinds: str) -> nh3.Cleaner:
     return nh3.Cleaner(
-        tags=tags,
-        attributes={
-            **_ATTRIBUTES,
-            "div": {"aria-label", "role", "tabindex"},
-            "section": {"lang"},
-            "th": {"scope"},
-        },
+        tags={tag for kind in kinds for tag in DATA[kind]},
+        attributes={tag: set(names) for tag, names in DATA["attributes"].items()},
         attribute_filter=_attribute,
-        allowed_classes={
-            "code": {"tex"},
-            "div": {"table-scroll"},
-            "mark": {"unverified"},
-            "section": {"summary-section"},
-            "span": {"held"},
-        },
+        allowed_classes={tag: set(names) for tag, names in DATA["classes"].items()},
         url_schemes={"http", "https"},
         url_relative="deny",
         link_rel="nofollow noopener noreferrer",
     )
 
 
-_CLEANER = _cleaner(_TAGS)
-_BLOCK_CLEANER = _cleaner(_TAGS | _BLOCKS)
+_CLEANER = _cleaner("mathml", "inline")
+_BLOCK_CLEANER = _cleaner("mathml", "inline", "blocks")
 
-_ACCENTS = dict(
-    zip("'`^\"~=.cvHukbdr", "\u0301\u0300\u0302\u0308\u0303\u0304\u0307"
-        "\u0327\u030c\u030b\u0306\u0328\u0331\u0323\u030a", strict=True)
-)  # fmt: skip
-_LETTERS = {
-    "ss": "ß", "o": "ø", "O": "Ø", "l": "ł", "L": "Ł", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ",
-    "aa": "å", "AA": "Å", "i": "ı", "j": "ȷ", "S": "§", "dots": "…", "ldots": "…",
-    "textendash": "–", "textemdash": "—", "textquotesingle": "'", "textasciitilde": "~",
-    "textbackslash": "\\", "textregistered": "®", "texttrademark": "™", "copyright": "©",
-    "textmu": "µ", "textdegree": "°", "texttimes": "×", "xspace": "",
-}  # fmt: skip
-_SIGNS = {"---": "—", "--": "–", "``": "“", "''": "”", "\\,": "\u2009"}
-_STYLES = (
-    dict.fromkeys(("emph", "textit", "textsl", "em", "it"), "em")
-    | dict.fromkeys(("textbf", "bf"), "strong")
-    | dict.fromkeys(("texttt", "tt"), "code")
-    | {"underline": "u", "textsuperscript": "sup", "textsubscript": "sub"}
-    | dict.fromkeys(("textsc", "textrm", "textsf", "text", "mbox"), "")
-)
 _TOKEN = re.compile(
     r"""
       (?P<math> \$\$ (?P<m1> (?:[^$\\]|\\.){1,1100} ) \$\$
@@ -284,7 +212,7 @@ class _Reading:
         if closed >= end or depth >= MAX_NESTING:
             yield _Piece("text", token.start(), token.end())
             return token.end()
-        tag = _STYLES[token["style"] or token["switch"]]
+        tag = _TEX["styles"][token["style"] or token["switch"]]
         if tag:
             yield _Piece("tag", html=f"<{tag}>")
         yield from self.pieces(token.end(), closed, depth + 1)
@@ -318,13 +246,13 @@ def _sign(token: re.Match[str]) -> str | None:
     """The characters a small token stands for; None for a macro we do not know."""
     if token["accent"]:
         letter = next(filter(None, token.group("l1", "l2", "l3", "l4")))
-        return unicodedata.normalize("NFC", letter + _ACCENTS[token["a1"] or token["a2"]])
+        return unicodedata.normalize("NFC", letter + _TEX["accents"][token["a1"] or token["a2"]])
     if token["letter"]:
-        return _LETTERS.get(token["letter"])
+        return _TEX["letters"].get(token["letter"])
     if token["special"]:
         return token["special"]
     if token["sign"]:
-        return _SIGNS.get(token["sign"], " ")
+        return _TEX["signs"].get(token["sign"], " ")
     if token["tie"]:
         return "\u00a0"
     return " " if token["break"] else ""
