@@ -19,6 +19,10 @@ _BLOCK = {
     *_HEADINGS,
 }
 _SPACES = re.compile(r"[ \t\r\f\v]+")
+# Private use, no paper's own: where a section begins, and a heading within it.
+_SECTION, _OPEN, _CLOSE = "\ue000", "\ue001", "\ue002"
+_TITLE = re.compile(rf"(?:\s*{_OPEN}[^{_CLOSE}]*{_CLOSE})*")
+_MARKS = re.compile(f"[{_OPEN}{_CLOSE}]")
 
 
 class UnreadableError(Exception):
@@ -40,64 +44,43 @@ def sections_of_html(body: bytes) -> list[Section]:
     """
     try:
         root = lxml_html.document_fromstring(body, parser=lxml_html.HTMLParser(encoding="utf-8"))
+        article = root.find(".//article")
+        paper = root if article is None else article
+        for node in list(paper.iter("*")):
+            _mark(node)
     except (ParserError, ValueError) as error:
         raise UnreadableError(f"the HTML could not be parsed: {error}") from error
-    walker = _Walker()
-    article = root.find(".//article")
-    walker.walk(article if article is not None else root)
-    sections = walker.sections()
+    sections = []
+    for part in paper.text_content().split(_SECTION):
+        title = _TITLE.match(part)
+        end = title.end() if title else 0
+        sections.append(Section(_plain(part[:end]), _plain(part[end:])))
+    sections = [one for one in sections if one.text]
     if sum(len(s.text) for s in sections) < 500:
         raise UnreadableError("the HTML page holds no paper")
     return sections
 
 
-class _Walker:
-    """Collects words in reading order; a section's element opens a new list of them."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[list[str], list[str]]] = [([], [])]  # (title words, text words)
-        self._has_text = False  # the open section holds words beyond its title
-
-    def sections(self) -> list[Section]:
-        made = (Section(_plain("".join(t)), _plain("".join(w))) for t, w in self._parts)
-        return [s for s in made if s.text]
-
-    def _add(self, words: str, in_title: bool) -> None:
-        self._parts[-1][0 if in_title else 1].append(words)
-        self._has_text = self._has_text or not (in_title or words.isspace() or not words)
-
-    def walk(self, root: lxml_html.HtmlElement) -> None:
-        # An explicit stack: a hostile page may nest deeper than Python recurses.
-        stack: list[tuple[lxml_html.HtmlElement | str, bool]] = [(root, False)]
-        while stack:
-            node, in_title = stack.pop()
-            if isinstance(node, str):
-                self._add(node, in_title)
-                continue
-            tag = node.tag if isinstance(node.tag, str) else ""
-            css = node.get("class") if tag else None
-            if not tag or tag in _DROP or (css and _DROP_CLASS.search(css)):
-                continue
-            if tag == "math":
-                self._add(f" ${node.get('alttext') or ''}$ ", in_title)
-                continue
-            if css and _SECTION_CLASS.search(css):
-                self._parts.append(([], []))
-                self._has_text = False
-            titled = in_title or (tag in _HEADINGS and not self._has_text)
-            # What is pushed last is read first: the end of the element goes in before its words.
-            if tag in _BLOCK:
-                stack.append(("\n", titled))
-            if tag in {"td", "th"}:
-                stack.append((" | ", titled))
-            for child in reversed(node):
-                if child.tail:
-                    stack.append((child.tail, titled))
-                stack.append((child, titled))
-            if node.text:
-                stack.append((node.text, titled))
+def _mark(node: lxml_html.HtmlElement) -> None:
+    """Empty what is no text of the paper, write formulas as TeX, and mark where parts end."""
+    css = node.get("class") or ""
+    formula, end = node.get("alttext") or "", ""
+    if node.tag in _DROP or node.tag == "math" or _DROP_CLASS.search(css):
+        is_formula = node.tag == "math"
+        node.clear(keep_tail=True)
+        node.text = f" ${formula}$ " if is_formula else None
+    elif node.tag in _HEADINGS:
+        node.text, end = _OPEN + (node.text or ""), f"{_CLOSE}\n"
+    elif node.tag in _BLOCK:
+        end = "\n"
+    elif node.tag in {"td", "th"}:
+        end = " | "
+    if _SECTION_CLASS.search(css):
+        node.text = _SECTION + (node.text or "")
+    if end:
+        node.tail = end + (node.tail or "")
 
 
 def _plain(text: str) -> str:
-    lines = (_SPACES.sub(" ", line).strip() for line in text.splitlines())
+    lines = (_SPACES.sub(" ", line).strip() for line in _MARKS.sub("", text).splitlines())
     return re.sub(r"\n{2,}", "\n", "\n".join(lines)).strip()
