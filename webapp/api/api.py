@@ -172,55 +172,38 @@ api.add_router("", reading.public_router)
 api.add_router("/library", reading.library_router)
 
 
-# --- Every refusal as a problem -------------------------------------------------------------------
+def _refuse(_request: HttpRequest, error: Exception) -> HttpResponse:
+    """Every refusal as a problem."""
+    match error:
+        case ProblemError():
+            problem = error
+        case AuthenticationError():
+            detail = "Send a token of yours as Authorization: Bearer TOKEN; make one at "
+            headers = {"WWW-Authenticate": "Bearer"}
+            problem = ProblemError(401, f"{detail}/account/tokens/.", headers=headers)
+        case ParameterError():
+            names = ("name", "given", "allowed", "reason")
+            errors = [{name: getattr(one, name) for name in names} for one in error.problems]
+            problem = ProblemError(422, str(error), errors=errors)
+        case ValidationError():
+            places = [one["loc"][2:] or one["loc"][1:] for one in error.errors]
+            errors = [
+                {"name": ".".join(map(str, place)), "reason": one["msg"]}
+                for place, one in zip(places, error.errors, strict=True)
+            ]
+            detail = "The request does not fit its description."
+            problem = ProblemError(422, detail, errors=errors)
+        case HttpError():
+            problem = ProblemError(error.status_code, str(error))
+        case Http404():
+            problem = ProblemError(404, "There is nothing at this address.")
+        case _:
+            problem = ProblemError(STATUS.get(type(error), 422), str(error))
+    return answer(problem)
 
 
-@api.exception_handler(ProblemError)
-def _problem(_request: HttpRequest, error: ProblemError) -> HttpResponse:
-    return answer(error)
-
-
-@api.exception_handler(AuthenticationError)
-def _unknown(_request: HttpRequest, _error: AuthenticationError) -> HttpResponse:
-    detail = "Send a token of yours as Authorization: Bearer TOKEN; make one at /account/tokens/."
-    return answer(ProblemError(401, detail, headers={"WWW-Authenticate": "Bearer"}))
-
-
-@api.exception_handler(ParameterError)
-def _parameters(_request: HttpRequest, error: ParameterError) -> HttpResponse:
-    errors = [
-        {"name": p.name, "given": p.given, "allowed": p.allowed, "reason": p.reason}
-        for p in error.problems
-    ]
-    return answer(ProblemError(422, str(error), errors=errors))
-
-
-@api.exception_handler(UnknownNameError)
-@api.exception_handler(submit.KeyReusedError)
-@api.exception_handler(submit.RequestError)
-@api.exception_handler(QuotaError)
-@api.exception_handler(InputError)
-def _asked_wrongly(_request: HttpRequest, error: Exception) -> HttpResponse:
-    return answer(ProblemError(STATUS.get(type(error), 422), str(error)))
-
-
-@api.exception_handler(ValidationError)
-def _validation(_request: HttpRequest, error: ValidationError) -> HttpResponse:
-    errors = [
-        {
-            "name": ".".join(str(part) for part in one["loc"][2:] or one["loc"][1:]),
-            "reason": one["msg"],
-        }
-        for one in error.errors
-    ]
-    return answer(ProblemError(422, "The request does not fit its description.", errors=errors))
-
-
-@api.exception_handler(HttpError)
-def _http(_request: HttpRequest, error: HttpError) -> HttpResponse:
-    return answer(ProblemError(error.status_code, str(error)))
-
-
-@api.exception_handler(Http404)
-def _missing(_request: HttpRequest, _error: Http404) -> HttpResponse:
-    return answer(ProblemError(404, "There is nothing at this address."))
+for _kind in (
+    *(ProblemError, AuthenticationError, ParameterError, ValidationError, HttpError, Http404),
+    *(UnknownNameError, submit.KeyReusedError, submit.RequestError, QuotaError, InputError),
+):
+    api.add_exception_handler(_kind, _refuse)

@@ -57,7 +57,11 @@ def docs(request: HttpRequest) -> HttpResponse:
         for verb, told in verbs.items()
     ]
     models = [
-        (name, model.get("description", ""), _pretty(model))
+        (
+            name,
+            model.get("description", ""),
+            json.dumps(model.get("properties", {}), indent=2, ensure_ascii=False),
+        )
         for name, model in schema["components"]["schemas"].items()
     ]
     context = {
@@ -86,7 +90,3 @@ def _named(holder: dict[str, Any]) -> str:
     of_list = schema.get("type") == "array"
     name = (schema["items"] if of_list else schema).get("$ref", "").rpartition("/")[2]
     return f"list of {name}" if of_list else name
-
-
-def _pretty(model: dict[str, Any]) -> str:
-    return json.dumps(model.get("properties", {}), indent=2, ensure_ascii=False)

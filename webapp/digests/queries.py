@@ -11,7 +11,6 @@ from django.db import connection
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
 from webapp.digests.models import Digest, DigestEntry, Profile
-from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing, Paper
 
 
@@ -159,11 +158,6 @@ def last_polls() -> list[Listing]:
     for row in Listing.objects.exclude(source=Listing.Source.SAMPLE).order_by("-date")[:200]:
         latest.setdefault(row.category, row)
     return [latest[name] for name in sorted(latest)]
-
-
-def eastern_today() -> Date:
-    """Today where arXiv lives."""
-    return eastern_date(now())
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from webapp.digests.lookup import NotFoundError, find_digest, find_profile
 from webapp.digests.models import Profile, Star
 from webapp.digests.templatetags.digests import day_address
 from webapp.digests.text_formats import as_markdown
+from webapp.papers.days import eastern_date, now
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import Listing, Paper
 from webapp.papers.queries import announced_on, categories
@@ -100,7 +101,7 @@ def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> Htt
     context = {
         "section": "today" if slug is None and date is None else "",
         "date": date,
-        "today": queries.eastern_today(),
+        "today": eastern_date(now()),
         "profile": found,
         "previous": previous,
         "next": following,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date as Date
 from datetime import timedelta
 from smtplib import SMTPException
@@ -35,17 +34,6 @@ SETTLED = timedelta(minutes=30)  # since a day's last category came
 WEEK = timedelta(days=7)
 MOST = 100  # papers of one mail
 UNSUBSCRIBE = "mail unsubscribe"  # what a token is good for
-
-
-@dataclass(frozen=True)
-class Line:
-    """A paper as a mail shows it, in plain text."""
-
-    title: str
-    address: str
-    authors: str
-    reason: str
-    gist: str
 
 
 def deliver_due() -> int:
@@ -89,7 +77,7 @@ def _is_due(delivery: Delivery, today: Date) -> bool:
     return delivery.looked_on < today
 
 
-def _new_lines(delivery: Delivery) -> tuple[Date, list[Line]]:
+def _new_lines(delivery: Delivery) -> tuple[Date, list[dict[str, str]]]:
     """The last day that is looked at, and the papers announced since the last mail."""
     since, until = delivery.sent_until + timedelta(days=1), _last_settled_day()
     if until is None or until < since:
@@ -121,21 +109,22 @@ def _last_settled_day() -> Date | None:
     return None
 
 
-def _line(paper: Paper, day: Date | None, reason: str, gist: str = "") -> Line:
-    return Line(
-        plain(paper.title),
-        page_address("papers:paper", paper.arxiv_id),
-        authors(paper),
-        f"{_day(day)}, {reason}" if day else reason,
-        gist or f"{plain(paper.abstract)[:280].rstrip()} …",
-    )
+def _line(paper: Paper, day: Date | None, reason: str, gist: str = "") -> dict[str, str]:
+    """A paper as a mail shows it, in plain text."""
+    return {
+        "title": plain(paper.title),
+        "address": page_address("papers:paper", paper.arxiv_id),
+        "authors": authors(paper),
+        "reason": f"{_day(day)}, {reason}" if day else reason,
+        "gist": gist or f"{plain(paper.abstract)[:280].rstrip()} …",
+    }
 
 
 def _day(day: Date) -> str:
     return date_format(day, gettext("j F"))
 
 
-def _send(delivery: Delivery, until: Date, lines: Sequence[Line]) -> None:
+def _send(delivery: Delivery, until: Date, lines: Sequence[dict[str, str]]) -> None:
     # One click ends a delivery, signed in or not.
     end = page_address("mail:unsubscribe", signing.dumps(delivery.pk, salt=UNSUBSCRIBE))
     context = {"delivery": delivery, "lines": lines, "until": until, "end": end}

@@ -29,7 +29,7 @@ MAX_NESTING = 12  # macros within a text
 # The allow-lists, and what TeX's macros and signs stand for.
 DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 _BOUNDED = {name: re.compile(pattern) for name, pattern in DATA["bounded"].items()}
-_TEX = DATA["tex"]
+_TEX: dict[str, dict[str, str]] = DATA["tex"]
 
 
 def _attribute(_tag: str, name: str, value: str) -> str | None:

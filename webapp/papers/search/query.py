@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
 MAX_TERMS = 16
@@ -91,7 +91,7 @@ def parse(text: str, names: tuple[str, ...] = ()) -> Query:
         elif name in names:
             named.append((name, value.strip('"').lower()))
         elif term := _term(value if name in FIELDS else match[0], FIELDS.get(name, "")):
-            terms.append(term if not match["no"] else _excluded(value, term))
+            terms.append(replace(term, exclude=bool(match["no"])))
     return Query(tuple(terms[:MAX_TERMS]), since, until, tuple(named))
 
 
@@ -123,10 +123,6 @@ def _term(text: str, column: str) -> Term | None:
         return None
     # One letter begins a quarter of all words: not worth a reader's wait.
     return Term(words, column, prefix=text.endswith("*") and len(words[-1]) > 1)
-
-
-def _excluded(text: str, term: Term) -> Term:
-    return Term(term.words, term.column, term.prefix, exclude=True)
 
 
 def _days(text: str) -> tuple[date, date] | None:
