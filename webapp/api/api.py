@@ -172,7 +172,7 @@ api.add_router("", reading.public_router)
 api.add_router("/library", reading.library_router)
 
 
-def _refuse(_request: HttpRequest, error: Exception) -> HttpResponse:
+def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
     """Every refusal as a problem."""
     match error:
         case ProblemError():

@@ -89,20 +89,14 @@ def _parse(raw: bytes) -> PaperLine:
         raise ValueError(f"is longer than {MAX_LINE:,} bytes")
     try:
         # Python's parser, because it lets lone surrogates through, which arXiv's own data has.
-        data = json.loads(raw.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise ValueError("is not UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"is not JSON: {error.msg} at column {error.colno}") from None
+        return PaperLine.model_validate(json.loads(raw.decode("utf-8-sig")))
     except RecursionError:
         raise ValueError("nests too deep") from None
-    if not isinstance(data, dict):
-        raise ValueError("is no JSON object")
-    try:
-        return PaperLine.model_validate(data)
     except ValidationError as error:
         problems = (
-            f"{'.'.join(map(str, one['loc']))}: {one['msg']}"
+            f"{'.'.join(map(str, one['loc'])) or 'the line'}: {one['msg']}"
             for one in error.errors(include_url=False, include_input=False)
         )
         raise ValueError("; ".join(problems)) from None
+    except ValueError as error:
+        raise ValueError(f"is not JSON: {error}") from None
