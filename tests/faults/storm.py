@@ -31,6 +31,7 @@ from typing import Any
 
 import bootstrap
 from tests import machine
+from tests.faults.clocks import step
 from tests.faults.small_disk import fill, has_no_room, make_room, small_disk
 from tests.faults.up_rig import ROLES, UpRig
 from tests.runs.rig import FIXTURE
@@ -144,6 +145,7 @@ class Storm:
             (self.kill_benchmark, 2),
             (self.stop_process, 1),
             (self.fill_disk, 1),
+            (self.step_clock, 1),
             (self.lose_message, 1),
             (self.double_message, 1),
             (self.forge_message, 1),
@@ -185,6 +187,14 @@ class Storm:
             return False
         fill(self.rig.data)
         self._in(self.chance.uniform(0, 4), lambda: make_room(self.rig.data))
+        return True
+
+    def step_clock(self) -> bool:
+        """The site's clock goes wrong by an hour, and is set right after some seconds."""
+        if not self.rig.fake:
+            return False
+        step(self.rig.clock, self.chance.choice(["+1h", "-1h"]))
+        self._in(self.chance.uniform(1, 10), lambda: step(self.rig.clock, "+0"))
         return True
 
     def _signal(self, pids: list[int], number: signal.Signals) -> int | None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import time
 import uuid
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from celery import Celery
 
 from tests import machine
+from tests.faults.clocks import wrong_by
 from tests.faults.test_kills import measured_once, nothing_left
 from tests.processes import wait_for
 from tests.runs import saying
@@ -213,8 +211,10 @@ def test_two_dispatchers_at_once(rig: Rig) -> None:
 
 @pytest.mark.parametrize("wrong", ["-1d", "+1d"])
 def test_a_worker_whose_clock_is_a_day_wrong(rig: Rig, wrong: str) -> None:
+    if machine.FAKETIME.find() is None:
+        pytest.skip(machine.FAKETIME.why_not)
     rig.kill("one")
-    rig.bench("one", **_clock(wrong))
+    rig.bench("one", **wrong_by(wrong))
     rig.mend()  # a job sent to the dead one would find this one slow to start
     run = ended(ask(seconds=1))
     measured_once(run)
@@ -224,16 +224,3 @@ def test_a_worker_whose_clock_is_a_day_wrong(rig: Rig, wrong: str) -> None:
     assert submit.cancel(endless)
     assert ended(endless, 30).state == State.CANCELLED
     rig.kill("one")
-
-
-def _clock(wrong: str) -> dict[str, str]:
-    """What makes a process believe another date; how time passes stays true."""
-    program = machine.FAKETIME.find()
-    if program is None:
-        pytest.skip(machine.FAKETIME.why_not)
-    command = [program, "--exclude-monotonic", "-f", wrong, "env", "-0"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    new = dict(line.split("=", 1) for line in said.split("\0") if line)
-    # Shared memory of a process that has ended is no clock for another.
-    fake = {k: v for k, v in new.items() if os.environ.get(k) != v and k != "FAKETIME_SHARED"}
-    return fake | {"PYTHONPATH": str(Path(__file__).parent / "wrong_clock")}

@@ -21,6 +21,8 @@ from django.db import OperationalError
 from django.utils import timezone
 
 import bootstrap
+from tests import machine
+from tests.faults.clocks import step
 from tests.faults.small_disk import WHY_NOT, fill, make_room, small_disk
 from tests.faults.test_kills import children_of, measured_once
 from tests.faults.up_rig import QUEUES, ROLES, UpRig
@@ -126,6 +128,22 @@ def test_kill_9_idle_and_busy(rig: UpRig, victim: str) -> None:
     finally:
         over.set()
         reading.join()
+
+
+@pytest.mark.parametrize("offset", ["+1h", "-1h"])
+def test_a_clock_that_steps_while_a_run_is_measured(rig: UpRig, offset: str) -> None:
+    """No run is lost or frozen, neither while the site's clock is wrong nor when it is right."""
+    if not rig.fake:
+        pytest.skip(machine.FAKETIME.why_not)
+    run = measuring(ask(seconds=4))
+    step(rig.clock, offset)
+    try:
+        measured_once(ended(run))
+        measured_once(ended(ask(seconds=1)))
+    finally:
+        step(rig.clock, "+0")
+    measured_once(ended(ask(seconds=1)))
+    rig.wait_until_ready()
 
 
 @pytest.mark.mount

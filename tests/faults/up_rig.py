@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ from typing import Any
 
 from django.utils import timezone
 
+from tests import machine
+from tests.faults.clocks import stepping
 from tests.processes import ROOT, START_SECONDS, none_can_run, processes_of, wait_for
 from tests.runs.rig import Rig, free_port
 
@@ -39,6 +42,8 @@ class UpRig(Rig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.port = free_port()
+        self.clock = self.data.with_suffix(".clock")  # beside the disk, which may be full
+        self.fake = stepping(self.clock) if machine.FAKETIME.find() else {}
 
     @property
     def environment(self) -> dict[str, str]:
@@ -49,7 +54,7 @@ class UpRig(Rig):
             "ASSAY_SUMMARY_MODEL": "a-model",
             "OPENAI_BASE_URL": nowhere,
             "WEB_CONCURRENCY": "1",
-        }
+        } | self.fake  # fmt: skip
 
     def start_up(self) -> None:
         """Start the supervisor, which starts everything."""
@@ -138,3 +143,4 @@ class UpRig(Rig):
         self.up.kill()
         self.up.wait()
         super().stop()
+        shutil.rmtree(self.clock, ignore_errors=True)
