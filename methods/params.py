@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Literal
 
-import annotated_types
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from methods.errors import ParameterError, ParameterProblem, UnknownNameError
 
-_BOUNDS = {
-    "ge": "at least {}",
-    "gt": "more than {}",
-    "le": "at most {}",
-    "lt": "less than {}",
-    "multiple_of": "a multiple of {}",
-    "min_length": "at least {} characters",
-    "max_length": "at most {} characters",
+_BOUNDS = {  # JSON Schema's words
+    "minimum": "at least {}",
+    "exclusiveMinimum": "more than {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "less than {}",
+    "multipleOf": "a multiple of {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
     "pattern": "matching {}",
 }
 
@@ -106,8 +103,8 @@ class ParameterInfo:
         else:
             kind = self.kind
         rest = dict(self.bounds)
-        if "ge" in rest and "le" in rest:
-            kind += f" from {rest.pop('ge')} to {rest.pop('le')}"
+        if "minimum" in rest and "maximum" in rest:
+            kind += f" from {rest.pop('minimum')} to {rest.pop('maximum')}"
         kind = ", ".join([kind, *(_BOUNDS[key].format(value) for key, value in rest.items())])
         if not self.many:
             return kind
@@ -118,7 +115,8 @@ class ParameterInfo:
 
 def described(model: type[Params]) -> tuple[ParameterInfo, ...]:
     """Every parameter as forms and help texts show it."""
-    return tuple(_info(name, found) for name, found in model.model_fields.items())
+    told = model.model_json_schema()["properties"]
+    return tuple(_info(name, found, told[name]) for name, found in model.model_fields.items())
 
 
 def resolve(model: type[Params], settings: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
@@ -136,13 +134,9 @@ def resolve(model: type[Params], settings: Mapping[str, Any], values: Mapping[st
         raise ParameterError(_problems(error, described(model), settings, values)) from None
 
 
-def _is_sequence(annotation: Any) -> bool:
-    return typing.get_origin(annotation) in (tuple, list, set, frozenset)
-
-
 def _from_text(found: FieldInfo, value: Any) -> Any:
     """Let ``512,1024`` or ``[512, 1024]`` stand for a sequence; other texts are pydantic's."""
-    if not (isinstance(value, str) and _is_sequence(found.annotation)):
+    if not isinstance(value, str) or typing.get_origin(found.annotation) is not tuple:
         return value
     if value.lstrip().startswith("["):
         try:
@@ -152,51 +146,25 @@ def _from_text(found: FieldInfo, value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
-def _info(name: str, found: FieldInfo) -> ParameterInfo:
-    annotation, metadata = found.annotation, list(found.metadata)
-    many, items = _is_sequence(annotation), (0, None)
-    if many:
-        length = _bounds(metadata)
-        items = length.get("min_length", 0), length.get("max_length")
-        annotation, metadata = typing.get_args(annotation)[0], []
-    if typing.get_origin(annotation) is typing.Annotated:
-        annotation, *extra = typing.get_args(annotation)
-        for item in extra:
-            metadata += item.metadata if isinstance(item, FieldInfo) else [item]
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        annotation = next(a for a in typing.get_args(annotation) if a is not type(None))
-    choices: tuple[Any, ...] = ()
-    if typing.get_origin(annotation) is Literal:
-        choices = typing.get_args(annotation)
-    elif isinstance(annotation, type) and issubclass(annotation, Enum):
-        choices = tuple(member.value for member in annotation)
-    kinds: dict[Any, str] = {bool: "boolean", int: "integer", float: "number"}
-    extra_schema = found.json_schema_extra if isinstance(found.json_schema_extra, dict) else {}
+def _info(name: str, found: FieldInfo, told: Mapping[str, Any]) -> ParameterInfo:
+    """A parameter by its field and what JSON Schema says of it."""
+    many = told.get("type") == "array"
+    one = told["items"] if many else told
+    choices = tuple(one.get("enum") or [one[word] for word in ("const",) if word in one])
+    kind = one.get("type") if one.get("type") in ("integer", "number", "boolean") else "text"
     return ParameterInfo(
         name=name,
-        kind=typing.cast(Any, "choice" if choices else kinds.get(annotation, "text")),
+        kind=typing.cast(Any, "choice" if choices else kind),
         many=many,
         default=found.get_default(call_default_factory=True, validated_data={}),
-        help=found.description or "",
-        unit=str(extra_schema.get("unit", "")),
-        local=bool(extra_schema.get("local")),
-        model=bool(extra_schema.get("model")),
+        help=told.get("description", ""),
+        unit=told.get("unit", ""),
+        local=bool(told.get("local")),
+        model=bool(told.get("model")),
         choices=choices,
-        bounds=_bounds(metadata),
-        items=items,
+        bounds={word: one[word] for word in _BOUNDS if word in one},
+        items=(told.get("minItems", 0), told.get("maxItems")),
     )
-
-
-def _bounds(metadata: list[Any]) -> dict[str, Any]:
-    bounds: dict[str, Any] = {}
-    for item in metadata:
-        if isinstance(item, annotated_types.GroupedMetadata):
-            bounds |= _bounds(list(item))
-            continue
-        bounds |= {
-            key: getattr(item, key) for key in _BOUNDS if getattr(item, key, None) is not None
-        }
-    return bounds
 
 
 def _problems(

@@ -24,6 +24,7 @@ class Charts:
 
     `[series.NAME]` holds title, caption, the axes `x` and `y`, direction and baseline; `variants`
     there names the list in `[variants]` that it shows, `like` a series that has what is missing.
+    `name` is the series' own where two benchmarks have one of the same.
     Words in braces are given where it is opened.
     """
 
@@ -63,7 +64,7 @@ class Charts:
         """
         told = self.words(name)
         return self.ctx.series(
-            name,
+            told.get("name", name),
             told["title"].format(**words),
             x=Axis(**told["x"]),
             y=Axis(**{"most": most, **told["y"]}),

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from methods.context import Context, OpenSeries
+from methods.context import Context
+from methods.kit.report import Charts
 from methods.kit.seeds import generator
 from methods.measure import memory as measured_memory
 from methods.measure.timing import Comparison, time_all
-from methods.protocol import Axis, Limit, Variant
+from methods.protocol import Limit
 from methods.sparse_attention import kernel, peers
 from methods.sparse_attention.api import sparse_attention
 from methods.sparse_attention.cache import SparseKVCache
@@ -25,19 +27,6 @@ from methods.sparse_attention.params import LatencyParams, MemoryParams, ModelPa
 from methods.spec import Case
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-TOKENS = Axis(label="Sequence length", unit="tokens", scale="log")
-
-VARIANTS = {
-    "dense": Variant(name="dense", label="Dense causal (SDPA)"),
-    "adaptive": Variant(name="adaptive", label="Ours, adaptive window", ours=True),
-    "fixed": Variant(name="fixed", label="Ours, window 128", ours=True),
-    "naive": Variant(name="naive", label="Naive masked"),
-    "sdpa_mask": Variant(name="sdpa_mask", label="SDPA + bool mask"),
-    "flex": Variant(name="flex", label="FlexAttention, two calls"),
-    "local_attention": Variant(name="local_attention", label="local-attention, window 128"),
-    "longformer": Variant(name="longformer", label="Longformer, window 128"),
-    "big_bird": Variant(name="big_bird", label="BigBird, blocks of 64"),
-}
 
 
 def _ours(config: SparseAttentionConfig) -> peers.Attention:
@@ -64,33 +53,20 @@ def latency(ctx: Context, params: LatencyParams) -> None:
 
 def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
     configs = _configs(params)
-    forward = _latency_series(ctx, params, "forward", "Forward", configs["adaptive"])
-    both = _latency_series(
-        ctx, params, "forward_backward", "Forward and backward", configs["adaptive"]
+    limit = partial(flop_limit, configs["adaptive"])
+    bound = Limit(
+        label="FLOP limit, adaptive",
+        points=tuple((float(n), limit(n)) for n in params.lengths),
+        of="ratio",
     )
+    told: dict[str, Any] = {"params": params, "heads": configs["adaptive"].heads}
+    charts = Charts.of(ctx, __file__)
+    forward = charts.open("forward", limits=[bound], way="Forward", **told)
+    both = charts.open("forward_backward", limits=[bound], way="Forward and backward", **told)
     for n in params.lengths:
         yield Comparison(forward, float(n), partial(_calls, ctx, params, configs, n, False))
         if n <= params.backward_up_to:
             yield Comparison(both, float(n), partial(_calls, ctx, params, configs, n, True))
-
-
-def _latency_series(
-    ctx: Context, params: LatencyParams, name: str, title: str, config: SparseAttentionConfig
-) -> OpenSeries:
-    limits = tuple((float(n), flop_limit(config, n)) for n in params.lengths)
-    return ctx.series(
-        name,
-        f"{title}: {config.heads} heads of {params.d_head}, {params.dtype}",
-        x=TOKENS,
-        y=Axis(label="Time a call", unit="ms", scale="log"),
-        direction="lower",
-        variants=VARIANTS.values(),
-        baseline="dense",
-        limits=[Limit(label="FLOP limit, adaptive", points=limits, of="ratio")],
-        caption="The libraries compute their own patterns: "
-        "local-attention and Longformer windows in every head, BigBird blocks; the latter two "
-        "are not causal.",
-    )
 
 
 def _calls(
@@ -183,26 +159,9 @@ def attention_memory(params: LatencyParams | MemoryParams, device: str) -> int:
 def memory(ctx: Context, params: MemoryParams) -> None:
     """Peak of one training step of attention, and the size of the key-value cache."""
     configs = _configs(params)
-    heads, shown = configs["adaptive"].heads, ("dense", "adaptive", "fixed", "naive", "sdpa_mask")
-    peaks = ctx.series(
-        "peak",
-        "Peak memory of forward and backward",
-        x=TOKENS,
-        y=Axis(label="Peak above the inputs", unit="MiB", scale="log"),
-        direction="lower",
-        variants=[VARIANTS[name] for name in shown],
-        baseline="dense",
-        caption="Dense flash attention is linear in n already: sparse attention saves nothing.",
-    )
-    caches = ctx.series(
-        "kv_cache",
-        f"Key-value cache of one layer, {heads} heads of {params.d_head}, float32",
-        x=TOKENS,
-        y=Axis(label="Cache", unit="MiB", scale="log"),
-        direction="lower",
-        variants=[VARIANTS[name] for name in ("dense", "adaptive", "fixed")],
-        baseline="dense",
-    )
+    heads, charts = configs["adaptive"].heads, Charts.of(ctx, __file__)
+    peaks = charts.open("peak", ("dense", "adaptive", "fixed", "naive", "sdpa_mask"))
+    caches = charts.open("kv_cache", ("dense", "adaptive", "fixed"), params=params, heads=heads)
     for step, n in enumerate(params.lengths):
         ctx.progress(step, len(params.lengths), f"n = {n}")
         ctx.check_all("at_shape", gate(configs, 1, n, params.d_head, device=ctx.device))
@@ -233,18 +192,10 @@ def _attention_step(attend: peers.Attention, inputs: list[Tensor], grad: Tensor)
 
 def model(ctx: Context, params: ModelParams) -> None:
     """A whole GPT-2 with either attention: what is left of the gain when the rest is counted."""
-    variants = [VARIANTS["dense"], VARIANTS["adaptive"]]
+    charts = Charts.of(ctx, __file__)
     opened = {
-        name: ctx.series(
-            name,
-            f"{title}: {params.n_layer} layers of GPT-2, batch {params.batch}",
-            x=TOKENS,
-            y=Axis(label="Time a step", unit="ms", scale="log"),
-            direction="lower",
-            variants=variants,
-            baseline="dense",
-        )
-        for name, title in (("forward", "Forward"), ("training", "Forward and backward"))
+        name: charts.open(f"model_{name}", ("dense", "adaptive"), way=way, params=params)
+        for name, way in (("forward", "Forward"), ("training", "Forward and backward"))
     }
     time_all(
         ctx,

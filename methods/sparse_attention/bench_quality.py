@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import sysconfig
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -17,24 +17,21 @@ from torch import Tensor
 
 from methods.context import Context
 from methods.errors import InputError
-from methods.kit.report import Stages, over_seeds
+from methods.kit.report import Charts, Stages
 from methods.kit.seeds import generator
-from methods.kit.training import descend
-from methods.protocol import Axis, Variant
+from methods.kit.training import cosine_rate, descend
+from methods.protocol import Variant
 from methods.sparse_attention.config import SparseAttentionConfig
 from methods.sparse_attention.gate import gate
 from methods.sparse_attention.gpt2 import GPT2, GPT2Config
 from methods.sparse_attention.params import LanguageModelParams, RecallParams
 
+Shares = dict[tuple[str, float | str], list[float]]  # by variant and x, one of each seed
+
 HEADS, RECALL_WIDTH = 6, 48
 CORPUS_BYTES = 4_000_000
 HELD_OUT = 0.1
 STRIDE = 10
-
-DENSE = Variant(name="dense", label="Dense")
-LOCAL = Variant(name="local_only", label="Local heads only")
-OURS = Variant(name="ours", label="Ours, 4 local + 2 global", ours=True)
-POOL = Variant(name="pool", label="Ours, pooled anchors", ours=True)
 
 
 def _sparse_configs(window: int) -> dict[str, SparseAttentionConfig]:
@@ -87,10 +84,8 @@ class _Task:
         recent: deque[float] = deque([1.0] * 20, maxlen=20)
         warm_up = max(1, steps // 10)
         for step in range(steps):
-            done = max(0, step - warm_up) / max(1, steps - warm_up)
-            scale = min(1.0, (step + 1) / warm_up) * (0.55 + 0.45 * math.cos(math.pi * done))
             for group in optimiser.param_groups:
-                group["lr"] = self.rate * scale
+                group["lr"] = self.rate * cosine_rate(step, steps, warm_up, 0.1)
             loss = self.loss_of(net, draw)
             descend(optimiser, loss, weights, step=step, clip=1.0, error=InputError)
             hear(step + 1)
@@ -100,8 +95,8 @@ class _Task:
 
 
 def _trained(
-    ctx: Context, task: _Task, variants: tuple[Variant, ...]
-) -> Iterator[tuple[Variant, int, GPT2]]:
+    ctx: Context, task: _Task, variants: Sequence[Variant]
+) -> Iterator[tuple[str, int, GPT2]]:
     """Every variant from every seed, each trained on the same draws, once attention is right."""
     params = task.params
     shape = params.batch, params.context, task.n_embd // HEADS
@@ -113,7 +108,7 @@ def _trained(
             net = task.network(variant.name).to(ctx.device)
             hear = stages.begin(params.steps, f"{variant.label}, seed {seed}")
             task.train(net, generator(1000 + ctx.seed + seed), hear)
-            yield variant, seed, net
+            yield variant.name, seed, net
 
 
 # --- Byte language model -------------------------------------------------------------------------
@@ -143,33 +138,12 @@ def language_model(ctx: Context, params: LanguageModelParams) -> None:
         return _bits(net, _windows(corpus[:cut], params.batch, params.context, draw), ctx)
 
     task = _Task(params, 256, params.n_layer, params.n_embd, 3e-3, loss_of)
-    variants = (DENSE, LOCAL, OURS)
-    found: dict[str, list[float]] = {variant.name: [] for variant in variants}
-    for variant, _, net in _trained(ctx, task, variants):
-        found[variant.name].append(_held_out(net, corpus[cut:], params, ctx))
-    series = ctx.series(
-        "bits_per_byte",
-        f"Byte language model, {params.n_layer} layers of {params.n_embd}, window {params.window}",
-        x=Axis(label="Context", scale="category"),
-        y=Axis(label="Held-out loss", unit="bits per byte", least=0.0),
-        direction="lower",
-        variants=variants,
-        baseline="dense",
-        caption=f"{params.steps} steps of {params.batch} x {params.context} bytes; "
-        f"{params.seeds} seeds.",
-    )
-    series.add(
-        *(
-            over_seeds(
-                variant.name,
-                f"{params.context} bytes",
-                found[variant.name],
-                direction="lower",
-                baseline=None if variant is DENSE else found["dense"],
-            )
-            for variant in variants
-        )
-    )
+    charts = Charts.of(ctx, __file__)
+    table: Shares = defaultdict(list)
+    shown = charts.variants("quality", ("dense", "local_only", "ours"))
+    for name, _, net in _trained(ctx, task, shown):
+        table[name, f"{params.context} bytes"].append(_held_out(net, corpus[cut:], params, ctx))
+    charts.seeds("bits_per_byte", table, params=params)
 
 
 def _windows(corpus: Tensor, batch: int, context: int, draw: torch.Generator) -> Tensor:
@@ -232,9 +206,9 @@ class Needles:
 
 def recall(ctx: Context, params: RecallParams) -> None:
     """Share of needles answered right, on and off the anchors, and by distance."""
-    variants = (DENSE, LOCAL, OURS, POOL)
-    on_off: dict[tuple[str, str], list[float]] = {}
-    by_distance: dict[tuple[str, float], list[float]] = {}
+    charts = Charts.of(ctx, __file__)
+    on_off: Shares = defaultdict(list)
+    by_distance: Shares = defaultdict(list)
 
     def loss_of(net: GPT2, draw: torch.Generator) -> Tensor:
         needles = Needles.draw(params.batch, params.context, draw, stride=STRIDE)
@@ -242,39 +216,17 @@ def recall(ctx: Context, params: RecallParams) -> None:
         return F.cross_entropy(logits.flatten(0, 1), needles.answers.flatten().to(ctx.device))
 
     task = _Task(params, VOCAB, 2, RECALL_WIDTH, 4e-3, loss_of, SOLVED)
-    for variant, seed, net in _trained(ctx, task, variants):
+    for name, seed, net in _trained(ctx, task, charts.variants("quality")):
         right, needles = _answer(net, params, ctx)
-        if variant is DENSE:
+        if name == "dense":
             ctx.check("dense_recall", float(right.mean()), params.gate, ">=", f"seed {seed}")
         on = needles.places % STRIDE == 0
         for place, chosen in (("on an anchor", on), ("off the anchors", ~on)):
-            on_off.setdefault((variant.name, place), []).append(float(right[chosen].mean()))
+            on_off[name, place].append(float(right[chosen].mean()))
         for distance, chosen in _distances(needles, params.context):
-            share = float(right[chosen & ~on].mean())
-            by_distance.setdefault((variant.name, distance), []).append(share)
-    where = ctx.series(
-        "recall",
-        f"Recall of needles, {params.context} tokens, window {params.window}, stride {STRIDE}",
-        x=Axis(label="The needle stands", scale="category"),
-        y=Axis(label="Answered right", unit="share", least=0.0, most=1.0),
-        direction="higher",
-        variants=variants,
-        baseline="dense",
-        caption=f"Guessing gives {1 / VALUES:.3f}. {params.seeds} seeds.",
-    )
-    far = ctx.series(
-        "recall_by_distance",
-        "Recall off the anchors, by distance",
-        x=Axis(label="Distance to the question", unit="tokens"),
-        y=Axis(label="Answered right", unit="share", least=0.0, most=1.0),
-        direction="higher",
-        variants=variants,
-        baseline="dense",
-    )
-    for series, results in ((where, on_off), (far, by_distance)):
-        for (name, x), shares in results.items():
-            baseline = None if name == "dense" else results["dense", x]  # type: ignore[index]
-            series.add(over_seeds(name, x, shares, baseline=baseline))
+            by_distance[name, distance].append(float(right[chosen & ~on].mean()))
+    charts.seeds("recall", on_off, params=params, stride=STRIDE, guess=1 / VALUES)
+    charts.seeds("recall_by_distance", by_distance)
 
 
 @torch.no_grad()

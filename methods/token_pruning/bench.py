@@ -1,9 +1,10 @@
 """Quality: accuracy against tokens and operations, and what each loss learns."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -11,13 +12,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from methods.context import Context
 from methods.kit.checkpoint import kept_in
-from methods.kit.report import Stages, add_seeds
+from methods.kit.report import Charts, Stages
 from methods.measure import flops
-from methods.measure.statistics import over_seeds
-from methods.protocol import Axis, Limit, Variant
 from methods.token_pruning import checks, toy
 from methods.token_pruning.choice import Selector
-from methods.token_pruning.config import PruningConfig
+from methods.token_pruning.config import Loss, PruningConfig
 from methods.token_pruning.loop import BEFORE, Stage, read
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.picture import picture
@@ -32,15 +31,19 @@ Table = dict[tuple[str, float | str], list[float]]  # per cent right of each see
 MERGED = 32
 LAYERS = (0, 2)  # before which tokens are dropped, ours and others at equal cost
 TWICE = ("random", "divprune", "cdpruner", "cdpruner_mean", "sparsevlm", "pyramiddrop", "oracle")
-OURS = {"ours": "ours: taught heads", "ours_merger": "ours: merger, then heads, taught"}
-BOUNDS = {"chance": "chance, our schedule", "unpruned": "unpruned"}
-BOTH = {f"{name}_both": f"{REGISTRY[name].label}, at both layers" for name in TWICE}
+TABLES = ("accuracy", "inside", "crowded")
 CROWDED = {"objects": 16, "clutter": 0.6}  # scenes of another kind than the heads were taught on
-WARNING = (
-    "Baselines are often copied between papers and understated there: at 144 tokens chance "
-    "reaches 95.0 and pooling 96.4 % of full accuracy (arXiv:2502.11501); past about layer 20 "
-    "training-free pruning is no better than chance (arXiv:2512.07580). All rows were run here."
-)
+LOSSES: tuple[Loss, ...] = ("adversarial", "mse", "none", "attention")
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "merger": {"pruning_layers": (), "keep_tokens": (), "target_merge_tokens": 4},
+    "heads": {"merger_type": "none"},
+    "simple": {"merger_type": "simple"},
+    "scaled": {"gate": "scale"},
+    "unscored": {"scored_merge": False},
+    "late": {"drop": "after"},
+}
+WATCHED = {"learning": "accuracy", "task": "task", "judge": "judge", "kept": "kept"}
+FINAL_BUDGET = 4
 
 
 def plans(pruner: Pruner) -> Plans:
@@ -104,11 +107,12 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
     _readable(params.model)
     ctx.check_all("identity", checks.identity(ctx.device))
     ctx.check_all("positions", checks.positions(ctx.device))
-    ctx.log(WARNING)
+    charts = Charts.of(ctx, __file__)
+    ctx.log(charts.words("accuracy")["caption"])
     each = toy.WARM_UP + params.base_steps + params.steps + params.judged
     stages = Stages(ctx, params.seeds * each)
     full: dict[str, list[float]] = {"usual": [], "crowded": []}
-    tables: dict[str, Table] = {name: defaultdict(list) for name in TITLES}
+    tables: dict[str, Table] = {name: defaultdict(list) for name in TABLES}
     for seed in range(params.seeds):
         llava = _base(ctx, params, seed, stages)
         pruner, _ = learn(
@@ -140,17 +144,13 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
             ctx.log(f"seed {seed}, {k} tokens a layer: ours {kinds}")
     for name, table in tables.items():
         whole = full["crowded" if name == "crowded" else "usual"]
-        _accuracy(ctx, name, table, sum(whole) / len(whole), params.budgets)
+        charts.seeds(name, table, limits={"unpruned, 64 tokens": 100 * sum(whole) / len(whole)})
+        ahead = f"{name}_ahead"  # seed by seed: models differ more than ways
+        both = ("ours", charts.words(ahead)["baseline"])
+        charts.seeds(ahead, {place: found for place, found in table.items() if place[0] in both})
     costs = _costs(ways, exam, params.budgets)
-    _show(
-        ctx,
-        "pareto_flops",
-        "Accuracy against operations to the first token",
-        Axis(label="operations to the first token", unit="% of unpruned"),
-        {(way, costs[way, k]): right for (way, k), right in tables["accuracy"].items()},
-        caption="Vision tower, projector, choice and reading counted together; the tower's share "
-        "is large in a small model.",
-    )
+    by_cost = {(way, costs[way, k]): right for (way, k), right in tables["accuracy"].items()}
+    charts.seeds("pareto_flops", by_cost)
     ctx.artefact("kept.svg", picture(exam, ways["ours"](min(params.budgets))))
 
 
@@ -171,72 +171,6 @@ def said(kinds: dict[str, float]) -> str:
     return ", ".join(f"{name} {right:.1%}" for name, right in kinds.items())
 
 
-def variants(names: Sequence[str]) -> list[Variant]:
-    """Labels of selections."""
-    labels = {one.name: one.label for one in REGISTRY.values()} | OURS | BOTH | BOUNDS | LOSSES
-    labels |= {name: label for name, (label, _) in ABLATIONS.items()}
-    return [Variant(name=n, label=labels[n], ours=n in (*OURS, "attention")) for n in names]
-
-
-TITLES = {
-    "accuracy": ("Accuracy at equal average tokens", WARNING),
-    "inside": (
-        "Dropping before layer 2, all 64 seen by layers 0 and 1",
-        "By layer 2 what is asked for has mostly been read: chance at the same layer is the "
-        "control for any saliency.",
-    ),
-    "crowded": (
-        "Scenes of another kind: 16 objects, more clutter",
-        "Heads taught on 12 objects choose among 16; the unpruned model is the same.",
-    ),
-}
-
-
-RIVALS = {"accuracy": "cdpruner_both", "inside": "fastv", "crowded": "cdpruner_both"}
-TOKENS = Axis(label="visual tokens a layer", unit="tokens")
-
-
-def _show(
-    ctx: Context,
-    name: str,
-    title: str,
-    x: Axis,
-    table: Table,
-    *,
-    baseline: str | None = None,
-    limits: Sequence[Limit] = (),
-    caption: str = "",
-) -> None:
-    """Per cent right of every way in a table, each against the baseline at its x."""
-    series = ctx.series(
-        name,
-        title,
-        x=x,
-        y=Axis(label="right answers", unit="%", least=0.0, most=100.0),
-        direction="higher",
-        variants=variants(list(dict.fromkeys(way for way, _ in table))),
-        baseline=baseline,
-        limits=limits,
-        caption=caption,
-    )
-    add_seeds(series, table, baseline)
-
-
-def _accuracy(ctx: Context, name: str, table: Table, whole: float, budgets: Sequence[int]) -> None:
-    """All ways against chance, and ours against the baseline that comes nearest.
-
-    The latter seed by seed: models differ more than ways.
-    """
-    title, caption = TITLES[name]
-    points = tuple((float(k), 100 * whole) for k in budgets)
-    limits = [Limit(label="unpruned, 64 tokens", points=points)]
-    chance, rival = "random_both" if name == "crowded" else "random", RIVALS[name]
-    _show(ctx, name, title, TOKENS, table, baseline=chance, limits=limits, caption=caption)
-    both = {key: values for key, values in table.items() if key[0] in (rival, "ours")}
-    title += ": ours against its rival, seed by seed"
-    _show(ctx, f"{name}_ahead", title, TOKENS, both, baseline=rival)
-
-
 def _costs(ways: Plans, exam: Exam, budgets: Sequence[int]) -> dict[tuple[str, float | str], float]:
     """Operations to the first token in per cent of the unpruned model's, counted."""
     one = exam.prompt.each(lambda part: part[:1])
@@ -249,37 +183,16 @@ def _costs(ways: Plans, exam: Exam, budgets: Sequence[int]) -> dict[tuple[str, f
         }
 
 
-LOSSES = {
-    "adversarial": "adversarial",
-    "mse": "feature matching",
-    "none": "task and count only",
-    "attention": "ours: the model's own attention",
-}
-ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
-    "merger": ("merger alone", {"pruning_layers": (), "keep_tokens": (), "target_merge_tokens": 4}),
-    "heads": ("heads alone", {"merger_type": "none"}),
-    "simple": ("simple merger, then heads", {"merger_type": "simple"}),
-    "scaled": ("the source's scaled hidden states", {"gate": "scale"}),
-    "unscored": ("the source's merger", {"scored_merge": False}),
-    "late": ("dropped behind the layer", {"drop": "after"}),
-}
-WATCHED = {
-    "learning": ("Right answers in training", "right answers", "%", "accuracy", 100.0),
-    "task": ("Task loss in training", "cross entropy", "nats", "task", 1.0),
-    "judge": ("Discriminator's loss", "cross entropy", "nats", "judge", 1.0),
-    "kept": ("Mean gate of visual tokens", "mean m", "", "kept", 1.0),
-}
-FINAL_BUDGET = 4
-
-
 def training(ctx: Context, params: TrainingParams) -> None:
     """Train with each loss and each ablation from one model a seed, on the same batches."""
     torch.set_num_threads(1)
     _readable(params.model)
     ctx.check_all("gradients", checks.gradients(ctx.device))
-    configs = {name: toy.pruning(loss=name, keep_tokens=split(FINAL_BUDGET)) for name in LOSSES}
-    for name, (_, changes) in ABLATIONS.items():
-        values = {"loss": "none", "keep_tokens": split(FINAL_BUDGET)} | changes
+    few = split(FINAL_BUDGET)
+    configs: dict[str, PruningConfig] = {}
+    configs |= {loss: toy.pruning(loss=loss, keep_tokens=few) for loss in LOSSES}
+    for name, changes in ABLATIONS.items():
+        values = {"loss": "none", "keep_tokens": few} | changes
         configs[name] = toy.pruning(**values)
     each = toy.WARM_UP + params.base_steps + len(configs) * params.steps
     stages = Stages(ctx, params.seeds * each)
@@ -301,33 +214,22 @@ def training(ctx: Context, params: TrainingParams) -> None:
             )
             curves[name].append(history)
             final[name].append(exam.accuracy(pruner.stages()))
-    _curves(ctx, curves, params.watch)
-    _show(
-        ctx,
-        "final",
-        f"Right answers after training, {FINAL_BUDGET} visual tokens a layer",
-        Axis(label="questions", scale="category"),
-        {(name, "held out"): _per_cent(values) for name, values in final.items()},
-        baseline="none",
-        caption="Dropped behind the layer costs more tokens: 32, 6, 6, 2 in place of 6, 6, 2, 2.",
-    )
+    charts = Charts.of(ctx, __file__)
+    for name, figure in WATCHED.items():
+        shown = LOSSES[:1] if name == "judge" else LOSSES[:3]
+        charts.seeds(name, _curve({loss: curves[loss] for loss in shown}, figure, params.watch))
+    right = {(name, "held out"): _per_cent(values) for name, values in final.items()}
+    charts.seeds("final", right, budget=FINAL_BUDGET)
 
 
-def _curves(ctx: Context, curves: dict[str, list[History]], watch: int) -> None:
-    for name, (title, label, unit, attribute, scale) in WATCHED.items():
-        shown = ["adversarial"] if name == "judge" else list(LOSSES)[:3]
-        series = ctx.series(
-            name,
-            title,
-            x=Axis(label="step"),
-            y=Axis(label=label, unit=unit),
-            direction="higher" if name == "learning" else "lower",
-            variants=variants(shown),
-        )
-        for loss in shown:
-            values = [getattr(history, attribute) for history in curves[loss]]
-            for begin in range(0, len(values[0]), watch):
-                piece = [v[begin : begin + watch] for v in values]
-                means = [scale * sum(p) / len(p) for p in piece]
-                end = float(begin + len(piece[0]))
-                series.add(over_seeds(loss, end, means))
+def _curve(curves: Mapping[str, list[History]], figure: str, watch: int) -> Table:
+    """Means over so many steps of what each history holds; accuracy in per cent."""
+    table: Table = {}
+    for loss, histories in curves.items():
+        values = [getattr(history, figure) for history in histories]
+        for begin in range(0, len(values[0]), watch):
+            pieces = [one[begin : begin + watch] for one in values]
+            scale = 100 if figure == "accuracy" else 1
+            end = float(begin + len(pieces[0]))
+            table[loss, end] = [scale * fmean(piece) for piece in pieces]
+    return table

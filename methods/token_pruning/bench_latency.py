@@ -1,7 +1,7 @@
 """Time to the first token, prefill, decoding, memory and cache, beside what operations allow."""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -10,9 +10,10 @@ from torch import Tensor
 
 from methods.context import Context, OpenSeries
 from methods.kit.compare import relative
+from methods.kit.report import Charts
 from methods.measure import memory
 from methods.measure.timing import Comparison, time_all
-from methods.protocol import Axis, Limit, Variant
+from methods.protocol import Limit
 from methods.spec import Case
 from methods.token_pruning import accounting, checks
 from methods.token_pruning.accounting import Shape
@@ -39,12 +40,6 @@ SIZES: dict[str, dict[str, int]] = {
         "max_positions": 4096,
     },
 }  # fmt: skip
-NAMES = {
-    "plain": "unpruned, the same loop",
-    "transformers": "unpruned, transformers",
-    "random": "chance, the same schedule",
-    "pruned": "ours, the source's schedule",
-}
 
 
 def schedule(llava: Any) -> PruningConfig:
@@ -102,14 +97,7 @@ def latency(ctx: Context, params: LatencyParams) -> None:
         raise PruningError(f"{params.text} words do not fit the model's {room} positions")
     comparisons = partial(_comparisons, ctx, params, llava, stages, timed)
     time_all(ctx, comparisons(), params, baseline="plain")
-    layers = ctx.series(
-        "kv_layers",
-        "Cache entries of each layer, one row",
-        x=Axis(label="layer"),
-        y=Axis(label="entries", unit="tokens"),
-        direction="lower",
-        variants=_variants(["plain", "pruned"]),
-    )
+    layers = Charts.of(ctx, __file__).open("kv_layers", ("plain", "pruned"))
     one = _prompt(llava, 1, params.text, ctx.device)
     for name in ("plain", "pruned"):
         for at, count in enumerate(read(llava, one, stages[name]).counts):
@@ -149,7 +137,7 @@ def _comparisons(
             cache = read(llava, prompt, plan, cached=True).cache
             assert cache is not None
             caches[name] = cache
-        timed["kv"].add_exact(batch, {name: cache.bytes() for name, cache in caches.items()})
+        timed["kv_bytes"].add_exact(batch, {name: cache.bytes() for name, cache in caches.items()})
         token = prompt.ids[:, -1:]
         return {
             name: partial(_decode, llava, cache, token, params.decoded)
@@ -184,10 +172,6 @@ def at_shape(llava: Any, prompt: Prompt, stages: dict[str, list[Stage]]) -> Iter
         yield Case(relative(quick, slow), bound, label=label)
 
 
-def _variants(names: Sequence[str]) -> list[Variant]:
-    return [Variant(name=name, label=NAMES[name], ours=name == "pruned") for name in names]
-
-
 def bounds(shape: Shape, config: PruningConfig, text: int) -> tuple[float, float]:
     """How many times fewer operations: reading with the pruner, and to the first token."""
     counts = accounting.token_counts(config, shape.layers, shape.visual, text)
@@ -204,40 +188,28 @@ def bounds(shape: Shape, config: PruningConfig, text: int) -> tuple[float, float
 def _series(
     ctx: Context, shape: Shape, config: PruningConfig, params: LatencyParams
 ) -> dict[str, OpenSeries]:
-    """What is measured over the rows; `first`, `prefill` and `kv` beside what is counted."""
+    """What is measured over the rows; `first`, `prefill` and `kv_bytes` beside what is counted."""
     prefill, first = bounds(shape, config, params.text)
     counts = accounting.token_counts(config, shape.layers, shape.visual, params.text)
     ctx.log(f"tokens by layer in the measured model: {counts}")
     fewer = shape.layers * (shape.visual + params.text) / sum(counts)
-    labels = {
-        "first": ("first", "Time to the first token, vision tower and pruner included"),
-        "prefill": ("prefill", "Reading the prompt, pruner included, vision tower not"),
-        "decode": ("decode", "Decoding after the prompt"),
-        "kv": ("kv_bytes", "Keys and values kept"),
-        "memory": ("memory", "Peak memory of reading, weights not included"),
+    limits = {
+        "first": [("operations", first)],
+        "prefill": [("operations", prefill)],
+        "kv_bytes": [("tokens", fewer)],
     }
-    time, size = Axis(label="time", unit="ms"), Axis(label="size", unit="bytes")
-    axes = {"first": time, "prefill": time, "decode": Axis(label="decoded", unit="tokens/s")}
-    limits = {"first": ("operations", first), "prefill": ("operations", prefill)}
-    limits |= {"kv": ("tokens", fewer)}
-    made = {}
-    for key, (name, title) in labels.items():
-        shown = [n for n in NAMES if key == "first" or n != "transformers"]
-        bound = []
-        if key in limits:
-            what, times = limits[key]
-            points = tuple((float(batch), times) for batch in params.batches)
-            bound = [Limit(label=f"{what}, times fewer", points=points, of="ratio")]
-        made[key] = ctx.series(
-            name,
-            title,
-            x=Axis(label="rows", unit="rows"),
-            y=axes.get(key, size),
-            direction="higher" if key == "decode" else "lower",
-            variants=_variants(shown),
-            baseline="plain",
-            limits=bound,
-        )
+    charts, made = Charts.of(ctx, __file__), {}
+    for name in ("first", "prefill", "decode", "kv_bytes", "memory"):
+        bound = [
+            Limit(
+                label=f"{what}, times fewer",
+                points=tuple((float(batch), times) for batch in params.batches),
+                of="ratio",
+            )
+            for what, times in limits.get(name, [])
+        ]
+        shown = None if name == "first" else ("plain", "random", "pruned")
+        made[name] = charts.open(name, shown, limits=bound)
     return made
 
 

@@ -12,6 +12,7 @@ from methods.errors import InputError
 from methods.kit.config import configuration, read_yaml
 
 MergerType = Literal["simple", "question_aware", "none"]
+Loss = Literal["adversarial", "mse", "none", "attention"]
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -47,7 +48,7 @@ class PruningConfig:
     temperature: Positive = 1.0
     temperature_min: Positive = 0.1
     temperature_anneal_rate: Share = 0.5  # share of training over which it falls
-    loss: Literal["adversarial", "mse", "none", "attention"] = "adversarial"
+    loss: Loss = "adversarial"
     adv_loss_weight: Weight = 1.0
     task_loss_weight: Weight = 25.0
     merge_sparsity_weight: Weight = 1e-4
@@ -179,18 +180,11 @@ def from_keys(keys: Mapping[str, Any]) -> PruningConfig:
     Raises:
         PruningError: for an unknown key or a value that does not fit.
     """
-    known = {field.name for field in fields(PruningConfig)}
-    values: dict[str, Any] = {}
-    for key, value in keys.items():
-        name = RENAMED.get(key, key)
-        if key == "optimizers":
-            values |= _rates(value)
-        elif name in known:
-            values[name] = value
-        else:
-            raise PruningError(
-                f"unknown key {key!r}; known: {', '.join(sorted(known | {*RENAMED}))}"
-            )
+    values = {RENAMED.get(key, key): value for key, value in keys.items()}
+    values |= _rates(values.pop("optimizers", {}))
+    known = [field.name for field in fields(PruningConfig)]
+    for name in values.keys() - known:
+        raise PruningError(f"unknown key {name!r}; known: {', '.join([*known, *RENAMED])}")
     layers = values.get("pruning_layers")
     if isinstance(layers, list | tuple) and "keep_tokens" not in values:
         values["keep_tokens"] = budgets(len(layers))

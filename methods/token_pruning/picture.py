@@ -1,17 +1,20 @@
 """What is kept, drawn: a scene by stage and question, dropped patches dimmed."""
 
+import base64
+import io
 from collections.abc import Sequence
-from itertools import groupby
 
 import torch
+from PIL import Image
 from torch import Tensor
 
 from methods.token_pruning import scenes
 from methods.token_pruning.loop import BEFORE, Stage, read
-from methods.token_pruning.scenes import EMPTY, GRID, PATCH, PATCHES
+from methods.token_pruning.scenes import GRID, PATCH, PATCHES, SIDE
 from methods.token_pruning.toy import Exam
 
 GAP, TOP, LEFT = 12, 24, 92
+DIMMED = 0.15
 SHAPE_NAMES = ("disc", "ring", "square", "frame", "triangle down", "triangle up", "plus", "cross",
                "diamond", "bar", "post", "chess", "L", "T", "U", "corner")  # fmt: skip
 
@@ -20,29 +23,22 @@ def picture(exam: Exam, stages: Sequence[Stage], questions: int = 3) -> str:
     """An SVG: a row a question of the first scene, a column a stage, kept patches bright."""
     rows = min(questions, len(exam.prompt.ids))
     kept = read(exam.llava, exam.prompt, stages, vision=exam.vision).kept
-    side = GRID * PATCH
-    columns: list[tuple[str, Tensor | None]] = [
-        ("all", None),
-        *((_name(layer), index) for layer, index in kept.items()),
-    ]
+    titles = ["all", *("merger" if at == BEFORE else f"before layer {at}" for at in kept)]
+    whole = torch.arange(PATCHES).expand(rows, -1)
     parts = []
-    for c, (title, _) in enumerate(columns):
-        parts.append(f'<text x="{LEFT + c * (side + GAP)}" y="16">{title}</text>')
-    for r in range(rows):
-        top = TOP + r * (side + GAP)
-        ask, shape = (int(i) for i in exam.asked.ids[0, r])
+    for column, (title, index) in enumerate(zip(titles, [whole, *kept.values()], strict=True)):
+        x = LEFT + column * (SIDE + GAP)
+        parts.append(f'<text x="{x}" y="16">{title}</text>')
+        for row in range(rows):
+            scene = _scene(exam, index[row].cpu(), exam.asked.needed[0, row])
+            parts.append(f'<g transform="translate({x} {TOP + row * (SIDE + GAP)})">{scene}</g>')
+    for row in range(rows):
+        ask, shape = (int(i) for i in exam.asked.ids[0, row])
         words = (scenes.KINDS[ask - scenes.ASK_COLOUR], SHAPE_NAMES[shape - scenes.SHAPE_0])
         for line, word in enumerate(words):
-            parts.append(f'<text x="0" y="{top + 20 + 16 * line}">{word}</text>')
-        for c, (_, index) in enumerate(columns):
-            bright = torch.ones(PATCHES, dtype=torch.bool)
-            if index is not None:
-                bright = torch.zeros(PATCHES, dtype=torch.bool).scatter(0, index[r].cpu(), True)
-            at = f"translate({LEFT + c * (side + GAP)} {top})"
-            needed = exam.asked.needed[0, r]
-            parts.append(f'<g transform="{at}">{_scene(exam, bright, needed)}</g>')
-    width = LEFT + len(columns) * (side + GAP)
-    height = TOP + rows * (side + GAP)
+            y = TOP + row * (SIDE + GAP) + 20 + 16 * line
+            parts.append(f'<text x="0" y="{y}">{word}</text>')
+    width, height = LEFT + len(titles) * (SIDE + GAP), TOP + rows * (SIDE + GAP)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         'font-family="sans-serif" font-size="13" role="img">'
@@ -52,35 +48,19 @@ def picture(exam: Exam, stages: Sequence[Stage], questions: int = 3) -> str:
     )
 
 
-def _name(layer: int) -> str:
-    return "merger" if layer == BEFORE else f"before layer {layer}"
-
-
-def _scene(exam: Exam, bright: Tensor, needed: Tensor) -> str:
-    parts = []
-    for patch in range(PATCHES):
-        x, y = patch % GRID * PATCH, patch // GRID * PATCH
-        shape, colour = int(exam.drawn.shape[0, patch]), int(exam.drawn.colour[0, patch])
-        faint = "1" if bright[patch] else ".15"
-        edge = ' stroke="#d55e00" stroke-width="2"' if patch in needed.tolist() else ""
-        cell = f'<rect width="{PATCH}" height="{PATCH}" fill="#333"{edge}/>'
-        if shape != EMPTY and colour != scenes.COLOURS:
-            rgb = ",".join(str(round(255 * c)) for c in scenes.PALETTE[colour])
-            cell += f'<path fill="rgb({rgb})" d="{_path(scenes.GLYPHS[shape])}"/>'
-            marks = scenes.CORNERS[int(exam.drawn.target[0, patch])]
-            cell += f'<path fill="#fff" d="{_path(marks)}"/>'
-        parts.append(f'<g transform="translate({x} {y})" opacity="{faint}">{cell}</g>')
-    return "".join(parts)
-
-
-def _path(mask: Tensor) -> str:
-    """Runs of set pixels as rectangles."""
-    runs = []
-    for y, row in enumerate(mask.bool().tolist()):
-        x = 0
-        for inked, run in groupby(row):
-            wide = len(list(run))
-            if inked:
-                runs.append(f"M{x} {y}h{wide}v1h{-wide}z")
-            x += wide
-    return "".join(runs)
+def _scene(exam: Exam, kept: Tensor, needed: Tensor) -> str:
+    """The first scene as it is seen, other patches than those kept dimmed."""
+    bright = torch.full((PATCHES,), DIMMED).scatter(0, kept, 1.0).view(1, GRID, GRID)
+    bright = bright.repeat_interleave(PATCH, 1).repeat_interleave(PATCH, 2)  # (1, SIDE, SIDE)
+    pixels = torch.cat(((exam.drawn.pixels[0].clamp(-1, 1) + 1) / 2, bright))  # (4, SIDE, SIDE)
+    image = Image.fromarray((255 * pixels).byte().permute(1, 2, 0).numpy(), "RGBA")
+    image.save(file := io.BytesIO(), "PNG")
+    data = base64.b64encode(file.getvalue()).decode()
+    frames = (
+        f'<rect x="{patch % GRID * PATCH}" y="{patch // GRID * PATCH}" width="{PATCH}" '
+        f'height="{PATCH}" fill="none" stroke="#d55e00" stroke-width="2"/>'
+        for patch in sorted(set(needed.tolist()))
+    )
+    return f'<image width="{SIDE}" height="{SIDE}" href="data:image/png;base64,{data}"/>' + "".join(
+        frames
+    )

@@ -103,11 +103,11 @@ def test_parameters_describe_themselves_for_forms() -> None:
     infos = {info.name: info for info in BENCHMARK.parameters()}
     n = infos["n"]
     assert (n.kind, n.default, n.unit, n.help) == ("integer", 64, "tokens", "length")
-    assert n.bounds == {"ge": 1, "le": 4096, "multiple_of": 2}
+    assert n.bounds == {"minimum": 1, "maximum": 4096, "multipleOf": 2}
     assert infos["kind"].choices == ("local", "global")
     assert infos["lengths"].many
     assert infos["lengths"].items == (1, 3)
-    assert infos["lengths"].bounds == {"ge": 1, "le": 99}
+    assert infos["lengths"].bounds == {"minimum": 1, "maximum": 99}
     assert [infos[name].kind for name in ("share", "name", "causal")] == [
         "number",
         "text",
