@@ -4,6 +4,7 @@
 Any command takes `--data DIR`, the directory everything is kept in.
 """
 
+import argparse
 import os
 import sys
 from contextlib import redirect_stdout
@@ -67,19 +68,13 @@ def main() -> int:
 
 def command_line(arguments: list[str]) -> tuple[str, list[str]]:
     """The command and its arguments; `--data DIR` goes into ASSAY_DATA on the way."""
-    rest: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        if word == "--data":
-            directory = next(words, "")
-        elif word.startswith("--data="):
-            directory = word.partition("=")[2]
-        else:
-            rest.append(word)
-            continue
-        if not directory:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--data", metavar="DIR", nargs="?", const="")
+    options, rest = parser.parse_known_args(arguments)
+    if options.data is not None:
+        if not options.data:
             sys.exit("--data needs a directory.")
-        os.environ["ASSAY_DATA"] = os.path.abspath(os.path.expanduser(directory))  # noqa: PTH100, PTH111
+        os.environ["ASSAY_DATA"] = os.path.abspath(os.path.expanduser(options.data))  # noqa: PTH100, PTH111
     return (rest[0], rest[1:]) if rest else ("help", [])
 
 

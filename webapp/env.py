@@ -1,7 +1,8 @@
 """Settings from the environment, read once, loudly.
 
-Every variable Assay reads is declared here, with its default and what it does: `docs/settings.md`
-is tested against this list. Neither Django nor Celery is loaded: bench workers read it too.
+Every variable Assay reads is declared here with its default. What each does stands in
+`docs/settings.md`, which is tested against this list. Neither Django nor Celery is loaded: bench
+workers read it too.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ Count = Annotated[int, Field(ge=0, le=MOST)]
 LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
 
 
-def variable(default: str, help: str, **bounds: Any) -> Any:  # noqa: A002
-    """Declare a variable: its default as written in a shell, and what it does."""
-    return Field(default, description=help, **bounds)
+def variable(default: str, **bounds: Any) -> Any:
+    """Declare a variable with its default as written in a shell."""
+    return Field(default, **bounds)
 
 
 # Variables that others read too keep the names they have there.
@@ -94,92 +95,44 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    data: Path = variable(
-        "var",
-        "Directory of the database, Redis's file and logs; a relative one lies in the checkout.",
-    )
-    static: OptionalPath = variable(
-        "", "Directory static files are served from; in the data directory if unset."
-    )
-    secret_key: SecretStr = variable(
-        "", "Key that signs sessions; made and kept in the data directory if unset."
-    )
-    debug: bool = variable("0", "Django's debug pages; never on a public machine.")
-    hosts: Words = variable("localhost 127.0.0.1 [::1]", "Host names the site answers to.")
-    base_url: str = variable("", "Public address used in feeds and links; else the request's own.")
-    https: bool = variable("0", "Behind TLS: secure cookies, HSTS, X-Forwarded-Proto trusted.")
-    database_url: SecretStr = variable("", "Database; SQLite in the data directory if unset.")
-    celery_broker_url: SecretStr = variable(
-        "", "A Redis; unset, `up` runs its own, on a socket in the data directory."
-    )
-    arxiv_rss_url: Address = variable("https://rss.arxiv.org", "arXiv's feeds, or a mirror.")
-    arxiv_api_url: Address = variable(
-        "https://export.arxiv.org/api/query", "arXiv's API, or a mirror."
-    )
-    arxiv_site_url: Address = variable(
-        "https://arxiv.org", "arXiv's HTML and PDF pages, or a mirror."
-    )
-    arxiv_seconds: int = variable(
-        "3", "Seconds between requests to arXiv, over all processes.", ge=0, le=3600
-    )
-    categories: Words = variable(
-        "cs.AI cs.CL cs.DC cs.LG", "Categories polled whatever the profiles say."
-    )
-    contact: str = variable("", "Address put in the User-Agent of requests to arXiv.")
-    smtp_url: MailServer = variable(
-        "",
-        "Server that mail is sent by: smtp+tls://user:password@host:587 (STARTTLS), smtps or smtp.",
-    )
-    mail_from: str = variable("assay@localhost", "Sender of all mail.")
-    run_minutes: int = variable(
-        "120", "Minutes of device time a reader may ask of the workers in a day.", ge=0, le=1440
-    )
-    lease: int = variable(
-        "30",
-        "Seconds of silence after which a bench worker is lost; it beats at a sixth.",
-        ge=3,
-        le=3600,
-    )
-    models: Words = variable(
-        "",
-        "Models that a run may name, on the site and on its workers; else the command line alone.",
-    )
-    worker_name: str = variable("", "A bench worker's name: small letters, digits, -.")
-    worker_key: SecretStr = variable(
-        "", "A bench worker's key, as `manage.py worker_key NAME` prints it."
-    )
-    worker_key_file: OptionalPath = variable(
-        "", "A file that holds the key; used instead of ASSAY_WORKER_KEY."
-    )
-    worker_memory: Count = variable(
-        "0", "Mebibytes one run may use; 0 for three quarters of the machine."
-    )
-    openai_base_url: Address = variable(
-        "https://api.openai.com/v1", "An OpenAI-compatible server for summaries."
-    )
-    openai_api_key: SecretStr = variable("", "Its key; many local servers need none.")
-    summary_model: str = variable("", "The model that summarises; without one, no model is asked.")
-    summary_concurrency: int = variable("3", "Summaries made at one time.", ge=1, le=64)
-    summary_papers: Count = variable(
-        "15", "Papers of each day's digest that are summarised unasked."
-    )
-    summary_characters: int = variable(
-        "80000", "Characters of a paper given to the model, from its start.", ge=2000, le=MOST
-    )
-    summary_daily_calls: Count = variable("200", "Requests to the model in a day (UTC).")
-    summary_daily_tokens: Count = variable("5000000", "Tokens in a day (UTC), both ways together.")
-    runs_kept_days: Count = variable(
-        "0", "Days after which ended runs are deleted, standing ones apart; 0: never."
-    )
-    log_level: LogLevel = variable("INFO", "DEBUG, INFO, WARNING or ERROR.")
-    token: SecretStr = variable("", "A reader's token, whose scopes `manage.py mcp` has on stdio.")
-    methods_path: str = variable("", "Folders of methods beside Assay's own, as PATH lists them.")
-    web_concurrency: int = variable(
-        "0", "Processes of the web server; 0: one a core, 2 to 4.", ge=0, le=256
-    )
-    venv: str = variable(
-        ".venv", "Virtual environment of `manage.py`; a relative one lies in the checkout."
-    )
+    data: Path = variable("var")
+    static: OptionalPath = variable("")
+    secret_key: SecretStr = variable("")
+    debug: bool = variable("0")
+    hosts: Words = variable("localhost 127.0.0.1 [::1]")
+    base_url: str = variable("")
+    https: bool = variable("0")
+    database_url: SecretStr = variable("")
+    celery_broker_url: SecretStr = variable("")
+    arxiv_rss_url: Address = variable("https://rss.arxiv.org")
+    arxiv_api_url: Address = variable("https://export.arxiv.org/api/query")
+    arxiv_site_url: Address = variable("https://arxiv.org")
+    arxiv_seconds: int = variable("3", ge=0, le=3600)
+    categories: Words = variable("cs.AI cs.CL cs.DC cs.LG")
+    contact: str = variable("")
+    smtp_url: MailServer = variable("")
+    mail_from: str = variable("assay@localhost")
+    run_minutes: int = variable("120", ge=0, le=1440)
+    lease: int = variable("30", ge=3, le=3600)
+    models: Words = variable("")
+    worker_name: str = variable("")
+    worker_key: SecretStr = variable("")
+    worker_key_file: OptionalPath = variable("")
+    worker_memory: Count = variable("0")
+    openai_base_url: Address = variable("https://api.openai.com/v1")
+    openai_api_key: SecretStr = variable("")
+    summary_model: str = variable("")
+    summary_concurrency: int = variable("3", ge=1, le=64)
+    summary_papers: Count = variable("15")
+    summary_characters: int = variable("80000", ge=2000, le=MOST)
+    summary_daily_calls: Count = variable("200")
+    summary_daily_tokens: Count = variable("5000000")
+    runs_kept_days: Count = variable("0")
+    log_level: LogLevel = variable("INFO")
+    token: SecretStr = variable("")
+    methods_path: str = variable("")
+    web_concurrency: int = variable("0", ge=0, le=256)
+    venv: str = variable(".venv")
 
 
 def without_password(url: str) -> str:

@@ -250,5 +250,5 @@ def _key() -> bytes:
 
 def _required(name: str, value: str) -> str:
     if not value:
-        raise SystemExit(f"Set {name}: {env.VARIABLES[name].description}")
+        raise SystemExit(f"Set {name}, as docs/settings.md says.")
     return value
