@@ -113,11 +113,6 @@ def transferred(site: Site, chromium: str) -> int:
     return int(sum(received))
 
 
-def quantile99(taken: list[float]) -> float:
-    """What one request in a hundred takes longer than."""
-    return statistics.quantiles(taken, n=100)[98]
-
-
 def measure(site: Site, seconds: float) -> list[Figure]:
     """Every figure of the table."""
     accept = "Accept-Encoding: br\r\n"

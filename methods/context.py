@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import math
+import mimetypes
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 from methods.errors import CheckFailedError
 from methods.protocol import (
@@ -98,9 +100,7 @@ class Context:
         if now - self._last_progress < PROGRESS_INTERVAL_S and fraction < 1:
             return
         self._last_progress = now
-        elapsed = now - self._begun
-        left = elapsed * (1 - fraction) / fraction if fraction > 0 else None
-        self._emit(Progress(fraction=fraction, message=message[:200], elapsed=elapsed, left=left))
+        self._emit(Progress.at(fraction, message, now - self._begun))
 
     def log(self, text: str) -> None:
         """Write a line (or several) to the run's log."""
@@ -168,10 +168,9 @@ class Context:
 
     def artefact(self, name: str, content: str | bytes) -> None:
         """Keep a file beside the series; its ending says what it is (svg, png, txt, csv, json)."""
-        ending = name.rpartition(".")[2]
-        media_type = MEDIA_TYPES.get(ending)
-        if media_type is None:
-            raise ValueError(f"an artefact ends in one of {', '.join(MEDIA_TYPES)}: {name!r}")
+        media_type: Any = mimetypes.types_map.get(Path(name).suffix)
+        if media_type not in get_args(Artefact.model_fields["media_type"].annotation):
+            raise ValueError(f"an artefact ends in one of svg, png, txt, csv, json: {name!r}")
         if isinstance(content, str):
             body = Artefact(name=name, media_type=media_type, encoding="text", content=content)
         else:
@@ -201,17 +200,6 @@ class Context:
         """Tell an artefact, of ours or of another process."""
         self._emit(body)
         self.artefacts += 1
-
-
-MEDIA_TYPES: dict[
-    str, Literal["image/svg+xml", "image/png", "text/plain", "text/csv", "application/json"]
-] = {
-    "svg": "image/svg+xml",
-    "png": "image/png",
-    "txt": "text/plain",
-    "csv": "text/csv",
-    "json": "application/json",
-}
 
 
 def check_result(name: str, case: Case) -> CheckResult:

@@ -11,8 +11,6 @@ import random
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -90,46 +88,49 @@ def run(
     seed: int,
     preset: str | None,
     emit: Emit,
+    process: int | None = None,
 ) -> int:
     """Run the benchmark, telling ``emit`` every event in order; the exit code.
 
-    A benchmark of time runs in fresh processes, any other here. The last event is always one of
-    result, failed and cancelled. Runs in the main thread, where it takes Ctrl-C and TERM for
-    itself.
+    A benchmark of time runs in fresh processes, any other here; so does each such ``process``, by
+    its number: checks are run by the first. The last event is always one of result, failed and
+    cancelled. Runs in the main thread, where it takes Ctrl-C and TERM for itself.
     """
+    begun, measured = time.monotonic(), Measured(0, "")
+    interrupts = Interruptible()
 
-    def whole(context: Context) -> Measured | None:
-        if isinstance(params, TimedParams):
-            return processes.measure(context, method, benchmark, params)
-        _here(method, benchmark, params, context)
-        return None
+    def emit_whole(body: Strict) -> None:
+        with interrupts.held():
+            emit(body)
 
-    def started() -> Started:
-        return _started(method, benchmark, params, preset=preset, device=device, seed=seed)
-
-    return _run(Context, whole, params, started, device=device, seed=seed, emit=emit)
-
-
-def run_here(
-    method: Method,
-    benchmark: Benchmark,
-    params: Params,
-    *,
-    device: Device,
-    seed: int,
-    emit: Emit,
-    number: int,
-) -> int:
-    """The same in this process, the one of this number: checks are run by the first."""
-
-    def here(context: Context) -> None:
-        _here(method, benchmark, params, context)
-
-    def started() -> Started:
-        return _started(method, benchmark, params, preset=None, device=device, seed=seed)
-
-    make = partial(Context, repeated=number > 0)
-    return _run(make, here, params, started, device=device, seed=seed, emit=emit)
+    context = Context(device, seed, emit_whole, repeated=bool(process))
+    with interrupts:
+        try:
+            emit_whole(_started(method, benchmark, params, preset, context))
+            since = environment.CpuTimes.now()
+            if process is None and isinstance(params, TimedParams):
+                measured = processes.measure(context, method, benchmark, params)
+            else:
+                _here(method, benchmark, params, context)
+            series = context.release(partial=False)
+            if not series:
+                raise RuntimeError("the benchmark ended without having measured anything")
+            interrupts.ignore()
+        except (Exception, KeyboardInterrupt) as error:
+            interrupts.ignore()
+            return _end_early(error, context, emit)
+        result = Result(
+            duration=time.monotonic() - begun,
+            checks=context.checks,
+            series=tuple(one.name for one in series),
+            artefacts=context.artefacts,
+            after=environment.machine_state(device, since),
+            processes=measured.processes,
+            stopped=measured.stopped,
+        )
+        for body in (*series, result):
+            emit(body)
+    return EXIT_OK
 
 
 def _here(method: Method, benchmark: Benchmark, params: Params, context: Context) -> None:
@@ -144,65 +145,13 @@ def _here(method: Method, benchmark: Benchmark, params: Params, context: Context
         )
 
 
-def _run(
-    make: Callable[..., Context],
-    body: Callable[[Context], Measured | None],
-    params: Params,
-    started: Callable[[], Started],
-    *,
-    device: Device,
-    seed: int,
-    emit: Emit,
-) -> int:
-    begun = time.monotonic()
-    interrupts = Interruptible()
-
-    def emit_whole(body: Strict) -> None:
-        with interrupts.held():
-            emit(body)
-
-    context = make(device, seed, emit_whole)
-    with interrupts:
-        try:
-            emit_whole(started())
-            since = environment.CpuTimes.now()
-            measured = body(context)
-            series = context.release(partial=False)
-            if not series:
-                raise RuntimeError("the benchmark ended without having measured anything")
-            interrupts.ignore()
-        except (Exception, KeyboardInterrupt) as error:
-            interrupts.ignore()
-            return _end_early(error, context, emit)
-        for one in series:
-            emit(one)
-        emit(
-            Result(
-                duration=time.monotonic() - begun,
-                checks=context.checks,
-                series=tuple(one.name for one in series),
-                artefacts=context.artefacts,
-                after=environment.machine_state(device, since),
-                processes=measured.processes if measured else 0,
-                stopped=measured.stopped if measured else "",
-            )
-        )
-    return EXIT_OK
-
-
 def _started(
-    method: Method,
-    benchmark: Benchmark,
-    params: Params,
-    *,
-    preset: str | None,
-    device: Device,
-    seed: int,
+    method: Method, benchmark: Benchmark, params: Params, preset: str | None, context: Context
 ) -> Started:
     """What runs and where; the benchmark is loaded first, and torch with it if it needs that."""
     registry.load(method.slug, benchmark.entry)
     # At smoke tensors are so small that threads would only wait for each other.
-    small = preset == "smoke" and device == "cpu"
+    small = preset == "smoke" and context.device == "cpu"
     if (threads := getattr(params, "threads", int(small))) and "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)  # before the environment tells of them
     return Started(
@@ -211,9 +160,9 @@ def _started(
         version=benchmark.version,
         preset=preset,
         params=params.model_dump(mode="json"),
-        seed=seed,
-        device=device,
-        environment=environment.collect(device),
+        seed=context.seed,
+        device=context.device,
+        environment=environment.collect(context.device),
         at=time.time(),
     )
 

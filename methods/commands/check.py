@@ -63,11 +63,7 @@ def main(args: argparse.Namespace) -> int:
     device = choose_device(args.device)
     bar, begun, rows = ProgressBar(), time.monotonic(), []
     for done, check in enumerate(checks):
-        elapsed = time.monotonic() - begun
-        left = elapsed / done * (len(checks) - done) if done else None
-        bar.show(
-            Progress(fraction=done / len(checks), message=check.name, elapsed=elapsed, left=left)
-        )
+        bar.show(Progress.at(done / len(checks), check.name, time.monotonic() - begun))
         rows.append(measure(method, check, device))
     bar.clear()
     sys.stdout.write(in_words(rows) + "\n")
@@ -107,18 +103,11 @@ def in_words(rows: Iterable[Row]) -> str:
     """The table of checks, then every case that failed."""
     shown, failures, passed = [], [], 0
     for row in rows:
-        worst = row.worst
+        worst, check = row.worst, row.check
         passed += row.passed
         said = f"{check_value(_measured(worst))}{_where(row, worst)}" if worst else row.error
-        shown.append(
-            (
-                row.check.name,
-                row.check.title,
-                row.check.bound,
-                said,
-                "passed" if row.passed else "FAILED",
-            )
-        )
+        found = "passed" if row.passed else "FAILED"
+        shown.append((check.name, check.title, check.bound, said, found))
         failures += [
             check_line(check_result(row.check.name, case)) for case in row.cases if not case.passed
         ]

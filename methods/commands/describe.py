@@ -9,13 +9,21 @@ import sys
 import textwrap
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from methods import registry
 from methods.charts import number
-from methods.spec import PRESETS, Benchmark, Claim, Method
+from methods.spec import PRESETS, Benchmark, Method
 from methods.terminal import table
 
 HELP = "say what a method is, claims and can measure"
 _WIDTH = 100
+_METHOD = TypeAdapter(Method)
+_LEFT_OUT: Any = {
+    **dict.fromkeys(("family", "commands", "example"), True),
+    "claims": {"__all__": {"counted"}},
+    "benchmarks": {"__all__": {"params", "presets", "entry", "memory"}},
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,29 +44,14 @@ def main(args: argparse.Namespace) -> int:
 
 def as_dict(method: Method) -> dict[str, Any]:
     """The specification as plain JSON values, parameters as JSON Schema."""
-    shallow = {name: getattr(method, name) for name in ("slug", "title", "description")}
-    return {
-        **shallow,
-        "aliases": list(method.aliases),
-        "papers": [dataclasses.asdict(paper) for paper in method.papers],
-        "claims": [_claim(claim) for claim in method.claims],
-        "checks": [dataclasses.asdict(check) for check in method.checks],
-        "benchmarks": [
-            {
-                "slug": benchmark.slug,
-                "title": benchmark.title,
-                "description": benchmark.description,
-                "version": benchmark.version,
-                "devices": list(benchmark.devices),
-                "presets": {
-                    name: preset.model_dump(mode="json")
-                    for name, preset in benchmark.presets.items()
-                },
-                "parameters": benchmark.params.model_json_schema(),
-            }
-            for benchmark in method.benchmarks
-        ],
-    }
+    told: dict[str, Any] = _METHOD.dump_python(method, mode="json", exclude=_LEFT_OUT)
+    for claim, plain in zip(method.claims, told["claims"], strict=True):
+        plain["counted"] = dataclasses.asdict(claim.counted()) if claim.counted else None
+    for benchmark, plain in zip(method.benchmarks, told["benchmarks"], strict=True):
+        presets = benchmark.presets.items()
+        plain["presets"] = {name: preset.model_dump(mode="json") for name, preset in presets}
+        plain["parameters"] = benchmark.params.model_json_schema()
+    return told
 
 
 def in_words(method: Method) -> str:
@@ -97,12 +90,6 @@ def _benchmark(method: Method, benchmark: Benchmark) -> str:
             table(("parameter", "help", "allowed", *PRESETS), rows),
         ]
     )
-
-
-def _claim(claim: Claim) -> dict[str, Any]:
-    """A claim as plain JSON values, with what was counted for it."""
-    count = claim.counted() if claim.counted else None
-    return dataclasses.asdict(claim) | {"counted": dataclasses.asdict(count) if count else None}
 
 
 def _value(value: object) -> str:

@@ -70,10 +70,8 @@ def _progress() -> Callable[[float, float, str], None]:
     bar, begun = ProgressBar(), time.monotonic()
 
     def tell(done: float, total: float, message: str) -> None:
-        fraction, elapsed = min(1.0, done / total), time.monotonic() - begun
-        left = elapsed * (1 - fraction) / fraction if fraction else None
-        bar.show(Progress(fraction=fraction, message=message[:200], elapsed=elapsed, left=left))
-        if fraction == 1:
+        bar.show(Progress.at(min(1.0, done / total), message, time.monotonic() - begun))
+        if done >= total:
             bar.clear()
 
     return tell

@@ -11,7 +11,7 @@ import sys
 
 from methods import registry
 from methods.protocol import KINDS, Line, Strict
-from methods.runner import run_here
+from methods.runner import run
 
 
 def main() -> int:
@@ -28,14 +28,15 @@ def main() -> int:
         events.flush()
         told += 1
 
-    return run_here(
+    return run(
         method,
         benchmark,
         benchmark.params.model_validate(job["params"]),
         device=job["device"],
         seed=job["seed"] + job["number"],
+        preset=None,
         emit=emit,
-        number=job["number"],
+        process=job["number"],
     )
 
 

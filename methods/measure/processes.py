@@ -53,10 +53,10 @@ class ProcessFailedError(MethodsError):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How many processes measured, and why there were no more."""
+    """How many processes measured, 0 where the run itself did, and why there were no more."""
 
     processes: int
-    stopped: Literal["narrow", "time", "most"]
+    stopped: Literal["", "narrow", "time", "most"]
 
 
 def measure(ctx: Context, method: Method, benchmark: Benchmark, params: TimedParams) -> Measured:

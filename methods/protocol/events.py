@@ -60,6 +60,12 @@ class Progress(Strict):
     elapsed: Seconds
     left: Seconds | None = None
 
+    @classmethod
+    def at(cls, fraction: float, message: str, elapsed: float) -> Self:
+        """So far after so many seconds, and how long it will take if it goes on like this."""
+        left = elapsed * (1 - fraction) / fraction if fraction else None
+        return cls(fraction=fraction, message=message[:200], elapsed=elapsed, left=left)
+
 
 class Log(Strict):
     """A piece of the log; ``offset`` counts the UTF-8 bytes before it, so that gaps show."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial, wraps
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -100,22 +100,6 @@ def backends(device: str, dtype: torch.dtype = torch.float32) -> tuple[Backend, 
     return ("kernel", *every) if kernel.fits(torch.empty(1, 1, 1, 16, dtype=dtype)) else every
 
 
-def on_one_thread(check: Callable[[str], Iterator[Case]]) -> Callable[[str], Iterator[Case]]:
-    """Small tensors gain nothing from threads, and wait for each other on a busy machine."""
-
-    @wraps(check)
-    def run(device: str) -> Iterator[Case]:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            yield from check(device)
-        finally:
-            torch.set_num_threads(threads)
-
-    return run
-
-
-@on_one_thread
 def oracle(device: str) -> Iterator[Case]:
     """Output and gradients of every backend and dtype against the float64 definition."""
     for dtype, bound in BOUNDS.items():
@@ -139,7 +123,6 @@ def _with_gradients(
     return [out] if grad is None else [out, *torch.autograd.grad(out, inputs, grad)]
 
 
-@on_one_thread
 def gradients(device: str) -> Iterator[Case]:
     """The backward pass against finite differences, in float64."""
     chosen: tuple[Backend, ...] = ("cpu", "portable") if device == "cpu" else ("portable",)
@@ -154,7 +137,6 @@ def gradients(device: str) -> Iterator[Case]:
             yield Case(bool(right), True, label=f"{backend}, {label}")
 
 
-@on_one_thread
 def causality(device: str) -> Iterator[Case]:
     """Changing tokens from t on changes nothing before t: exactly 0."""
     n = 400
@@ -172,7 +154,6 @@ def causality(device: str) -> Iterator[Case]:
             yield Case(largest(changes), 0.0, label=f"{backend}, {label}")
 
 
-@on_one_thread
 def finite(device: str) -> Iterator[Case]:
     """No infinity and no NaN in outputs and gradients, from scale 0 to 10,000."""
     for dtype in BOUNDS:
@@ -190,7 +171,6 @@ def finite(device: str) -> Iterator[Case]:
                 yield Case(good, True, label=f"{backend}, {name}, scale {scale:g}")
 
 
-@on_one_thread
 def decoding(device: str) -> Iterator[Case]:
     """Cached decoding equals the full pass, past the ring's wrap; a prefix does not see n."""
     n = 300
@@ -216,7 +196,6 @@ def decoding(device: str) -> Iterator[Case]:
     yield Case(relative_error(short, long[:, :, :600]), FINE, label="prefix of 600 in 700")
 
 
-@on_one_thread
 def padding(device: str) -> Iterator[Case]:
     """Padding rows are 0 whatever stands there; a batch equals its samples; GQA equals copies."""
     config, n = _fixed(48), 150
@@ -250,7 +229,6 @@ def _pad(side: str, length: int, n: int) -> slice:
     return slice(length, n) if side == "right" else slice(0, n - length)
 
 
-@on_one_thread
 def memory_growth(device: str) -> Iterator[Case]:
     """Peak memory of forward and backward when n doubles."""
     peaks = []
@@ -265,7 +243,6 @@ def memory_growth(device: str) -> Iterator[Case]:
     )
 
 
-@on_one_thread
 def closed_forms(device: str) -> Iterator[Case]:
     """Pairs and sparsity in closed form against counted masks: exactly equal."""
     del device  # arithmetic is the same everywhere
@@ -285,7 +262,6 @@ def closed_forms(device: str) -> Iterator[Case]:
         yield Case(sparsity_ratio(default, n) == exact, True, label=f"sparsity at {n}")
 
 
-@on_one_thread
 def two_layer_reach(device: str) -> Iterator[Case]:
     """With w >= s, two layers carry something of every token to every later one."""
     del device

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import linear_regression
 
 from methods.sparse_attention.config import (
@@ -40,20 +40,16 @@ def complexity() -> Count:
     )
 
 
-def operations(n: int) -> Callable[[], Count]:
+def operations(n: int) -> Count:
     """Dense over attended pairs at n tokens, causal both, averaged over the heads."""
-
-    def count() -> Count:
-        times = flop_limit(_CONFIG, n)
-        return Count(
-            low=times,
-            high=times,
-            without=1.0,
-            working=f"{times:.2f} times fewer pairs over all heads, causal against causal, with "
-            f"the window of {resolve_window(_CONFIG, n)} that the default adapts to",
-        )
-
-    return count
+    times = flop_limit(_CONFIG, n)
+    return Count(
+        low=times,
+        high=times,
+        without=1.0,
+        working=f"{times:.2f} times fewer pairs over all heads, causal against causal, with the "
+        f"window of {resolve_window(_CONFIG, n)} that the default adapts to",
+    )
 
 
 def sparsity() -> Count:

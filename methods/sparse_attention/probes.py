@@ -82,10 +82,9 @@ class Intermediate:
         return self._first(GlobalGroup)
 
     def _first(self, kind: type[LocalGroup | GlobalGroup]) -> Tensor:
-        masks = self.head_masks()
         for group in head_groups(self.config, self.config.heads, self.context):
             if isinstance(group, kind):
-                return masks[group.start]
+                return self.head_masks()[group.start]
         raise InputError(f"the configuration has no {kind.__name__.removesuffix('Group')} heads")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from methods.sparse_attention import counts
 from methods.sparse_attention.params import (
     LanguageModelParams,
@@ -25,6 +27,6 @@ METHOD = read_method(
         "complexity": counts.complexity,
         "memory": counts.memory,
         "sparsity": counts.sparsity,
-        **{f"operations_{n}": counts.operations(n) for n in (512, 1024, 2048, 4096)},
+        **{f"operations_{n}": partial(counts.operations, n) for n in (512, 1024, 2048, 4096)},
     },
 )
