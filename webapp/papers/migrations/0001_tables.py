@@ -7,77 +7,11 @@ again; a test watches that they stand. PostgreSQL: a generated column and a GIN 
 A category is one word of the index: cs.CL is cs0cl, hep-th is hep1th.
 """
 
-import unicodedata
+from pathlib import Path
 
 import django.db.models.deletion
 from django.db import migrations, models
 
-NAMES = "(SELECT group_concat(json_extract(value, '$.name'), ', ') FROM json_each({row}.authors))"
-CATEGORIES = (
-    "(SELECT replace(replace(group_concat(value, ' '), '.', '0'), '-', '1')"
-    " FROM json_each({row}.categories))"
-)
-ACCENTED = [
-    chr(code)
-    for code in range(0xC0, 0x180)
-    if unicodedata.normalize("NFKD", chr(code))[0].isascii()
-    and len(unicodedata.normalize("NFKD", chr(code))) == 2
-    and chr(code).islower()
-]
-PLAIN = "".join(unicodedata.normalize("NFKD", letter)[0] for letter in ACCENTED)
-
-
-def _spelled(text):
-    return f"replace(replace(lower({text}), 'c++', 'cplusplus'), 'c#', 'csharp')"
-
-
-def _unaccented(text):
-    return f"translate({_spelled(text)}, '{''.join(ACCENTED)}', '{PLAIN}')"
-
-
-def _columns(row):
-    title, abstract = _spelled(f"{row}.title"), _spelled(f"{row}.abstract")
-    names, categories = NAMES.format(row=row), CATEGORIES.format(row=row)
-    return f"{row}.id, {title}, {abstract}, {names}, {categories}"
-
-
-_REMOVE = f"""
-    INSERT INTO papers_search (papers_search, rowid, title, abstract, authors, categories)
-    SELECT 'delete', {_columns("old")};
-"""
-_ADD = f"""
-    INSERT INTO papers_search (rowid, title, abstract, authors, categories)
-    SELECT {_columns("new")};
-"""
-SQLITE = (
-    # Contentless: only row numbers are ever read from it, and FTS5 cannot read json_each itself.
-    """
-    CREATE VIRTUAL TABLE papers_search USING fts5 (
-        title, abstract, authors, categories,
-        content='', tokenize='porter unicode61 remove_diacritics 2', prefix='2 3 4'
-    )
-    """,
-    f"CREATE TRIGGER papers_search_add AFTER INSERT ON papers_paper BEGIN {_ADD} END",
-    f"CREATE TRIGGER papers_search_remove AFTER DELETE ON papers_paper BEGIN {_REMOVE} END",
-    f"""
-    CREATE TRIGGER papers_search_change AFTER UPDATE ON papers_paper
-    WHEN old.title IS NOT new.title OR old.abstract IS NOT new.abstract
-        OR old.authors IS NOT new.authors OR old.categories IS NOT new.categories
-    BEGIN {_REMOVE} {_ADD} END
-    """,
-)
-_AUTHORS = "jsonb_path_query_array(authors, '$[*].name')::text"
-POSTGRESQL = (
-    f"""
-    ALTER TABLE papers_paper ADD COLUMN search tsvector GENERATED ALWAYS AS (
-        setweight(to_tsvector('english', {_unaccented("title")}), 'A')
-        || setweight(to_tsvector('english', {_unaccented(_AUTHORS)}), 'B')
-        || setweight(to_tsvector('english', {_unaccented("abstract")}), 'C')
-        || setweight(to_tsvector('english', translate(categories::text, '.-', '01')), 'D')
-    ) STORED
-    """,
-    "CREATE INDEX papers_paper_search ON papers_paper USING gin (search)",
-)
 SQLITE_BACK = (
     "DROP TRIGGER papers_search_change",
     "DROP TRIGGER papers_search_remove",
@@ -88,8 +22,9 @@ POSTGRESQL_BACK = ("ALTER TABLE papers_paper DROP COLUMN search",)
 
 
 def create(apps, schema_editor):
-    statements = POSTGRESQL if schema_editor.connection.vendor == "postgresql" else SQLITE
-    for statement in statements:
+    """`search.sqlite.sql` or `search.postgresql.sql`, whose statements `--;` divides."""
+    file = Path(__file__).with_name(f"search.{schema_editor.connection.vendor}.sql")
+    for statement in file.read_text("utf-8").split("--;\n"):
         schema_editor.execute(statement, params=None)
 
 

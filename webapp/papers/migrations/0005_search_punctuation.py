@@ -11,28 +11,11 @@ from django.db import migrations
 before = import_module("webapp.papers.migrations.0001_tables")
 
 
-def _words(text):
-    return f"translate({before._unaccented(text)}, '<>/@.-_', '       ')"
-
-
-POSTGRESQL = (
-    "ALTER TABLE papers_paper DROP COLUMN search",
-    f"""
-    ALTER TABLE papers_paper ADD COLUMN search tsvector GENERATED ALWAYS AS (
-        setweight(to_tsvector('english', {_words("title")}), 'A')
-        || setweight(to_tsvector('english', {_words(before._AUTHORS)}), 'B')
-        || setweight(to_tsvector('english', {_words("abstract")}), 'C')
-        || setweight(to_tsvector('english', translate(categories::text, '.-', '01')), 'D')
-    ) STORED
-    """,
-    "CREATE INDEX papers_paper_search ON papers_paper USING gin (search)",
-)
-
-
 def create(apps, schema_editor):
+    """What `0001_tables` makes today, where it was made before."""
     if schema_editor.connection.vendor == "postgresql":
-        for statement in POSTGRESQL:
-            schema_editor.execute(statement, params=None)
+        before.drop(apps, schema_editor)
+        before.create(apps, schema_editor)
 
 
 class Migration(migrations.Migration):
