@@ -8,12 +8,13 @@ Tasks take primitives, call one domain function and may be sent twice without ha
 
 from __future__ import annotations
 
+import gc
 import os
 import warnings
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_process_init
+from celery.signals import worker_before_create_process, worker_process_init
 from django.conf import settings
 
 from webapp.redis_broker import use_own_transport
@@ -75,6 +76,12 @@ for _queue in settings.QUEUES:
 # Models take minutes: they have a queue, and a worker, of their own.
 app.conf.task_routes = {"site.summarise": {"queue": "summaries"}}
 app.conf.beat_scheduler = "workers.site.beat:Scheduler"
+
+
+@worker_before_create_process.connect
+def _share_memory(**_: Any) -> None:
+    """The collector leaves alone what the pool's processes share, so they go on sharing it."""
+    gc.freeze()
 
 
 @worker_process_init.connect
