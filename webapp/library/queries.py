@@ -59,16 +59,17 @@ def papers(reader: User, part: Choice) -> list[Paper]:
     entries = LibraryEntry.objects.filter(reader=reader).select_related("paper")
     if part.tag:
         return [one.paper for one in entries.exclude(tags=[]) if part.tag in one.tags]
-    if part.show == "read":
-        return [one.paper for one in entries.filter(read_at__isnull=False).order_by("-read_at")]
-    if part.show == "notes":
-        return [one.paper for one in entries.exclude(note="")]
-    if part.show == "left":
-        return [one.paper for one in entries.filter(not_for_me=True)]
+    parts = {
+        "read": entries.filter(read_at__isnull=False).order_by("-read_at"),
+        "notes": entries.exclude(note=""),
+        "left": entries.filter(not_for_me=True),
+    }
+    if part.show in parts:
+        return [one.paper for one in parts[part.show]]
     stars = Star.objects.filter(reader=reader).select_related("paper")
     read: set[int] = set()
     if part.show == "unread":
-        read |= set(entries.filter(read_at__isnull=False).values_list("paper_id", flat=True))
+        read |= set(parts["read"].values_list("paper_id", flat=True))
     return [star.paper for star in stars if star.paper_id not in read]
 
 

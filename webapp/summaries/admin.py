@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import F, QuerySet, Sum
 from django.http import HttpRequest
 
 from webapp.summaries.models import FullText, ModelCall, ServerCapability, Summary
@@ -33,30 +33,11 @@ class SummaryAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
 @admin.register(ModelCall)
 class ModelCallAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Every request, with the figures of its day."""
+    """Every request with its tokens."""
 
-    list_display = (
-        "at",
-        "model",
-        "summary",
-        "tokens_in",
-        "tokens_out",
-        "settled",
-        "error",
-        "of_day",
-    )
+    list_display = ("at", "model", "summary", "tokens_in", "tokens_out", "settled", "error")
     list_filter = ("day", "model", "settled")
     raw_id_fields = ("summary",)
-
-    @admin.display(description="the day's requests, failures, tokens")
-    def of_day(self, call: ModelCall) -> str:
-        """What all requests of that day came to."""
-        day = ModelCall.objects.filter(day=call.day).aggregate(
-            calls=Count("id"),
-            failed=Count("id", filter=~Q(error="")),
-            tokens=Sum(F("tokens_in") + F("tokens_out"), default=0),
-        )
-        return f"{day['calls']}, {day['failed']}, {day['tokens']:,}"
 
 
 @admin.register(FullText)

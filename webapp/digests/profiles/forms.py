@@ -99,20 +99,17 @@ class ProfileForm(forms.Form):
             data["keywords"] = [_keyword(line) for line in _lines(data["keywords"])]
         if "exclude" in data:
             data["exclude"] = _lines(data["exclude"])
-        # A field that failed already must not hide what is wrong with the others.
-        stand_in = {"name": "?", "categories": ["cs.CL"], "keywords": [{"keyword": "x"}]}
-        failed = set(self.errors)
-        good = {name: value for name, value in data.items() if name not in failed}
-        missing = {name: value for name, value in stand_in.items() if name in failed}
         try:
-            self.profile_settings = checked_settings({**missing, **good})
+            self.profile_settings = checked_settings(data)
             if self.profile_settings.matching == Profile.Matching.RARITY:
                 known = count_frequencies([one.keyword for one in self.profile_settings.keywords])
                 for one in self.profile_settings.keywords:
                     one.frequency = known.get(one.keyword)
         except ProfileError as error:
+            # A field that failed already is missing here, and says so itself.
             for name, messages in error.errors.items():
-                self.add_error(name if name in self.fields else None, list(messages))
+                if name not in self.errors:
+                    self.add_error(name if name in self.fields else None, list(messages))
         return self.cleaned_data
 
 
