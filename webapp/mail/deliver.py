@@ -21,8 +21,8 @@ from webapp.digests.models import DigestEntry
 from webapp.digests.text_formats import authors, score_terms
 from webapp.mail.models import Delivery
 from webapp.papers.days import eastern_date, now
-from webapp.papers.models import Paper
-from webapp.papers.queries import dates, listings
+from webapp.papers.models import Listing, Paper
+from webapp.papers.queries import dates
 from webapp.papers.search import search
 from webapp.readers.links import page_address
 from webapp.readers.models import Preference
@@ -103,7 +103,7 @@ def _last_settled_day() -> Date | None:
     """
     today, then = eastern_date(now()), now() - SETTLED
     for day in dates(3):
-        rows = listings(day, day)
+        rows = Listing.objects.filter(date=day)
         if day < today or all(row.settled and row.changed_at <= then for row in rows):
             return day
     return None

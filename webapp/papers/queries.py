@@ -62,14 +62,6 @@ def dates(limit: int | None = None) -> list[date]:
     return list(days[:limit])
 
 
-def listings(first: date | None = None, last: date | None = None) -> QuerySet[Listing]:
-    """The audit's rows from `first` to `last`, the latest day first, then by category."""
-    rows = Listing.objects.all()
-    if first is not None:
-        rows = rows.filter(date__gte=first)
-    return rows if last is None else rows.filter(date__lte=last)
-
-
 def announced_in(paper: Paper) -> QuerySet[Announcement]:
     """When, where and how a paper was announced, the latest first."""
     return paper.announcements.select_related("listing").order_by("-listing__date", "type")
