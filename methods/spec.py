@@ -30,31 +30,6 @@ from methods.params import (
     shown,
 )
 
-__all__ = [
-    "PRESETS",
-    "Answer",
-    "Benchmark",
-    "Case",
-    "Check",
-    "Claim",
-    "Command",
-    "Comparable",
-    "Direction",
-    "Family",
-    "InputError",
-    "Method",
-    "Paper",
-    "ParameterError",
-    "ParameterInfo",
-    "ParameterProblem",
-    "Params",
-    "Relation",
-    "TimedParams",
-    "UnknownNameError",
-    "parameter",
-    "read_method",
-]
-
 Direction = Literal["lower", "higher"]
 Relation = Literal["<=", ">=", "=="]
 

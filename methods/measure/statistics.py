@@ -270,14 +270,5 @@ def exact_point(
         times = baseline / value if direction == "lower" else value / baseline
         said = verdict(Interval(times, times, times), enough=True, timed=False)
         ratio = Ratio(value=times, low=times, high=times, verdict=said)
-    return Point(
-        variant=variant,
-        x=x,
-        samples=(value,),
-        median=value,
-        q1=value,
-        q3=value,
-        low=value,
-        high=value,
-        ratio=ratio,
-    )
+    made = point_of_runs(variant, x, [value], [], [], of="")
+    return made.model_copy(update={"ratio": ratio})

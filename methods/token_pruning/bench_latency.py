@@ -1,8 +1,10 @@
 """Time to the first token, prefill, decoding, memory and cache, beside what operations allow."""
 
 import copy
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,19 +29,7 @@ from methods.token_pruning.stream import Prompt
 
 Calls = dict[str, Callable[[], object]]
 
-SIZES: dict[str, dict[str, int]] = {
-    "tiny": {"image": 32, "patch": 8, "vocab": 256},
-    "scaled": {
-        "vocab": 1024, "d": 256, "layers": 16, "heads": 8, "kv_heads": 8, "d_ff": 688,
-        "d_vision": 128, "vision_layers": 6, "d_vision_ff": 512, "image": 336, "patch": 14,
-        "max_positions": 4096,
-    },
-    "7b": {
-        "vocab": 32_064, "d": 4096, "layers": 32, "heads": 32, "kv_heads": 32, "d_ff": 11_008,
-        "d_vision": 1024, "vision_layers": 24, "d_vision_ff": 4096, "image": 336, "patch": 14,
-        "max_positions": 4096,
-    },
-}  # fmt: skip
+SIZES = tomllib.loads(Path(__file__).with_name("sizes.toml").read_text("utf-8"))
 
 
 def schedule(llava: Any) -> PruningConfig:
@@ -98,7 +88,7 @@ def latency(ctx: Context, params: LatencyParams) -> None:
     comparisons = partial(_comparisons, ctx, params, llava, stages, timed)
     time_all(ctx, comparisons(), params, baseline="plain")
     layers = Charts.of(ctx, __file__).open("kv_layers", ("plain", "pruned"))
-    one = _prompt(llava, 1, params.text, ctx.device)
+    one = checks.prompt_of(llava, 1, seed=0, text=params.text)
     for name in ("plain", "pruned"):
         for at, count in enumerate(read(llava, one, stages[name]).counts):
             layers.add_exact(float(at), {name: count})
@@ -145,7 +135,7 @@ def _comparisons(
         }
 
     for batch in params.batches:
-        prompt = _prompt(llava, batch, params.text, ctx.device)
+        prompt = checks.prompt_of(llava, batch, seed=0, text=params.text)
         yield Comparison(timed["first"], batch, partial(first, prompt))
         yield Comparison(timed["prefill"], batch, partial(reading, batch, prompt))
         tokens = batch * params.decoded
@@ -215,20 +205,6 @@ def _series(
 
 def _random(stages: list[Stage]) -> list[Stage]:
     return [Stage(stage.layer, stage.keep, REGISTRY["random"]) for stage in stages]
-
-
-def _prompt(llava: Any, rows: int, text: int, device: str) -> Prompt:
-    """Random words around random images: two before, the rest behind."""
-    generator = torch.Generator().manual_seed(0)
-    config = llava.config
-    words = torch.randint(3, min(1000, config.text_config.vocab_size), (rows, text),
-                          generator=generator)  # fmt: skip
-    words[words == config.image_token_id] = 3
-    image = torch.full((rows, visual_tokens(llava)), config.image_token_id)
-    side = config.vision_config.image_size
-    pixels = torch.randn(rows, 3, side, side, generator=generator)
-    ids = torch.cat((words[:, :2], image, words[:, 2:]), 1)
-    return Prompt(ids.to(device), pixels.to(device, llava.dtype))
 
 
 @torch.no_grad()

@@ -31,7 +31,7 @@ from methods.token_pruning.selectors import REGISTRY
 from methods.token_pruning.stream import IGNORE, Prompt
 from methods.token_pruning.training import Schedule, Trainer
 
-IMAGE, WORDS = 2, 6
+WORDS = 6
 TINY = PruningConfig(
     merge_ratio=0.5,
     pruning_layers=(1, 2, 3),
@@ -53,15 +53,17 @@ def pruner_of(llava: Any, config: PruningConfig = TINY, seed: int = 0) -> Pruner
     return Pruner(llava, config, seed=seed).to(llava.device).eval()
 
 
-def prompt_of(llava: Any, rows: int = 2, *, padding: tuple[int, ...] = (), seed: int = 1) -> Prompt:
+def prompt_of(
+    llava: Any, rows: int = 2, *, padding: tuple[int, ...] = (), seed: int = 1, text: int = WORDS
+) -> Prompt:
     """Random words around an image; `padding[i]` places of row i are empty, on the left."""
-    generator = torch.Generator().manual_seed(seed)
-    n, vocab = visual_tokens(llava), llava.config.text_config.vocab_size
+    generator, image = torch.Generator().manual_seed(seed), llava.config.image_token_id
+    n, vocab = visual_tokens(llava), min(1000, llava.config.text_config.vocab_size)
     side = llava.config.vision_config.image_size
-    words = torch.randint(3, vocab, (rows, WORDS), generator=generator)
+    words = torch.randint(3, vocab, (rows, text), generator=generator)
+    words[words == image] = 3
     pixels = torch.randn(rows, 3, side, side, generator=generator)
-    image = torch.full((n,), IMAGE)
-    ids = torch.stack([torch.cat((row[:2], image, row[2:])) for row in words])
+    ids = torch.cat((words[:, :2], torch.full((rows, n), image), words[:, 2:]), 1)
     mask = torch.ones_like(ids, dtype=torch.bool)
     if padding:
         wide = max(padding)
@@ -73,9 +75,9 @@ def prompt_of(llava: Any, rows: int = 2, *, padding: tuple[int, ...] = (), seed:
             mask[i] = torch.arange(ids.shape[1]) >= empty
             if empty < wide:  # more words, so that all rows end at the same place
                 extra = torch.randint(3, vocab, (wide - empty,), generator=generator)
-                ids[i, empty + n + WORDS :] = extra
+                ids[i, empty + n + text :] = extra
     device = llava.device
-    return Prompt(ids.to(device), pixels.to(device), mask.to(device))
+    return Prompt(ids.to(device), pixels.to(device, llava.dtype), mask.to(device))
 
 
 def size_of(module: nn.Module) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 from PIL import Image
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from methods.kit.images import refuse, unreadable
 from methods.token_pruning.config import PruningError
@@ -180,18 +182,20 @@ def supervised(llava: Any, processor: Any, examples: Sequence[Example]) -> Promp
     tokenizer = processor.tokenizer
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     answers = [tokenizer.encode(e.answers[0], add_special_tokens=False) + end for e in examples]
-    widest = max(map(len, answers))
-    rows = []
+    ids, asked, targets = [], [], []
     for row, real, said in zip(plain.ids, plain.real(), answers, strict=True):
         known = row[real].tolist()
-        fill = plain.ids.shape[1] + widest - len(known) - len(said)
-        ids = [tokenizer.pad_token_id] * fill + known + said
-        asked = [False] * fill + [True] * len(known) + [False] * len(said)
-        targets = [IGNORE] * (fill + len(known) - 1) + said + [IGNORE]
-        rows.append((ids, [False] * fill + [True] * (len(ids) - fill), asked, targets))
-    device = plain.ids.device
-    made = [torch.tensor(part, device=device) for part in zip(*rows, strict=True)]
-    return Prompt(made[0], plain.pixels, made[1], made[2], made[3])
+        ids.append(known + said)
+        asked.append([True] * len(known) + [False] * len(said))
+        targets.append([IGNORE] * (len(known) - 1) + said + [IGNORE])
+
+    def left(rows: list[list[Any]], empty: int) -> Tensor:
+        made = [torch.tensor(row, device=plain.ids.device) for row in rows]
+        return pad_sequence(made, batch_first=True, padding_value=empty, padding_side="left")
+
+    mask = left([[True] * len(row) for row in ids], 0)
+    whole = left(ids, tokenizer.pad_token_id)
+    return Prompt(whole, plain.pixels, mask, left(asked, 0), left(targets, IGNORE))
 
 
 def _open(examples: Sequence[Example]) -> list[Any]:

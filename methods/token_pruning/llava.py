@@ -16,6 +16,7 @@ from transformers import (
     LlavaConfig,
     LlavaForConditionalGeneration,
 )
+from transformers.models.llama.modeling_llama import rotate_half
 
 from methods.kit.frozen import load_frozen, read_config
 from methods.token_pruning.config import PruningError
@@ -268,13 +269,8 @@ def attention_scores(
     q = attention.q_proj(inside[:, queries]).unflatten(2, (-1, attention.head_dim)).transpose(1, 2)
     k = attention.k_proj(inside).unflatten(2, (-1, attention.head_dim)).transpose(1, 2)
     cos, sin = (part[:, None] for part in rotary)  # (B, 1, n, d_head)
-    q = q * cos[:, :, queries] + _half_turn(q) * sin[:, :, queries]
-    k = k * cos + _half_turn(k) * sin
+    q = q * cos[:, :, queries] + rotate_half(q) * sin[:, :, queries]
+    k = k * cos + rotate_half(k) * sin
     k = k.repeat_interleave(attention.num_key_value_groups, dim=1)
     scores: Tensor = (q @ k.mT).float() * attention.scaling
     return scores
-
-
-def _half_turn(x: Tensor) -> Tensor:
-    a, b = x.chunk(2, dim=-1)
-    return torch.cat((-b, a), dim=-1)

@@ -212,8 +212,7 @@ def read(
             kept[at] = context.patches.gather(1, index)
             if not stage.late:
                 stream = stream.keep_visual(index)
-                mask = stream.bias()
-                rotary = decoder.rotary_emb(stream.hidden, stream.positions)
+                mask, rotary = stream.bias(), decoder.rotary_emb(stream.hidden, stream.positions)
         counts.append(stream.hidden.shape[1])
         previous = (layer, stream, rotary)
         hidden = run_layer(
@@ -225,8 +224,7 @@ def read(
         stream = replace(stream, hidden=hidden)
         if stage is not None and stage.late and index is not None:
             stream = stream.keep_visual(index)
-            mask = stream.bias()
-            rotary = decoder.rotary_emb(stream.hidden, stream.positions)
+            mask, rotary = stream.bias(), decoder.rotary_emb(stream.hidden, stream.positions)
     last = decoder.norm(stream.hidden[:, -1:])
     if cache is not None:
         cache.position = position
@@ -300,8 +298,13 @@ def _inside(
 
     def attention(of: Before, words: Tensor | None = None) -> Tensor:
         layer, before, rotary = of
-        weights = word_attention(layer, before, rotary, words)
-        return weights.gather(1, before.places())
+        asking = torch.zeros_like(before.valid, dtype=torch.float32)  # (B, n)
+        if words is None:
+            asking[:, -1] = 1.0
+        else:
+            spoken = (~before.visual).nonzero()[:, 1].view(len(asking), -1)
+            asking = asking.scatter(1, spoken, words)
+        return attention_paid(layer, before, rotary, asking)
 
     return Context(
         stream.seen,
@@ -316,23 +319,20 @@ def _inside(
     )
 
 
-def word_attention(
-    layer: Any, stream: Stream, rotary: tuple[Tensor, Tensor], words: Tensor | None
+def attention_paid(
+    layer: Any, stream: Stream, rotary: tuple[Tensor, Tensor], asking: Tensor
 ) -> Tensor:
-    r"""Attention in a layer of some words, by weights w (B, t), or of the last token: (B, n).
+    r"""Attention that places pay in a layer, by weights w (B, n), to each visual token: (B, n_v).
 
-    Equation: $a_i = \frac{\sum_w w_w A_{wi}}{\sum_w w_w}$, A the mean over heads
+    Equation: $a_i = \frac{\sum_p w_p A_{pi}}{\sum_p w_p}$, A the mean over heads
     """
-    if words is None:
-        scores = attention_scores(layer, stream.hidden, rotary, slice(-1, None))[:, :, 0]
-        last = scores.masked_fill(~stream.valid[:, None], MIN_MASK).softmax(-1)  # (B, H, n)
-        return last.mean(1)
-    scores = attention_scores(layer, stream.hidden, rotary, slice(None))  # (B, H, n, n)
-    allowed = stream.allowed()[:, None]
-    A = scores.masked_fill(~allowed, MIN_MASK).softmax(-1).mean(1)  # (B, n, n)
-    places = (~stream.visual).nonzero()[:, 1].view(len(A), -1)
-    w = torch.zeros_like(A[:, 0]).scatter(1, places, words)  # (B, n)
-    return torch.einsum("bq,bqn->bn", w, A) / w.sum(1, keepdim=True)
+    first = int(asking.any(0).nonzero()[0])
+    scores = attention_scores(layer, stream.hidden, rotary, slice(first, None))  # (B, H, q, n)
+    allowed = stream.allowed()[:, None, first:]  # (B, 1, q, n)
+    A = scores.masked_fill(~allowed, MIN_MASK).softmax(-1).mean(1)  # (B, q, n)
+    w = asking[:, first:]
+    paid = torch.einsum("bq,bqn->bn", w, A) / w.sum(1, keepdim=True).clamp_min(1e-9)
+    return paid.gather(1, stream.places())
 
 
 def run_layer(

@@ -11,7 +11,7 @@ from transformers import AutoProcessor
 
 from methods.measure.statistics import mean_interval
 from methods.token_pruning.config import PruningConfig, PruningError, load_config
-from methods.token_pruning.data import Example, batches, instruct, question_of, vqa
+from methods.token_pruning.data import batches, instruct, question_of, vqa
 from methods.token_pruning.generate import generate
 from methods.token_pruning.llava import load_llava
 from methods.token_pruning.loop import Stage
@@ -87,7 +87,8 @@ def evaluate(params: EvaluateParams, device: str, tell: Tell) -> str:
     right: dict[str, list[float]] = {name: [] for name in plans}
     for begin in range(0, len(examples), params.rows):
         part = examples[begin : begin + params.rows]
-        asked = [_short(e) for e in part]
+        # As LLaVA-1.5 was tuned to answer in a word.
+        asked = [replace(one, question=one.question + SHORT) for one in part]
         prompt = question_of(llava, processor, asked)
         for name, stages in plans.items():
             ids = generate(llava, prompt, stages, params.new)
@@ -102,11 +103,6 @@ def evaluate(params: EvaluateParams, device: str, tell: Tell) -> str:
     found = mean_interval(lost)
     told.append(f"lost by pruning: {found.value:.1f} points ({found.low:.1f} to {found.high:.1f})")
     return "\n".join(told)
-
-
-def _short(example: Example) -> Example:
-    """The question as LLaVA-1.5 was tuned to answer it in a word."""
-    return replace(example, question=example.question + SHORT)
 
 
 def _interval(values: Sequence[float]) -> str:

@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from methods.token_pruning.llava import MIN_MASK, Vision, attention_scores
-from methods.token_pruning.loop import BEFORE, embed, first_context, run_layer
+from methods.token_pruning.llava import Vision
+from methods.token_pruning.loop import BEFORE, attention_paid, embed, first_context, run_layer
 from methods.token_pruning.model import Pruner
-from methods.token_pruning.stream import IGNORE, Prompt, Stream
+from methods.token_pruning.stream import IGNORE, Prompt
 
 
 @dataclass(frozen=True)
@@ -38,33 +38,13 @@ class Lesson:
         return float((self.logits.argmax(-1) == self.wanted.argmax(-1)).float().mean())
 
 
-def attention_paid(layer: object, stream: Stream, rotary: tuple[Tensor, Tensor]) -> Tensor:
-    r"""Attention that the answering places pay to each visual token in a layer: (B, n).
-
-    A is the layer's attention, mean over H heads; P the places with a target, or the last one.
-
-    Equation: $a_i = \frac{1}{|P|} \sum_{p \in P} A_{pi}$
-    """
-    places = stream.targets != IGNORE  # (B, n)
-    if not bool(places.any()):
-        places = places.index_fill(1, torch.tensor([-1], device=places.device) % places.shape[1], 1)
-    first = int(places.any(0).nonzero()[0])
-    scores = attention_scores(layer, stream.hidden, rotary, slice(first, None))  # (B, H, q, n)
-    n = stream.hidden.shape[1]
-    causal = torch.ones(n, n, dtype=torch.bool, device=places.device).tril()[first:]
-    allowed = (causal & stream.valid[:, None])[:, None]  # (B, 1, q, n)
-    weights = scores.masked_fill(~allowed, MIN_MASK).softmax(-1).mean(1)  # (B, q, n)
-    asking = places[:, first:].float()  # (B, q)
-    paid = torch.einsum("bq,bqn->bn", asking, weights) / asking.sum(1, keepdim=True).clamp_min(1)
-    return paid.gather(1, stream.places())
-
-
 def lessons(pruner: Pruner, prompt: Prompt, vision: Vision) -> list[Lesson]:
     r"""One lesson for the merger's scorer, if there is one, and for each head.
 
     Equation: $t^l_i = \frac{\sum_{l' \ge l} a^{l'}_i}{\sum_j \sum_{l' \ge l} a^{l'}_j}$
 
-    a is `attention_paid` by the unpruned model; the merger is taught as if it stood at layer 0.
+    a is `attention_paid` in the unpruned model by the places with a target, or the last one; the
+    merger is taught as if it stood at layer 0.
     """
     llava = pruner.llava
     decoder = llava.model.language_model
@@ -73,12 +53,15 @@ def lessons(pruner: Pruner, prompt: Prompt, vision: Vision) -> list[Lesson]:
     with torch.no_grad():
         stream = embed(llava, prompt, vision, None)
         rotary, mask = decoder.rotary_emb(stream.hidden, stream.positions), stream.bias()
+        asking = (stream.targets != IGNORE).float()  # (B, n)
+        if not bool(asking.any()):
+            asking[:, -1] = 1.0
         words: dict[int, tuple[Tensor, Tensor]] = {}
         for number, layer in enumerate(decoder.layers):
             if str(number) in pruner.heads:
                 seen[number] = stream.seen()
                 words[number] = stream.words()
-            paid.append(attention_paid(layer, stream, rotary))
+            paid.append(attention_paid(layer, stream, rotary, asking))
             stream.hidden = run_layer(
                 layer, stream.hidden, mask, rotary, positions=stream.positions
             )
