@@ -18,7 +18,7 @@ from webapp.catalog import queries
 from webapp.catalog.measured import Answered, Measurement, best
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
-from webapp.digests.feeds.sources import announcement_time, paper_item
+from webapp.digests.feeds.sources import paper_item
 from webapp.ui import feed_http
 from webapp.ui.feed_http import NEVER, FeedSource, Site
 from webapp.ui.feeds import Item
@@ -97,23 +97,10 @@ def _source(
     return FeedSource(name, title, about, home, stamp, items)
 
 
-def _announced(link: MethodLink) -> datetime:
-    day = link.paper.announced_on
-    return announcement_time(day) if day else NEVER
-
-
 def _paper_item(site: Site, method: Method, link: MethodLink) -> Item:
     words = ", ".join(f"“{one['words']}”" for one in link.evidence[:3])
-    return paper_item(
-        site,
-        link.paper,
-        announce_type="",
-        version=link.paper.version,
-        reason=f"{link.get_relation_display().capitalize()}: {method.title}. {words}".strip(),
-        abstract_html=link.paper.abstract_html,
-        published=_announced(link),
-        updated=max(_announced(link), link.paper.enriched_at or NEVER),
-    )
+    reason = f"{link.get_relation_display().capitalize()}: {method.title}. {words}".strip()
+    return paper_item(site, link.paper, reason)
 
 
 def _ended(measurement: Measurement) -> datetime:

@@ -95,14 +95,12 @@ def _digest_item(site: Site, entry: DigestEntry, details: str) -> Item:
     return paper_item(
         site,
         entry.paper,
+        reason,
         announce_type=entry.announce_type,
         version=entry.version,
-        reason=reason,
+        day=entry.digest.date,
         abstract_html=entry.abstract_html,
-        gist=entry.gist,
-        gist_html=entry.gist_html,
-        details=details,
-        published=announcement_time(entry.digest.date),
+        gist=(entry.gist, entry.gist_html, details),
         updated=entry.changed_at,
     )
 
@@ -135,20 +133,10 @@ def _category_items(site: Site, listings: list[Listing]) -> list[Item]:
 
 
 def _category_item(site: Site, one: Announcement) -> Item:
-    published = announcement_time(one.listing.date)
     sample = "Sample day. " if one.paper.is_sample else ""
     reason = f"{sample}Announced as {AnnounceType(one.type).label} in {one.listing.category}"
-    updated = max(published, one.paper.enriched_at or published)
-    return paper_item(
-        site,
-        one.paper,
-        announce_type=one.type,
-        version=one.version,
-        reason=reason,
-        abstract_html=one.paper.abstract_html,
-        published=published,
-        updated=updated,
-    )
+    kind, day = one.type, one.listing.date
+    return paper_item(site, one.paper, reason, announce_type=kind, version=one.version, day=day)
 
 
 def search_feed_source(q: str, category: str) -> FeedSource | None:
@@ -164,68 +152,58 @@ def search_feed_source(q: str, category: str) -> FeedSource | None:
         f"{reverse('papers:search')}?{urlencode({'q': q, 'category': category})}",
         tuple((paper.arxiv_id, paper.version, paper.enriched_at) for paper in results.papers),
         lambda site: [
-            _search_item(site, one.paper, name, one.abstract_html) for one in results.marked()
+            paper_item(
+                site,
+                one.paper,
+                f"Found by “{name}”",
+                announce_type=AnnounceType.NEW,
+                abstract_html=one.abstract_html,
+            )
+            for one in results.marked()
         ],
     )
-
-
-def _search_item(site: Site, paper: Paper, name: str, abstract_html: str) -> Item:
-    return paper_item(
-        site,
-        paper,
-        announce_type=AnnounceType.NEW,
-        version=paper.version,
-        reason=f"Found by “{name}”",
-        abstract_html=abstract_html,
-        published=announcement_time(paper.announced_on or NEVER.date()),
-        updated=_paper_time(paper),
-    )
-
-
-def _paper_time(paper: Paper) -> datetime:
-    """When what a feed says of a paper last changed."""
-    announced = announcement_time(paper.announced_on or NEVER.date())
-    return max(announced, paper.enriched_at or announced)
 
 
 def paper_item(
     site: Site,
     paper: Paper,
-    *,
-    announce_type: str,
-    version: int,
     reason: str,
-    abstract_html: str,
-    gist: str = "",
-    gist_html: str = "",
-    details: str = "",
-    published: datetime,
-    updated: datetime,
+    *,
+    announce_type: str = "",
+    version: int = 0,
+    day: Date | None = None,
+    abstract_html: str = "",
+    gist: tuple[str, str, str] = ("", "", ""),
+    updated: datetime | None = None,
 ) -> Item:
-    """A paper in a feed: the same identity in every list; `reason` says why it is in this."""
+    """A paper in a feed: the same identity in every list; `reason` says why it is in this.
+
+    What is not given is as the paper has it. `gist` is a sentence, the same as HTML, and details.
+    """
+    number = f"{paper.arxiv_id}v{version or paper.version}"
     names = [author["name"] for author in paper.authors]
-    link = site.base + reverse("papers:paper", args=[paper.arxiv_id])
-    source = f"{ARXIV}/abs/{paper.arxiv_id}v{version}"
-    known = (", ".join(paper.categories), announce_type, f"{paper.arxiv_id}v{version}")
-    facts = " · ".join(filter(None, known))
+    facts = " · ".join(filter(None, (", ".join(paper.categories), announce_type, number)))
+    sentence, gist_html, details = gist
     gist_paragraph = f"<p>{gist_html}</p>" if gist_html else ""
     html = (
-        f"<p>{escape(', '.join(names))}</p>{gist_paragraph}<p>{abstract_html}</p>{details}"
+        f"<p>{escape(', '.join(names))}</p>{gist_paragraph}"
+        f"<p>{abstract_html or paper.abstract_html}</p>{details}"
         f"<p>{escape(reason)}<br>{escape(facts)}</p>"
-        f'<p><a href="{escape(source)}">arXiv</a> · '
-        f'<a href="{escape(f"{ARXIV}/pdf/{paper.arxiv_id}v{version}")}">PDF</a></p>'
+        f'<p><a href="{escape(f"{ARXIV}/abs/{number}")}">arXiv</a> · '
+        f'<a href="{escape(f"{ARXIV}/pdf/{number}")}">PDF</a></p>'
     )
+    published = _announcement_time(day or paper.announced_on or NEVER.date())
     return Item(
-        site.tag(f"{paper.arxiv_id}v{version}"),
-        link,
-        source,
+        site.tag(number),
+        site.base + reverse("papers:paper", args=[paper.arxiv_id]),
+        f"{ARXIV}/abs/{number}",
         f"{'Withdrawn: ' if paper.withdrawn else ''}{plain(paper.title)}",
-        f"{gist} ({reason})" if gist else reason,
+        f"{sentence} ({reason})" if sentence else reason,
         html,
         names,
         paper.categories,
         published,
-        updated,
+        updated or max(published, paper.enriched_at or published),
     )
 
 
@@ -234,6 +212,6 @@ def _without_duplicates(items: Iterable[Item]) -> list[Item]:
     return list({item.id: item for item in reversed(list(items))}.values())[::-1]
 
 
-def announcement_time(date: Date) -> datetime:
+def _announcement_time(date: Date) -> datetime:
     """When arXiv's feeds of `date` are built."""
     return datetime.combine(date, time(), EASTERN)
