@@ -14,10 +14,11 @@ from methods.concept_lm.config import ConceptConfig, recommended
 from methods.concept_lm.data import stdlib
 from methods.concept_lm.marks import marks
 from methods.concept_lm.spec import CompressionParams
-from methods.concept_lm.train import OnStep, OnText, Plan, train
+from methods.concept_lm.train import OnStep, OnText, train
 from methods.concept_lm.v3.monitors import Trace, diagnose
 from methods.context import Context
 from methods.kit.report import Charts, Stages
+from methods.kit.training import Plan
 
 WATCHED = ("random", "faithful", "recommended")  # those whose monitors are drawn
 
@@ -56,7 +57,7 @@ def compression(ctx: Context, params: CompressionParams) -> None:
         )
         sizes = corpus, params.rows, params.length
         hear = stages.begin(params.pretrain_steps, "base")
-        plan = Plan(params.pretrain_steps, lr=2e-3, seed=seed)
+        plan = Plan(params.pretrain_steps, 2e-3, seed=seed)
         train(OnText(base.requires_grad_(True), *sizes, seed), plan, on_step=hear)
         base.requires_grad_(False)
         for name in NAMES:
@@ -65,7 +66,7 @@ def compression(ctx: Context, params: CompressionParams) -> None:
             hear = stages.begin(params.steps, name)
             if seed == 0 and name in traces:
                 hear = _watched(hear, learner, traces[name], params.steps)
-            train(learner, Plan(params.steps, seed=seed), on_step=hear)
+            train(learner, Plan(params.steps, 3e-3, seed=seed), on_step=hear)
             learner.settle()
             found[name].append(judge(learner, params.judged))
     charts = Charts.of(ctx, __file__)

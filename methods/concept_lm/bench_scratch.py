@@ -14,9 +14,10 @@ from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.data import Corpus, folder, stdlib
 from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.spec import ScratchParams
-from methods.concept_lm.train import OnText, Plan, train
+from methods.concept_lm.train import OnText, train
 from methods.context import Context
 from methods.kit.report import Charts, Stages
+from methods.kit.training import Plan
 from methods.protocol import Variant
 
 CONCEPTS: dict[str, dict[str, Any]] = {  # what each changes in v2 as the notes have it
@@ -59,7 +60,7 @@ def scratch(ctx: Context, params: ScratchParams) -> None:
     for seed in range(params.seeds):
         for name, judged in found.items():
             learner = make(name, params, corpus, seed)
-            plan = Plan(params.steps, lr=params.lr, seed=seed)
+            plan = Plan(params.steps, params.lr, seed=seed)
             train(learner, plan, on_step=stages.begin(params.steps, f"{name}, seed {seed}"))
             learner.settle()
             judged.append(judge(learner, params.judged))

@@ -24,6 +24,8 @@ from methods.spec import Case
 T = 24
 FAMILIES = ("qwen2", "qwen3")
 POSITIONS = ("absolute", "compact")
+READOUTS = ("seed", "token")
+BOUNDS = ((0, 0), (5, 7))  # run cap and shallow window: without, and with both
 RAGGED = (13, 9, 1)  # lengths of prompts
 
 
@@ -43,6 +45,13 @@ def example(
         if "lora_B" in name or name in ("gate", "boundary.query.weight", "boundary.key.weight"):
             p.data += torch.randn(p.shape, generator=source).to(p) * 0.05
     return model.eval()
+
+
+def examples(device: str, *, exact: bool = True) -> Iterator[tuple[str, ConceptLM]]:
+    """A tiny model for both positions and both readouts, with these in words."""
+    for positions, readout in product(POSITIONS, READOUTS):
+        model = example(device, exact=exact, positions=positions, readout=readout)
+        yield f"{positions} {readout}", model
 
 
 def tokens(device: str, rows: int = 2, n: int = T, seed: int = 1) -> Tensor:
@@ -65,16 +74,12 @@ def calibrate(model: ConceptLM, x: Tensor) -> None:
 
 def oracle(device: str) -> Iterator[Case]:
     """The equations, step by step == the packed pass, fp64 logits, with noise and without."""
-    settings = product(FAMILIES, POSITIONS, ("seed", "token"), ((0, 0), (5, 7)), (0.01, 0.3, 0.96))
+    settings = product(FAMILIES, POSITIONS, READOUTS, BOUNDS, (0.01, 0.3, 0.96))
     for family, positions, readout, (cap, window), rho in settings:
-        options: dict[str, Any] = {
-            "positions": positions,
-            "readout": readout,
-            "rho": rho,
-            "residual": bool(cap),
-        }
         if (cap and rho < 1 / (cap + 1)) or (family == "qwen2" and rho != 0.3):
             continue
+        options: dict[str, Any] = {"positions": positions, "readout": readout, "rho": rho}
+        options |= {"residual": bool(cap)}
         model = example(device, family, run_cap=cap, shallow_window=window, **options)
         x = tokens(device, n=16)
         calibrate(model, x)
@@ -106,19 +111,13 @@ def gradients(device: str) -> Iterator[Case]:
 
 def decoding(device: str) -> Iterator[Case]:
     """Packed prefill then cached steps == full forward, rows ragged, in step and waiting."""
-    settings = product(FAMILIES, POSITIONS, ("seed", "token"), ((0, 0), (5, 7)), (True, False))
+    settings = product(FAMILIES, POSITIONS, READOUTS, BOUNDS, (True, False))
     for family, positions, readout, (cap, window), exact in settings:
         if not exact and family == "qwen2":
             continue
-        model = example(
-            device,
-            family,
-            exact=exact,
-            positions=positions,
-            readout=readout,
-            run_cap=cap,
-            shallow_window=window,
-        )
+        options: dict[str, Any] = {"positions": positions, "readout": readout}
+        options |= {"run_cap": cap, "shallow_window": window}
+        model = example(device, family, exact=exact, **options)
         x = tokens(device, rows=3)
         calibrate(model, x)
         label = f"{family} {positions} {readout} cap {cap} window {window} fp{64 if exact else 32}"
@@ -160,56 +159,43 @@ def decode_error(
 
 def leak(device: str) -> Iterator[Case]:
     """No logit depends on a later token: gradients to later embeddings are zero."""
-    for positions, readout in product(POSITIONS, ("seed", "token")):
-        model = example(device, positions=positions, readout=readout)
+    for label, model in examples(device):
         x = tokens(device)
-        seen: list[Tensor] = []
-
-        def keep(
-            _module: object, _inputs: object, out: Tensor, seen: list[Tensor] = seen
-        ) -> Tensor:
-            seen.append(out.detach().requires_grad_())
-            return seen[-1]
-
-        handle = model.qwen.embed_tokens.register_forward_hook(keep)
         noise = noise_like(model, x)
+        embedded = model.qwen.embed_tokens(x).detach().requires_grad_()
+        handle = model.qwen.embed_tokens.register_forward_hook(lambda *_, e=embedded: e)
         output = model(x, noise=noise)
         handle.remove()
         later, own = 0.0, 0.0
         for t in range(0, T - 1, 7):
-            (grad,) = torch.autograd.grad(output.logits[:, t].sum(), seen[0], retain_graph=True)
+            (grad,) = torch.autograd.grad(output.logits[:, t].sum(), embedded, retain_graph=True)
             later = max(later, float(grad[:, t + 1 :].abs().max()))
             own += float(grad[:, : t + 1].abs().max())
-        yield Case(later, 0.0, label=f"{positions} {readout}: gradient to later tokens")
-        yield Case(own > 0, True, label=f"{positions} {readout}: gradient to earlier tokens")
+        yield Case(later, 0.0, label=f"{label}: gradient to later tokens")
+        yield Case(own > 0, True, label=f"{label}: gradient to earlier tokens")
         changed = x.clone()
         changed[:, T // 2 :] = (changed[:, T // 2 :] + 7) % 256
         with torch.no_grad():
             other = model(changed, noise=noise)
         past = slice(0, T // 2)
         same = bool((other.routing.is_concept[:, past] == output.routing.is_concept[:, past]).all())
-        yield Case(same, True, label=f"{positions} {readout}: earlier boundaries stay")
+        yield Case(same, True, label=f"{label}: earlier boundaries stay")
 
 
 def dropped_layers(device: str) -> Iterator[Case]:
     """All NULL == the base without its middle layers; no middle layers == the base's forward."""
-    for family in FAMILIES:
-        base = load_base(tiny_config(family))
+    splits = {"all NULL": (2, 2, 2), "no middle layers": (3, 0, 3)}
+    for family, (label, split) in product(FAMILIES, splits.items()):
+        ours, theirs = (load_base(tiny_config(family)).to(device) for _ in range(2))
+        model = ConceptLM(ours, ConceptConfig(*split, n_concepts=8)).to(device).eval()
+        kept = theirs.model.layers[: split[0]], theirs.model.layers[-split[2] :]
+        theirs.model.layers = nn.ModuleList([*kept[0], *kept[1]])
+        theirs.config.num_hidden_layers = len(theirs.model.layers)
         x = tokens(device)
-        model = ConceptLM(base, ConceptConfig(2, 2, 2, n_concepts=8)).to(device).eval()
-        none = torch.zeros_like(x, dtype=torch.bool)
         with torch.no_grad():
-            ours = model(x, is_concept=none).logits
-            short = load_base(tiny_config(family)).to(device)
-            short.model.layers = torch.nn.ModuleList(
-                [*short.model.layers[:2], *short.model.layers[4:]]
-            )
-            short.config.num_hidden_layers = 4
-            yield Case(difference(ours, hf_logits(short, x)), 0.0, label=f"{family}: all NULL")
-            whole = ConceptLM(load_base(tiny_config(family)), ConceptConfig(3, 0, 3, n_concepts=8))
-            ours = whole.to(device).eval()(x, is_concept=none).logits
-            theirs = hf_logits(load_base(tiny_config(family)).to(device), x)
-            yield Case(difference(ours, theirs), 0.0, label=f"{family}: no middle layers")
+            found = model(x, is_concept=torch.zeros_like(x, dtype=torch.bool)).logits
+            error = difference(found, hf_logits(theirs, x))
+        yield Case(error, 0.0, label=f"{family}: {label}")
 
 
 def hf_logits(base: Any, x: Tensor) -> Tensor:
@@ -282,8 +268,7 @@ def lora_dropout(device: str) -> Iterator[Case]:
 
 def ragged(device: str) -> Iterator[Case]:
     """A padded batch == its rows alone."""
-    for positions, readout in product(POSITIONS, ("seed", "token")):
-        model = example(device, exact=False, positions=positions, readout=readout)
+    for label, model in examples(device, exact=False):
         x = tokens(device, rows=3)
         calibrate(model, x)
         lengths = torch.tensor([T, 13, 3], device=device)
@@ -293,7 +278,7 @@ def ragged(device: str) -> Iterator[Case]:
                 difference(batch[b, :n], model(x[b : b + 1, :n]).logits[0])
                 for b, n in enumerate(lengths.tolist())
             ]
-        yield Case(largest(apart), 1e-5, label=f"{positions} {readout}")
+        yield Case(largest(apart), 1e-5, label=label)
 
 
 def middle_gradients(device: str) -> Iterator[Case]:

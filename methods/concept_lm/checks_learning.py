@@ -17,7 +17,7 @@ from methods.concept_lm.v3.curriculum import NAIVE, NAIVE_CURRICULUM, Curriculum
 from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.monitors import Action, diagnose
 from methods.kit.seeds import seeded
-from methods.kit.training import History, fit
+from methods.kit.training import History, Plan, fit
 from methods.spec import Case
 
 
@@ -36,8 +36,7 @@ def learn_recall(device: str, window: int, steps: int = 250) -> float:
     fit(
         lambda i: recalled(64, noise="draw"),
         torch.optim.AdamW(model.parameters(), weight_decay=0.0),
-        lambda i: 5e-3 * min(1.0, (i + 1) / 20) * (1 - 0.9 * i / steps),
-        steps,
+        Plan(steps, 5e-3),
         History(),
         module=model,
         error=ConceptError,
@@ -72,7 +71,7 @@ def null_rate(device: str) -> Iterator[Case]:
             return model.loss(output, x)
 
         optimiser = torch.optim.AdamW(model.trainable().values())
-        fit(loss, optimiser, lambda i: 3e-3, 120, History(), module=model, error=ConceptError)
+        fit(loss, optimiser, Plan(120, 3e-3), History(), module=model, error=ConceptError)
         model.settle([corpus.batch(i, 8, 64).to(device) for i in range(16)])
         with torch.no_grad():
             routing = model(corpus.judged(64, 64).to(device)).routing

@@ -1,6 +1,6 @@
 """Where a model's concepts stand in a text, and what each is nearest to: for people to read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -44,11 +44,17 @@ def nearest(e: Tensor, table: Tensor, most: int = 3) -> Tensor:
     return near.topk(min(most, len(table)), -1).indices
 
 
+def named(code: int, tokens: Iterable[int], spell: Callable[[list[int]], str]) -> str:
+    """A code with the tokens nearest to it: ``[17: ' the', ' a']``."""
+    return f"[{code}: {', '.join(repr(spell([token])) for token in tokens)}]"
+
+
 def in_words(x: Tensor, found: list[Mark], spell: Callable[[list[int]], str]) -> str:
     """The text (T,) with ``[code: nearest words]`` after each token that became a concept."""
-    parts, begin = [], 0
+    parts: list[str] = []
+    begin = 0
     for mark in found:
-        words = ", ".join(repr(spell([token])) for token in mark.nearest)
-        parts.append(f"{spell(x[begin : mark.place + 1].tolist())}[{mark.code}: {words}]")
+        parts.append(spell(x[begin : mark.place + 1].tolist()))
+        parts.append(named(mark.code, mark.nearest, spell))
         begin = mark.place + 1
     return "".join([*parts, spell(x[begin:].tolist())])

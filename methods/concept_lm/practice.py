@@ -9,25 +9,24 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoTokenizer
 
 from methods.concept_lm.base import check_tokenizer, check_tokens, load_base
 from methods.concept_lm.baselines import shuffled_codes
 from methods.concept_lm.config import ConceptConfig, ConceptError, recommended
 from methods.concept_lm.data import Corpus, folder
 from methods.concept_lm.decode import generate
-from methods.concept_lm.marks import in_words, marks, nearest
+from methods.concept_lm.marks import in_words, marks, named, nearest
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.spec import GenerateParams, TrainParams
-from methods.concept_lm.train import OnText, Plan
+from methods.concept_lm.train import OnText
 from methods.concept_lm.train import train as train_learner
 from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
-from methods.concept_lm.v3.em import HardEM
-from methods.concept_lm.v3.executor import Executor, Recogniser
-from methods.concept_lm.v3.planner import Planner, PlanShape
+from methods.concept_lm.v3.em import HardEM, roles
+from methods.concept_lm.v3.planner import PlanShape
 from methods.concept_lm.v3.role import Backbones
 from methods.kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
-from methods.kit.training import History
+from methods.kit.frozen import load_tokenizer
+from methods.kit.training import History, Plan
 
 Tell = Callable[[float, float, str], None]
 WEIGHTS = "concepts.pt"
@@ -40,10 +39,7 @@ def load(source: str, dtype: str, device: str) -> tuple[Any, Any]:
         ConceptError: for a base that `load_base` refuses, or one without a fitting tokenizer.
     """
     base = load_base(source, dtype=None if dtype == "auto" else getattr(torch, dtype))
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError) as error:
-        raise ConceptError(f"{source!r} has no tokenizer: {str(error).splitlines()[0]}") from error
+    tokenizer = load_tokenizer(source, ConceptError)
     check_tokenizer(tokenizer, base.config)
     return base.to(device), tokenizer
 
@@ -71,18 +67,6 @@ def precision(base: Any) -> AbstractContextManager[Any]:
     half = dtype != torch.float32
     # Autocast would keep its copies of weights until its block ends, over steps that change them.
     return torch.autocast(device.type, dtype if half else None, enabled=half, cache_enabled=False)
-
-
-class OwnText(OnText):
-    """v2 on windows of one's own text, in the base's precision."""
-
-    def training_loss(self, step: int) -> Tensor:
-        r"""The model's loss on a step's batch: scalar nats.
-
-        Equation: $L = L_{\mathrm{v2}}(x)$, that of `ConceptLM.loss`
-        """
-        with precision(self.model.causal_lm):
-            return super().training_loss(step)
 
 
 @torch.no_grad()
@@ -132,20 +116,20 @@ def compress(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tel
     sizes = size(tokenizer, x[:, 1:])
     before = bits(lambda row: base(row, use_cache=False).logits, x, sizes)
     model = build(base, config, params.seed)
-    learner = OwnText(model, corpus, params.rows, params.length, params.seed)
+    learner = OnText(model, corpus, params.rows, params.length, params.seed)
 
     def on_step(step: int, history: History) -> None:
         tell(step, params.steps, f"loss {history.loss[-1]:.3f}")
 
-    train_learner(
-        learner,
-        Plan(params.steps, lr=params.lr, seed=params.seed),
-        on_step=on_step,
-        checkpoint=Path(params.out) / "training.pt",
-        every=params.every,
-        describe={"model": asdict(config), "text": corpus.digest},
-    )
     with precision(base):
+        train_learner(
+            learner,
+            Plan(params.steps, params.lr, seed=params.seed),
+            on_step=on_step,
+            checkpoint=Path(params.out) / "training.pt",
+            every=params.every,
+            describe={"model": asdict(config), "text": corpus.digest},
+        )
         learner.settle()
         after = bits(lambda row: model(row).logits, x, sizes)
         shuffled = bits(lambda row: model(row, codes=shuffled_codes).logits, x, sizes)
@@ -271,11 +255,9 @@ def planned(
 ) -> str:
     """v3: the text that was written from the plan, then the plan."""
     shape = PlanShape(**state["about"]["shape"])
-    on = Backbones.on(base)
-    planner, executor = Planner(shape, 0, on.planner), Executor(shape, 0, on.executor)
-    parts = nn.ModuleList([planner, executor, Recogniser(shape, 0, on.recogniser)])
-    load_weights(parts, state["weights"], WEIGHTS)
-    parts.to(prompt.device).eval()
+    parts = roles(shape, 0, Backbones.on(base))
+    load_weights(nn.ModuleList(parts).to(prompt.device).eval(), state["weights"], WEIGHTS)
+    planner, executor, _ = parts
     source = torch.Generator(prompt.device).manual_seed(params.seed)
     z = planner.sample(prompt, params.temperature, source)
     text = executor.write(z, params.new, params.temperature, source)[0]
@@ -283,11 +265,8 @@ def planned(
     for k, row in enumerate(z[0].tolist()):
         codes = row[: row.index(shape.eos)]
         e = executor.concepts.weight[[k * shape.codes + code for code in codes]]
-        near = nearest(e, base.get_input_embeddings().weight).tolist() if codes else []
-        named = (
-            f"[{code}: {', '.join(repr(tokenizer.decode([t])) for t in words)}]"
-            for code, words in zip(codes, near, strict=True)
-        )
-        lines.append(f"type {k + 1}: {' '.join(named)}")
+        near = nearest(e, base.get_input_embeddings().weight).tolist()
+        told = (named(c, t, tokenizer.decode) for c, t in zip(codes, near, strict=True))
+        lines.append(f"type {k + 1}: {' '.join(told)}")
     spelt = tokenizer.decode(text)
     return "\n".join([params.prompt + spelt, "", "Plan [code: nearest tokens]:", *lines]) + "\n"

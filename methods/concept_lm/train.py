@@ -8,12 +8,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from methods.concept_lm.config import ConceptError, Count, Positive, Some
+from methods.concept_lm.config import ConceptError
 from methods.concept_lm.data import Corpus
 from methods.concept_lm.model import Codes, ConceptLM, ConceptOutput, token_nll
 from methods.kit.checkpoint import Checkpoint
-from methods.kit.config import configuration
-from methods.kit.training import History, cosine_rate, fit
+from methods.kit.training import History, Plan, fit
 
 
 @dataclass
@@ -74,25 +73,6 @@ class OnText:
             self.model.settle([self.batch(i) for i in range(8)])
 
 
-@configuration(ConceptError)
-class Plan:
-    """How long and how fast to train.
-
-    Raises:
-        ConceptError: for values with which nothing would be learnt.
-    """
-
-    steps: Some
-    lr: Positive = 3e-3
-    warm_up: Count = 20
-    clip: Positive = 1.0
-    seed: int = 0
-
-    def rate(self, step: int) -> float:
-        """Linear warm-up, then a cosine down to a tenth."""
-        return self.lr * cosine_rate(step, self.steps, self.warm_up, 0.1)
-
-
 OnStep = Callable[[int, History], None]
 
 
@@ -125,20 +105,15 @@ def train(
     module = learner.model
     learnt = [p for p in module.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(learnt, betas=(0.9, 0.95), weight_decay=0.0)
-    kept = None
-    if checkpoint is not None:
-        about = {"plan": asdict(plan), **(describe or {})}
-        kept = Checkpoint(checkpoint, about, {"module": module, "optimiser": optimiser}, every)
+    about = {"plan": asdict(plan), **(describe or {})}
+    parts = {"module": module, "optimiser": optimiser}
     return fit(
         learner.training_loss,
         optimiser,
-        plan.rate,
-        plan.steps,
+        plan,
         History(),
         module=module,
         error=ConceptError,
-        clip=plan.clip,
-        seed=plan.seed,
         on_step=on_step,
-        checkpoint=kept,
+        checkpoint=Checkpoint(checkpoint, about, parts, every),
     )

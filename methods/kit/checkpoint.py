@@ -26,15 +26,20 @@ class CheckpointError(InputError):
 
 @dataclass
 class Checkpoint:
-    """Where a training is kept, every so many steps, and what must agree when it goes on."""
+    """Where a training is kept, every so many steps, and what must agree when it goes on.
 
-    path: Path
+    Without a path nothing is kept.
+    """
+
+    path: Path | None
     about: Mapping[str, Any]
     parts: Mapping[str, Part]
     every: int = 100
 
     def save(self, history: Mapping[str, Any]) -> None:
         """Write every part and the history."""
+        if self.path is None:
+            return
         states = {name: state_of(part) for name, part in self.parts.items()}
         save_state(self.path, {"about": dict(self.about), "parts": states, "history": history})
 
@@ -44,7 +49,7 @@ class Checkpoint:
         Raises:
             CheckpointError: for a file that is none, or of another run: naming what differs.
         """
-        if not self.path.exists():
+        if self.path is None or not self.path.exists():
             return {}
         state = read_state(self.path)
         told = []

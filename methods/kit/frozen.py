@@ -61,6 +61,17 @@ def load_frozen(
     return model.requires_grad_(False).eval()
 
 
+def load_tokenizer(source: str, error: type[InputError]) -> Any:
+    """The tokenizer beside a model's weights; raises `error` where there is none."""
+    from transformers import AutoTokenizer  # noqa: PLC0415 - slow to import
+
+    try:
+        return AutoTokenizer.from_pretrained(source, use_fast=True)
+    except (OSError, ValueError) as problem:
+        told = str(problem).splitlines()[0]
+        raise error(f"{source!r} has no tokenizer beside its weights: {told}") from problem
+
+
 def check_finite(module: nn.Module, what: str, error: type[InputError]) -> None:
     """Raise `error`, naming the weight, where one is NaN or infinite."""
     for name, weight in module.named_parameters():

@@ -9,14 +9,39 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from methods.errors import InputError
 from methods.kit.checkpoint import Checkpoint
+from methods.kit.config import configuration
 from methods.kit.seeds import seeded
+
+
+@configuration(InputError)
+class Plan:
+    """How long and how fast to train.
+
+    Raises:
+        InputError: for values with which nothing would be learnt.
+    """
+
+    steps: Annotated[int, Field(ge=1)]
+    rate: Annotated[float, Field(gt=0)] = 1e-3  # the highest
+    warm_up: Annotated[int, Field(ge=0)] = 20
+    clip: Annotated[float, Field(gt=0)] = 1.0  # of the gradient's norm
+    seed: int = 0
+    least: Annotated[float, Field(ge=0, le=1)] = 0.1  # share of the rate at the end
+
+    def rate_at(self, step: int) -> float:
+        """Linear warm-up, then a cosine down."""
+        if step < self.warm_up:
+            return self.rate * (step + 1) / self.warm_up
+        done = (step - self.warm_up) / max(1, self.steps - self.warm_up)
+        return self.rate * (self.least + (1 - self.least) * (1 + math.cos(math.pi * done)) / 2)
 
 
 @dataclass
@@ -73,43 +98,38 @@ def run_steps(
 def fit(
     loss: Callable[[int], Tensor],
     optimiser: torch.optim.Optimizer,
-    rate: Callable[[int], float],
-    steps: int,
+    plan: Plan,
     history: H,
     *,
     module: nn.Module,
     error: type[InputError],
-    clip: float = 1.0,
-    seed: int = 0,
     on_step: Callable[[int, H], None] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> H:
     """Train down the gradient of `loss(i)`, step by step: what every method's training is.
 
-    A group of the optimiser with a `speed` learns so many times faster than `rate(i)`. The rest is
-    as in `run_steps` and `descend`.
+    A group of the optimiser with a `speed` learns so many times faster than the plan says. The rest
+    is as in `run_steps` and `descend`.
     """
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
 
     def step(i: int) -> None:
         for group in optimiser.param_groups:
-            group["lr"] = rate(i) * group.get("speed", 1.0)
+            group["lr"] = plan.rate_at(i) * group.get("speed", 1.0)
         value = loss(i)
-        norm = descend(optimiser, value, parameters, step=i, clip=clip, error=error)
+        norm = descend(optimiser, value, parameters, step=i, clip=plan.clip, error=error)
         history.loss.append(float(value.detach()))
         history.grad_norm.append(norm)
 
     return run_steps(
-        step, steps, history, module=module, seed=seed, on_step=on_step, checkpoint=checkpoint
+        step,
+        plan.steps,
+        history,
+        module=module,
+        seed=plan.seed,
+        on_step=on_step,
+        checkpoint=checkpoint,
     )
-
-
-def cosine_rate(step: int, steps: int, warm_up: int, least: float) -> float:
-    """Share of the highest rate: linear warm-up, then a cosine down to `least`."""
-    if step < warm_up:
-        return (step + 1) / warm_up
-    done = (step - warm_up) / max(1, steps - warm_up)
-    return least + (1 - least) * (1 + math.cos(math.pi * done)) / 2
 
 
 def descend(

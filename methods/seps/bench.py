@@ -131,8 +131,8 @@ def _compare(
     for own in range(ctx.seed, ctx.seed + params.seeds):
         plan = Plan(
             params.steps,
-            params.batch,
             params.rate,
+            batch=params.batch,
             hardest_after=params.hardest_after,
             seed=own,
         )

@@ -139,8 +139,8 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
     )  # fmt: skip
     plan = Plan(
         params.steps,
-        params.batch,
         params.rate,
+        batch=params.batch,
         hardest_after=params.hardest_after,
         seed=params.seed,
     )

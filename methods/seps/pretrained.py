@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from methods.kit.frozen import load_frozen, read_config
+from methods.kit.frozen import load_frozen, load_tokenizer, read_config
 from methods.seps.config import SepsError
 from methods.seps.model import Texts
 
@@ -81,15 +81,9 @@ class BertEncoder(nn.Module):
 
     def __init__(self, source: str, dim: int) -> None:
         super().__init__()
-        from transformers import AutoTokenizer  # noqa: PLC0415 - slow to import
-
         self.bert = _load(source, "text", {"bert": "BertModel"})
         self.to_shared = _to_shared(self.bert.config.hidden_size, dim)
-        try:
-            self.tokenizer = AutoTokenizer.from_pretrained(source, use_fast=True)
-        except (OSError, ValueError) as problem:
-            told = str(problem).splitlines()[0]
-            raise SepsError(f"{source!r} has no tokenizer beside its weights: {told}") from problem
+        self.tokenizer = load_tokenizer(source, SepsError)
         if self.tokenizer.mask_token_id is None or self.tokenizer.pad_token_id is None:
             raise SepsError(
                 f"the tokenizer of {source!r} has no [MASK] or no [PAD]; BERT's has both"

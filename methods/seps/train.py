@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from methods.kit import training as kit
-from methods.kit.checkpoint import Checkpoint
+from methods.kit.checkpoint import Checkpoint, Part
 from methods.kit.config import configuration
 from methods.kit.seeds import seeded
 from methods.seps import scenes
@@ -32,31 +32,24 @@ Asked = Literal["sparse", "dense"]
 
 
 @configuration(SepsError)
-class Plan:
-    """How long and how fast to train.
+class Plan(kit.Plan):
+    """How long and how fast to train, and on what.
 
     Raises:
         SepsError: for values with which nothing would be learnt.
     """
 
-    steps: Annotated[int, Field(ge=1)]
+    least: float = 0.05
     batch: Annotated[int, Field(ge=2)] = 32
-    rate: Annotated[float, Field(gt=0)] = 1e-3
-    warm_up: Annotated[int, Field(ge=0)] = 20
     # Share of the steps in which every negative counts alike.
     hardest_after: Annotated[float, Field(ge=0, le=1)] = 1.0
     # How much faster what is new (slimming model, projections) learns than the encoders under it.
     head: Annotated[float, Field(gt=0)] = 10.0
-    seed: int = 0
 
     def hardest_at(self, step: int) -> float:
         """Weight of the hardest negatives: 0 until `hardest_after`, then growing towards 1."""
         begin = self.hardest_after * self.steps
         return max(0.0, (step + 1 - begin) / (self.steps - begin)) if begin < self.steps else 0.0
-
-    def rate_at(self, step: int) -> float:
-        """Linear warm-up, then a cosine down to a twentieth."""
-        return self.rate * kit.cosine_rate(step, self.steps, self.warm_up, 0.05)
 
 
 class Matcher(nn.Module):
@@ -113,21 +106,20 @@ def teach(
     """An image encoder that knows the labels of patches, and a fresh text encoder."""
     with seeded(seed):
         images, texts = ImageEncoder(dim), TextEncoder(dim)
-    plan = Plan(max(1, steps), batch=batch, rate=2e-3, seed=seed)
 
     def loss(step: int) -> Tensor:
         return images.label_loss(scenes.draw(batch, TEACHING + seed * 100_003 + step))
 
-    kit.fit(
-        loss,
-        torch.optim.AdamW(images.parameters(), weight_decay=0.01),
-        plan.rate_at,
-        steps,
-        kit.History(),
-        module=images,
-        error=SepsError,
-        on_step=on_step,
-    )
+    if steps:
+        kit.fit(
+            loss,
+            torch.optim.AdamW(images.parameters(), weight_decay=0.01),
+            Plan(steps, 2e-3),
+            kit.History(),
+            module=images,
+            error=SepsError,
+            on_step=on_step,
+        )
     return images, texts
 
 
@@ -172,33 +164,21 @@ def train(
         CheckpointError: for a checkpoint of another plan, configuration or shape.
         SepsError: for a loss that is no number.
     """
-    groups = [
-        {"params": [p for name, p in _trainable(matcher) if _new(name) == new], "speed": speed}
-        for new, speed in ((False, 1.0), (True, plan.head))
-    ]
+    old, new = [], []
+    for name, p in matcher.named_parameters():
+        if p.requires_grad:
+            (new if name.startswith("slimmer.") or ".to_shared." in name else old).append(p)
+    groups = [{"params": old}, {"params": new, "speed": plan.head}]
     optimiser = torch.optim.AdamW(groups, weight_decay=0.01)
-    kept = None
-    if checkpoint is not None:
-        about = {"plan": asdict(plan), "config": asdict(matcher.slimmer.config)}
-        kept = Checkpoint(checkpoint, about, {"matcher": matcher, "optimiser": optimiser}, every)
+    about = {"plan": asdict(plan), "config": asdict(matcher.slimmer.config)}
+    parts: dict[str, Part] = {"matcher": matcher, "optimiser": optimiser}
     return kit.fit(
         lambda step: matcher.loss(draw(step), hardest=plan.hardest_at(step)),
         optimiser,
-        plan.rate_at,
-        plan.steps,
+        plan,
         History(),
         module=matcher,
         error=SepsError,
-        seed=plan.seed,
         on_step=on_step,
-        checkpoint=kept,
+        checkpoint=Checkpoint(checkpoint, about, parts, every),
     )
-
-
-def _trainable(matcher: Matcher) -> list[tuple[str, nn.Parameter]]:
-    return [(name, p) for name, p in matcher.named_parameters() if p.requires_grad]
-
-
-def _new(name: str) -> bool:
-    """Whether a parameter is of what is new, the slimming model and projections."""
-    return name.startswith("slimmer.") or ".to_shared." in name

@@ -266,7 +266,7 @@ def luminance(colour: str) -> float:
 def test_every_colour_of_text_has_contrast() -> None:
     from methods.charts import style
 
-    for colours in (style._LIGHT, style._DARK):
+    for colours in style.COLOURS.values():
         paper = luminance(colours["paper"])
         for name in set(colours) - {"paper", "rule", "axis"}:
             ink = luminance(colours[name])

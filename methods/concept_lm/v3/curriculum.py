@@ -31,10 +31,6 @@ class Curriculum:
         """All steps."""
         return self.warm_up + self.steps
 
-    def rate(self, step: int) -> float:
-        """Share of the highest rate: up over 50 steps, and linearly down to a tenth."""
-        return min(1.0, (step + 1) / 50) * (1 - 0.9 * step / self.total)
-
     def beta(self, step: int) -> float:
         """Weight of log p(z | u) in the choice of z*, at a step of Hard-EM."""
         if self.anneal == 0:

@@ -33,7 +33,16 @@ from methods.concept_lm.v3.role import Backbones
 from methods.concept_lm.v3.warmup import Task, WarmUp
 from methods.kit.checkpoint import Checkpoint, Part
 from methods.kit.seeds import seeded
-from methods.kit.training import History, fit
+from methods.kit.training import History, Plan, fit
+
+
+class Falling(Plan):
+    """Up over the warm-up, and over the whole run linearly down."""
+
+    def rate_at(self, step: int) -> float:
+        """The rate of a step."""
+        share = 1 - (1 - self.least) * step / self.steps
+        return self.rate * share * min(1.0, (step + 1) / self.warm_up)
 
 
 @dataclass
@@ -41,6 +50,15 @@ class PlannerHistory(History):
     """Also the planner's share of each gradient's norm."""
 
     planner: list[float] = field(default_factory=list)
+
+
+def roles(shape: PlanShape, seed: int, on: Backbones) -> tuple[Planner, Executor, Recogniser]:
+    """The three models of v3."""
+    return (
+        Planner(shape, seed, on.planner),
+        Executor(shape, seed, on.executor),
+        Recogniser(shape, seed, on.recogniser),
+    )
 
 
 class HardEM(WarmUp):
@@ -58,11 +76,9 @@ class HardEM(WarmUp):
         self.settings = settings or EMSettings()
         self.curriculum = curriculum or Curriculum()
         seed = self.settings.seed
-        on = backbones or Backbones()
-        self.planner = Planner(shape, seed, on.planner)
-        self.executor = Executor(shape, seed, on.executor)
-        self.recogniser = Recogniser(shape, seed, on.recogniser)
-        self.everything = nn.ModuleList([self.planner, self.executor, self.recogniser])
+        parts = roles(shape, seed, backbones or Backbones())
+        self.planner, self.executor, self.recogniser = parts
+        self.everything = nn.ModuleList(parts)
         learnt = [p for p in self.everything.parameters() if p.requires_grad]
         self.optimiser = torch.optim.AdamW(learnt, weight_decay=0.0)
         asked = self.recogniser if self.settings.recogniser else None
@@ -110,13 +126,10 @@ class HardEM(WarmUp):
         fit(
             self.loss,
             self.optimiser,
-            lambda step: settings.lr * plan.rate(step),
-            plan.total,
+            Falling(plan.total, settings.lr, warm_up=50, clip=settings.clip, seed=settings.seed),
             self.history,
             module=self.everything,
             error=ConceptError,
-            clip=settings.clip,
-            seed=settings.seed,
             on_step=told,
             checkpoint=kept,
         )

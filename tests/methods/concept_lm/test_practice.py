@@ -104,14 +104,14 @@ def test_a_resumed_training_is_the_whole_one(folder, capsys, monkeypatch):
     assert train(folder, steps=4, every=2) == 0
     whole = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
     (folder / "out" / "training.pt").unlink()
-    right = practice.OwnText.training_loss
+    right = practice.OnText.training_loss
 
     def interrupt(self, step):
         if step == 3:
             raise KeyboardInterrupt
         return right(self, step)
 
-    monkeypatch.setattr(practice.OwnText, "training_loss", interrupt)
+    monkeypatch.setattr(practice.OnText, "training_loss", interrupt)
     assert train(folder, steps=4, every=2) == 130
     monkeypatch.undo()
     assert train(folder, steps=4, every=2) == 0

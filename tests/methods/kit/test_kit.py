@@ -16,7 +16,7 @@ from methods.kit.config import configuration, read_yaml
 from methods.kit.noise import gumbel, straight_through
 from methods.kit.report import Charts
 from methods.kit.seeds import randn, seeded
-from methods.kit.training import History, cosine_rate, descend, fit, run_steps
+from methods.kit.training import History, Plan, descend, fit, run_steps
 
 
 class OurError(InputError):
@@ -186,15 +186,19 @@ def test_a_loss_that_is_no_number():
 
 
 def test_rates_rise_and_fall_and_groups_have_their_speed():
-    assert [cosine_rate(i, 20, 4, 0.1) for i in (0, 3, 4)] == [0.25, 1.0, 1.0]
-    assert cosine_rate(12, 20, 4, 0.1) == pytest.approx(0.55)
+    plan = Plan(20, 2.0, warm_up=4)
+    assert [plan.rate_at(i) for i in (0, 3, 4)] == [0.5, 2.0, 2.0]
+    assert plan.rate_at(12) == pytest.approx(1.1)
+    for values in ({"steps": 0}, {"steps": 1, "rate": 0}, {"steps": 1, "clip": 0}):
+        with pytest.raises(InputError, match=f"{list(values)[-1]}: Input should be greater than"):
+            Plan(**values)
     model = nn.Linear(1, 1)
     groups = [{"params": [model.weight]}, {"params": [model.bias], "speed": 10.0}]
     optimiser = torch.optim.SGD(groups, lr=0.0)
     begun = [p.detach().clone() for p in model.parameters()]
     history = fit(
-        lambda i: model(torch.ones(1)).sum(), optimiser, lambda i: 0.1, 2, History(),
-        module=model, error=InputError, clip=2.0,
+        lambda i: model(torch.ones(1)).sum(), optimiser, Plan(2, 0.1, warm_up=0, clip=2.0, least=1),
+        History(), module=model, error=InputError,
     )  # fmt: skip
     assert history.grad_norm == pytest.approx([2**0.5] * 2)
     moved = [float(old - new.detach()) for old, new in zip(begun, model.parameters(), strict=True)]
