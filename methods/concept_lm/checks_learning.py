@@ -14,7 +14,7 @@ from methods.concept_lm.data import stdlib
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.synthetic import PlanTask, RecallTask
 from methods.concept_lm.v3.curriculum import NAIVE, NAIVE_CURRICULUM, Curriculum, EMSettings
-from methods.concept_lm.v3.em import HardEM
+from methods.concept_lm.v3.em import Falling, HardEM
 from methods.concept_lm.v3.monitors import Action, diagnose
 from methods.kit.seeds import seeded
 from methods.kit.training import History, Plan, fit
@@ -36,7 +36,7 @@ def learn_recall(device: str, window: int, steps: int = 250) -> float:
     fit(
         lambda i: recalled(64, noise="draw"),
         torch.optim.AdamW(model.parameters(), weight_decay=0.0),
-        Plan(steps, 5e-3),
+        Falling(steps, 5e-3, clip=1e3),
         History(),
         module=model,
         error=ConceptError,
