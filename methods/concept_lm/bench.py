@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -108,18 +107,15 @@ class Ours:
 
 def build(params: DecodeParams, device: str) -> ConceptLM:
     """A folded model whose boundary is set before each measurement."""
-    if params.model:
-        source: Any = params.model
-    else:
-        source = tiny_config(
-            d=params.d,
-            layers=params.shallow + params.middle + params.deep,
-            heads=max(2, params.d // 64),
-            kv_heads=max(1, params.d // 128),
-            d_ff=3 * params.d,
-            vocab=params.vocab,
-            max_positions=max(params.contexts) + LONG_BURST,
-        )
+    source = params.model or tiny_config(
+        d=params.d,
+        layers=params.shallow + params.middle + params.deep,
+        heads=max(2, params.d // 64),
+        kv_heads=max(1, params.d // 128),
+        d_ff=3 * params.d,
+        vocab=params.vocab,
+        max_positions=max(params.contexts) + LONG_BURST,
+    )
     base = load_base(source, dtype=getattr(torch, params.dtype))
     split = (params.shallow, params.middle, params.deep)
     config = ConceptConfig(*split, n_concepts=params.n_concepts, boundary="fixed")
@@ -278,15 +274,8 @@ def _packed_against_loop(charts: Charts, params: DecodeParams) -> None:
     x = checks.tokens(ctx.device, rows=1, n=params.oracle)
     checks.calibrate(model, x)
 
-    @torch.no_grad()
-    def packed() -> Tensor:
-        logits: Tensor = model(x).logits
-        return logits
-
-    @torch.no_grad()
-    def loop() -> Tensor:
-        return sequential_logits(model, x)
-
+    packed = torch.no_grad()(lambda: model(x).logits)
+    loop = torch.no_grad()(lambda: sequential_logits(model, x))
     ctx.check("oracle", difference(packed(), loop()), 1e-5, label="the two that are timed")
     calls: dict[str, Callable[[], object]] = {"loop": loop, "packed": packed}
     once = Comparison(charts.open("packed_pass"), params.oracle, partial(dict, calls))

@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 
 from methods.concept_lm.baselines import Judgement
-from methods.concept_lm.v3.monitors import WORDS, Trace, measured
+from methods.concept_lm.v3.monitors import Trace, measured
 from methods.kit.report import Charts
-from methods.protocol import Axis, Limit
+from methods.protocol import Limit
 
 
 def front(found: Mapping[str, Sequence[Judgement]]) -> dict[tuple[str, float], list[float]]:
@@ -26,26 +26,20 @@ def draw_monitors(charts: Charts, traces: dict[str, Trace], listed: str) -> None
         for step, stats in zip(trace.steps, trace.stats, strict=True)
     ]
     last = max(step for _, step, _ in rows)
-    for monitor, told in WORDS["monitors"].items():
-        found = [(name, step, stats[monitor]) for name, step, stats in rows if monitor in stats]
-        if not found:
+    for declared in charts.told["series"]:
+        monitor = declared.removeprefix("monitor_")
+        if monitor == declared or not any(monitor in stats for _, _, stats in rows):
             continue
-        series = charts.ctx.series(
-            f"monitor_{monitor}",
-            told["title"],
-            x=Axis(label="step", unit="steps"),
-            y=Axis(label=told["title"].lower(), unit=told["unit"]),
-            direction=told.get("direction", "higher"),
-            variants=variants,
-            limits=[
-                Limit(label=label, points=((0.0, told[end]), (last, told[end])))
-                for label, end in (("normal from", "low"), ("normal to", "high"))
-                if end in told
-            ],
-        )
-        for name, step, value in found:
-            if math.isfinite(value):
-                series.add_exact(step, {name: value})
+        told = charts.words(declared)
+        limits = [
+            Limit(label=label, points=((0.0, told[end]), (last, told[end])))
+            for label, end in (("normal from", "low"), ("normal to", "high"))
+            if end in told
+        ]
+        series = charts.open(declared, variants=variants, limits=limits)
+        for name, step, stats in rows:
+            if math.isfinite(stats.get(monitor, math.nan)):
+                series.add_exact(step, {name: stats[monitor]})
     buckets = charts.open("monitor_buckets", variants=variants)
     for name, trace in traces.items():
         for i, value in enumerate(trace.stats[-1].buckets):

@@ -178,18 +178,17 @@ class MultiToken(Boundary):
         return 0.1 * torch.stack(losses).mean()
 
 
+RULES: dict[str, type[Boundary]] = {
+    "autoregressive": Autoregressive,
+    "accumulate": Accumulate,
+    "fixed": Fixed,
+    "multi_token": MultiToken,
+    "similarity": Similarity,
+    "words": Words,
+    "hnet": HNet,
+}
+
+
 def make(name: str, rho: float, d: int) -> Boundary | None:
     """The rule of this name; None for `null`, which the concept head decides."""
-    if name == "null":
-        return None
-    rules: dict[str, Any] = {
-        "autoregressive": lambda: Autoregressive(rho),
-        "accumulate": lambda: Accumulate(rho, d),
-        "fixed": lambda: Fixed(rho),
-        "multi_token": lambda: MultiToken(rho, d),
-        "similarity": lambda: Similarity(rho, d),
-        "words": lambda: Words(rho),
-        "hnet": lambda: HNet(rho, d),
-    }
-    rule: Boundary = rules[name]()
-    return rule
+    return None if name == "null" else RULES[name](rho, d)

@@ -1,7 +1,6 @@
 """The rows of the table of checks that need something to be learnt first."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from methods.concept_lm.config import ConceptConfig, ConceptError
 from methods.concept_lm.data import stdlib
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.synthetic import PlanTask, RecallTask
-from methods.concept_lm.v3.curriculum import NAIVE, NAIVE_CURRICULUM, Curriculum, EMSettings
+from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.em import Falling, HardEM
 from methods.concept_lm.v3.monitors import Action, diagnose
 from methods.kit.seeds import seeded
@@ -21,7 +20,7 @@ from methods.kit.training import History, Plan, fit
 from methods.spec import Case
 
 
-def learn_recall(device: str, window: int, steps: int = 250) -> float:
+def learn_recall(device: str, window: int, steps: int = 300) -> float:
     """Train on `RecallTask`; nats that shuffling the concepts costs on the recalled symbol."""
     task = RecallTask()
     base = load_base(tiny_config(vocab=task.vocab, d=32, layers=3, d_ff=64, heads=2, kv_heads=1))
@@ -91,20 +90,16 @@ def longest_run(is_concept: Tensor) -> int:
     return int((index - last).max())
 
 
-def small_em(naive: bool, seed: int = 0) -> HardEM:
+def small_em() -> HardEM:
     """A task of 2-bit codes that is learnt in seconds."""
     task = PlanTask(types=2, bits=2)
-    shape = task.shape(d=32)
-    if naive:
-        plan = replace(NAIVE_CURRICULUM, steps=60)
-        return HardEM(task, shape, replace(NAIVE, seed=seed, samples=256, batch=64), plan)
-    plan = Curriculum(warm_up=150, steps=60)
-    return HardEM(task, shape, EMSettings(seed=seed, samples=256, batch=64), plan)
+    settings = EMSettings(samples=256, batch=64)
+    return HardEM(task, task.shape(d=32), settings, Curriculum(warm_up=150, steps=60))
 
 
 def monitors(device: str) -> Iterator[Case]:
     """A healthy run leads to no action; a collapse injected into it is flagged."""
-    em = small_em(naive=False)
+    em = small_em()
     trace = em.train(watch=210)
     yield Case(len(diagnose(trace.stats[-1])), 0, "<=", "actions for a healthy run")
     with torch.no_grad():  # every concept becomes the same one

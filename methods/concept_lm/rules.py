@@ -24,7 +24,7 @@ class Boundary(nn.Module):
     width = 1
     memory = 1
 
-    def __init__(self, rho: float) -> None:
+    def __init__(self, rho: float, d: int = 0) -> None:
         super().__init__()
         self.rho = rho
         self.register_buffer("threshold", torch.tensor(0.0))
@@ -114,7 +114,7 @@ class Fixed(Boundary):
     Gist tokens (arXiv:2304.08467) and fixed-stride baselines.
     """
 
-    def __init__(self, rho: float) -> None:
+    def __init__(self, rho: float, d: int = 0) -> None:
         super().__init__(rho)
         ratio = Fraction(rho).limit_denominator(64)
         self.m, self.n = max(ratio.numerator, 1), max(ratio.denominator, 1)

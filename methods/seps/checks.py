@@ -90,11 +90,8 @@ def self_test(device: str) -> Iterator[Case]:
 def oracle(device: str) -> Iterator[Case]:
     """All pairs at once == each pair by the definition, in float64."""
     for name, config in VARIANTS.items():
-        for words in (2, 9):  # fewer than k, and more
-            if words - 2 < 1:
-                given = inputs(device, config, batch=1, words=words)
-            else:
-                given = inputs(device, config, batch=4, words=words)
+        for words, batch in ((2, 1), (9, 4)):  # fewer than k, and more
+            given = inputs(device, config, batch, words)
             model = example(device, config)
             with torch.no_grad():
                 ours = model(**given).similarity

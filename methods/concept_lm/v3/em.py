@@ -214,15 +214,8 @@ class HardEM(WarmUp):
 
         Equation: $-\operatorname{mean}_b \sum_t \log p(y_{bt} \mid y_{b, < t})$
         """
-        return float(self.executor.nll(self.no_plans(), self.held_y).sum(1).mean())
-
-    def no_plans(self) -> Tensor:
-        r"""Empty plans (B, types, slots + 1) for the held-out examples.
-
-        Equation: $z_{ks} = \mathrm{EOS}$
-        """
         size = (len(self.held_y), self.shape.types, self.shape.slots + 1)
-        return torch.full(size, self.shape.eos)
+        return self.nll(torch.full(size, self.shape.eos))
 
     def codes_used(self, z: Tensor) -> list[int]:
         r"""How many different codes of each type stand in some plans.
@@ -243,11 +236,8 @@ class HardEM(WarmUp):
         kept = min(self.codes_used(z)) / min(self.shape.codes, len(z))
         planned = self.planner.logits(self.held_u, z)[:, :, :-1].softmax(-1)
         logits = self.recogniser.logits(y)[..., :-1]
-        table = self.executor.concepts.weight.view(self.shape.types, self.shape.codes, -1)
-        soft = torch.einsum("bksc,kcd->bksd", logits.softmax(-1), table)
-        hard = torch.einsum(
-            "bksc,kcd->bksd", F.one_hot(logits.argmax(-1), self.shape.codes).to(soft), table
-        )
+        soft = self.executor.mixed(logits.softmax(-1))
+        hard = self.executor.embed(logits.argmax(-1))
         width = 64 if L >= 128 else max(1, L // 4)
         stats = Stats(
             progress=progress,

@@ -52,6 +52,14 @@ class Executor(nn.Module):
         e: Tensor = self.concepts(torch.where(inside, z, 0) + offset)
         return e * inside[..., None]
 
+    def mixed(self, weights: Tensor) -> Tensor:
+        r"""Weights over concepts (B, types, slots, codes) to embeddings (B, types, slots, d).
+
+        Equation: $e_{ks} = \sum_c w_{ksc} E_{k V + c}$
+        """
+        table = self.concepts.weight.view(self.shape.types, self.shape.codes, -1)
+        return torch.einsum("bksc,kcd->bksd", weights, table)
+
     def prefix(self, e: Tensor, used: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         r"""[BOS, SEP_1, C1.., SEP_2, C2.., SEP_y] from concept embeddings.
 

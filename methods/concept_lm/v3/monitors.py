@@ -52,8 +52,8 @@ class Action:
     action: str
 
 
-# How each monitor is drawn and where it is normal; what each symptom means and what to try.
-WORDS = tomllib.loads((Path(__file__).parent / "monitors.toml").read_text("utf-8"))
+# What each symptom means and what to try.
+WORDS = tomllib.loads((Path(__file__).parent / "monitors.toml").read_text("utf-8"))["symptoms"]
 
 
 def diagnose(stats: Stats) -> list[Action]:
@@ -87,7 +87,7 @@ def diagnose(stats: Stats) -> list[Action]:
     }
     leap = s.grad_norm / max(s.grad_median, 1e-9)
     figures = vars(s) | {"others": others, "first": first, "rest": rest, "leap": leap}
-    told = [WORDS["symptoms"][name] for name, is_so in present.items() if is_so]
+    told = [WORDS[name] for name, is_so in present.items() if is_so]
     return [
         Action(words["monitor"], words["symptom"].format(**figures), words["action"])
         for words in told

@@ -138,9 +138,7 @@ class WarmUp:
 
         Equation: $-\operatorname{mean}_b \sum_t \log p(y_{bt} \mid w_b E, y_{b, < t})$
         """
-        plan, shape = self.curriculum, self.shape
-        table = self.executor.concepts.weight.view(shape.types, shape.codes, -1)
-        e = torch.einsum("bksc,kcd->bksd", weights, table)
+        plan, e = self.curriculum, self.executor.mixed(weights)
         length = plan.length(step, y.shape[1])
         nll = self.executor.token_nll(e, self.seen(ids), y[:, :length], plan.warm_up_drop)
         return nll.sum(1).mean()

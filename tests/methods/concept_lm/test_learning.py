@@ -50,8 +50,8 @@ def test_typed_plans_fails_when_types_see_each_other(monkeypatch):
 def test_monitors_fails_when_nobody_looks(monkeypatch):
     small = checks.small_em
 
-    def untrained(naive):
-        em = small(naive)
+    def untrained():
+        em = small()
         em.curriculum = Curriculum(warm_up=1, steps=1)
         return em
 
@@ -65,7 +65,7 @@ def test_a_warm_up_through_the_prompt_teaches_the_planner():
     """Its own plan, written from u alone, is worth more than none; through the text it is not."""
 
     def gain(through: str) -> float:
-        em = checks.small_em(naive=False)
+        em = checks.small_em()
         em.curriculum = Curriculum(warm_up=300, steps=1, through=through)
         em.train(watch=301)
         return em.free_nll() - em.nll(em.planner.sample(em.held_u, 0.0))
@@ -75,7 +75,7 @@ def test_a_warm_up_through_the_prompt_teaches_the_planner():
 
 
 def test_a_warm_up_through_the_prompt_moves_all_that_plans_and_writes():
-    em = checks.small_em(naive=False)
+    em = checks.small_em()
     em.curriculum = Curriculum(warm_up=10, through="prompt")
     torch.autograd.backward(em.warm_up_loss(0))
     moved = {name for name, p in em.everything.named_parameters() if p.grad is not None}
@@ -87,7 +87,7 @@ def test_by_the_elbo_the_recogniser_pays_for_what_the_planner_cannot_foretell():
     """With a planner that is sure of other codes, the loss grows and its gradient reaches q."""
     found = []
     for sure in (0.0, 30.0):
-        em = checks.small_em(naive=False)
+        em = checks.small_em()
         em.curriculum = Curriculum(warm_up=1, through="elbo")
         with torch.no_grad():
             for head in em.planner.heads:
@@ -103,7 +103,7 @@ def test_by_the_elbo_the_recogniser_pays_for_what_the_planner_cannot_foretell():
 
 
 def test_the_ninth_monitor_is_what_the_planners_own_plan_is_worth():
-    em = checks.small_em(naive=False)
+    em = checks.small_em()
     token = em.executor.nll(em.planner.sample(em.held_u, 0.0), em.held_y)
     wanted = em.free_nll() / em.held_y.shape[1] - float(token.mean())
     em.history.planner = [1.0]
