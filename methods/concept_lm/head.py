@@ -179,10 +179,8 @@ class ConceptHead(nn.Module):
 
         Equation: $U = H(\frac{1}{N} \sum_n p_n) - \frac{1}{2 N} \sum_n H(p_n)$
         """
-        p = logits[..., :-1][mask].softmax(-1)  # (N, K)
-        if not len(p):
-            return logits.new_zeros(())
-        return entropy(p.mean(0)) - entropy(p).mean() / 2
+        used = logits[..., :-1][mask]  # (N, K)
+        return usage(used) if len(used) else logits.new_zeros(())
 
 
 class FSQHead(nn.Module):
@@ -242,6 +240,18 @@ def draw(logits: Tensor, temperature: float, generator: torch.Generator | None =
         return logits.argmax(-1)
     p = (logits / temperature).softmax(-1)
     return torch.multinomial(p.flatten(0, -2), 1, generator=generator).view(p.shape[:-1])
+
+
+def usage(logits: Tensor) -> Tensor:
+    r"""How many codes are used, and how surely: (N, .., K) logits -> nats, a scalar.
+
+    Bars are means over the N, the sum is over what lies between.
+
+    Equation: $U = \sum (H(\bar p) - \frac{1}{2} \overline{H(p)}), \quad
+    p = \mathrm{softmax}(\mathrm{logits})$
+    """
+    p = logits.softmax(-1)
+    return (entropy(p.mean(0)) - entropy(p).mean(0) / 2).sum()
 
 
 def entropy(p: Tensor) -> Tensor:

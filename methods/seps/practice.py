@@ -43,10 +43,8 @@ def build(params: TrainParams | EvaluateParams, name: str, shape: dict[str, Any]
     Raises:
         SepsError: for weights that cannot be read or do not fit.
     """
-    vision, text = (
-        VisionEncoder(params.vision, shape["dim"]),
-        BertEncoder(params.text, shape["dim"]),
-    )
+    vision = VisionEncoder(params.vision, shape["dim"])
+    text = BertEncoder(params.text, shape["dim"])
     base = SepsConfig(**shape, patches=vision.patches, cls=vision.cls)
     return Retriever(vision, text, candidate(name, base))
 

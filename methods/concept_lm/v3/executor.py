@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from transformers import DynamicCache
 
 from methods.concept_lm.head import draw
-from methods.concept_lm.v3.planner import PlanShape, close, run, sequence_mask
+from methods.concept_lm.v3.planner import PlanShape, close, run
 from methods.concept_lm.v3.role import Role, fit
 from methods.kit.noise import gumbel
 from methods.kit.seeds import seeded
@@ -51,6 +51,14 @@ class Executor(nn.Module):
         inside = z < self.shape.codes
         e: Tensor = self.concepts(torch.where(inside, z, 0) + offset)
         return e * inside[..., None]
+
+    def read(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Whole plans (B, types, slots + 1): embeddings, and which slots hold a concept.
+
+        Equation: $\mathrm{used}_{ks} = [\, \mathrm{EOS} \notin \{z_{k1}, \dots, z_{ks}\} \,]$
+        """
+        z = z[:, :, :-1]
+        return self.embed(z), (z == self.shape.eos).long().cumsum(-1) == 0
 
     def mixed(self, weights: Tensor) -> Tensor:
         r"""Weights over concepts (B, types, slots, codes) to embeddings (B, types, slots, d).
@@ -127,9 +135,7 @@ class Executor(nn.Module):
 
         Equation: $-\log p(y_t \mid z, y_{< t})$
         """
-        z = z[:, :, :-1]
-        used = sequence_mask(z, self.shape.eos) & (z != self.shape.eos)
-        return self.token_nll(self.embed(z), used, y, drop)
+        return self.token_nll(*self.read(z), y, drop)
 
     def token_nll(self, e: Tensor, used: Tensor, y: Tensor, drop: float = 0.0) -> Tensor:
         r"""The same from embeddings (B, types, slots, d), `used` (B, types, slots) of them.
@@ -152,9 +158,7 @@ class Executor(nn.Module):
         Equation: $y_t \sim \mathrm{softmax}(\mathrm{logits}_t(z, y_{< t}) / \tau), \quad
         \arg\max_v \mathrm{logits}_{tv} \;\mathrm{at}\; \tau = 0$
         """
-        z = z[:, :, :-1]
-        used = sequence_mask(z, self.shape.eos) & (z != self.shape.eos)
-        x, places, seen = self.prefix(self.embed(z), used)
+        x, places, seen = self.prefix(*self.read(z))
         B, P = seen.shape
         cache = DynamicCache()
         out, position = [], int(places[-1])

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from methods.concept_lm.head import entropy
+from methods.concept_lm.head import usage
 from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.executor import Executor, Recogniser
 from methods.concept_lm.v3.planner import Planner, PlanShape, close
@@ -154,15 +154,3 @@ class WarmUp:
         used = ids != self.shape.eos
         hidden = torch.rand(len(ids)) < self.settings.plan_drop
         return used & ~hidden[:, None, None]
-
-
-def usage(logits: Tensor) -> Tensor:
-    r"""How many codes are used, and how surely: (B, types, slots, codes) logits -> nats.
-
-    Bars are means over the batch.
-
-    Equation: $\sum_{k, s} (H(\bar p_{ks}) - \frac{1}{2} \overline{H(p_{ks})}), \quad
-    p = \mathrm{softmax}(\mathrm{logits})$
-    """
-    p = logits.softmax(-1)
-    return (entropy(p.mean(0)) - entropy(p).mean(0) / 2).sum()

@@ -8,11 +8,10 @@ import torch
 from methods.concept_lm import checks_learning as checks
 from methods.concept_lm import checks_plans
 from methods.concept_lm.config import ConceptError
-from methods.concept_lm.head import NullController
+from methods.concept_lm.head import NullController, usage
 from methods.concept_lm.v3 import planner
 from methods.concept_lm.v3.curriculum import Curriculum
 from methods.concept_lm.v3.monitors import Stats, diagnose, measured
-from methods.concept_lm.v3.warmup import usage
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
