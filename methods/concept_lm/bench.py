@@ -267,6 +267,7 @@ def _rows_apart(
         yield Comparison(series, name, partial(calls, apart), work=LONG_BURST * params.rows)
 
 
+@torch.no_grad()
 def _packed_against_loop(charts: Charts, params: DecodeParams) -> None:
     """The packed pass against the notes' loop, forward, on the tiny model of the checks."""
     ctx = charts.ctx
@@ -274,9 +275,8 @@ def _packed_against_loop(charts: Charts, params: DecodeParams) -> None:
     x = checks.tokens(ctx.device, rows=1, n=params.oracle)
     checks.calibrate(model, x)
 
-    packed = torch.no_grad()(lambda: model(x).logits)
-    loop = torch.no_grad()(lambda: sequential_logits(model, x))
-    ctx.check("oracle", difference(packed(), loop()), 1e-5, label="the two that are timed")
+    packed, loop = partial(model, x), partial(sequential_logits, model, x)
+    ctx.check("oracle", difference(packed().logits, loop()), 1e-5, label="the two that are timed")
     calls: dict[str, Callable[[], object]] = {"loop": loop, "packed": packed}
     once = Comparison(charts.open("packed_pass"), params.oracle, partial(dict, calls))
     time_all(ctx, [once], params, baseline="loop")

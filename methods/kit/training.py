@@ -38,10 +38,15 @@ class Plan:
 
     def rate_at(self, step: int) -> float:
         """Linear warm-up, then a cosine down."""
-        if step < self.warm_up:
-            return self.rate * (step + 1) / self.warm_up
-        done = (step - self.warm_up) / max(1, self.steps - self.warm_up)
-        return self.rate * (self.least + (1 - self.least) * (1 + math.cos(math.pi * done)) / 2)
+        return self.rate * cosine_rate(step, self.steps, self.warm_up, self.least)
+
+
+def cosine_rate(step: int, steps: int, warm_up: int, least: float) -> float:
+    """Share of the highest rate: linear warm-up, then a cosine down to `least`."""
+    if step < warm_up:
+        return (step + 1) / warm_up
+    done = (step - warm_up) / max(1, steps - warm_up)
+    return least + (1 - least) * (1 + math.cos(math.pi * done)) / 2
 
 
 @dataclass

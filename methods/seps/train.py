@@ -164,11 +164,12 @@ def train(
         CheckpointError: for a checkpoint of another plan, configuration or shape.
         SepsError: for a loss that is no number.
     """
-    old, new = [], []
+    old: list[nn.Parameter] = []
+    new: list[nn.Parameter] = []
     for name, p in matcher.named_parameters():
         if p.requires_grad:
             (new if name.startswith("slimmer.") or ".to_shared." in name else old).append(p)
-    groups = [{"params": old}, {"params": new, "speed": plan.head}]
+    groups: list[dict[str, Any]] = [{"params": old}, {"params": new, "speed": plan.head}]
     optimiser = torch.optim.AdamW(groups, weight_decay=0.01)
     about = {"plan": asdict(plan), "config": asdict(matcher.slimmer.config)}
     parts: dict[str, Part] = {"matcher": matcher, "optimiser": optimiser}
