@@ -90,10 +90,10 @@ def longest_run(is_concept: Tensor) -> int:
     return int((index - last).max())
 
 
-def small_em() -> HardEM:
+def small_em(seed: int = 0) -> HardEM:
     """A task of 2-bit codes that is learnt in seconds."""
     task = PlanTask(types=2, bits=2)
-    settings = EMSettings(samples=256, batch=64)
+    settings = EMSettings(samples=256, batch=64, seed=seed)
     return HardEM(task, task.shape(d=32), settings, Curriculum(warm_up=150, steps=60))
 
 
