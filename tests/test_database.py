@@ -1,6 +1,7 @@
 """Every command finds a database of its own shape, or says why not."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -21,59 +22,71 @@ def command(data: Path, *arguments: str, **settings: str) -> subprocess.Complete
     )
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory whose database is there and up to date."""
+    data = tmp_path_factory.mktemp("made")
+    assert command(data, "sign_in_link").returncode == 0
+    return data
+
+
+@pytest.fixture
+def data(made: Path, tmp_path: Path) -> Path:
+    """One like it, to spoil."""
+    return shutil.copytree(made, tmp_path / "data")
+
+
 def migrations(data: Path) -> set[str]:
     with sqlite3.connect(data / "assay.sqlite3") as database:
         rows = database.execute("SELECT app || '.' || name FROM django_migrations")
         return {row[0] for row in rows}
 
 
-def test_a_missing_database_is_made_and_an_older_one_brought_up_to_date(tmp_path: Path) -> None:
-    assert command(tmp_path, "sign_in_link").returncode == 0
-    complete = migrations(tmp_path)
+def test_a_missing_database_is_made_and_an_older_one_brought_up_to_date(data: Path) -> None:
+    complete = migrations(data)
     assert "readers.0001_initial" in complete
 
-    assert command(tmp_path, "migrate", "readers", "zero").returncode == 0
-    assert "readers.0001_initial" not in migrations(tmp_path)
-    assert command(tmp_path, "sign_in_link").returncode == 0
-    assert migrations(tmp_path) == complete
+    assert command(data, "migrate", "readers", "zero").returncode == 0
+    assert "readers.0001_initial" not in migrations(data)
+    assert command(data, "sign_in_link").returncode == 0
+    assert migrations(data) == complete
 
 
 def test_the_data_option_goes_before_the_environment(tmp_path: Path) -> None:
-    for words in (["--data", str(tmp_path / "a"), "sign_in_link"], ["sign_in_link"]):
-        assert command(tmp_path / "b", *words).returncode == 0
-    assert command(tmp_path, "sign_in_link", f"--data={tmp_path / 'c'}").returncode == 0
-    assert sorted(path.parent.name for path in tmp_path.glob("*/assay.sqlite3")) == ["a", "b", "c"]
-    assert not (tmp_path / "assay.sqlite3").exists()
+    for environment, words in (
+        ("none", ["--data", str(tmp_path / "a"), "diffsettings"]),
+        ("b", ["diffsettings"]),
+        ("none", ["diffsettings", f"--data={tmp_path / 'c'}"]),
+    ):
+        assert command(tmp_path / environment, *words).returncode == 0
+    assert sorted(path.parent.name for path in tmp_path.glob("*/secret_key")) == ["a", "b", "c"]
+    assert not (tmp_path / "none").exists()
 
 
-def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
-    assert command(tmp_path, "sign_in_link").returncode == 0
-    with sqlite3.connect(tmp_path / "assay.sqlite3") as database:
+def test_a_newer_database_is_refused_and_left_alone(data: Path) -> None:
+    with sqlite3.connect(data / "assay.sqlite3") as database:
         database.execute(
             "INSERT INTO django_migrations (app, name, applied) "
             "VALUES ('readers', '0099_of_tomorrow', '2030-01-01')"
         )
-    done = command(tmp_path, "sign_in_link")
+    done = command(data, "sign_in_link")
     assert done.returncode == 1
     assert "newer Assay (it has readers.0099_of_tomorrow)" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_database_with_the_steps_that_one_migration_replaces_is_up_to_date(
-    tmp_path: Path,
-) -> None:
-    assert command(tmp_path, "sign_in_link").returncode == 0
+def test_a_database_with_the_steps_that_one_migration_replaces_is_up_to_date(data: Path) -> None:
     steps = ["0001_initial", "0002_search", "0003_search_spellings", "0004_intake_evidence"]
-    with sqlite3.connect(tmp_path / "assay.sqlite3") as database:
+    with sqlite3.connect(data / "assay.sqlite3") as database:
         database.execute("DELETE FROM django_migrations WHERE app = 'papers'")
         database.executemany(
             "INSERT INTO django_migrations (app, name, applied) VALUES ('papers', ?, '2026-11-22')",
             [(name,) for name in steps],
         )
-    done = command(tmp_path, "sign_in_link")
+    done = command(data, "sign_in_link")
     assert done.returncode == 0, done.stderr
-    assert command(tmp_path, "migrate").returncode == 0
-    assert "papers.0001_tables" in migrations(tmp_path)
+    assert command(data, "migrate").returncode == 0
+    assert "papers.0001_tables" in migrations(data)
 
 
 def test_many_first_commands_at_once_migrate_once(tmp_path: Path) -> None:

@@ -111,6 +111,15 @@ def gradients(device: str) -> Iterator[Case]:
 
 def decoding(device: str) -> Iterator[Case]:
     """Packed prefill then cached steps == full forward, rows ragged, in step and waiting."""
+    for rule in BOUNDARIES:
+        model = example(device, boundary=rule)
+        x = tokens(device, rows=3)
+        with torch.no_grad():
+            for _ in range(8):
+                model.observe(model(x, noise=noise_like(model, x)))
+        for patience in (0, 2):
+            error = decode_error(model, x, torch.tensor(RAGGED), patience=patience)
+            yield Case(error, 1e-12, label=f"boundary {rule}, rows wait {patience} steps")
     settings = product(FAMILIES, POSITIONS, READOUTS, BOUNDS, (True, False))
     for family, positions, readout, (cap, window), exact in settings:
         if not exact and family == "qwen2":
@@ -125,15 +134,6 @@ def decoding(device: str) -> Iterator[Case]:
         for kind, lengths in (("ragged", RAGGED), ("in step", (9, 9, 9))):
             error = decode_error(model, x, torch.tensor(lengths))
             yield Case(error, bound, label=f"{label}, {kind}")
-    for rule in BOUNDARIES:
-        model = example(device, boundary=rule)
-        x = tokens(device, rows=3)
-        with torch.no_grad():
-            for _ in range(8):
-                model.observe(model(x, noise=noise_like(model, x)))
-        for patience in (0, 2):
-            error = decode_error(model, x, torch.tensor(RAGGED), patience=patience)
-            yield Case(error, 1e-12, label=f"boundary {rule}, rows wait {patience} steps")
     model = example(device, boundary="words", codes="fsq", n_concepts=64, residual=True)
     error = decode_error(model, tokens(device, rows=3), torch.tensor(RAGGED))
     yield Case(error, 1e-12, label="word ends, fsq codes, residual")

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
+from django.conf import settings
 from playwright.sync_api import Browser, BrowserContext, expect
 
 from tests.browser.looks import DESKTOP
 from tests.servers.site import Site, serving
+from workers.up.command import collect_static
 
 expect.set_options(timeout=20_000)  # of a machine that does other things too
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Site]]:
+def collected() -> Path:
+    """The static files as they are served, collected once for all sites."""
+    collect_static()
+    return Path(settings.STATIC_ROOT)
+
+
+@pytest.fixture(scope="session")
+def site(
+    tmp_path_factory: pytest.TempPathFactory, collected: Path
+) -> Iterator[Callable[[str], Site]]:
     """The site over a scene, started when first asked for."""
     started: dict[str, Site] = {}
     with ExitStack() as stack:
@@ -23,7 +35,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], S
         def start(scene: str) -> Site:
             if scene not in started:
                 data = tmp_path_factory.mktemp(scene)
-                started[scene] = stack.enter_context(serving(data, scene))
+                started[scene] = stack.enter_context(serving(data, scene, static=collected))
             return started[scene]
 
         yield start

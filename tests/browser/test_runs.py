@@ -24,15 +24,11 @@ BENCHMARK_SECONDS = 300  # it takes twenty on an idle machine
 
 
 @contextmanager
-def served(rig: Rig) -> Iterator[str]:
+def served(rig: Rig, static: Path) -> Iterator[str]:
     """The address of the site over a rig's data."""
     rig.migrate()
-    collect = (
-        "import django; django.setup();"
-        "from workers.up.command import collect_static; collect_static()"
-    )
     environment = {**rig.environment, "DJANGO_SETTINGS_MODULE": "webapp.settings"}
-    subprocess.run([sys.executable, "-c", collect], cwd=ROOT, env=environment, check=True)
+    environment["ASSAY_STATIC"] = str(static)
     port = free_port()
     web = subprocess.Popen(
         [sys.executable, "-m", "gunicorn", "--bind", f"127.0.0.1:{port}", "webapp.wsgi"],
@@ -67,10 +63,10 @@ def sign_in(page: Page, address: str, name: str) -> None:
 
 
 def test_a_new_reader_runs_the_real_benchmark_and_sees_the_chart(
-    browser: Browser, tmp_path: Path, django_db_blocker
+    browser: Browser, tmp_path: Path, django_db_blocker, collected: Path
 ) -> None:
     rig = Rig(tmp_path, lease=30)
-    with django_db_blocker.unblock(), rig.connected(), served(rig) as address:
+    with django_db_blocker.unblock(), rig.connected(), served(rig, collected) as address:
         try:
             rig.recorder()
             rig.beat()
@@ -126,14 +122,14 @@ def watch(browser: Browser, address: str) -> None:
 
 @pytest.fixture(scope="module")
 def still(
-    tmp_path_factory: pytest.TempPathFactory, django_db_blocker
+    tmp_path_factory: pytest.TempPathFactory, django_db_blocker, collected: Path
 ) -> Iterator[tuple[str, dict[str, str], str]]:
     """A site without workers over a run in every state: address, pages by name, a session."""
     from tests.runs import scenes
     from webapp.readers import links
 
     rig = Rig(tmp_path_factory.mktemp("still"), lease=3600)
-    with django_db_blocker.unblock(), rig.connected(), served(rig) as address:
+    with django_db_blocker.unblock(), rig.connected(), served(rig, collected) as address:
         reader = links.reader_named("ada")
         made = scenes.every_state(reader)
         second, other = scenes.measured(reader, 1.3), scenes.measured(reader, 0.1, "NVIDIA H200")

@@ -24,10 +24,14 @@ class Site:
 
 
 @contextmanager
-def serving(data: Path, scene: str, workers: int = 1) -> Iterator[Site]:
-    """Serve `scene` (tests/scenes.py) from the empty directory `data`."""
+def serving(data: Path, scene: str, workers: int = 1, static: Path | None = None) -> Iterator[Site]:
+    """Serve `scene` (tests/scenes.py) from the empty directory `data`.
+
+    `static` holds the static files where they were collected before.
+    """
     environment = os.environ | {
         "ASSAY_DATA": str(data),
+        "ASSAY_STATIC": str(static or data / "static"),
         "DATABASE_URL": "",
         "DJANGO_SETTINGS_MODULE": "webapp.settings",
         "WEB_CONCURRENCY": str(workers),
@@ -42,7 +46,8 @@ def serving(data: Path, scene: str, workers: int = 1) -> Iterator[Site]:
 
     (data / "static").mkdir(parents=True, exist_ok=True)
     tokens = run("tests.scenes", scene).split()
-    run("django", "collectstatic", "--noinput", "-v0")
+    if static is None:
+        run("django", "collectstatic", "--noinput", "-v0")
     with socket.create_server(("127.0.0.1", 0), backlog=128) as door:
         port = door.getsockname()[1]
         command = ["gunicorn", "--config", "python:workers.web.gunicorn", "webapp.wsgi"]

@@ -158,7 +158,7 @@ MUTATIONS = [
         "decoding",
         keep_what_waiting_rows_wrote,
         fails=("boundary fixed, rows wait 2",),
-        holds=("boundary fixed, rows wait 0",),
+        holds=("boundary fixed, rows wait 0 steps",),
     ),
     Mutation("leak", see_the_future),
     Mutation("dropped_layers", misplace_the_split),

@@ -215,7 +215,7 @@ def test_not_inferior_is_said_of_the_interval():
 
 
 def test_cost_measures_time_and_memory():
-    events = run("seps.cost")
+    events = run("seps.cost", processes=2)
     series = {event.name for event in events if isinstance(event, Series)}
     wanted = {
         f"{what}_{over}" for what in ("time", "memory") for over in ("batch", "words", "keep")
