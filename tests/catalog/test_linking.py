@@ -16,6 +16,7 @@ from django.utils import timezone
 from webapp.catalog import linking
 from webapp.catalog.labels import Agreement, Label, agreement
 from webapp.catalog.models import MethodLink
+from webapp.catalog.phrases import pattern
 from webapp.catalog.witnesses import Answer, Link, links
 from webapp.papers.models import Announcement, Listing, Paper
 from webapp.summaries.grounding import GroundTruth
@@ -35,6 +36,21 @@ SWIN = (
 
 def of(method: str, title: str, abstract: str, arxiv_id: str = "2512.00001") -> Link | None:
     return next((one for one in links(arxiv_id, title, abstract) if one.method == method), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_there"),
+    [
+        ("Sliding-window attention.", True),
+        ("sliding window self-attention", True),
+        ("a sliding window of attention", False),
+        ("neighborhood attention", True),
+        ("neighbourhood attentions", True),
+    ],
+)
+def test_what_may_be_in_a_phrase_may_be_missing(text: str, is_there: bool) -> None:
+    written = "(sliding window|neighbo[u]rhood) [self|cross] attention"
+    assert bool(pattern(written).search(text)) is is_there
 
 
 def test_a_paper_on_the_mechanism_is_about_it_with_words_place_and_weight() -> None:

@@ -76,9 +76,3 @@ def test_what_an_operator_rejects_is_learnt(data: Path, files: tuple[Path, Path]
     assert train(files) == before, "decisions count where they are asked for"
     assert train(files, decisions=True) < before
     assert {path.name for path in data.glob("*.json")} == {"vocabulary.json", "weights.json"}
-
-
-def test_the_threshold_is_where_f1_is_best() -> None:
-    odds = [3.0, 2.0, 1.0, 0.0, -1.0, -2.0]
-    assert training.threshold(odds, [True, True, True, False, False, False]) == 0.5
-    assert training.threshold(odds, [True, True, False, False, True, False]) == 1.5

@@ -50,8 +50,8 @@ class Sentence:
 @cache
 def pattern(written: str) -> re2._Regexp:
     """The regular expression of a phrase as it is written in a spec."""
-    made = re.escape(written)
-    for sign, means in (("[", "(?:"), ("]", ")?"), ("(", "(?:"), (")", ")"), ("|", "|")):
+    made = re.sub(r"(\\ )?\\\[(.*?)\\\]", r"(?:\1(?:\2))?", re.escape(written))
+    for sign, means in (("(", "(?:"), (")", ")"), ("|", "|")):
         made = made.replace(f"\\{sign}", means)
     made = made.replace(r"\*", r"\w*").replace(r"\~\ ", r"(?:[\w/]+[\s-]+){0,4}?")
     made = made.replace(r"\ ", r"[\s-]+")

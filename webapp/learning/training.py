@@ -13,7 +13,6 @@ from webapp.learning import tfidf
 from webapp.learning.tfidf import DATA
 
 FOLDS = 8
-BETA = 0.7  # what recall weighs beside precision, where the threshold is set
 SMALLEST = 0.02  # a weight below this share of the largest is left out
 
 
@@ -54,12 +53,13 @@ def write_vocabulary(idf: Mapping[str, float]) -> None:
     tfidf.vocabulary.cache_clear()
 
 
-def fit(examples: Sequence[Example], background: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The weights of one method: of the terms, and of the witnesses together.
+def fit(
+    examples: Sequence[Example], background: Sequence[tuple[str, str]]
+) -> tuple[dict[str, Any], list[float]]:
+    """The weights of one method, and the examples' probabilities to be about it, out of fold.
 
     The witnesses are weighed by what the terms say of papers that were not trained on (out of
-    fold), and so is the threshold, which the intercept holds. `background` are papers without a
-    sign of the method: they count as negative.
+    fold). `background` are papers without a sign of the method: they count as negative.
     """
     # scikit-learn belongs to the ML requirements: the site itself has none of it.
     import numpy as np  # noqa: PLC0415
@@ -92,7 +92,7 @@ def fit(examples: Sequence[Example], background: Sequence[tuple[str, str]]) -> d
         outside[held] = terms_model(x[train], y[train]).decision_function(x[held])
     witnesses = np.c_[outside, np.array([one.phrases for one in examples])]
     together = LogisticRegression(C=1, max_iter=2000)
-    odds = cross_val_predict(together, witnesses, y, cv=folds, method="decision_function")
+    scores = cross_val_predict(together, witnesses, y, cv=folds, method="predict_proba")[:, 1]
     together.fit(witnesses, y)
     final = terms_model(x, y)
     weights = final.coef_[0]
@@ -101,32 +101,12 @@ def fit(examples: Sequence[Example], background: Sequence[tuple[str, str]]) -> d
         for term, weight in zip(names, weights, strict=True)
         if abs(weight) > SMALLEST * abs(weights).max()
     }
-    return {
+    model = {
         "intercept": round(float(final.intercept_[0]), 3),
         "weights": kept,
-        "witnesses": [
-            round(float(v), 3)
-            for v in (
-                together.intercept_[0] - threshold(odds.tolist(), y.tolist()),
-                *together.coef_[0],
-            )
-        ],
+        "witnesses": [round(float(v), 3) for v in (together.intercept_[0], *together.coef_[0])],
     }
-
-
-def threshold(odds: Sequence[float], about: Sequence[bool]) -> float:
-    """The log-odds from which a paper counts as about the method: where F-beta is best.
-
-    A wrong link says something untrue on a page, a missing one says nothing: precision weighs more.
-    """
-    ranked = sorted(zip(odds, about, strict=True), reverse=True)
-    there, right, best, chosen = sum(about), 0, 0.0, 0.0
-    for found, (value, is_about) in enumerate(ranked[:-1], start=1):
-        right += bool(is_about)
-        score = (1 + BETA**2) * right / (BETA**2 * there + found)
-        if score > best:
-            best, chosen = score, (value + ranked[found][0]) / 2
-    return float(chosen)
+    return model, scores.tolist()
 
 
 def write_models(models: Mapping[str, Mapping[str, Any]]) -> None:

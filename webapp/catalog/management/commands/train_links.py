@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand
 
 from methods import registry
 from methods.spec import Method
-from webapp.catalog import labels, phrases
+from webapp.catalog import labels, phrases, witnesses
 from webapp.catalog.labels import Text
 from webapp.learning import training
 from webapp.learning.training import Example
@@ -45,16 +45,23 @@ class Command(BaseCommand):
         training.write_vocabulary(
             training.build_vocabulary((p.pair for p in papers.values()), (p.pair for p in positive))
         )
-        trained = {}
+        trained: dict[str, Any] = {}
+        about: set[tuple[str, str]] = set()
         for method in registry.all_methods():
             mine = {row.id: row.about for row in rows if row.method == method.slug}
             if sum(mine.values()) < training.FOLDS:
                 self.stdout.write(f"{method.slug}: too few labelled papers about it, left out.")
                 continue
-            examples = [_example(method, papers[key], about) for key, about in mine.items()]
-            trained[method.slug] = training.fit(examples, _background(method, papers, mine))
-            self.stdout.write(f"{method.slug}: {len(mine)} labels, {sum(mine.values())} about it.")
+            examples = [_example(method, papers[key], label) for key, label in mine.items()]
+            trained[method.slug], scores = training.fit(examples, _background(method, papers, mine))
+            about |= {
+                (key, method.slug)
+                for key, score in zip(mine, scores, strict=True)
+                if score >= witnesses.ABOUT
+            }
         training.write_models(trained)
+        for line in labels.agreement((row for row in rows if row.method in trained), about):
+            self.stdout.write(line.text())
 
 
 def _example(method: Method, paper: Text, about: bool) -> Example:
