@@ -126,19 +126,19 @@ def _add_runs(first: int, count: int) -> None:
     for number in range(first, first + count):
         model = models[number % len(models)]
         at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
-        run = Run(
-            **{name: getattr(model, name) for name in COPIED},
-            limit_seconds=300,
-            state="succeeded",
-            token=f"token-{number}",
-            queued_at=at,
-            started_at=at,
-            finished_at=at,
-        )
-        runs.append(run)
-        series += [Series(run=run, name=one.name, data=one.data) for one in model.series.all()[:1]]
+        runs.append(_like(model, f"token-{number}", at, state="succeeded", finished_at=at))
+        told = model.series.all()[:1]
+        series += [Series(run=runs[-1], name=one.name, data=one.data) for one in told]
     Run.objects.bulk_create(runs, batch_size=200)
     Series.objects.bulk_create(series, batch_size=200)
+
+
+def _like(model: Any, token: str, at: datetime, **told: Any) -> Any:
+    """A run of the same benchmark, begun at a moment, not saved."""
+    from webapp.runs.models import Run
+
+    copied = {name: getattr(model, name) for name in COPIED}
+    return Run(**copied, token=token, limit_seconds=300, queued_at=at, started_at=at, **told)
 
 
 def open_run() -> Any:
@@ -146,20 +146,11 @@ def open_run() -> Any:
     from webapp.runs.models import Event, Run
 
     at = datetime(2026, 6, 12, tzinfo=UTC)
-    run, new = Run.objects.get_or_create(
-        token="under-way",
-        defaults={
-            **{name: getattr(Run.objects.filter(imported=True)[0], name) for name in COPIED},
-            "limit_seconds": 300,
-            "state": "running",
-            "attempt": 1,
-            "queued_at": at,
-            "started_at": at,
-            "progress": {"fraction": 0.4, "message": "block 3", "elapsed": 9.0, "left": 12.0},
-            "progress_seq": 7,
-        },
-    )
-    if new:
+    if not (run := Run.objects.filter(token="under-way").first()):
+        progress = {"fraction": 0.4, "message": "block 3", "elapsed": 9.0, "left": 12.0}
+        told = {"state": "running", "attempt": 1, "progress": progress, "progress_seq": 7}
+        run = _like(Run.objects.filter(imported=True)[0], "under-way", at, **told)
+        run.save()
         Event.objects.bulk_create(
             Event(
                 run=run,

@@ -63,21 +63,16 @@ def prompt_of(
     words = torch.randint(3, vocab, (rows, text), generator=generator)
     words[words == image] = 3
     pixels = torch.randn(rows, 3, side, side, generator=generator)
-    ids = torch.cat((words[:, :2], torch.full((rows, n), image), words[:, 2:]), 1)
-    mask = torch.ones_like(ids, dtype=torch.bool)
-    if padding:
-        wide = max(padding)
-        ids = torch.cat((torch.zeros(rows, wide, dtype=torch.long), ids), 1)
-        mask = torch.ones_like(ids, dtype=torch.bool)
-        for i, empty in enumerate(padding):  # rows shift left by what they are short of the widest
-            ids[i] = torch.cat((torch.zeros(empty, dtype=torch.long), ids[i, wide:],
-                                torch.zeros(wide - empty, dtype=torch.long)))  # fmt: skip
-            mask[i] = torch.arange(ids.shape[1]) >= empty
-            if empty < wide:  # more words, so that all rows end at the same place
-                extra = torch.randint(3, vocab, (wide - empty,), generator=generator)
-                ids[i, empty + n + text :] = extra
+    empty = padding or (0,) * rows
+    ids = []
+    for row, before in zip(words, empty, strict=True):
+        # More words behind, so that all rows end at the same place.
+        extra = torch.randint(3, vocab, (max(empty) - before,), generator=generator)
+        start = torch.zeros(before, dtype=torch.long)
+        ids.append(torch.cat((start, row[:2], torch.full((n,), image), row[2:], extra)))
+    mask = torch.arange(len(ids[0])) >= torch.tensor(empty)[:, None]
     device = llava.device
-    return Prompt(ids.to(device), pixels.to(device, llava.dtype), mask.to(device))
+    return Prompt(torch.stack(ids).to(device), pixels.to(device, llava.dtype), mask.to(device))
 
 
 def size_of(module: nn.Module) -> int:

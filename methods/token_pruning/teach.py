@@ -48,7 +48,7 @@ def lessons(pruner: Pruner, prompt: Prompt, vision: Vision) -> list[Lesson]:
     """
     llava = pruner.llava
     decoder = llava.model.language_model
-    seen: dict[int, Tensor] = {}  # visual states before each head's layer
+    seen: dict[int, tuple[Tensor, ...]] = {}  # what each head reads, before its layer
     paid: list[Tensor] = []
     with torch.no_grad():
         stream = embed(llava, prompt, vision, None)
@@ -56,11 +56,9 @@ def lessons(pruner: Pruner, prompt: Prompt, vision: Vision) -> list[Lesson]:
         asking = (stream.targets != IGNORE).float()  # (B, n)
         if not bool(asking.any()):
             asking[:, -1] = 1.0
-        words: dict[int, tuple[Tensor, Tensor]] = {}
         for number, layer in enumerate(decoder.layers):
             if str(number) in pruner.heads:
-                seen[number] = stream.seen()
-                words[number] = stream.words()
+                seen[number] = stream.seen(), *stream.words()
             paid.append(attention_paid(layer, stream, rotary, asking))
             stream.hidden = run_layer(
                 layer, stream.hidden, mask, rotary, positions=stream.positions
@@ -73,8 +71,8 @@ def lessons(pruner: Pruner, prompt: Prompt, vision: Vision) -> list[Lesson]:
             vision.features.to(dtype), context.text.to(dtype), context.asked
         )
         found.append(Lesson(logits, _shares(paid, BEFORE)))
-    for number, visual in seen.items():
-        logits = pruner.heads[str(number)](visual, *words[number])
+    for number, states in seen.items():
+        logits = pruner.heads[str(number)](*states)
         found.append(Lesson(logits, _shares(paid, number)))
     return found
 
