@@ -10,16 +10,17 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
 from anyio.from_thread import start_blocking_portal
-from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
 
 from tests.processes import ROOT, wait_for
 from webapp.api.assistants import marked
+
+if TYPE_CHECKING:  # it takes a second to import, in every process of xdist
+    from mcp import Client
 
 SCENE = """
 from datetime import date
@@ -67,13 +68,18 @@ class Site:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def stdio(self, token: str = "") -> StdioServerParameters:
-        return StdioServerParameters(
+    @asynccontextmanager
+    async def by_stdio(self, token: str = "") -> AsyncIterator[Client]:
+        from mcp import Client, StdioServerParameters
+
+        server = StdioServerParameters(
             command=sys.executable,
             args=["manage.py", "mcp"],
             env={**self.environment, "ASSAY_TOKEN": token},
             cwd=ROOT,
         )
+        async with Client(server) as client:
+            yield client
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +107,9 @@ def address(site: Site) -> Iterator[str]:
 
 @asynccontextmanager
 async def by_http(address: str, token: str) -> AsyncIterator[Client]:
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
     headers = {"Authorization": f"Bearer {token}"}
     async with (
         httpx2.AsyncClient(headers=headers) as web,
@@ -169,7 +178,7 @@ async def library_and_runs(client: Client, key: str) -> None:
 
 def test_on_stdio_everything_is_there(site: Site) -> None:
     async def talk() -> None:
-        async with Client(site.stdio(site.whole)) as client:
+        async with site.by_stdio(site.whole) as client:
             tools = {one.name: one for one in (await client.list_tools()).tools}
             assert tools["digest"].annotations.read_only_hint
             assert not tools["run"].annotations.read_only_hint
@@ -183,7 +192,7 @@ def test_on_stdio_everything_is_there(site: Site) -> None:
 
 def test_a_visitor_on_stdio_reads_what_is_public(site: Site) -> None:
     async def talk() -> None:
-        async with Client(site.stdio()) as client:
+        async with site.by_stdio() as client:
             await reading(client)
             assert "token" in await told(client, "library")
             wanted = {"method": "sparse_attention", "benchmark": "latency"}

@@ -15,10 +15,15 @@ from webapp.catalog.witnesses import links
 from webapp.learning import linear, tfidf, training
 from webapp.papers.models import Paper
 
-pytest.importorskip("sklearn")
 ABOUT = "We propose a sparse attention in which each query sees few blocks of keys number {n}."
 OTHER = "We measure how the weather changes over the sea and the mountains in year {n}."
 ZOO = "We watch a kangaroo with a sparse attention span of keys in the zoo, day {n}."
+
+
+@pytest.fixture(autouse=True)
+def _sklearn() -> None:
+    """Looked for by these tests alone: it takes a second to import, in every process of xdist."""
+    pytest.importorskip("sklearn")
 
 
 @pytest.fixture
