@@ -30,28 +30,20 @@ class DecodeState:
     shallow: SlotCache
     middle: SlotCache
     deep: SlotCache
+    probe: SlotCache  # of the rule that asks the whole model, else empty
     tail: Tensor  # (B,) tokens since the last concept
     concepts: Tensor  # (B,) concepts so far
     times: Tensor  # (B,) tokens so far
     waited: Tensor  # (B,) steps that a row has waited with the token it is at
-    probe: SlotCache  # of the rule that asks the whole model, else empty
     memory: Tensor | None = None  # (B, memory) of the boundary rule
     given: Tensor | None = None  # (B, d) what the last concept's middle layers gave
 
     @classmethod
     def empty(cls, rows: int, capacity: int, window: int) -> "DecodeState":
         """Nothing read yet, with room for `capacity` tokens a row."""
-        tail, concepts, times, waited = torch.zeros(4, rows, dtype=torch.long)
-        return cls(
-            SlotCache(rows, capacity, window),
-            SlotCache(rows),
-            SlotCache(rows),
-            tail,
-            concepts,
-            times,
-            waited,
-            SlotCache(rows, capacity),
-        )
+        shallow, probe = SlotCache(rows, capacity, window), SlotCache(rows, capacity)
+        counts = torch.zeros(4, rows, dtype=torch.long)
+        return cls(shallow, SlotCache(rows), SlotCache(rows), probe, *counts)
 
     def kv_bytes(self) -> int:
         """Bytes of live keys and values in all caches."""
