@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from functools import singledispatch
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 from methods import charts
 from methods.charts import duration
@@ -113,7 +113,7 @@ class Words:
             return
         self._bar.clear()
         stream = self._out if isinstance(body, Series | Result) else self._err
-        stream.write(_words(body))
+        stream.write(WORDS[type(body)](body))
         stream.flush()
 
     def close(self) -> None:
@@ -121,52 +121,31 @@ class Words:
         self._bar.clear()
 
 
-@singledispatch
-def _words(body: Strict) -> str:
-    raise TypeError(f"no words for {type(body).__name__}")
-
-
-@_words.register
-def _(body: Started) -> str:
+def _started(body: Started) -> str:
     chosen = " ".join(f"{name}={value}" for name, value in body.params.items())
     return f"{body.method}.{body.benchmark} on {body.environment.hardware}\n{chosen}\n"
 
 
-@_words.register
-def _(body: Log) -> str:
-    return body.text
-
-
-@_words.register
-def _(body: CheckResult) -> str:
-    return check_line(body) + "\n"
-
-
-@_words.register
-def _(body: Series) -> str:
-    return f"\n{series_table(body)}\n"
-
-
-@_words.register
-def _(body: Artefact) -> str:
-    return f"made {body.name} ({len(body.data())} bytes; --plots DIR keeps it)\n"
-
-
-@_words.register
-def _(body: Result) -> str:
-    return f"\n{body.checks} checks passed; {duration(body.duration)}\n"
-
-
-@_words.register
-def _(body: Failed) -> str:
+def _failed(body: Failed) -> str:
     shown = "what was measured before is marked partial" if body.partial else "no numbers"
     return f"{body.detail}failed ({body.kind}): {body.message}\n({shown})\n"
 
 
-@_words.register
-def _(body: Cancelled) -> str:
+def _cancelled(body: Cancelled) -> str:
     shown = "; what was measured before is marked partial" if body.partial else ""
     return f"cancelled: {body.reason}{shown}\n"
+
+
+WORDS: Mapping[type[Strict], Callable[[Any], str]] = {
+    Started: _started,
+    Log: lambda log: str(log.text),
+    CheckResult: lambda check: check_line(check) + "\n",
+    Series: lambda series: f"\n{series_table(series)}\n",
+    Artefact: lambda made: f"made {made.name} ({len(made.data())} bytes; --plots DIR keeps it)\n",
+    Result: lambda ended: f"\n{ended.checks} checks passed; {duration(ended.duration)}\n",
+    Failed: _failed,
+    Cancelled: _cancelled,
+}
 
 
 def write_whole(path: Path, data: bytes) -> None:
