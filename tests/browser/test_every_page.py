@@ -44,7 +44,10 @@ class Contexts:
     """One context a scene and reader, with scripts and without: it costs more than a page."""
 
     def __init__(
-        self, browser: Browser, site: Callable[[str], Site], state: dict[str, object]
+        self,
+        browser: Browser,
+        site: Callable[[str], Site],
+        state: Callable[[], dict[str, object]],
     ) -> None:
         self.browser, self.site, self.state = browser, site, state
         self.get = cache(self._context)
@@ -54,7 +57,7 @@ class Contexts:
         context = self.browser.new_context(
             base_url=self.site(scene).address,
             bypass_csp=True,  # axe itself is put into the page
-            storage_state=self.state if signed_in else None,  # type: ignore[arg-type]
+            storage_state=self.state() if signed_in else None,  # type: ignore[arg-type]
             java_script_enabled=scripts,
             viewport=DESKTOP,  # type: ignore[arg-type]
         )
@@ -64,9 +67,10 @@ class Contexts:
 
 @pytest.fixture(scope="module")
 def contexts(
-    browser: Browser, site: Callable[[str], Site], signed_in: dict[str, object]
+    browser: Browser, site: Callable[[str], Site], request: pytest.FixtureRequest
 ) -> Iterator[Contexts]:
-    made = Contexts(browser, site, signed_in)
+    # Signing in starts the full site, which other scenes do not need.
+    made = Contexts(browser, site, lambda: request.getfixturevalue("signed_in"))
     yield made
     for context in made.made:
         context.close()
