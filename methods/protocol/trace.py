@@ -15,9 +15,9 @@ import tokenize
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from methods.protocol.base import Label, Sentence, Strict, Version, parse
 
@@ -79,6 +79,12 @@ class TraceFile(Strict):
     code: tuple[Number, ...] = ()  # which lines held code when it was recorded
     blocks: tuple[Block, ...]
     lines: tuple[TraceLine, ...]
+
+    @model_validator(mode="after")
+    def _recorded(self) -> Self:
+        if self.code and not {line.line for line in self.lines} <= set(self.code):
+            raise ValueError(f"{self.path}: a line was recorded that held no code")
+        return self
 
     def on(self, source: Path) -> TraceFile:
         """The same by the lines of ``source`` as it is now; unchanged where its code differs."""

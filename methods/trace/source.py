@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from methods.protocol.trace import code_of
+
 _SHAPE = re.compile(r"\(([^()]*)\)")
 _NAMED = re.compile(r"[^\W\d]\w*")
 # Names and numbers, and sums and products of them: nothing that could do anything when evaluated.
@@ -74,9 +76,10 @@ def read(path: Path) -> SourceFile:
     text = path.read_text()
     tree = ast.parse(text)
     made = SourceFile(path, text)
+    code = frozenset(code_of(text)[0])
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt):
-            statement = _statement(node)
+            statement = _statement(node, code)
             for line in range(statement.first, statement.last + 1):
                 known = made.statements.get(line)
                 if known is None or known.last - known.first >= statement.last - statement.first:
@@ -87,11 +90,13 @@ def read(path: Path) -> SourceFile:
     return made
 
 
-def _statement(node: ast.stmt) -> Statement:
+def _statement(node: ast.stmt, code: frozenset[int]) -> Statement:
     body = getattr(node, "body", None)
     last = node.end_lineno or node.lineno
     if isinstance(body, list) and body:  # of a compound statement only the head
         last = max(node.lineno, body[0].lineno - 1)
+        while last > node.lineno and last not in code:  # a comment between head and body
+            last -= 1
     targets: list[ast.expr] = []
     if isinstance(node, ast.Assign):
         targets = node.targets

@@ -29,6 +29,7 @@ def main():
     pair = (x, x)
     a, b = pair  # (B, n) each
     for part in (x, x + 1):
+        # Between the head, which binds, and the body.
         y = 2 * part  # (B, n), twice
     return torch.stack(
         [a, b, y]

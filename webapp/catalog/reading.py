@@ -6,6 +6,7 @@ made: nothing of the method is run here. A file whose source has changed since i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,8 +19,10 @@ from pygments.lexers import PythonLexer
 
 from methods import registry
 from methods.charts import number
-from methods.protocol import TRACE_FILE, Bound, Equation, Trace, TraceFile
+from methods.protocol import TRACE_FILE, Bound, Equation, ProtocolError, Trace, TraceFile
 from webapp.ui.formulas import mathml
+
+log = logging.getLogger(__name__)
 
 LEVELS = {
     "code": "Code",
@@ -64,13 +67,22 @@ class File:
     stale: bool
 
 
+def _trace(folder: Path) -> Trace | None:
+    """What is kept in a method's folder; none where the file is damaged: the page does without."""
+    try:
+        return Trace.load(folder)
+    except ProtocolError as error:
+        log.warning("The trace of %s is left out: %s", folder.name, error)
+        return None
+
+
 def paths(slug: str) -> tuple[str, ...]:
     """The recorded files of a method, in the order of `python -m methods read`, or none.
 
     Raises UnknownNameError for a method that is not there.
     """
     folder = registry.folder(slug)
-    reading = Trace.load(folder)
+    reading = _trace(folder)
     files = reading.files if reading else ()
     return tuple(one.path for one in files if (folder / one.path).is_file())
 
@@ -85,7 +97,7 @@ def file(slug: str, path: str, level: str) -> File:
 @lru_cache(maxsize=128)
 def _shown(folder: Path, path: str, level: str, _read: int, _written: int) -> File:
     """The times of the files are arguments so that a page follows its sources."""
-    reading = Trace.load(folder)
+    reading = _trace(folder)
     if reading is None:
         raise FileNotFoundError(folder / TRACE_FILE)
     recorded = next(one for one in reading.files if one.path == path)
@@ -120,7 +132,7 @@ def equations(slug: str) -> tuple[PlacedFormula, ...]:
 
 @lru_cache(maxsize=32)
 def _equations(folder: Path, _read: int) -> tuple[PlacedFormula, ...]:
-    trace = Trace.load(folder)
+    trace = _trace(folder)
     found = {
         one.tex: PlacedFormula(formula(one), read.path, block.name)
         for read in (trace.files if trace else ())
