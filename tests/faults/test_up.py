@@ -28,7 +28,7 @@ from tests.faults.test_kills import children_of, measured_once
 from tests.faults.up_rig import QUEUES, ROLES, UpRig
 from tests.processes import processes_of, wait_for
 from tests.runs.asking import ask, ended, measuring
-from webapp.runs.models import Worker
+from webapp.runs.models import PeriodicTask, Worker
 
 # Seconds in which nothing of `up` could run, since it waited for a timer, a lease or a lock. How
 # long it computes besides depends on what else the machine does.
@@ -142,7 +142,13 @@ def test_a_clock_that_steps_while_a_run_is_measured(rig: UpRig, offset: str) -> 
         measured_once(ended(ask(seconds=1)))
     finally:
         step(rig.clock, "+0")
+    set_right = timezone.now()
     measured_once(ended(ask(seconds=1)))
+
+    def sweeps() -> bool:
+        return PeriodicTask.objects.filter(done_at__range=(set_right, timezone.now())).exists()
+
+    wait_for(sweeps, NEVER, "a sweep, which the beat asks for")
     rig.wait_until_ready()
 
 

@@ -92,6 +92,14 @@ def test_a_queue_is_not_missed_while_a_long_task_runs_on_it(client: Client) -> N
     assert checks_of(client)[0] == 200
 
 
+def test_a_heartbeat_dated_by_a_clock_that_was_wrong_proves_nothing(client: Client) -> None:
+    everybody_is_alive()
+    Heartbeat.objects.filter(name="site").update(at=timezone.now() + timedelta(hours=1))
+    status, checks = checks_of(client)
+    assert status == 503
+    assert not checks["queue site"]["ok"]
+
+
 def test_the_queue_of_summaries_must_answer_where_a_model_is_set(
     client: Client, settings: Any
 ) -> None:

@@ -11,6 +11,7 @@ from webapp.health.models import Heartbeat
 SECONDS = 5.0  # between two heartbeats of the beat
 SILENCE = timedelta(seconds=30)  # after which the beat or a queue counts as gone
 FORGET = timedelta(days=1)
+LONGEST = timedelta(minutes=30)  # of work ahead; what is dated later was dated by a wrong clock
 
 
 def store(kind: Heartbeat.Kind, name: str, busy_for: float = 0.0) -> None:
@@ -24,5 +25,6 @@ def store(kind: Heartbeat.Kind, name: str, busy_for: float = 0.0) -> None:
 def ages(kind: Heartbeat.Kind) -> dict[str, float]:
     """Seconds since the last heartbeat of each of a kind, by name; 0 while one is busy."""
     now = timezone.now()
-    rows = Heartbeat.objects.filter(kind=kind).values_list("name", "at")
+    heard = Heartbeat.objects.filter(kind=kind, at__lte=now + LONGEST)
+    rows = heard.values_list("name", "at")
     return {name: max((now - at).total_seconds(), 0.0) for name, at in rows}

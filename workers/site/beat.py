@@ -18,6 +18,8 @@ from webapp.health.heartbeats import SECONDS
 from webapp.health.models import Heartbeat
 from workers import liveness
 
+SET_BACK = 1.0  # seconds: a clock that is kept right goes back by less
+
 log = logging.getLogger(__name__)
 
 
@@ -34,22 +36,35 @@ def _store_heartbeat() -> None:
 class Scheduler(beat.Scheduler):
     """Celery's own scheduler, with a heartbeat; when it starts, everything is due.
 
+    So it is when the clock was set back: by the dates of before it would send nothing until they
+    come again.
+
     The tasks themselves know from the database what there is to do, so a file that remembers when
     each was sent would only be one more that a full disk or a kill can break.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._last_heartbeat = float("-inf")
+        self._last_tick = time.time()
         super().__init__(*args, **kwargs)
 
     def setup_schedule(self) -> None:
         """Read the schedule."""
         super().setup_schedule()
+        self._make_all_due()
+
+    def _make_all_due(self) -> None:
         for entry in self.schedule.values():
             entry.last_run_at = self.app.now() - timedelta(days=1)
+        self._heap = None  # of dates; made anew from the entries
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Send what is due; seconds until the next tick."""
+        now = time.time()
+        if now < self._last_tick - SET_BACK:
+            log.warning("The clock was set back by %d s: all tasks are due", self._last_tick - now)
+            self._make_all_due()
+        self._last_tick = now
         if time.monotonic() - self._last_heartbeat >= SECONDS:
             _store_heartbeat()
             self._last_heartbeat = time.monotonic()
