@@ -1,7 +1,9 @@
 """What loading a module loads: rules that only a running interpreter can prove."""
 
+import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +21,21 @@ django.setup()
 import webapp
 for module in pkgutil.walk_packages(webapp.__path__, "webapp."):
     importlib.import_module(module.name)
+print(json.dumps(sorted(sys.modules)))
+"""
+WITHOUT = """
+import importlib, json, os, sys
+absent = json.loads(sys.argv[1])
+class Absent:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in absent:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent)
+os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
+for module in ("workers.up.first_day", "workers.site.tasks", "webapp.wsgi", "webapp.urls"):
+    importlib.import_module(module)
+from methods import registry
+registry.all_methods()
 print(json.dumps(sorted(sys.modules)))
 """
 ONE = """
@@ -63,6 +80,19 @@ def loaded_by(code: str, *arguments: str) -> set[str]:
         check=True,
     )
     return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_the_site_and_its_methods_do_with_what_it_installs() -> None:
+    """`up` serves before PyTorch and the rest are there; the image of the site never has them."""
+    lock = (ROOT / "requirements/web.txt").read_text()
+    there = {re.sub("[-_.]+", "-", name) for name in re.findall(r"^([\w.-]+)==", lock, re.M)}
+    absent = [
+        module
+        for module, packages in importlib.metadata.packages_distributions().items()
+        if not {re.sub("[-_.]+", "-", name).lower() for name in packages} & there
+    ]
+    assert {"torch", "yaml", "mcp"} <= set(absent)
+    assert "workers.up.first_day" in loaded_by(WITHOUT, json.dumps(absent))
 
 
 def test_the_whole_site_loads_nothing_slow() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform
 
-import yaml
 from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass
 
@@ -61,6 +60,8 @@ def in_words(refused: ValidationError, names: Sequence[str] = ()) -> str:
 
 def read_yaml(path: str | Path, error: type[InputError]) -> dict[str, Any]:
     """The mapping in a YAML file; raises `error` where there is no such file or no mapping."""
+    import yaml  # noqa: PLC0415 - the site knows configurations, and is installed without YAML
+
     try:
         values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as problem:

@@ -57,6 +57,11 @@ def test_it_reaches_its_queues_alone(master: Redis) -> None:
     worker.lpush("events", "a heartbeat")
     worker.lpush("bench-cpu", "given back")
     assert worker.brpop("bench-cpu", 1)
+    with worker.pipeline() as both:  # a script that Redis does not know yet, as kombu sends one
+        worker.register_script("return redis.call('EXISTS', KEYS[1])")(
+            keys=["_kombu.binding.bench-cpu"], client=both
+        )
+        assert both.execute() == [0]
     forbidden = [
         "LPUSH site x", "BRPOP site 1", "LPUSH summaries x", "SADD _kombu.binding.site x",
         "SADD _kombu.binding.events x", "HSET unacked a b", "HGETALL unacked.two",

@@ -21,7 +21,8 @@ from webapp.runs.models import Worker
 MAILBOX = f"{redis_broker.CONTROL_EXCHANGE}.pidbox"
 # What kombu asks Redis for, on the keys below.
 COMMANDS = (
-    *("auth", "hello", "ping", "select", "multi", "exec", "discard", "evalsha", "script|load"),
+    *("auth", "hello", "ping", "select", "multi", "exec", "discard", "evalsha"),
+    *("script|load", "script|exists"),
     *("brpop", "rpop", "lpush", "rpush", "llen", "sadd", "srem", "smembers", "exists", "set"),
     *("pexpire", "time", "zrangebyscore"),
     *("get", "del", "hset", "hget", "hdel", "zadd", "zrem", "zrange", "zrevrangebyscore"),
