@@ -141,7 +141,7 @@ def compose_command() -> list[str]:
 
 def build(source: Path) -> None:
     """Make both images from a checkout."""
-    index = [f"--build-arg=TORCH_INDEX={os.environ['TORCH_INDEX']}"] * ("TORCH_INDEX" in os.environ)
+    index = ["--build-arg=TORCH_INDEX"] if "TORCH_INDEX" in os.environ else []  # with its value
     for target, tag in IMAGES.items():
         file = ("--file", "docker/Dockerfile", "--target", target, "--tag", tag)
         command = ["docker", "build", "--network", "host", *index, *file, "."]
