@@ -43,7 +43,8 @@ def wheel(folder: Path, name: str, version: str, program: str = "") -> str:
     """Write a wheel with one module, or with one program; its line in a lock."""
     info = f"{name}-{version}.dist-info"
     files = {
-        f"{name}.py": f"VALUE = {version!r}\n",
+        # Each version of another size: bytecode is current by its source's second and size.
+        f"{name}.py": f"VALUE = {version!r}\n" * int(float(version)),
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }

@@ -71,7 +71,7 @@ def sliding_window(
     b is the block, 1 where the window is not counted in blocks.
     """
     mask = _block_mask(replace(group, start=0, stop=1), q.shape[2], str(q.device))
-    return _flex(q, k, v, mask, compiled=compiled)[0]
+    return _flex(q, k, v, mask, compiled=compiled)
 
 
 def strided_anchors(
@@ -91,9 +91,9 @@ def strided_anchors(
     pooled = group.anchor == "pool"
     keys, values = (pool_anchors(x, s) if pooled else x[:, :, ::s] for x in (k, v))
     mask = _block_mask(replace(group, start=0, stop=1), q.shape[2], str(q.device))
-    out, lse = _flex(q, keys, values, mask, compiled=compiled)
     if not group.include_self:
-        return out
+        return _flex(q, keys, values, mask, compiled=compiled)
+    out, lse = _flex_and_lse(q, keys, values, mask, compiled=compiled)
     sharing = q.shape[1] // k.shape[1]
     k, v = (x.repeat_interleave(sharing, 1).to(lse.dtype) for x in (k, v))
     own = own_scores(q.to(lse.dtype), k, group)
@@ -126,10 +126,18 @@ def compiled_flex(backend: str | Callable[..., Any] = "inductor") -> Any:
     return torch.compile(flex_attention, backend=backend, dynamic=False, fullgraph=True, **limits)
 
 
-def _flex(
+def _flex(q: Tensor, k: Tensor, v: Tensor, mask: BlockMask, *, compiled: bool) -> Tensor:
+    """Attention (b, h, n, d) under a mask. Compiled for the CPU it can do this and no more."""
+    if compiled:
+        out: Tensor = compiled_flex()(q, k, v, block_mask=mask, enable_gqa=True)
+        return out
+    return _flex_and_lse(q, k, v, mask, compiled=False)[0]
+
+
+def _flex_and_lse(
     q: Tensor, k: Tensor, v: Tensor, mask: BlockMask, *, compiled: bool
 ) -> tuple[Tensor, Tensor]:
-    """Attention (b, h, n, d) under a mask, and its logsumexp (b, h, n) in float32 or float64."""
+    """The same, and its logsumexp (b, h, n) in float32 or float64."""
     if compiled:
         out, aux = compiled_flex()(
             q, k, v, block_mask=mask, enable_gqa=True, return_aux=AuxRequest(lse=True)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from methods import registry, runner
+from methods.kit.compare import relative
 from methods.protocol import CheckResult, Failed, Result, Series, Started, Strict
 from methods.sparse_attention import bench_quality, peers
 from methods.sparse_attention.bench_quality import STRIDE, Needles
@@ -93,3 +94,12 @@ def test_a_language_model_is_trained_on_bytes_that_can_be_named() -> None:
     corpus, digest = bench_quality.standard_library()
     assert len(corpus) == bench_quality.CORPUS_BYTES
     assert len(digest) == 64
+
+
+@pytest.mark.slow
+def test_flex_attention_is_compiled_for_the_cpu_and_computes_the_same() -> None:
+    config = SparseAttentionConfig()
+    attend = peers.flex(config, 256) or pytest.skip("needs a C++ compiler")
+    q, k, v = (torch.randn(1, config.heads, 256, 16) for _ in range(3))
+    with torch.no_grad():
+        assert relative(attend(q, k, v), peers.sdpa_mask(config)(q, k, v)) < 1e-5
