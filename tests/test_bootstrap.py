@@ -44,7 +44,7 @@ def wheel(folder: Path, name: str, version: str, program: str = "") -> str:
     info = f"{name}-{version}.dist-info"
     files = {
         # Each version of another size: bytecode is current by its source's second and size.
-        f"{name}.py": f"VALUE = {version!r}\n" * int(float(version)),
+        f"{name}.py": f"VALUE = {version!r}\n" * int(version[0]),
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
