@@ -120,7 +120,8 @@ class Claim:
     ``quote`` is the source's wording, ``section`` where it stands. ``reason`` says why a claim is
     not (or only as a ratio) comparable and what would be needed, ``finding`` what we know of it in
     a sentence. Where no machine needs to measure, ``counted`` gives the exact number, or
-    ``ruling`` is the verdict of an argument: the finding, with the file of code that it rests on.
+    ``ruling`` is the verdict of an argument, and ``argument`` where it is written: a document
+    of the method's folder and a heading in it, ``README.md#recall-of-needles``.
     """
 
     id: Slug
@@ -150,7 +151,7 @@ class Claim:
                 f"claim {self.id!r} is {self.comparable}: give the reason",
             )
         if self.ruling:
-            _require(self.argument, f"claim {self.id!r} is argued: name the file it rests on")
+            _require("#" in self.argument, f"claim {self.id!r} is argued: name document#heading")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -77,6 +77,8 @@ PAGES = [
     Page("catalog:code", "/methods/seps/code/?level=equations&file=align.py"),
     Page("catalog:code", "/methods/concept_lm/code/?level=code&file=masks.py"),
     Page("catalog:code", "/methods/none/code/", status=404),
+    Page("catalog:documents", "/methods/token_pruning/documents/?file=details.md"),
+    Page("catalog:documents", "/methods/none/documents/", status=404),
     Page("runs:ask", "/methods/sparse_attention/run/latency/", signed_in=True),
     Page("runs:runs", "/runs/"),
     Page("runs:compare", "/compare"),

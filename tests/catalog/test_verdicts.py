@@ -87,7 +87,9 @@ def test_what_is_counted_or_argued_needs_no_measurement() -> None:
     counted = claim(4.0, comparable=Comparable.NOT, answer=None, counted=lambda: count)
     judged = judge(counted, None)
     assert (judged.word, judged.reason) == (Word.REFUTED, "counted: 1.8 times fewer pairs")
-    argued = claim(4.0, comparable=Comparable.NOT, reason="r", ruling="partly", argument="bench.py")
+    argued = claim(
+        4.0, comparable=Comparable.NOT, reason="r", ruling="partly", argument="README.md#why"
+    )
     assert (judge(argued, None).word, judge(argued, None).reason) == (Word.PARTLY, "argued")
 
 

@@ -78,9 +78,15 @@ class Answered:
 
     @property
     def file(self) -> str:
-        """The file of the method's code that counts or argues the answer, or none."""
+        """The file of the method's code that counts the answer, or none."""
         counted = self.claim.counted
-        return f"{counted.__module__.rpartition('.')[2]}.py" if counted else self.claim.argument
+        return f"{counted.__module__.rpartition('.')[2]}.py" if counted else ""
+
+    @property
+    def reasoning(self) -> tuple[str, str]:
+        """The method's document and the heading in it that argue the answer, or two empty."""
+        document, _, heading = self.claim.argument.partition("#")
+        return document, heading
 
 
 def standing(method: Method) -> list[Measurement]:

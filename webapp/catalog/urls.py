@@ -21,4 +21,5 @@ urlpatterns = [
     path("methods/<slug:slug>/verdicts.<method_feed:suffix>", feeds.verdicts, name="verdicts-feed"),
     path("methods/<slug:slug>/", views.method, name="method"),
     path("methods/<slug:slug>/code/", views.code, name="code"),
+    path("methods/<slug:slug>/documents/", views.documents, name="documents"),
 ]

@@ -8,7 +8,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from methods import registry
-from webapp.catalog import chips, linking, queries, reading
+from webapp.catalog import chips, linking, queries, reading, written
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
 from webapp.catalog.timeline import papers_by_month
@@ -52,6 +52,7 @@ def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
         "method": carried.method,
         "mechanism": reading.mechanism(slug),
         "equations": reading.equations(slug),
+        "documents": written.paths(slug),
         "months": papers_by_month(queries.papers_by_month(slug)),
         "links": queries.papers_of(slug, undecided=request.user.is_staff),
         "benchmark": carried.method.benchmark(asked) if asked else None,
@@ -93,6 +94,26 @@ def code(request: HttpRequest, slug: str) -> HttpResponse:
         "after": paths[at + 1] if at + 1 < len(paths) else "",
     }
     return render(request, "catalog/code.html", context)
+
+
+@require_safe
+def documents(request: HttpRequest, slug: str) -> HttpResponse:
+    """One of a method's written results, by default its README."""
+    try:
+        method, paths = registry.get(slug), written.paths(slug)
+    except registry.UnknownNameError as error:
+        raise Http404(str(error)) from error
+    if not paths:
+        raise Http404(f"The method {slug} comes without a README.")
+    path = _one_of(request.GET.get("file"), paths, paths[0])
+    context = {
+        "section": "methods",
+        "method": method,
+        "paths": paths,
+        "path": path,
+        "document": written.html(slug, path),
+    }
+    return render(request, "catalog/documents.html", context)
 
 
 def _one_of(asked: str | None, known: tuple[str, ...], default: str) -> str:
