@@ -22,7 +22,7 @@ from methods.protocol import Environment, Gpu, MachineState, one_line
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements" / "ml.txt"
 PACKAGES = ("torch", "numpy", "transformers", "peft", "triton", "local-attention")
-_TIMEOUT_S = 10
+_TIMEOUT_S = 20
 _GPU_STATE = (
     *("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw"),
     "clocks_throttle_reasons.active",
@@ -33,19 +33,17 @@ _THROTTLED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 
 def collect(device: str = "cpu") -> Environment:
     """Everything about this machine that a measurement on ``device`` depends on."""
-    processor = _processor()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     gpu = _gpu() if device == "cuda" else None
     commit, dirty = _commit()
     return Environment(
-        hardware=gpu.name if gpu else f"{processor}, {cores} cores"[:200],
-        processor=processor,
-        cores=cores or 1,
+        hardware=gpu.name if gpu else processors(),
+        processor=_processor(),
+        cores=_cores(),
         threads=sys.modules["torch"].get_num_threads() if "torch" in sys.modules else 1,
         memory_bytes=int(psutil.virtual_memory().total),
         gpu=gpu,
         platform=platform.platform()[:200],
-        versions=_versions(),
+        versions=versions(),
         commit=commit,
         dirty=dirty,
         lock_sha256=hashlib.sha256(LOCK.read_bytes()).hexdigest() if LOCK.is_file() else "",
@@ -83,18 +81,18 @@ class CpuTimes:
             stolen=stolen,
             total=total,
             ours=own.user + own.system + own.children_user + own.children_system,
-            throttled=_throttled_by_quota(),
+            throttled=(control_group("cpu.stat", "throttled_usec ") or 0) / 1e6,
         )
 
 
-def _throttled_by_quota() -> float:
-    """Seconds that the control group's processor quota has held us back."""
+def control_group(file: str, before: str = "") -> int | None:
+    """The number that a line of a control group's file holds after `before`, where there is one."""
     try:
-        text = Path("/sys/fs/cgroup/cpu.stat").read_text(encoding="ascii")
+        text = Path("/sys/fs/cgroup", file).read_text(encoding="ascii")
     except OSError:
-        return 0.0
-    found = re.search(r"(?m)^throttled_usec (\d+)$", text)
-    return int(found[1]) / 1e6 if found else 0.0
+        return None
+    found = re.search(rf"(?m)^{before}(\d+)$", text)
+    return int(found[1]) if found else None
 
 
 def machine_state(device: str = "cpu", since: CpuTimes | None = None) -> MachineState:
@@ -113,7 +111,7 @@ def machine_state(device: str = "cpu", since: CpuTimes | None = None) -> Machine
             "cpu_throttled_s": now.throttled - since.throttled,
         }
     frequency = psutil.cpu_freq()
-    gpu = _smi(_GPU_STATE) if device == "cuda" else {}
+    gpu = nvidia_smi(_GPU_STATE, _gpu_id()) if device == "cuda" else {}
     return MachineState(
         **spent,
         cpu_mhz=float(frequency.current) if frequency else None,
@@ -136,16 +134,29 @@ def _processor() -> str:
     return name[:150] or "unknown"
 
 
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
+def _cores() -> int:
+    """How many processors we may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def processors() -> str:
+    """The class of hardware that results on the CPU are compared within."""
+    return f"{_processor()}, {_cores()} cores"
+
+
+def versions() -> dict[str, str]:
+    """Python's, and those of the packages that a measurement depends on."""
+    found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            versions[package] = importlib.metadata.version(package)
+            found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
     if "torch" in sys.modules and (cuda := sys.modules["torch"].version.cuda):
-        versions["cuda"] = cuda
-    return versions
+        found["cuda"] = cuda
+    return found
 
 
 def _commit() -> tuple[str, bool | None]:
@@ -157,14 +168,13 @@ def _commit() -> tuple[str, bool | None]:
 
 
 def _gpu_properties() -> Any:
-    import torch  # noqa: PLC0415 - a benchmark without torch tells of its machine, too
-
+    torch: Any = sys.modules["torch"]  # which found the GPU
     return torch.cuda.get_device_properties(torch.cuda.current_device())
 
 
 def _gpu() -> Gpu:
     properties = _gpu_properties()
-    smi = _smi(("driver_version", "power.limit"))
+    smi = nvidia_smi(("driver_version", "power.limit"), _gpu_id())
     return Gpu(
         name=properties.name,
         memory_bytes=int(properties.total_memory),
@@ -175,10 +185,10 @@ def _gpu() -> Gpu:
     )
 
 
-def _smi(fields: Sequence[str]) -> dict[str, str]:
-    """What nvidia-smi says of the current GPU; empty without it."""
+def nvidia_smi(fields: Sequence[str], gpu: str) -> dict[str, str]:
+    """What nvidia-smi says of a GPU, by number or UUID; empty without it."""
     query = f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"
-    text = _output(["nvidia-smi", *query, f"--id={_gpu_id()}"])
+    text = _output(["nvidia-smi", *query, f"--id={gpu}"])
     values = text.splitlines()[0].split(",") if text else []
     return {field: value.strip() for field, value in zip(fields, values, strict=False)}
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import psutil
 import torch
@@ -19,6 +18,7 @@ from torch._C._autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from methods.errors import NotEnoughMemoryError
+from methods.measure.environment import control_group
 
 # The profiler writes its stages to standard error, through the progress bar, unless it is told not
 # to before it first runs.
@@ -65,16 +65,13 @@ def available(device: str = "cpu") -> int:
         free, _ = torch.cuda.mem_get_info()
         return int(free)
     free = int(psutil.virtual_memory().available)
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
+    for limit, used in (  # of version 2, and of version 1
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
     ):
-        room = _number(limit)
+        room = control_group(limit)
         if room is not None:
-            free = min(free, max(0, room - (_number(used) or 0)))
+            free = min(free, max(0, room - (control_group(used) or 0)))
     return free
 
 
@@ -83,12 +80,3 @@ def require(needed: int, device: str = "cpu") -> None:
     free = available(device)
     if needed > free:
         raise NotEnoughMemoryError(needed, free, device)
-
-
-def _number(path: str) -> int | None:
-    """The number in a file of the control group; None where there is no such limit."""
-    try:
-        text = Path(path).read_text(encoding="ascii").strip()
-    except OSError:
-        return None
-    return int(text) if text.isdigit() else None

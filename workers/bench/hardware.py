@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import platform
-import shutil
-import subprocess
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Literal
+
+import psutil
+
+from methods.measure import environment
 
 Device = Literal["cpu", "gpu"]
 
 MIB = 2**20
-PACKAGES = ("torch", "numpy", "transformers", "triton")
 
 
 class NoDeviceError(Exception):
@@ -37,11 +35,12 @@ def describe(device: Device, memory_mib: int = 0) -> Machine:
     `memory_mib` caps what a run may use; 0 means all but a quarter of main memory. Raises
     NoDeviceError where there is no GPU to serve.
     """
-    main = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // MIB
-    memory = memory_mib or min(_cgroup_mib() or main, main) * 3 // 4
-    versions = {"python": platform.python_version(), **_packages()}
+    main = int(psutil.virtual_memory().total)
+    main = min(environment.control_group("memory.max") or main, main)
+    memory = memory_mib or main // MIB * 3 // 4
+    versions = environment.versions()
     if device == "cpu":
-        return Machine("cpu", _processor(), memory, versions)
+        return Machine("cpu", environment.processors(), memory, versions)
     versions["driver"] = _nvidia_smi("driver_version")
     return Machine("gpu", _nvidia_smi("name"), memory, versions)
 
@@ -53,46 +52,12 @@ def gpu_used_mib() -> int:
 
 def oom_kills() -> int:
     """How often the kernel has killed for memory in this control group, where it counts."""
-    try:
-        lines = Path("/sys/fs/cgroup/memory.events").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
+    return environment.control_group("memory.events", "oom_kill ") or 0
 
 
 def _nvidia_smi(field: str) -> str:
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        raise NoDeviceError("nvidia-smi is not on PATH: this machine has no NVIDIA driver")
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] or "0"
-    query = [program, f"--query-gpu={field}", "--format=csv,noheader,nounits", f"--id={chosen}"]
-    done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False)
-    if done.returncode or not done.stdout.strip():
-        raise NoDeviceError(f"nvidia-smi: {(done.stderr or done.stdout).strip()}")
-    return done.stdout.strip()
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            name = " ".join(line.partition(":")[2].split())
-            return f"{name} ({len(os.sched_getaffinity(0))} threads)"
-    return platform.machine()
-
-
-def _cgroup_mib() -> int:
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-    except OSError:
-        return 0
-    return int(limit) // MIB if limit.isdigit() else 0
-
-
-def _packages() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue  # a worker may lack what none of its methods needs
-    return found
+    value = environment.nvidia_smi([field], chosen).get(field)
+    if not value:
+        raise NoDeviceError(f"nvidia-smi is not on PATH, or tells nothing of the GPU {chosen}.")
+    return value
