@@ -147,6 +147,14 @@ def django_db_setup(django_db_setup: None) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _no_kept_pages() -> None:
+    """No test is answered with the page of another, whose rows had the same keys."""
+    from webapp.ui import pages
+
+    pages.cache.clear()
+
+
+@pytest.fixture(autouse=True)
 def _plain_static(settings: Any) -> None:
     """Pages in tests name static files as they are: nothing was collected and hashed."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}

@@ -12,14 +12,8 @@ from tests.digests.days import MONDAY, announce, paper, profile
 from webapp.digests.build import build
 from webapp.digests.models import Digest, Profile, Star
 from webapp.papers.models import Listing
-from webapp.ui import pages
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _empty_cache():
-    pages.cache.clear()
 
 
 @pytest.fixture

@@ -11,18 +11,10 @@ from tests import factories
 from webapp.readers import links
 from webapp.readers.models import Preference
 from webapp.summaries import queries
-from webapp.ui import pages
 
 pytestmark = pytest.mark.django_db
 CHINESE = "zh-hans"
 BROWSER = {"accept-language": "zh-CN,zh;q=0.9,en;q=0.5"}
-
-
-@pytest.fixture(autouse=True)
-def _empty_cache():
-    pages.cache.clear()
-    yield
-    pages.cache.clear()
 
 
 def language(answer) -> str:

@@ -7,16 +7,9 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 
 from webapp.ui import pages
-from webapp.ui.pages import Page, PageCache, respond
+from webapp.ui.pages import respond
 
 BODY = b"<p>a page</p>" * 50
-
-
-@pytest.fixture(autouse=True)
-def _empty_cache():
-    pages.cache.clear()
-    yield
-    pages.cache.clear()
 
 
 def get(stamp="one", path="/", body=BODY, status=200, **headers):
@@ -103,14 +96,22 @@ def test_failures_are_not_kept():
     assert get()[1] == 1
 
 
-def test_the_cache_forgets_the_least_recently_read():
-    size = Page("s", BODY).size
-    kept = PageCache(max_bytes=2 * size)
-    for address in "ab":
-        kept.put(address, Page("s", BODY))
-    assert kept.get("a", "s")
-    kept.put("c", Page("s", BODY))
-    assert [bool(kept.get(address, "s")) for address in "abc"] == [True, False, True]
-    kept.put("c", Page("t", BODY))
-    assert kept.get("c", "s") is None
-    assert kept.get("a", "s")
+def test_the_cache_forgets_the_least_recently_read(monkeypatch):
+    monkeypatch.setattr(pages.cache, "_Cache__maxsize", 2 * len(BODY))
+    for path in ("/a", "/b", "/a", "/c"):
+        get(path=path)
+    assert [get(path=path)[1] for path in ("/a", "/c", "/b")] == [0, 0, 1]
+
+
+def test_a_page_above_the_limit_is_not_kept(monkeypatch):
+    monkeypatch.setattr(pages.cache, "_Cache__maxsize", len(BODY) - 1)
+    assert [get()[1], get()[1]] == [1, 1]
+
+
+def test_a_large_page_is_compressed_quickly(monkeypatch):
+    body = " ".join(str(number**2) for number in range(3000)).encode()
+    small = get(body=body, **{"accept-encoding": "br"})[0].content
+    monkeypatch.setattr(pages, "LARGE", len(body))
+    large = get(stamp="two", body=body, **{"accept-encoding": "br"})[0].content
+    assert brotli.decompress(large) == brotli.decompress(small) == body
+    assert len(small) < len(large)

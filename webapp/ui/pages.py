@@ -7,70 +7,73 @@ stays the same. Each process keeps its own; nothing needs to be invalidated by h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from operator import attrgetter
 from threading import Lock
 
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.http import (
-    HttpRequest,
-    HttpResponse,
-    HttpResponseNotModified,
-    HttpResponseRedirect,
-)
-from django.utils.cache import patch_vary_headers
-from django.utils.http import parse_etags, url_has_allowed_host_and_scheme
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.cache import get_conditional_response, patch_vary_headers
+from django.utils.http import parse_http_date_safe, url_has_allowed_host_and_scheme
 from django.utils.translation import get_language
 
 from webapp.ui import personal
-from webapp.ui.encodings import ENCODINGS, chosen, encoded
+from webapp.ui.encodings import chosen, encoded
 
 MAX_BYTES = 32 * 2**20  # of all kept pages of one process
 EFFORT = 10  # of compression: done once for many readers
-OWN_EFFORT = 4  # of a page with its reader's own pieces: done for each answer
+LARGE = 2**19  # bytes from which on so much effort would take seconds
+QUICK_EFFORT = 4  # of what is large, and of a page with its reader's own pieces
 
 
+@dataclass(frozen=True)
 class Page:
-    """A rendered page in every encoding it is sent in, under a tag each."""
+    """A rendered page as it is sent in one encoding, under a strong tag: it names these bytes."""
 
-    def __init__(self, stamp: Hashable, body: bytes, encodings: Sequence[str] = ENCODINGS) -> None:
-        self.stamp = stamp
-        self.bodies = {name: encoded(body, name, EFFORT) for name in ("", *encodings)}
-        digest = sha256(body).hexdigest()[:24]
-        # Strong tags: each names these bytes in this encoding.
-        self.etags = {name: f'"{digest}{name and "-" + name}"' for name in self.bodies}
-        self.size = sum(map(len, self.bodies.values()))
+    body: bytes
+    headers: Mapping[str, str]
 
-
-class PageCache:
-    """The kept pages of this process by address, the least recently read forgotten first."""
-
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._pages: LRUCache[str, Page] = LRUCache(max_bytes, getsizeof=attrgetter("size"))
-        self._lock = Lock()  # gunicorn's threads share it
-
-    def get(self, address: str, stamp: Hashable) -> Page | None:
-        """The page kept for `address`, if it still bears this stamp."""
-        with self._lock:
-            page = self._pages.get(address)
-        return page if page is not None and page.stamp == stamp else None
-
-    def put(self, address: str, page: Page) -> None:
-        """Keep `page`, and forget what is then too much; a page above the limit is not kept."""
-        with self._lock, suppress(ValueError):
-            self._pages[address] = page
-
-    def clear(self) -> None:
-        """Forget every page."""
-        with self._lock:
-            self._pages.clear()
+    @property
+    def size(self) -> int:
+        """What it takes of the memory for kept pages."""
+        return len(self.body)
 
 
-cache = PageCache()
+class _NotKeptError(Exception):
+    """A page was asked for, and this answer came instead."""
+
+    def __init__(self, response: HttpResponse) -> None:
+        self.response = response
+
+
+cache: LRUCache[Hashable, Page] = LRUCache(MAX_BYTES, getsizeof=attrgetter("size"))
+
+
+@cached(  # under a lock: gunicorn's threads share it
+    cache, key=lambda address, stamp, encoding, _render: (address, stamp, encoding), lock=Lock()
+)
+def kept_page(
+    address: str, stamp: Hashable, encoding: str, render: Callable[[], HttpResponse]
+) -> Page:
+    """The page of an address while it bears this stamp; the least recently read is forgotten first.
+
+    Raises _NotKeptError for an answer whose status is not 200.
+    """
+    if encoding:
+        page = kept_page(address, stamp, "", render)
+        effort = EFFORT if len(page.body) < LARGE else QUICK_EFFORT
+        body = encoded(page.body, encoding, effort)
+        headers = {**page.headers, "Content-Encoding": encoding}
+    else:
+        response = render()
+        if response.status_code != 200:
+            raise _NotKeptError(response)
+        body, headers = response.content, dict(response.items())
+    return Page(body, headers | {"ETag": f'"{sha256(body).hexdigest()[:24]}"'})
 
 
 def signed_in(request: HttpRequest) -> User:
@@ -101,7 +104,9 @@ def respond(
     `render` must depend on nothing but the address, the language and what `stamp` stands for. Only
     answers with status 200 are kept; a conditional request for the same bytes is answered 304.
     """
-    return _kept(request, stamp, render) if is_anonymous(request) else _private(render())
+    if is_anonymous(request):
+        return respond_public(request, stamp, render)
+    return _private(render())
 
 
 def respond_shared(
@@ -112,23 +117,42 @@ def respond_shared(
     What depends on the reader stands in `{% personal %}` alone (`webapp.ui.personal`).
     """
 
+    def render_for_all() -> HttpResponse:
+        personal.share(request)
+        return render()
+
     def whole() -> HttpResponse:
-        address = f"shared {_key(request)}"
-        page = cache.get(address, stamp)
-        if page is None:
-            personal.share(request)
-            response = render()
-            if response.status_code != 200:
-                return _laid_over(request, response)
-            page = Page(stamp, response.content, ())
-            cache.put(address, page)
-        return _laid_over(request, HttpResponse(page.bodies[""]))
+        try:
+            page = kept_page(f"shared {_key(request)}", stamp, "", render_for_all)
+        except _NotKeptError as error:
+            return _laid_over(request, error.response)
+        return _laid_over(request, HttpResponse(page.body))
 
     return (
-        _kept(request, stamp, whole)
+        respond_public(request, stamp, whole)
         if is_anonymous(request)
         else _private(_compressed(request, whole()))
     )
+
+
+def respond_public(
+    request: HttpRequest, stamp: Hashable, render: Callable[[], HttpResponse]
+) -> HttpResponse:
+    """A page as it is sent to everybody, compressed once; no session is read.
+
+    It keeps the headers that `render` gave it.
+    """
+    try:
+        page = kept_page(_key(request), stamp, chosen(request), render)
+    except _NotKeptError as error:
+        return error.response
+    response = HttpResponse(page.body, headers=page.headers)
+    response.setdefault("Cache-Control", "no-cache")
+    response.setdefault("Vary", "Accept-Encoding, Accept-Language, Cookie")
+    modified = parse_http_date_safe(response.get("Last-Modified", ""))
+    answer = get_conditional_response(request, response["ETag"], modified, response)
+    assert isinstance(answer, HttpResponse)
+    return answer
 
 
 def _key(request: HttpRequest) -> str:
@@ -145,7 +169,7 @@ def _compressed(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     """The answer as its one reader takes it: quicker than for many."""
     encoding = chosen(request)
     if encoding:
-        response.content = encoded(response.content, encoding, OWN_EFFORT)
+        response.content = encoded(response.content, encoding, QUICK_EFFORT)
         response["Content-Encoding"] = encoding
     patch_vary_headers(response, ["Accept-Encoding"])
     return response
@@ -154,32 +178,4 @@ def _compressed(request: HttpRequest, response: HttpResponse) -> HttpResponse:
 def _private(response: HttpResponse) -> HttpResponse:
     response["Cache-Control"] = "private, no-cache"
     patch_vary_headers(response, ["Cookie"])
-    return response
-
-
-def _kept(
-    request: HttpRequest, stamp: Hashable, render: Callable[[], HttpResponse]
-) -> HttpResponse:
-    """The page as it is sent to every anonymous reader, compressed once."""
-    # From here on the answer is the same for everybody: no session was read.
-    address = _key(request)
-    encoding = chosen(request)
-    page = cache.get(address, stamp)
-    if page is None:
-        response = render()
-        if response.status_code != 200:
-            return response
-        page = Page(stamp, response.content)
-        cache.put(address, page)
-    tag = page.etags[encoding]
-    response = (
-        HttpResponseNotModified()
-        if tag in parse_etags(request.headers.get("If-None-Match", ""))
-        else HttpResponse(page.bodies[encoding])
-    )
-    response["ETag"] = tag
-    response["Cache-Control"] = "no-cache"
-    response["Vary"] = "Accept-Encoding, Accept-Language, Cookie"
-    if encoding and response.status_code == 200:
-        response["Content-Encoding"] = encoding
     return response

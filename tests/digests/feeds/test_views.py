@@ -237,15 +237,19 @@ class TestConditional:
         ):
             assert get(client, "/p/mine.rss", **condition).status_code == 200, condition
 
-    def test_each_encoding_has_its_tag_and_either_will_do(self, client: Client) -> None:
+    def test_each_encoding_has_its_tag(self, client: Client) -> None:
         zipped = get(client, "/p/mine.rss", accept_encoding="gzip, deflate")
-        assert get(client, "/p/mine.rss", if_none_match=zipped["ETag"]).status_code == 304
+        known = {"if_none_match": zipped["ETag"]}
+        again = get(client, "/p/mine.rss", accept_encoding="gzip", **known)
+        assert again.status_code == 304
+        assert get(client, "/p/mine.rss", **known).status_code == 200
 
     def test_a_client_of_brotli_alone_is_sent_it(self, client: Client) -> None:
         plain, packed = get(client, "/p/mine.rss"), get(client, "/p/mine.rss", accept_encoding="br")
         assert (packed["Content-Encoding"], packed["Vary"]) == ("br", "Accept-Encoding")
         assert brotli.decompress(packed.content) == plain.content
-        assert get(client, "/p/mine.rss", if_none_match=packed["ETag"]).status_code == 304
+        known = {"accept_encoding": "br", "if_none_match": packed["ETag"]}
+        assert get(client, "/p/mine.rss", **known).status_code == 304
 
     def test_head_is_get_without_a_body(self, client: Client) -> None:
         whole, head = client.get("/p/mine.rss"), client.head("/p/mine.rss")
@@ -292,7 +296,7 @@ class TestConditional:
         assert len(queries) == 1
         with CaptureQueriesContext(connection) as queries:
             assert get(client, address).status_code == 200
-        assert len(queries) == 2
+        assert len(queries) == 1
 
 
 @pytest.mark.usefixtures("days")

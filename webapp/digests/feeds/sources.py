@@ -39,7 +39,9 @@ _DIGESTS = """
     FROM digests_digest d JOIN digests_profile p ON p.id = d.profile_id
     WHERE {whose} {when} ORDER BY d.date DESC LIMIT {days}"""
 _LISTINGS = """
-    SELECT l.id, l.changed_at, {papers} FROM papers_listing l
+    SELECT l.id, l.changed_at, {papers},
+        (SELECT sum(id) FROM papers_announcement WHERE listing_id = l.id) AS announced
+    FROM papers_listing l
     WHERE l.category = %s AND l.state = 'complete' {when} ORDER BY l.date DESC LIMIT {days}"""
 
 
@@ -119,7 +121,7 @@ def category_feed_source(category: str, date: Date | None) -> FeedSource | None:
         f"{category}{day}",
         f"All papers arXiv announced in {category}{day}.",
         reverse("digests:category", args=[category]) + (f"?date={date}" if date else ""),
-        tuple((one.pk, one.changed_at, one.words, one.facts) for one in listings),
+        tuple((one.pk, one.changed_at, one.announced, one.words, one.facts) for one in listings),
         lambda site: _category_items(site, listings),
         max((one.changed_at for one in listings), default=NEVER),
     )

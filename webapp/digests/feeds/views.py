@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date as Date
-from hashlib import sha256
 
 from django.db.models import Max
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,6 +18,7 @@ from webapp.digests.templatetags.digests import feed_address
 from webapp.papers.queries import categories
 from webapp.ui import feed_http
 from webapp.ui.feeds import Outline, opml
+from webapp.ui.pages import respond_public
 
 
 @require_safe
@@ -63,10 +63,7 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
         for name in categories()
     ]
     body = opml("Assay", changed, {"Digests": digests, "Categories": listed})
-    tag = sha256(body).hexdigest()[:32]
-    return feed_http.conditional(request, tag, changed) or feed_http.answer(
-        request, body, "text/x-opml; charset=utf-8", tag, changed
-    )
+    return respond_public(request, body, lambda: feed_http.public(body, "text/x-opml", changed))
 
 
 def _date(text: str | None) -> Date | None:
