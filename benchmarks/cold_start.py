@@ -1,16 +1,15 @@
 """What a start costs: `manage.py up` from a fresh clone, once more warm, and at rest.
 
-    python3 benchmarks/cold_start.py [--runs 3]
+    python -m benchmarks.cold_start [--runs 3]
 
 Each run clones the checkout's HEAD, has no virtual environment and no data directory, and installs
 everything the first page needs; the package cache is warm from the second run on. A second start
 finds the environment and the database. A minute later, with the bench worker there, memory (each
-process's proportional share) and processor time are what the kernel says. Standard library only.
+process's proportional share) and processor time are what the kernel says.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import signal
@@ -24,6 +23,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
+from benchmarks.figures import Figure, arguments, report
+
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = Path(sys.base_prefix) / "bin" / "python3"  # no environment's
 # seconds cold, seconds warm, MB, per cent of a core
@@ -33,17 +36,14 @@ WATCHED = 60.0  # seconds at rest
 
 
 def main() -> int:
-    """Measure, print, and fail over a target; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=3)
-    runs = [measure() for _ in range(parser.parse_args().runs)]
-    missed = False
+    """Measure, print the medians, and fail over a target; the exit status."""
+    runs = [measure() for _ in range(arguments(__doc__, runs=3).parse_args().runs)]
+    figures = []
     for number, (name, target) in enumerate(TARGETS.items()):
-        median = statistics.median(run[number] for run in runs)
-        seen = ", ".join(f"{run[number]:.1f}" for run in runs)
-        print(f"{name:<18} median {median:>6.1f}   target {target:>5.0f}   runs {seen}")
-        missed |= median > target
-    return int(missed)
+        values = [run[number] for run in runs]
+        seen = "runs " + ", ".join(f"{value:.1f}" for value in values)
+        figures.append(Figure(name, statistics.median(values), target=target, beside=seen))
+    return report(figures)
 
 
 def measure() -> tuple[float, float, float, float]:
@@ -99,14 +99,12 @@ def _first_page(process: subprocess.Popen[str], began: float) -> float:
 
 def at_rest(pid: int) -> tuple[float, float]:
     """Megabytes and processor seconds of a process and all below it."""
-    memory = re.search(r"^Pss: +(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), re.M)
-    assert memory is not None
-    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    total = int(memory[1]) / 1000, sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        below = at_rest(int(child))
-        total = total[0] + below[0], total[1] + below[1]
-    return total
+    memory = seconds = 0.0
+    for process in (up := psutil.Process(pid), *up.children(recursive=True)):
+        memory += process.memory_full_info().pss / 1e6
+        times = process.cpu_times()
+        seconds += times.user + times.system
+    return memory, seconds
 
 
 if __name__ == "__main__":
