@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Literal
 
 
 class MethodsError(Exception):
-    """Base of every error that is explained to the user without a traceback."""
+    """Base of every error that is explained to the user without a traceback.
+
+    ``kind`` is how a run has failed that it ends.
+    """
 
     exit_code = 3
+    kind: Literal["input", "check", "memory", "error"] = "error"
 
 
 class CheckFailedError(MethodsError):
     """A correctness check missed its bound: no number of this run may be shown."""
 
     exit_code = 1
+    kind = "check"
 
 
 class InputError(MethodsError, ValueError):
     """What was asked for cannot be done as asked: the one who asked can change it."""
 
     exit_code = 2
+    kind = "input"
 
 
 class UnknownNameError(InputError):
@@ -59,6 +66,8 @@ class DeviceUnavailableError(InputError):
 
 class NotEnoughMemoryError(InputError):
     """The run is estimated to need more memory than the device has free."""
+
+    kind = "memory"
 
     def __init__(self, needed: int, available: int, device: str) -> None:
         self.needed, self.available, self.device = needed, available, device

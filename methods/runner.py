@@ -11,18 +11,12 @@ import random
 import sys
 import time
 import traceback
-from typing import Literal
 
 import numpy as np
 
 from methods import registry
 from methods.context import Context, Device, Emit
-from methods.errors import (
-    CheckFailedError,
-    DeviceUnavailableError,
-    InputError,
-    NotEnoughMemoryError,
-)
+from methods.errors import DeviceUnavailableError, MethodsError
 from methods.interrupts import Interruptible
 from methods.measure import environment, processes
 from methods.measure.processes import Measured, ProcessFailedError
@@ -30,14 +24,7 @@ from methods.protocol import Cancelled, Failed, Result, Started, Strict, clean, 
 from methods.spec import Benchmark, Method, Params, TimedParams
 
 EXIT_OK, EXIT_CHECK, EXIT_INPUT, EXIT_ERROR, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
-
-FailedKind = Literal["input", "check", "memory", "error"]
-EXIT_OF: dict[str, int] = {
-    "check": EXIT_CHECK,
-    "input": EXIT_INPUT,
-    "memory": EXIT_INPUT,
-    "error": EXIT_ERROR,
-}
+EXIT_OF = {"check": EXIT_CHECK, "input": EXIT_INPUT, "memory": EXIT_INPUT}
 
 
 def choose_device(asked: str, offered: tuple[str, ...] = ("cpu", "cuda")) -> Device:
@@ -172,18 +159,10 @@ def _end_early(error: BaseException, context: Context, emit: Emit) -> int:
     if isinstance(error, KeyboardInterrupt):
         emit(Cancelled(reason="interrupted", partial=_tell_partial(context, emit)))
         return EXIT_INTERRUPTED
-    if isinstance(error, ProcessFailedError):
-        partial = error.body.kind != "check" and _tell_partial(context, emit)
-        emit(error.body.model_copy(update={"partial": partial}))
-        return EXIT_OF.get(error.body.kind, EXIT_ERROR)
-    kind = _kind(error)
-    partial = kind != "check" and _tell_partial(context, emit)
-    message, detail = clean(str(error)) or type(error).__name__, ""
-    if kind == "error":
-        message = f"{type(error).__name__}: {one_line(message)}"
-        detail = clean("".join(traceback.format_exception(error)))
-    emit(Failed(kind=kind, message=message[:2_000], detail=detail[-8_000:], partial=partial))
-    return EXIT_OF[kind]
+    failed = error.body if isinstance(error, ProcessFailedError) else _failed(error)
+    partial = failed.kind != "check" and _tell_partial(context, emit)
+    emit(failed.model_copy(update={"partial": partial}))
+    return EXIT_OF.get(failed.kind, EXIT_ERROR)
 
 
 def _tell_partial(context: Context, emit: Emit) -> bool:
@@ -193,12 +172,16 @@ def _tell_partial(context: Context, emit: Emit) -> bool:
     return bool(series)
 
 
-def _kind(error: BaseException) -> FailedKind:
-    if isinstance(error, CheckFailedError):
-        return "check"
+def _failed(error: BaseException) -> Failed:
+    """An error in words, with its traceback where nobody has foreseen it."""
+    message = clean(str(error)) or type(error).__name__
+    if isinstance(error, MethodsError):
+        return Failed(kind=error.kind, message=message[:2_000])
     out_of_memory = getattr(sys.modules.get("torch"), "OutOfMemoryError", MemoryError)
-    if isinstance(error, (NotEnoughMemoryError, MemoryError, out_of_memory)):
-        return "memory"
-    if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):
-        return "memory"  # torch's CPU allocator has no class of its own for this
-    return "input" if isinstance(error, InputError) else "error"
+    # torch's CPU allocator has no class of its own for this.
+    refused = isinstance(error, RuntimeError) and "can't allocate memory" in message
+    if refused or isinstance(error, (MemoryError, out_of_memory)):
+        return Failed(kind="memory", message=message[:2_000])
+    message = f"{type(error).__name__}: {one_line(message)}"
+    detail = clean("".join(traceback.format_exception(error)))
+    return Failed(kind="error", message=message[:2_000], detail=detail[-8_000:])

@@ -6,10 +6,9 @@ import argparse
 import contextlib
 import sys
 from pathlib import Path
-from typing import Literal
 
 from methods import registry
-from methods.errors import InputError, NotEnoughMemoryError, ParameterError, ParameterProblem
+from methods.errors import InputError, ParameterError, ParameterProblem
 from methods.output import JsonFile, JsonLines, Output, Plots, Words
 from methods.protocol import Cancelled, Failed, Strict, clean
 from methods.spec import PRESETS
@@ -48,10 +47,7 @@ def main(args: argparse.Namespace) -> int:
         try:
             return _measure(args, lines)
         except InputError as error:
-            kind: Literal["memory", "input"] = "input"
-            if isinstance(error, NotEnoughMemoryError):
-                kind = "memory"
-            lines.event(Failed(kind=kind, message=clean(str(error))[:2_000]))
+            lines.event(Failed(kind=error.kind, message=clean(str(error))[:2_000]))
             raise
         except KeyboardInterrupt:  # before the runner, which tells of it itself, had begun
             lines.event(Cancelled(reason="interrupted"))
