@@ -22,19 +22,6 @@ from methods.charts.style import STYLE
 from methods.charts.words import check_value, duration, interval, number
 from methods.protocol import Series
 
-__all__ = [
-    "STYLE",
-    "Quantity",
-    "check_value",
-    "describe",
-    "draw",
-    "draw_all",
-    "duration",
-    "interval",
-    "number",
-    "parts",
-]
-
 MOST = 8  # variants of one chart
 
 

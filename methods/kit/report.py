@@ -13,8 +13,6 @@ from methods.measure.statistics import over_seeds
 from methods.protocol import Axis, Limit, Variant
 from methods.spec import Direction
 
-__all__ = ["Charts", "Stages", "add_seeds", "over_seeds"]
-
 Table = Mapping[tuple[str, Any], Sequence[float]]  # (variant, x): a value of each seed
 
 

@@ -8,14 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    Field,
-    JsonValue,
-    SerializeAsAny,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, JsonValue, SerializeAsAny, field_validator, model_validator
 
 from methods.protocol.base import (
     Count,
@@ -28,7 +21,6 @@ from methods.protocol.base import (
     Strict,
     Version,
     canonical,
-    in_words,
     parse,
 )
 from methods.protocol.measured import Environment, MachineState, Series
@@ -173,10 +165,7 @@ def parse_body(kind: str, body: object) -> Strict:
     """The validated body of an event of this kind; raises :class:`ProtocolError`."""
     if kind not in BODIES:
         raise ProtocolError(f"no event is of kind {kind[:40]!r}")
-    try:
-        return BODIES[kind].model_validate_json(canonical(body))
-    except ValidationError as error:
-        raise ProtocolError(in_words(error)) from None
+    return parse(BODIES[kind], canonical(body), MAX_EVENT_BYTES)
 
 
 class Line(Strict):
