@@ -19,16 +19,6 @@ from methods.errors import InputError
 HELP = "write the skeleton of a method"
 SKELETON = Path(__file__).with_name("skeleton")
 MODULES = ("__init__.py", "spec.py", "model.py", "checks.py", "bench.py", "README.md")
-PYPROJECT = """[project]
-name = "assay-{name}"
-version = "0.1"
-
-[project.entry-points."assay.methods"]
-{name} = "{name}"
-
-[tool.setuptools]
-packages = ["{name}"]
-"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -66,9 +56,8 @@ def _here(name: str) -> dict[Path, str]:
 
 def _package(folder: Path, name: str) -> dict[Path, str]:
     texts = {folder / name / module: _text(module, name, name) for module in MODULES}
-    test = folder / "tests" / f"test_{name}.py"
-    texts[test] = _text("test.py", name, name)
-    return {**texts, folder / "pyproject.toml": PYPROJECT.format(name=name)}
+    texts[folder / "tests" / f"test_{name}.py"] = _text("test.py", name, name)
+    return {**texts, folder / "pyproject.toml": _text("pyproject.toml", name, name)}
 
 
 def _text(module: str, name: str, package: str) -> str:
