@@ -35,8 +35,24 @@ class Own:
         parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
 
     def main(self, args: argparse.Namespace) -> int:
-        """Run the entry."""
-        return perform(self.name, args)
+        """Run the entry, with progress; 0."""
+        able = {
+            method.slug: command
+            for method in registry.all_methods()
+            for command in method.commands
+            if command.name == self.name
+        }
+        slug = registry.get(args.method).slug
+        if slug not in able:
+            others = ", ".join(able) or "none"
+            raise InputError(f"{slug} has no {self.name!r}; methods that have: {others}")
+        params = able[slug].resolve(settings(args.set))
+        from methods.runner import choose_device  # noqa: PLC0415 - imports torch
+
+        work = registry.load(slug, able[slug].entry)
+        told = work(params, choose_device(args.device), _progress())
+        sys.stdout.write(told.rstrip() + "\n")
+        return 0
 
 
 OWN = (
@@ -44,26 +60,6 @@ OWN = (
     Own("evaluate", "judge what was trained on data of your own"),
     Own("generate", "write with what was trained"),
 )
-
-
-def perform(name: str, args: argparse.Namespace) -> int:
-    """Do what the method's command of this name does, with progress; 0."""
-    method = registry.get(args.method)
-    found = next((command for command in method.commands if command.name == name), None)
-    if found is None:
-        able = ", ".join(
-            one.slug
-            for one in registry.all_methods()
-            if any(command.name == name for command in one.commands)
-        )
-        raise InputError(f"{method.slug} has no {name!r}; methods that have: {able or 'none'}")
-    params = found.resolve(settings(args.set))
-    from methods.runner import choose_device  # noqa: PLC0415 - imports torch
-
-    work = registry.load(method.slug, found.entry)
-    told = work(params, choose_device(args.device), _progress())
-    sys.stdout.write(told.rstrip() + "\n")
-    return 0
 
 
 def _progress() -> Callable[[float, float, str], None]:

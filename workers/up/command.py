@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import socket
 import sys
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -35,8 +36,8 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         django.setup()
-        with lock.hold(settings.DATA_DIR / "up.lock") as file:
-            return _serve(options, file)
+        with lock.hold(settings.DATA_DIR / "up.lock") as record:
+            return _serve(options, record)
     except SettingError as error:
         sys.exit(f"Setting {error}")
     except (UpError, lock.LockedError, NoRedisError, DatabaseError) as error:
@@ -62,13 +63,13 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _serve(options: argparse.Namespace, file: lock.LockFile) -> int:
+def _serve(options: argparse.Namespace, record: Callable[[str], None]) -> int:
     bring_up_to_date()
     collect_static()
     listener = listen(options.port)
     port = listener.getsockname()[1]
     address = f"http://localhost:{port}/"
-    file.write(address)
+    record(f"at {address}")
     if options.port not in {port, 0}:
         print(f"Port {options.port} is taken: using {port}.")
     logs = settings.DATA_DIR / "log"
