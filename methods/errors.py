@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Literal
 
+FailedKind = Literal["input", "check", "memory", "error"]
+
 
 class MethodsError(Exception):
     """Base of every error that is explained to the user without a traceback.
@@ -14,7 +16,7 @@ class MethodsError(Exception):
     """
 
     exit_code = 3
-    kind: Literal["input", "check", "memory", "error"] = "error"
+    kind: FailedKind = "error"
 
 
 class CheckFailedError(MethodsError):
@@ -28,7 +30,7 @@ class InputError(MethodsError, ValueError):
     """What was asked for cannot be done as asked: the one who asked can change it."""
 
     exit_code = 2
-    kind = "input"
+    kind: FailedKind = "input"
 
 
 class UnknownNameError(InputError):
