@@ -79,12 +79,17 @@ class Assay:
             headers={"X-Forwarded-Proto": "https"},  # or a site behind TLS would redirect
         )
 
-    def _ask(self, path: str, verb: str = "GET", own: bool = False, **sent: Any) -> Any:
-        """The JSON at an address of the interface, with the token for what is the reader's own.
+    def _ask(self, path: str, own: bool = False, **query: object) -> Any:
+        """The JSON at an address of the interface; None asks for nothing."""
+        given = {name: str(value) for name, value in query.items() if value is not None}
+        return self._send("GET", path, own, params=given)
+
+    def _send(self, verb: str, path: str, own: bool = True, *, key: str = "", **sent: Any) -> Any:
+        """What the interface answers, with the token for what is the reader's own.
 
         Raises ToolError with the interface's reason where it refuses.
         """
-        headers: dict[str, str] = sent.pop("headers", {})
+        headers = {"Idempotency-Key": key} if key else {}
         if own and (token := self._token()):
             headers["Authorization"] = f"Bearer {token}"
         answer = self._site.request(verb, path, headers=headers, **sent)
@@ -97,8 +102,7 @@ class Assay:
     def digest(self, profile: str = "site", date: Date | None = None) -> Answer:
         """A day's papers in a profile's order (the latest day without `date`), each with its
         score and what every point of it was given for."""
-        query = {"date": date.isoformat()} if date else {}
-        return dict(marked(self._ask(f"/digests/{_name(profile)}", params=query)))
+        return dict(marked(self._ask(f"/digests/{_name(profile)}", date=date)))
 
     def profiles(self) -> Answer:
         """The profiles that digests are made for, with their categories and keywords."""
@@ -112,9 +116,7 @@ class Assay:
         order: Literal["relevance", "newest"] = "relevance",
     ) -> Answer:
         """Find papers: words, "phrases", author:, cat:, method:, has:measured, after:."""
-        query = {"q": q, "page": page, "order": order}
-        query |= {"since": since.isoformat()} if since else {}
-        return dict(marked(self._ask("/papers", params=query)))
+        return dict(marked(self._ask("/papers", q=q, page=page, since=since, order=order)))
 
     def paper(self, arxiv_id: str) -> Answer:
         """A paper, and each number it claims with the sentence and whether the paper's text
@@ -131,8 +133,8 @@ class Assay:
 
     def measurements(self, method: str, benchmark: str = "") -> Answer:
         """The latest public runs of a method that succeeded."""
-        query = {"method": method, "benchmark": benchmark, "state": "succeeded"}
-        return {"runs": self._ask("/runs", params=query)}
+        asked = self._ask("/runs", method=method, benchmark=benchmark, state="succeeded")
+        return {"runs": asked}
 
     def results(self, run: UUID) -> Answer:
         """What a run measured: checks, series, environment, and the command that repeats it."""
@@ -140,8 +142,7 @@ class Assay:
 
     def library(self, show: Show = "saved", tag: str = "", page: int = 1) -> Answer:
         """The papers you keep, with notes and tags. Needs the scope `library`."""
-        query = {"show": show, "tag": tag, "page": page}
-        return dict(marked(self._ask("/library", own=True, params=query)))
+        return dict(marked(self._ask("/library", own=True, show=show, tag=tag, page=page)))
 
     def keep(
         self,
@@ -155,7 +156,7 @@ class Assay:
         given = {"saved": saved, "read": read, "note": note, "tags": tags}
         change = {name: value for name, value in given.items() if value is not None}
         path = f"/library/{_identifier(arxiv_id)}"
-        return dict(marked(self._ask(path, "PATCH", own=True, json=change)))
+        return dict(marked(self._send("PATCH", path, json=change)))
 
     def run(  # noqa: PLR0917 - each is a parameter of the tool
         self,
@@ -168,16 +169,9 @@ class Assay:
     ) -> Answer:
         """Ask for a measurement, which is queued. Needs the scope `runs`. Asking again with the
         same `key` is answered by the same run."""
-        wanted = {"method": method, "benchmark": benchmark, "preset": preset, "device": device}
-        return dict(
-            self._ask(
-                "/runs",
-                "POST",
-                own=True,
-                json=wanted | {"params": params or {}},
-                headers={"Idempotency-Key": key},
-            )
-        )
+        wanted: dict[str, Any] = {"method": method, "benchmark": benchmark, "preset": preset}
+        wanted |= {"params": params or {}, "device": device}
+        return dict(self._send("POST", "/runs", json=wanted, key=key))
 
     def run_status(self, run: UUID) -> Answer:
         """Where a run stands, and why it failed if it did."""
@@ -185,7 +179,7 @@ class Assay:
 
     def cancel(self, run: UUID) -> Answer:
         """End a run of yours. Needs the scope `runs`."""
-        return dict(self._ask(f"/runs/{run}/cancel", "POST", own=True))
+        return dict(self._send("POST", f"/runs/{run}/cancel"))
 
     def _may(self, scope: str) -> bool:
         """Whether the asker's token has a scope; one without it sees what is public."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date as Date
 from typing import Annotated, Any, Literal
 
@@ -23,15 +24,14 @@ from webapp.api.schemas import (
     WholePaper,
 )
 from webapp.api.security import Bearer, reader_of
+from webapp.catalog.measured import Answered
 from webapp.catalog.queries import Carried
-from webapp.digests.lookup import NotFoundError, find_digest
-from webapp.digests.models import Profile, Star
-from webapp.digests.queries import digest_entries
+from webapp.digests.lookup import find_digest, find_paper, find_profile
+from webapp.digests.models import Digest, Profile, Star
 from webapp.library import queries as library_queries
 from webapp.library.models import LibraryEntry
-from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import Paper
-from webapp.papers.search import MAX_PAGES, search
+from webapp.papers.search import MAX_PAGES, Results, search
 
 A_PAGE = 50  # papers of a library
 papers_router = Router(tags=["papers"])
@@ -49,23 +49,15 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     category: Annotated[str, Query(max_length=32)] = "",
     since: Date | None = None,
     order: Literal["relevance", "newest"] = "relevance",
-) -> dict[str, Any]:
+) -> Results:
     """As the search page: words, "phrases", author:, cat:, method:, has:measured, after:."""
-    found = search(q, category or None, since, page, order)
-    return {
-        "count": found.count,
-        "more": found.more,
-        "next": page + 1 if found.has_next else None,
-        "dropped": list(found.dropped),
-        "suggestion": found.suggestion,
-        "items": found.papers,
-    }
+    return search(q, category or None, since, page, order)
 
 
 @papers_router.get("/{path:arxiv_id}", response=WholePaper, summary="One paper with its claims")
 def paper(request: HttpRequest, arxiv_id: Name) -> Paper:
     """The paper, and each number of its summary with its quote and whether that was found."""
-    return _paper(arxiv_id)
+    return find_paper(arxiv_id)
 
 
 @public_router.get(
@@ -79,22 +71,9 @@ def profiles(request: HttpRequest) -> QuerySet[Profile]:
 @public_router.get(
     "/digests/{profile}", response=DigestSchema, tags=["digests"], summary="A profile's day"
 )
-def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> dict[str, Any]:
+def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> Digest:
     """The latest day, or that of `date`: each paper with its score and the reasons for it."""
-    mine = Profile.objects.filter(slug=profile).first()
-    if mine is None:
-        raise ProblemError(404, f"There is no profile {profile[:64]!r}.")
-    try:
-        found = find_digest(mine, date)
-    except NotFoundError as error:
-        raise ProblemError(404, str(error)) from None
-    return {
-        "profile": mine.slug,
-        "date": found.date,
-        "considered": found.considered,
-        "matched": found.matched,
-        "entries": digest_entries(found),
-    }
+    return find_digest(find_profile(profile), date)
 
 
 @public_router.get(
@@ -103,11 +82,11 @@ def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> dic
     tags=["methods"],
     summary="A method's claims with their verdicts",
 )
-def claims(request: HttpRequest, slug: Name) -> list[MethodClaim]:
+def claims(request: HttpRequest, slug: Name) -> Sequence[Answered]:
     """Each claim of its source, once for each class of hardware that answers it."""
     if slug not in registry.slugs():
         raise ProblemError(404, f"No method is called {slug[:64]!r}.")
-    return [MethodClaim.of(one) for one in Carried(registry.get(slug)).answers]
+    return Carried(registry.get(slug)).answers
 
 
 @library_router.get("", response=LibraryPage, summary="Papers you keep")
@@ -137,7 +116,7 @@ def library(
 )
 def change(request: HttpRequest, arxiv_id: Name, wanted: LibraryChange) -> dict[str, Any]:
     """Change what is named and leave the rest; asking twice changes nothing more."""
-    reader, found = reader_of(request), _paper(arxiv_id)
+    reader, found = reader_of(request), find_paper(arxiv_id)
     given = wanted.dict(exclude_unset=True)
     saved = given.pop("saved", None)
     if saved:
@@ -159,14 +138,3 @@ def _item(paper: Paper, entry: LibraryEntry | None, saved: bool) -> dict[str, An
     kept = entry or LibraryEntry()
     names = ("read_at", "not_for_me", "note", "tags")
     return {name: getattr(kept, name) for name in names} | {"paper": paper, "saved": saved}
-
-
-def _paper(arxiv_id: str) -> Paper:
-    try:
-        identifier, _ = parse_identifier(arxiv_id)
-    except ValueError as error:
-        raise ProblemError(404, f"{error}.") from None
-    found = Paper.objects.filter(arxiv_id=identifier).first()
-    if found is None:
-        raise ProblemError(404, f"This site has not fetched {identifier}.")
-    return found

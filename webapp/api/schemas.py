@@ -15,9 +15,11 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from methods.spec import Benchmark
-from webapp.catalog.measured import Answered
+from webapp.digests.models import Digest, DigestEntry
+from webapp.digests.queries import digest_entries
 from webapp.library.forms import MAX_NOTE, MAX_TAG, MAX_TAGS
 from webapp.papers.models import Paper
+from webapp.papers.search import Results
 from webapp.runs.submit import MAX_SEED
 from webapp.summaries.models import Claim
 from webapp.summaries.queries import of_paper
@@ -144,7 +146,7 @@ class MethodSchema(Schema):
 class PaperSchema(Schema):
     """A paper, as its latest known version says."""
 
-    id: str = Field(description="arXiv's identifier, without a version.")
+    id: str = Field(alias="arxiv_id", description="arXiv's identifier, without a version.")
     version: int
     title: str
     abstract: str
@@ -152,11 +154,6 @@ class PaperSchema(Schema):
     categories: list[str]
     announced_on: Date | None
     doi: str
-
-    @staticmethod
-    def resolve_id(paper: Paper) -> str:
-        """The identifier is `arxiv_id` in the database."""
-        return paper.arxiv_id
 
     @staticmethod
     def resolve_authors(paper: Paper) -> list[str]:
@@ -172,7 +169,12 @@ class PaperPage(Schema):
     next: int | None
     dropped: list[str] = Field(description="Words that no paper holds, left out.")
     suggestion: str
-    items: list[PaperSchema]
+    items: list[PaperSchema] = Field(alias="papers")
+
+    @staticmethod
+    def resolve_next(found: Results) -> int | None:
+        """Where there are more."""
+        return found.page + 1 if found.has_next else None
 
 
 class ClaimSchema(Schema):
@@ -223,41 +225,30 @@ class EntrySchema(Schema):
 class DigestSchema(Schema):
     """A profile's day."""
 
-    profile: str
+    profile: str = Field(alias="profile.slug")
     date: Date
     considered: int
     matched: int
     entries: list[EntrySchema]
 
+    @staticmethod
+    def resolve_entries(digest: Digest) -> list[DigestEntry]:
+        """With their papers, by one query."""
+        return digest_entries(digest)
+
 
 class MethodClaim(Schema):
     """A claim of a method's source beside what was measured for it."""
 
-    id: str
-    text: str
-    verdict: str | None
-    reason: str
-    measured: float | None
-    low: float | None
-    high: float | None
+    id: str = Field(alias="claim.id")
+    text: str = Field(alias="claim.text")
+    verdict: str | None = Field(alias="verdict.word")
+    reason: str = Field(alias="verdict.reason")
+    measured: float | None = Field(None, alias="figure.value")
+    low: float | None = Field(None, alias="figure.low")
+    high: float | None = Field(None, alias="figure.high")
     unit: str
-    hardware: str
-
-    @classmethod
-    def of(cls, one: Answered) -> MethodClaim:
-        """The schema of a claim with its verdict."""
-        figure = one.figure
-        return cls(
-            id=one.claim.id,
-            text=one.claim.text,
-            verdict=str(one.verdict.word) if one.verdict.word else None,
-            reason=one.verdict.reason,
-            measured=figure.value if figure else None,
-            low=figure.low if figure else None,
-            high=figure.high if figure else None,
-            unit=one.unit,
-            hardware=one.measurement.hardware if one.measurement else "",
-        )
+    hardware: str = Field("", alias="measurement.hardware")
 
 
 class LibraryItem(Schema):

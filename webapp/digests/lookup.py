@@ -1,4 +1,4 @@
-"""Finds profiles and digests by the names people type; an error names the nearest ones."""
+"""Finds papers, profiles and digests by the names people type; an error names what comes near."""
 
 from __future__ import annotations
 
@@ -6,13 +6,28 @@ from collections.abc import Sequence
 from datetime import date as Date
 from difflib import get_close_matches
 
+from django.http import Http404
+
 from webapp.digests.models import Digest, Profile
 from webapp.digests.profiles.validation import site_profile
 from webapp.digests.queries import neighbouring_dates
+from webapp.papers.identifiers import parse_identifier
+from webapp.papers.models import Paper
 
 
-class NotFoundError(LookupError):
+class NotFoundError(Http404):
     """Nothing has this name; the message says what comes near."""
+
+
+def find_paper(text: str) -> Paper:
+    """The paper that an arXiv identifier or address names. Raises NotFoundError."""
+    try:
+        identifier, _ = parse_identifier(text)
+        return Paper.objects.get(arxiv_id=identifier)
+    except ValueError as error:
+        raise NotFoundError(f"{error}.") from None
+    except Paper.DoesNotExist:
+        raise NotFoundError(f"This site has not fetched {identifier}.") from None
 
 
 def find_profile(name: str | None) -> Profile:

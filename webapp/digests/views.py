@@ -8,20 +8,19 @@ from datetime import date as Date
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.digests import queries
 from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
-from webapp.digests.lookup import NotFoundError, find_digest, find_profile
+from webapp.digests.lookup import find_digest, find_paper, find_profile
 from webapp.digests.models import Profile, Star
 from webapp.digests.templatetags.digests import day_address
 from webapp.digests.text_formats import as_markdown
 from webapp.papers.days import eastern_date, now
-from webapp.papers.identifiers import parse_identifier
-from webapp.papers.models import Listing, Paper
+from webapp.papers.models import Listing
 from webapp.papers.queries import announced_on, categories
 from webapp.ui.pages import back, respond_shared, signed_in
 
@@ -43,10 +42,7 @@ def digest(request: HttpRequest, slug: str | None = None, date: Date | None = No
 @require_safe
 def markdown(request: HttpRequest, date: Date, slug: str | None = None) -> HttpResponse:
     """A day as Markdown, for notes."""
-    try:
-        found = find_digest(find_profile(slug), date)
-    except NotFoundError as error:
-        raise Http404(str(error)) from None
+    found = find_digest(find_profile(slug), date)
     text = as_markdown(found, queries.digest_entries(found))
     return HttpResponse(text, content_type="text/markdown; charset=utf-8")
 
@@ -175,12 +171,7 @@ def feeds(request: HttpRequest) -> HttpResponse:
 @login_required
 def star(request: HttpRequest) -> HttpResponse:
     """Save a paper, or let it go; answers JSON to the script and a redirect to a form."""
-    try:
-        identifier, _ = parse_identifier(request.POST.get("paper", ""))
-    except ValueError:
-        identifier = ""
-    paper = get_object_or_404(Paper, arxiv_id=identifier)
-    reader = signed_in(request)
+    paper, reader = find_paper(request.POST.get("paper", "")), signed_in(request)
     _, made = Star.objects.get_or_create(reader=reader, paper=paper)
     if not made:
         Star.objects.filter(reader=reader, paper=paper).delete()

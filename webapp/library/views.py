@@ -5,12 +5,13 @@ from __future__ import annotations
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from webapp.digests.lookup import find_paper
 from webapp.digests.models import Star
 from webapp.library import queries, zotero
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
@@ -18,8 +19,6 @@ from webapp.library.importing import MOST, ask_for, import_liked
 from webapp.library.learning import LEAST
 from webapp.library.models import LibraryEntry, ReadingList
 from webapp.papers import citations
-from webapp.papers.identifiers import parse_identifier
-from webapp.papers.models import Paper
 from webapp.ui.pages import back, signed_in
 
 PAPERS_A_PAGE = 50
@@ -64,7 +63,7 @@ def export(request: HttpRequest, suffix: str) -> HttpResponse:
 @login_required
 def leave(request: HttpRequest) -> HttpResponse:
     """Mark a paper as not for the reader, or take that back; it is then no longer saved."""
-    paper, reader = _paper(request.POST.get("paper", "")), signed_in(request)
+    paper, reader = find_paper(request.POST.get("paper", "")), signed_in(request)
     entry, _ = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)
     entry.not_for_me = not entry.not_for_me
     entry.save()
@@ -79,7 +78,7 @@ def leave(request: HttpRequest) -> HttpResponse:
 @login_required
 def entry(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     """Mark a paper read or unread, or keep a note, tags and lists of it."""
-    paper, reader = _paper(arxiv_id), signed_in(request)
+    paper, reader = find_paper(arxiv_id), signed_in(request)
     kept, _ = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)
     if "read" in request.POST:
         kept.read_at = None if kept.read_at else timezone.now()
@@ -159,11 +158,3 @@ def zotero_(request: HttpRequest) -> HttpResponse:
     context = {"section": "library", "part": part, "account": account, "form": form}
     status = 422 if form.is_bound else 200
     return render(request, "library/zotero.html", context, status=status)
-
-
-def _paper(text: str) -> Paper:
-    try:
-        identifier, _ = parse_identifier(text)
-    except ValueError:
-        raise Http404("There is no such paper.") from None
-    return get_object_or_404(Paper, arxiv_id=identifier)
