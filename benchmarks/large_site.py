@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -18,6 +21,22 @@ A_DAY = 400  # papers, on a site of many
 SHOWN_DAYS = 5  # with listings and digests
 LOG_PIECES = 200  # of the run that is under way
 COPIED = ("method", "benchmark", "version", "device", "params", "environment", "result")
+
+
+@contextmanager
+def empty_site(keep: Path | None = None) -> Iterator[None]:
+    """Django set up over a migrated SQLite database, in `keep` or in a folder that goes again."""
+    with tempfile.TemporaryDirectory() as folder:
+        data = keep or Path(folder)
+        (data / "static").mkdir(parents=True, exist_ok=True)
+        os.environ |= {"ASSAY_DATA": str(data), "DJANGO_SETTINGS_MODULE": "webapp.settings"}
+        import django
+
+        django.setup()
+        from django.core.management import call_command
+
+        call_command("migrate", verbosity=0)
+        yield
 
 
 def build(papers: int, runs: int, source: Path | None = None) -> None:

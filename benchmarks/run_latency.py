@@ -9,13 +9,12 @@ in the database. Target: median ≤ 0.1 s.
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 import uuid
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from benchmarks.figures import Figure, arguments, report
 from tests.runs.rig import FIXTURE, Rig
@@ -53,24 +52,23 @@ def measure(rig: Rig, runs: int) -> list[float]:
 def main() -> int:
     """Measure, print the quantiles; 1 if the target is missed."""
     options = arguments(__doc__, runs=40).parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="assay-latency-"))
-    os.environ["ASSAY_DATA"] = str(folder)
-    os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
     os.environ["ASSAY_METHODS_PATH"] = str(FIXTURE)
-    import django
+    with TemporaryDirectory(prefix="assay-latency-", ignore_cleanup_errors=True) as folder:
+        os.environ["ASSAY_DATA"] = folder
+        os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
+        import django
 
-    django.setup()
-    rig = Rig(folder, lease=LEASE)
-    try:
-        with rig.connected():
-            rig.migrate()
-            rig.recorder()
-            rig.beat()
-            rig.bench()
-            seconds = measure(rig, options.runs)
-    finally:
-        rig.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        django.setup()
+        rig = Rig(Path(folder), lease=LEASE)
+        try:
+            with rig.connected():
+                rig.migrate()
+                rig.recorder()
+                rig.beat()
+                rig.bench()
+                seconds = measure(rig, options.runs)
+        finally:
+            rig.stop()
     return report(
         [
             Figure("request to first event, median", statistics.median(seconds), "s", TARGET),

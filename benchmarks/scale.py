@@ -25,9 +25,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks.empty_site import empty_site
 from benchmarks.figures import arguments
-from benchmarks.large_site import LAST_DAY, build, old_day, open_run
+from benchmarks.large_site import LAST_DAY, build, empty_site, old_day, open_run
 
 SEARCH_MS = 150.0  # CPU of the slowest search in a hundred
 SEARCH_QUERIES = 20

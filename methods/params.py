@@ -86,7 +86,6 @@ class ParameterInfo:
     name: str
     kind: Literal["integer", "number", "boolean", "text", "choice"]
     many: bool
-    default: Any
     help: str
     unit: str
     choices: tuple[Any, ...] = ()
@@ -116,7 +115,7 @@ class ParameterInfo:
 def described(model: type[Params]) -> tuple[ParameterInfo, ...]:
     """Every parameter as forms and help texts show it."""
     told = model.model_json_schema()["properties"]
-    return tuple(_info(name, found, told[name]) for name, found in model.model_fields.items())
+    return tuple(_info(name, told[name]) for name in model.model_fields)
 
 
 def resolve(model: type[Params], settings: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
@@ -146,8 +145,8 @@ def _from_text(found: FieldInfo, value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
-def _info(name: str, found: FieldInfo, told: Mapping[str, Any]) -> ParameterInfo:
-    """A parameter by its field and what JSON Schema says of it."""
+def _info(name: str, told: Mapping[str, Any]) -> ParameterInfo:
+    """A parameter by what JSON Schema says of it."""
     many = told.get("type") == "array"
     one = told["items"] if many else told
     choices = tuple(one.get("enum") or [one[word] for word in ("const",) if word in one])
@@ -156,7 +155,6 @@ def _info(name: str, found: FieldInfo, told: Mapping[str, Any]) -> ParameterInfo
         name=name,
         kind=typing.cast(Any, "choice" if choices else kind),
         many=many,
-        default=found.get_default(call_default_factory=True, validated_data={}),
         help=told.get("description", ""),
         unit=told.get("unit", ""),
         local=bool(told.get("local")),

@@ -56,6 +56,14 @@ class Seen:
                 self.low = low if self.low is None else min(low, self.low)
                 self.high = high if self.high is None else max(high, self.high)
 
+    def bound(self, name: str) -> Bound:
+        """As it is kept, under the name that the line gave it."""
+        low, high = (None if x is None else float(f"{x:.3g}") for x in (self.low, self.high))
+        shape, *others = self.shapes
+        return Bound(
+            name=name, shape=shape, dtype=self.dtype, low=low, high=high, others=len(others)
+        )
+
 
 @dataclass
 class Recording:
@@ -195,18 +203,16 @@ def _empty_is_nan() -> Iterator[None]:
 def trace(method: Method, seen: Recording) -> Trace:
     """What was seen, as it is kept beside the method."""
     files = []
-    for name, source in seen.sources.items():
+    for path, source in seen.sources.items():
         lines = [
-            TraceLine(
-                line=line, tensors=tuple(_bound_of(bound, one) for bound, one in found.items())
-            )
+            TraceLine(line=line, tensors=tuple(one.bound(name) for name, one in found.items()))
             for (file, line), found in sorted(seen.seen.items())
-            if file == name
+            if file == path
         ]
         code, sha256 = code_of(source.text)
         files.append(
             TraceFile(
-                path=name,
+                path=path,
                 sha256=sha256,
                 code=code,
                 blocks=blocks_of(source.text),
@@ -214,14 +220,6 @@ def trace(method: Method, seen: Recording) -> Trace:
             )
         )
     return Trace(method=method.slug, example=method.example, files=tuple(files))
-
-
-def _bound_of(name: str, seen: Seen) -> Bound:
-    low, high = (None if x is None else float(f"{x:.3g}") for x in (seen.low, seen.high))
-    others = len(seen.shapes) - 1
-    return Bound(
-        name=name, shape=seen.shapes[0], dtype=seen.dtype, low=low, high=high, others=others
-    )
 
 
 def shape_cases(seen: Recording) -> list[Case]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from methods.protocol import Job
 from workers.bench import reaper
@@ -65,13 +66,9 @@ def private_directory(home: Path, token: str) -> Iterator[Path]:
         (taken / token).mkdir()
     except FileExistsError:
         raise TakenError(token) from None
-    private = home / f"run-{token}"
-    private.mkdir(mode=0o700)
-    (private / "tmp").mkdir()
-    try:
-        yield private
-    finally:
-        shutil.rmtree(private, ignore_errors=True)
+    with TemporaryDirectory(prefix="run-", dir=home, ignore_cleanup_errors=True) as private:
+        (Path(private) / "tmp").mkdir()
+        yield Path(private)
 
 
 def remove_leftovers(home: Path) -> None:

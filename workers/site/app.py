@@ -44,35 +44,32 @@ app.steps["consumer"].add(LivenessFile)
 BRIEF, LONG = 60, 20 * 60
 app.conf.task_time_limit = LONG
 
-# {name: {"task": "site.<verb>", "schedule": seconds or crontab, "options": {"expires": seconds}}}
-# An entry expires just before it is due again: a worker that was away finds one, not a hundred.
-_POLL = 5 * 60.0
-_SWEEP = settings.RUN_LEASE / 6
+
+def _every(seconds: float, task: str, *args: str, **options: str) -> dict[str, Any]:
+    """An entry that expires just before it is due again: who was away finds one, not a hundred."""
+    expires = seconds - min(10.0, seconds / 10)
+    return {
+        "task": task,
+        "args": args,
+        "schedule": seconds,
+        "options": options | {"expires": expires},
+    }
+
+
 app.conf.beat_schedule = {
     # What is due is decided by the audit, close to arXiv's midnight and further off when a feed
     # is stale or failed; beat only asks.
-    "poll": {"task": "site.poll", "schedule": _POLL, "options": {"expires": _POLL - 10}},
-    "enrich": {"task": "site.enrich", "schedule": _POLL, "options": {"expires": _POLL - 10}},
-    "link": {"task": "site.link", "schedule": 60.0, "options": {"expires": 55}},
-    "learn": {"task": "site.learn_all", "schedule": 60.0, "options": {"expires": 55}},
-    "mail": {"task": "site.mail", "schedule": _POLL, "options": {"expires": _POLL - 10}},
-    "tidy": {"task": "site.tidy", "schedule": 86_400.0, "options": {"expires": 86_390}},
+    "poll": _every(300.0, "site.poll"),
+    "enrich": _every(300.0, "site.enrich"),
+    "link": _every(60.0, "site.link"),
+    "learn": _every(60.0, "site.learn_all"),
+    "mail": _every(300.0, "site.mail"),
+    "tidy": _every(86_400.0, "site.tidy"),
     # Wakes what waits: new papers of a digest, summaries put off, those a lost worker held.
-    "summarise": {"task": "site.summaries", "schedule": 30.0, "options": {"expires": 25}},
-    "sweep": {
-        "task": "runs.sweep",
-        "schedule": _SWEEP,
-        "options": {"queue": "events", "expires": 0.9 * _SWEEP},
-    },
+    "summarise": _every(30.0, "site.summaries"),
+    "sweep": _every(settings.RUN_LEASE / 6, "runs.sweep", queue="events"),
+    **{f"token {name}": _every(10.0, "health.token", name, queue=name) for name in settings.QUEUES},
 }
-TOKEN_SECONDS = 10.0
-for _queue in settings.QUEUES:
-    app.conf.beat_schedule[f"token {_queue}"] = {
-        "task": "health.token",
-        "args": [_queue],
-        "schedule": TOKEN_SECONDS,
-        "options": {"queue": _queue, "expires": TOKEN_SECONDS - 1},
-    }
 # Models take minutes: they have a queue, and a worker, of their own.
 app.conf.task_routes = {"site.summarise": {"queue": "summaries"}}
 app.conf.beat_scheduler = "workers.site.beat:Scheduler"
