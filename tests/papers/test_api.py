@@ -78,8 +78,8 @@ def test_more_than_the_api_lists_is_an_error(
 def test_lookup_gives_what_feeds_lack(arxiv: ArxivServer) -> None:
     papers = [paper for _, paper in arxiv.corpus.feed("cs.CL", WEDNESDAY)[:3]]
     found = api.lookup([*(paper.arxiv_id for paper in papers), "2601.99999"])
-    assert {e.arxiv_id: e.comment for e in found.entries} == {p.arxiv_id: p.comment for p in papers}
-    entry = next(e for e in found.entries if e.arxiv_id == papers[0].arxiv_id)
+    assert {e.arxiv_id: e.comment for e in found} == {p.arxiv_id: p.comment for p in papers}
+    entry = next(e for e in found if e.arxiv_id == papers[0].arxiv_id)
     assert (entry.submitted_at, entry.updated_at) == (papers[0].submitted, papers[0].updated)
     assert entry.categories == papers[0].categories  # MSC classes left out
     assert [(a.name, a.affiliation) for a in entry.authors] == list(papers[0].authors)

@@ -75,32 +75,42 @@ def test_missed_days_reach_back_to_the_first_poll() -> None:
     assert schedule.missed("cs.CL", WEDNESDAY, since=WEDNESDAY) == []
 
 
+def outcome(
+    state: State, source: Source, reason: str, at: datetime | None = None, etag: str = ""
+) -> Listing:
+    return Listing(
+        category="cs.CL",
+        date=WEDNESDAY,
+        state=state,
+        source=source,
+        reason=reason,
+        etag=etag,
+        polled_at=at or noon(WEDNESDAY),
+        changed_at=at or noon(WEDNESDAY),
+    )
+
+
 def test_a_failure_overwrites_nothing_that_was_found() -> None:
-    failed = listings.Outcome(State.FAILED, Source.RSS, "away")
-    stale = listings.Outcome(State.STALE, Source.RSS, "old", etag='"1"')
-    listings.record_outcome("cs.CL", WEDNESDAY, stale, noon(WEDNESDAY))
-    row = listings.record_outcome("cs.CL", WEDNESDAY, failed, noon(WEDNESDAY))
+    listings.record_outcome(outcome(State.STALE, Source.RSS, "old", etag='"1"'))
+    row = listings.record_outcome(outcome(State.FAILED, Source.RSS, "away"))
     assert (row.state, row.reason, row.etag, row.polls) == (State.STALE, "old", '"1"', 2)
     assert [failure["reason"] for failure in row.failures] == ["old", "away"]
 
 
 def test_the_audit_keeps_the_latest_failures() -> None:
     for number in range(listings.KEPT_FAILURES + 5):
-        outcome = listings.Outcome(State.FAILED, Source.RSS, f"poll {number}")
-        row = listings.record_outcome("cs.CL", WEDNESDAY, outcome, noon(WEDNESDAY))
+        row = listings.record_outcome(outcome(State.FAILED, Source.RSS, f"poll {number}"))
     assert len(row.failures) == listings.KEPT_FAILURES
     assert row.failures[-1]["reason"] == f"poll {listings.KEPT_FAILURES + 4}"
 
 
 def settled_after(feed: State | None, api_days: int) -> bool:
     if feed is not None:
-        outcome = listings.Outcome(feed, Source.RSS, "the feed")
-        listings.record_outcome("cs.CL", WEDNESDAY, outcome, noon(WEDNESDAY))
+        listings.record_outcome(outcome(feed, Source.RSS, "the feed"))
     for after in range(1, api_days + 1):
         day = WEDNESDAY + after * DAY
         for _ in range(3):  # asked often in a day, it is one day all the same
-            outcome = listings.Outcome(State.EMPTY, Source.API, "the API")
-            listings.record_outcome("cs.CL", WEDNESDAY, outcome, noon(day))
+            listings.record_outcome(outcome(State.EMPTY, Source.API, "the API", noon(day)))
     return WEDNESDAY not in schedule.missed("cs.CL", WEDNESDAY + (api_days + 1) * DAY, WEDNESDAY)
 
 

@@ -88,7 +88,7 @@ def save_named(reader_id: int, identifiers: Sequence[str]) -> int:
 
     Raises FetchError, with nothing changed.
     """
-    entries = lookup(identifiers).entries
+    entries = lookup(identifiers)
     papers = store_papers(entries, None, prepare(entries), known_at=timezone.now())
     for reader in User.objects.filter(pk=reader_id):
         for paper in papers.values():

@@ -8,8 +8,8 @@ has no timeout, no back-off and no Retry-After, so it gets a transport of ours t
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
 import arxiv
@@ -22,6 +22,7 @@ from webapp.papers.days import batch_day_of, submission_window
 from webapp.papers.entries import (
     Author,
     BadEntryError,
+    Batch,
     Entry,
     Problem,
     category_names,
@@ -39,15 +40,7 @@ NOTE = "from the API, by submission: replacements and late announcements are not
 _TOTAL = re.compile(rb"<(?:\w+:)?totalResults[^>]*>\s*(\d+)\s*<")
 
 
-@dataclass(frozen=True)
-class Found:
-    """Entries the API gave, and what was wrong with others."""
-
-    entries: tuple[Entry, ...] = ()
-    problems: tuple[Problem, ...] = ()
-
-
-def submitted(category: str, first: date, last: date) -> dict[date, Found]:
+def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
     """The papers of `category` in the batches of `first` to `last`, by the day of their batch.
 
     The API knows when version 1 was submitted, not when a paper was announced: a day taken from
@@ -64,36 +57,35 @@ def submitted(category: str, first: date, last: date) -> dict[date, Found]:
         sort_by=arxiv.SortCriterion.SubmittedDate,
         sort_order=arxiv.SortOrder.Ascending,
     )
-    entries: dict[date, list[Entry]] = {}
-    problems: dict[date, list[Problem]] = {}
+    entries: dict[date, list[Entry]] = defaultdict(list)
+    problems: dict[date, list[Problem]] = defaultdict(list)
     seen = 0
     for result in pages.results(search):
         seen += 1
         # What the API gives beyond the days asked for counts to the nearest of them.
         day = min(max(batch_day_of(result.published), first), last)
-        _read(result, category, entries.setdefault(day, []), problems.setdefault(day, []))
+        _read(result, category, entries[day], problems[day])
     # An entry that the library could not parse is missing from its pages, not from its count.
     if seen < pages.total:
         lost = Problem("API", f"{pages.total - seen} of {pages.total} entries cannot be read")
-        problems.setdefault(last, []).append(lost)
+        problems[last].append(lost)
     return {
-        day: Found(one_a_paper(entries.get(day, ())), tuple(problems.get(day, ())))
+        day: Batch(category, day, one_a_paper(entries[day]), tuple(problems[day]), NOTE)
         for day in entries.keys() | problems.keys()
     }
 
 
-def lookup(identifiers: Sequence[str]) -> Found:
+def lookup(identifiers: Sequence[str]) -> tuple[Entry, ...]:
     """What the API knows of papers, by identifier; those it does not know are not in the answer.
 
     Raises FetchError.
     """
     entries: list[Entry] = []
-    problems: list[Problem] = []
     for start in range(0, len(identifiers), IDS):
         asked = list(identifiers[start : start + IDS])
         for result in _Pages().results(arxiv.Search(id_list=asked, max_results=len(asked))):
-            _read(result, "", entries, problems)
-    return Found(one_a_paper(entries), tuple(problems))
+            _read(result, "", entries, [])
+    return one_a_paper(entries)
 
 
 def _read(

@@ -39,7 +39,7 @@ def enrich(most: int = api.IDS, *, at: datetime | None = None) -> EnrichReport:
     if not asked:
         return EnrichReport(0, 0, 0, frozenset())
     wanted = set(asked)
-    entries = [entry for entry in api.lookup(asked).entries if entry.arxiv_id in wanted]
+    entries = [entry for entry in api.lookup(asked) if entry.arxiv_id in wanted]
     papers = store_papers(entries, None, prepare(entries), known_at=at or now())
     missing = wanted - papers.keys()
     Paper.objects.filter(arxiv_id__in=missing).update(enrich_tries=F("enrich_tries") + 1)

@@ -51,11 +51,11 @@ class RefusedError(FetchError):
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole answer: status 200 with its body, or 304 with none."""
+    """A whole answer; `get` gives those of status 200 with their body, or 304 with none."""
 
     url: str
     status: int
-    headers: Mapping[str, str]
+    headers: Mapping[str, str]  # their names in lower case
     body: bytes
 
 
@@ -72,7 +72,7 @@ def get(
     for attempt in range(ATTEMPTS):
         last = attempt == ATTEMPTS - 1
         try:
-            status, answer_headers, body, at = _follow(url, dict(headers or {}))
+            answer = _follow(url, dict(headers or {}))
         except limiter.BusyError as busy:
             raise AskedToWaitError(
                 f"arXiv asks for patience: next request in {busy.seconds:.0f} s"
@@ -83,23 +83,23 @@ def get(
                 raise
             limiter.pause(_backoff(attempt))
             continue
-        if status in _TRY_AGAIN:
-            wait = retry_after(answer_headers.get("retry-after", ""))
+        if answer.status in _TRY_AGAIN:
+            wait = retry_after(answer.headers.get("retry-after", ""))
             limiter.pause(_backoff(attempt) if wait is None else wait)
             if last or (wait or 0.0) > PATIENCE:
-                raise _refusal(at, status, body, wait)
+                raise _refusal(answer, wait)
             continue
-        if status not in {200, 304}:
-            raise _refusal(at, status, body, None)
-        if status == 200 and check is not None:
+        if answer.status not in {200, 304}:
+            raise _refusal(answer, None)
+        if answer.status == 200 and check is not None:
             try:
-                check(body)
+                check(answer.body)
             except FetchError:
                 if last:
                     raise
                 limiter.pause(_backoff(attempt))
                 continue
-        return Answer(at, status, answer_headers, body)
+        return answer
     raise AssertionError("every last attempt returns or raises")
 
 
@@ -109,14 +109,14 @@ def user_agent() -> str:
     return f"Assay/0.1 (arXiv digest; {contact})"
 
 
-def _follow(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes, str]:
+def _follow(url: str, headers: dict[str, str]) -> Answer:
     """The answer at the end of redirects, none of which leaves the host."""
     for _ in range(MAX_REDIRECTS + 1):
         with limiter.place(PATIENCE):
-            status, answer_headers, body = _request(url, headers)
-        if status not in {301, 302, 303, 307, 308}:
-            return status, answer_headers, body, url
-        target = urljoin(url, answer_headers.get("location", ""))
+            answer = _request(url, headers)
+        if answer.status not in {301, 302, 303, 307, 308}:
+            return answer
+        target = urljoin(url, answer.headers.get("location", ""))
         if not _same_place(url, target):
             raise RefusedError(
                 f"{_host(url)} redirects to another host, {_host(target)}: not followed"
@@ -125,7 +125,7 @@ def _follow(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], byt
     raise RefusedError(f"{_host(url)} redirects more than {MAX_REDIRECTS} times")
 
 
-def _request(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+def _request(url: str, headers: dict[str, str]) -> Answer:
     deadline = Deadline(TOTAL_SECONDS)
     sent = {"user-agent": user_agent(), "accept-encoding": "gzip", **headers}
     try:
@@ -140,7 +140,7 @@ def _request(url: str, headers: dict[str, str]) -> tuple[int, dict[str, str], by
             body = _read(response, lowered, url)
             if deadline.passed:
                 raise OutOfReachError(f"{_host(url)} took longer than {TOTAL_SECONDS:.0f} s")
-            return response.status_code, lowered, body
+            return Answer(url, response.status_code, lowered, body)
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
         if deadline.passed:
             reason = f"took longer than {TOTAL_SECONDS:.0f} s"
@@ -185,12 +185,12 @@ def _cause(error: Exception) -> str:
     return re.sub(r"^\[Errno -?\d+\] ", "", said)
 
 
-def _refusal(url: str, status: int, body: bytes, wait: float | None) -> FetchError:
+def _refusal(answer: Answer, wait: float | None) -> FetchError:
+    host, status = _host(answer.url), answer.status
     if wait is not None:
-        until = f"{_host(url)} asks us to wait {wait:.0f} s (HTTP {status})"
-        return AskedToWaitError(until)
-    said = error_title(body)
-    return RefusedError(f"{_host(url)} answers HTTP {status}" + (f": {said}" if said else ""))
+        return AskedToWaitError(f"{host} asks us to wait {wait:.0f} s (HTTP {status})")
+    said = error_title(answer.body)
+    return RefusedError(f"{host} answers HTTP {status}" + (f": {said}" if said else ""))
 
 
 def retry_after(value: str, most: float = MAX_RETRY_AFTER) -> float | None:

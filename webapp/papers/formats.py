@@ -10,7 +10,6 @@ import codecs
 import re
 from calendar import timegm
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from io import BytesIO
 from itertools import pairwise
@@ -54,23 +53,15 @@ class BrokenFeedError(Exception):
     """The answer as a whole is no usable feed; the message says why."""
 
 
-@dataclass(frozen=True)
-class _Document:
-    """The text of a feed made well-formed, and what had to be left out or mended."""
-
-    text: str
-    problems: tuple[Problem, ...]
-
-
 def parse_feed(body: bytes, category: str, today: date) -> Batch:
     """Read one category's RSS or Atom feed as served by rss.arxiv.org.
 
     `today` (Eastern) dates a feed that does not say its day. Raises BrokenFeedError.
     """
-    document = _well_formed(body)
+    text, problems = _well_formed(body)
     parsed = feedparser.parse(
         # As a stream: bytes alone would be tried as a file's name first.
-        BytesIO(document.text.encode()),
+        BytesIO(text.encode()),
         # We keep exact plain text and sanitise where HTML is made; feedparser's own sanitiser
         # would take "a<b and c>d" for a tag and cut it out.
         sanitize_html=False,
@@ -82,7 +73,6 @@ def parse_feed(body: bytes, category: str, today: date) -> Batch:
     if re.match(r"(feed )?error\b", title, re.I):
         raise BrokenFeedError(f"arXiv says: {title[:300]}")
     entries: list[Entry] = []
-    problems = list(document.problems)
     for number, item in enumerate(parsed.entries, start=1):
         try:
             entries.append(_entry(item, category))
@@ -152,15 +142,15 @@ def _day(feed: Any, today: date) -> date:
     return today
 
 
-def _well_formed(body: bytes) -> _Document:
-    """The feed as text an XML parser accepts: entries that are not well-formed are left out."""
+def _well_formed(body: bytes) -> tuple[str, list[Problem]]:
+    """The feed as text an XML parser accepts, and what had to be left out or mended for it."""
     text, problems = _decode(body)
     text = _ILLEGAL.sub("", _PROLOGUE.sub("", text, count=1)).strip()
     if not text.startswith("<"):
         raise BrokenFeedError("the answer is not XML")
     error = _syntax_error(text)
     if error is None:
-        return _Document(text, tuple(problems))
+        return text, problems
     root = re.search(r"<(rss|feed)[\s>]", text)
     if root is None:
         raise BrokenFeedError(f"the answer is neither RSS nor Atom ({error})")
@@ -181,7 +171,7 @@ def _well_formed(body: bytes) -> _Document:
             kept.append(item)
         else:
             problems.append(Problem(_name(item, number), f"it is not well-formed XML: {wrong}"))
-    return _Document("".join((text[: starts[0]], *kept, text[end:])), tuple(problems))
+    return "".join((text[: starts[0]], *kept, text[end:])), problems
 
 
 def _decode(body: bytes) -> tuple[str, list[Problem]]:

@@ -6,7 +6,6 @@ Whether a batch is fresh is judged here too, by comparing it with the listings b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from datetime import date, datetime
 
 from django.db.models import Max
@@ -17,17 +16,7 @@ from webapp.papers.models import AnnounceType, Listing
 
 KEPT_FAILURES = 50  # of a listing, the latest
 STALE_SHARE = 0.5  # of a batch's papers, known from the previous batch
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a poll that brought no papers came to."""
-
-    state: Listing.State
-    source: Listing.Source
-    reason: str
-    etag: str = ""
-    last_modified: str = ""
+_OUTCOME = ("state", "source", "reason", "etag", "last_modified")
 
 
 def stale_reason(batch: Batch) -> str:
@@ -92,28 +81,24 @@ def _overlap(batch: Batch, listing: Listing) -> float:
     return len(keys & known) / len(keys)
 
 
-def record_outcome(category: str, day: date, outcome: Outcome, at: datetime) -> Listing:
-    """Record a poll that brought no papers.
+def record_outcome(outcome: Listing) -> Listing:
+    """Record a poll that brought no papers: `outcome` is the listing as this poll alone saw it.
 
     A complete listing keeps what it has, and a failure overwrites nothing that an earlier poll
     of the day had found.
     """
+    at = outcome.polled_at
     listing, _ = Listing.objects.get_or_create(
-        category=category,
-        date=day,
-        defaults={
-            "state": outcome.state,
-            "source": outcome.source,
-            "polled_at": at,
-            "changed_at": at,
-        },
+        category=outcome.category,
+        date=outcome.date,
+        defaults={"state": outcome.state, "polled_at": at, "changed_at": at},
     )
-    _remember(listing, outcome, at)
+    _remember(listing, outcome)
     if listing.state == outcome.state or outcome.state not in _weaker_than(listing):
         if (listing.state, listing.reason) != (outcome.state, outcome.reason):
             listing.changed_at = at
-        for name, value in asdict(outcome).items():
-            setattr(listing, name, value)
+        for name in _OUTCOME:
+            setattr(listing, name, getattr(outcome, name))
     record_poll(listing, at)
     return listing
 
@@ -129,8 +114,9 @@ def _weaker_than(listing: Listing) -> set[Listing.State]:
     return {Listing.State.FAILED}
 
 
-def _remember(listing: Listing, outcome: Outcome, at: datetime) -> None:
+def _remember(listing: Listing, outcome: Listing) -> None:
     """Keep what speaks for and against an empty day: failures, and who sent nothing."""
+    at = outcome.polled_at
     if outcome.state in {Listing.State.FAILED, Listing.State.STALE}:
         failure = {"at": at.isoformat(), "source": outcome.source, "reason": outcome.reason}
         listing.failures = [*listing.failures, failure][-KEPT_FAILURES:]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
@@ -18,7 +17,6 @@ from webapp.papers import fetch as http
 from webapp.papers.days import DAY, eastern_date, has_batch
 from webapp.papers.entries import Batch, Entry
 from webapp.papers.formats import BrokenFeedError, parse_feed
-from webapp.papers.listings import Outcome
 from webapp.papers.models import CONFIRMATIONS, AnnounceType, Listing
 from webapp.papers.store import prepare, store_batch
 
@@ -29,8 +27,8 @@ log = logging.getLogger(__name__)
 class FetchReport:
     """What a fetch did, and the days whose papers it changed."""
 
-    # Not stored so: state, source and reason are what this poll brought, where the listing
-    # may know better from an earlier one.
+    # A poll without papers is here as it was seen; the stored listing may know better from an
+    # earlier one.
     rows: list[Listing] = field(default_factory=list)
     dates: set[date] = field(default_factory=set)
 
@@ -79,11 +77,10 @@ class Poller:
             .order_by("-polled_at")
             .first()
         )
-        asked: dict[str, str] = {}
-        if known is not None and known.etag:
-            asked["if-none-match"] = known.etag
-        if known is not None and known.last_modified:
-            asked["if-modified-since"] = known.last_modified
+        asked = {}
+        if known is not None:
+            asked = {"if-none-match": known.etag, "if-modified-since": known.last_modified}
+        asked = {name: value for name, value in asked.items() if value}
         answer = http.get(f"{settings.ARXIV_RSS_URL}/{source.value}/{category}", asked)
         if answer.status == 304:
             if known is None:
@@ -110,14 +107,10 @@ class Poller:
         try:
             found = api.lookup(wanted)
         except http.FetchError as error:
-            log.warning(
-                "%d entries of %s were refused and the API failed: %s",
-                len(wanted),
-                batch.category,
-                error,
-            )
+            said = "%d entries of %s were refused and the API failed: %s"
+            log.warning(said, len(wanted), batch.category, error)
             return batch
-        got = [_announced(e, batch.category, versions[e.arxiv_id]) for e in found.entries]
+        got = [_announced(e, batch.category, versions[e.arxiv_id]) for e in found]
         taken = {entry.arxiv_id for entry in got}
         problems = [
             replace(problem, reason=f"{problem.reason}; taken from the API instead")
@@ -131,41 +124,34 @@ class Poller:
         """Settle a batch: refuse the future, know the stale, keep the rest."""
         if batch.date > self.today + DAY:
             raise BrokenFeedError(f"the feed is dated {batch.date}, which has not come yet")
-        reason = listings.stale_reason(batch)
-        if reason:
-            state = Listing.State.STALE
-        elif not batch.entries:
-            state = Listing.State.EMPTY
-            reason = _empty_reason(batch.date)
-        else:
+        asked = {"etag": batch.etag, "last_modified": batch.last_modified}
+        if reason := listings.stale_reason(batch):
+            self._record(batch.category, batch.date, Listing.State.STALE, source, reason, **asked)
+        elif batch.entries:
             self.store(batch, source)
-            return
-        outcome = Outcome(state, source, reason, batch.etag, batch.last_modified)
-        self._record(batch.category, batch.date, outcome)
+        else:
+            reason = _empty_reason(batch.date)
+            self._record(batch.category, batch.date, Listing.State.EMPTY, source, reason, **asked)
 
     def backfill(self, category: str, days: Sequence[date]) -> None:
         """Fetch the batches of consecutive `days` from the API."""
-        if self.away:
-            for day in days:
-                self._failed(category, day, Listing.Source.API, self.away)
-            return
-        try:
-            found = api.submitted(category, days[0], days[-1])
-        except http.FetchError as error:
-            if not isinstance(error, http.RefusedError):
-                self.away = str(error)
-            for day in days:
-                self._failed(category, day, Listing.Source.API, str(error))
-            return
+        found: dict[date, Batch] = {}
+        failure = self.away
+        if not failure:
+            try:
+                found = api.submitted(category, days[0], days[-1])
+            except http.FetchError as error:
+                failure = str(error)
+                self.away = "" if isinstance(error, http.RefusedError) else failure
         for day in days:
-            answer = found.get(day, api.Found())
-            if answer.entries:
-                batch = Batch(category, day, answer.entries, answer.problems, api.NOTE)
+            batch = found.get(day)
+            if failure:
+                self._failed(category, day, Listing.Source.API, failure)
+            elif batch and batch.entries:
                 self.store(batch, Listing.Source.API)
             else:
                 reason = "the API knows no papers submitted for this day"
-                outcome = Outcome(Listing.State.EMPTY, Listing.Source.API, reason)
-                self._record(category, day, outcome)
+                self._record(category, day, Listing.State.EMPTY, Listing.Source.API, reason)
 
     def store(self, batch: Batch, source: Listing.Source) -> None:
         """Store a batch that was found fresh, and report what it brought."""
@@ -178,18 +164,27 @@ class Poller:
         self.report.rows.append(listing)
 
     def _record_late(self, category: str, served: date, source: Listing.Source) -> None:
-        reason = _late_reason(served, self.today)
-        if reason:
-            self._record(category, self.today, Outcome(Listing.State.STALE, source, reason))
-
-    def _record(self, category: str, day: date, outcome: Outcome) -> None:
-        row = copy(listings.record_outcome(category, day, outcome, self.at))
-        row.state, row.source, row.reason = outcome.state, outcome.source, outcome.reason
-        self.report.rows.append(row)
+        if reason := _late_reason(served, self.today):
+            self._record(category, self.today, Listing.State.STALE, source, reason)
 
     def _failed(self, category: str, day: date, source: Listing.Source, reason: str) -> None:
         log.warning("%s of %s was not fetched: %s", category, day, reason)
-        self._record(category, day, Outcome(Listing.State.FAILED, source, reason))
+        self._record(category, day, Listing.State.FAILED, source, reason)
+
+    def _record(
+        self,
+        category: str,
+        day: date,
+        state: Listing.State,
+        source: Listing.Source,
+        reason: str,
+        **headers: str,
+    ) -> None:
+        moments = {"polled_at": self.at, "changed_at": self.at}
+        facts = {"state": state, "source": source, "reason": reason}
+        row = Listing(category=category, date=day, **facts, **headers, **moments)
+        listings.record_outcome(row)
+        self.report.rows.append(row)
 
 
 def _announced(entry: Entry, category: str, version: int | None) -> Entry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache
 from math import log10
 
@@ -35,19 +35,14 @@ def corrected(text: str, missing: Iterable[str]) -> str:
 def _nearest(word: str) -> str:
     if len(word) < SHORTEST:
         return ""
-    matcher = SequenceMatcher(b=word, autojunk=False)
-    best, found = 0.0, ""
-    for known, count in _known_words(Paper.objects.aggregate(last=Max("pk"))["last"]).items():
-        if abs(len(known) - len(word)) > 2 or not {known[0], known[-1]} & {word[0], word[-1]}:
-            continue
-        matcher.set_seq1(known)
-        if matcher.real_quick_ratio() < LIKENESS or matcher.quick_ratio() < LIKENESS:
-            continue
-        likeness = matcher.ratio()
-        # Of words equally near, the more frequent.
-        if likeness >= LIKENESS and likeness + 0.02 * log10(count) > best:
-            best, found = likeness + 0.02 * log10(count), known
-    return found
+    counts = _known_words(Paper.objects.aggregate(last=Max("pk"))["last"])
+    ends = {word[0], word[-1]}
+    alike = [one for one in counts if abs(len(one) - len(word)) <= 2 and ends & {one[0], one[-1]}]
+
+    def nearness(one: str) -> float:  # of words about equally near, the more frequent
+        return SequenceMatcher(a=one, b=word).ratio() + 0.02 * log10(counts[one])
+
+    return max(get_close_matches(word, alike, cutoff=LIKENESS), key=nearness, default="")
 
 
 @lru_cache(maxsize=1)
