@@ -142,7 +142,7 @@ def test_what_fails_while_writing_leaves_nothing(
 
     file = write(tmp_path / "a.json", *GOOD)
     with monkeypatch.context() as patch:
-        patch.setattr("webapp.runs.results._log", full)
+        patch.setattr("webapp.runs.record.insert", full)
         assert "No space left" in publish(file)[1]
     assert not Run.objects.exists()
     assert not Environment.objects.exists()

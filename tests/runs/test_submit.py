@@ -13,7 +13,7 @@ from methods.errors import ParameterError, UnknownNameError
 from tests.runs import saying
 from webapp.runs import broker, submit
 from webapp.runs.models import MethodAccess, Run, State
-from webapp.runs.quota import QuotaError, allowance
+from webapp.runs.quota import QuotaError, seconds_left
 from webapp.runs.submit import Request, RequestError
 
 pytestmark = pytest.mark.django_db
@@ -100,14 +100,14 @@ def test_at_most_four_at_a_time(reader: User) -> None:
 def test_device_minutes_are_reserved_and_settled(reader: User, settings) -> None:
     settings.RUN_MINUTES_A_DAY = 11
     runs = [submit.submit(reader, Request("trial", "sleep")) for _ in range(2)]
-    assert allowance(reader).left == 60
+    assert seconds_left(reader) == 60
     with pytest.raises(QuotaError, match="1 min of today's 11"):
         submit.submit(reader, Request("trial", "sleep"))
     submit.cancel(runs[0])
-    assert allowance(reader).left == 360
+    assert seconds_left(reader) == 360
     yesterday = timezone.now().date() - timedelta(days=1)
     Run.objects.filter(pk=runs[1].pk).update(charged_on=yesterday)
-    assert allowance(reader).used == 0
+    assert seconds_left(reader) == 660
 
 
 def test_a_method_kept_for_a_group(reader: User) -> None:

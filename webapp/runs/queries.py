@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from webapp.runs.models import WITH_WORKER, Run, RunLog, State, Worker
@@ -29,17 +29,19 @@ def may_cancel(visitor: Visitor, run: Run) -> bool:
     return visitor.is_authenticated and (visitor.is_staff or visitor.pk == run.reader_id)
 
 
-def live_counts() -> dict[str, int]:
+def live_counts() -> Counter[str]:
     """How many workers of each device class are live; one query."""
-    since = timezone.now() - ALIVE
-    live = Worker.objects.filter(enabled=True, last_seen__gte=since).order_by()
-    return dict(live.values("device").annotate(count=Count("pk")).values_list("device", "count"))
+    return Counter(_live().values_list("device", flat=True))
 
 
 def live_workers(device: str) -> QuerySet[Worker]:
     """Workers of a device class that were heard of within the last heartbeats."""
+    return _live().filter(device=device)
+
+
+def _live() -> QuerySet[Worker]:
     since = timezone.now() - ALIVE
-    return Worker.objects.filter(device=device, enabled=True, last_seen__gte=since).order_by("pk")
+    return Worker.objects.filter(enabled=True, last_seen__gte=since).order_by("pk")
 
 
 @dataclass(frozen=True)

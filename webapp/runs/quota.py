@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import date
-
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import Sum
@@ -19,25 +16,14 @@ class QuotaError(Exception):
     """A run that cannot be taken now; the message tells the reader why and what to do."""
 
 
-@dataclass(frozen=True)
-class Allowance:
-    """Device time of one reader on one day, in seconds. Open runs reserve their limit."""
+def seconds_left(reader: User) -> int:
+    """Device time that a new run of `reader` may still reserve today (UTC), in seconds.
 
-    day: date
-    total: int
-    used: int
-
-    @property
-    def left(self) -> int:
-        """Seconds a new run may still reserve."""
-        return max(0, self.total - self.used)
-
-
-def allowance(reader: User, day: date | None = None) -> Allowance:
-    """The device time `reader` has spent and reserved on `day` (today, UTC, if not given)."""
-    day = day or timezone.now().date()
-    used = Run.objects.filter(reader=reader, charged_on=day).aggregate(s=Sum("charged_seconds"))
-    return Allowance(day, settings.RUN_MINUTES_A_DAY * 60, used["s"] or 0)
+    Runs that have not ended reserve their limit.
+    """
+    today = Run.objects.filter(reader=reader, charged_on=timezone.now().date())
+    used: int = today.aggregate(used=Sum("charged_seconds", default=0))["used"]
+    return max(0, settings.RUN_MINUTES_A_DAY * 60 - used)
 
 
 def may_run(reader: User, method: str) -> bool:
@@ -63,7 +49,7 @@ def admit(reader: User, method: str, seconds: int) -> None:
             f"You have {open_runs} runs waiting or running, which is the most at a time. "
             "Wait for one to end, or cancel one."
         )
-    left = allowance(reader).left
+    left = seconds_left(reader)
     if seconds > left:
         raise QuotaError(
             f"This run may take up to {_minutes(seconds)}, and {_minutes(left)} of today's "

@@ -102,7 +102,7 @@ def _apply(run: Run, event: protocol.Event) -> bool:
         _mark_running(run, event.worker)
     elif run.state == State.SUCCEEDED and event.kind != "log":
         return False
-    if not _insert(run, event):
+    if not insert(run, event.token, event.seq, event.body):
         return False
     if event.kind != "result":
         _EFFECTS[event.kind](run, event.body)
@@ -131,16 +131,16 @@ def _mark_running(run: Run, worker: str) -> None:
         transaction.on_commit(partial(broker.cancel, run.pk, run.token, worker))
 
 
-def _insert(run: Run, event: protocol.Event) -> bool:
-    """Insert the event's row; False if it is there already, or one too many of its kind.
+def insert(run: Run, token: str, seq: int, said: protocol.Strict) -> bool:
+    """Insert the row of an event; False if it is there already, or one too many of its kind.
 
     The caller holds the run's row locked, so nobody inserts the same row meanwhile.
     """
-    if run.events.filter(token=event.token, seq=event.seq).exists():
+    if run.events.filter(token=token, seq=seq).exists():
         return False
-    kind, body = event.kind, event.body.model_dump(mode="json")
-    if isinstance(event.body, protocol.Log):
-        size = body["size"] = len(event.body.text.encode())
+    kind, body = protocol.KINDS[type(said)], said.model_dump(mode="json")
+    if isinstance(said, protocol.Log):
+        size = body["size"] = len(said.text.encode())
         if run.log_bytes + size > MAX_LOG_BYTES:
             return False
         run.log_bytes += size
@@ -149,9 +149,7 @@ def _insert(run: Run, event: protocol.Event) -> bool:
         return False
     elif kind in {"series", "artefact"}:
         body = {"name": body["name"]}  # its content has a table of its own
-    run.events.create(
-        token=event.token, seq=event.seq, kind=kind, body=body, recorded_at=timezone.now()
-    )
+    run.events.create(token=token, seq=seq, kind=kind, body=body, recorded_at=timezone.now())
     return True
 
 

@@ -26,7 +26,7 @@ from webapp.runs.standing import update_standing
 DAY = 86_400  # seconds
 MAX_BYTES = 64 * 2**20  # a file
 NAMESPACE = uuid.UUID("6f9f7c0e-4a0f-5d0e-9f59-0d3c5a4e5e11")  # of the ids of published runs
-KEPT = protocol.CheckResult | protocol.Series | protocol.Artefact
+KEPT = protocol.CheckResult | protocol.Series | protocol.Artefact | protocol.Log
 
 
 class BadResultError(ValueError):
@@ -151,24 +151,9 @@ def publish(found: Result) -> bool:
     if is_new:  # else another process stored it between our look and our write
         record.store_measured(run, started)
         for seq, body in enumerate(found.bodies, 1):
+            if isinstance(body, protocol.Log):
+                record.insert(run, run.token, seq, body)
             if isinstance(body, KEPT):
                 record.store_measured(run, body)
-            elif isinstance(body, protocol.Log):
-                _log(run, seq, body)
         update_standing(run)
     return is_new
-
-
-def _log(run: Run, seq: int, body: protocol.Log) -> None:
-    size = len(body.text.encode())
-    if run.log_bytes + size > record.MAX_LOG_BYTES:
-        return
-    run.log_bytes += size
-    run.events.create(
-        token=run.token,
-        seq=seq,
-        kind="log",
-        body={**body.model_dump(mode="json"), "size": size},
-        recorded_at=run.queued_at,
-    )
-    run.save(update_fields=["log_bytes"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -20,6 +19,7 @@ from webapp.runs.states import Writer
 
 SECONDS = {"smoke": 5 * 60, "standard": 30 * 60, "full": 2 * 3600}  # the time limit of a preset
 MAX_SEED = 2**63 - 1
+ASKED = ("method", "benchmark", "preset", "params", "seed", "device")  # what a reader asks for
 
 
 class KeyReusedError(ValueError):
@@ -107,23 +107,16 @@ def cancel(run: Run) -> bool:
 def _queue(reader: User, run: Run) -> Run:
     # The reader's row is the lock: two requests at once cannot both find the last place free.
     User.objects.select_for_update().get(pk=reader.pk)
-    if run.idempotency_key and (earlier := _earlier(reader, run.idempotency_key)):
-        if _what_was_asked(earlier) != _what_was_asked(run):
+    same_key = Run.objects.filter(reader=reader, idempotency_key=run.idempotency_key)
+    if run.idempotency_key and (earlier := same_key.first()):
+        if any(getattr(earlier, name) != getattr(run, name) for name in ASKED):
             raise KeyReusedError(f"This key was used for another request: run {earlier.pk}.")
         return earlier
     admit(reader, run.method, run.limit_seconds)
-    now: datetime = timezone.now()
+    now = timezone.now()
     run.id = uuid.uuid4()
     run.queued_at, run.charged_on = now, now.date()
     run.charged_seconds = run.limit_seconds
     run.save(force_insert=True)
     transaction.on_commit(broker.kick)
     return run
-
-
-def _what_was_asked(run: Run) -> tuple[object, ...]:
-    return run.method, run.benchmark, run.preset, run.params, run.seed, run.device
-
-
-def _earlier(reader: User, key: str) -> Run | None:
-    return Run.objects.filter(reader=reader, idempotency_key=key).first()

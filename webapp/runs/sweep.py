@@ -33,7 +33,8 @@ def sweep() -> None:
     # A crash between commit and send, or a broker that forgot: the same token is sent again.
     lost = Run.objects.filter(unanswered, state=State.DISPATCHED, start_by__gt=now)
     _for_each(lost, send)
-    _for_each(Run.objects.filter(state=State.CANCELLING), _repeat_cancel)
+    cancelling = Run.objects.filter(state=State.CANCELLING)
+    _for_each(cancelling, lambda run: broker.cancel(run.pk, run.token))
     redis_users.update()
     dispatch()
     try:
@@ -64,10 +65,6 @@ def _for_each(runs: QuerySet[Run], action: Callable[[Run], object]) -> None:
             action(run)
         except Exception:
             log.exception("Run %s skipped in this sweep", run.pk)
-
-
-def _repeat_cancel(run: Run) -> None:
-    broker.cancel(run.pk, run.token)
 
 
 def _expire(run: Run, overdue: Q) -> None:

@@ -373,12 +373,13 @@ class TestWorkers:
         assert "Installing" not in client.get("/workers/").content.decode()
 
 
-def test_the_feeds_hold_results_and_their_best_figure(client: Client) -> None:
+def test_the_feeds_hold_results_and_their_headline(client: Client) -> None:
     run = scenes.measured()
     scenes.under_way()
     data = json.loads(client.get("/runs.json").content)
     assert [item["url"] for item in data["items"]] == [f"http://testserver/runs/{run.pk}/"]
-    assert "5.01× at 8192 tokens" in data["items"][0]["summary"]
+    assert "8192 tokens" in data["items"][0]["summary"]
+    assert "times as fast as" in data["items"][0]["summary"]
     for suffix in ("rss", "atom"):
         first = client.get(f"/runs.{suffix}")
         assert str(run.pk) in first.content.decode()

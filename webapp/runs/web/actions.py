@@ -18,7 +18,8 @@ from methods.spec import PRESETS, Benchmark, InputError, Method, UnknownNameErro
 from webapp.runs import submit
 from webapp.runs.queries import may_cancel, visible_runs
 from webapp.runs.quota import QuotaError, may_run
-from webapp.runs.web.forms import PREFIX, RunForm, written
+from webapp.runs.web.forms import PREFIX, RunForm
+from webapp.runs.web.present import parameters_of
 from webapp.runs.web.views import open_run
 from webapp.ui.pages import signed_in
 
@@ -70,12 +71,7 @@ def _like(request: HttpRequest, method: Method, benchmark: Benchmark) -> dict[st
     if run is None:
         return {}
     preset = run.preset if run.preset in benchmark.presets else next(iter(benchmark.presets))
-    usual = benchmark.presets[preset].model_dump(mode="json")
-    changed = {
-        PREFIX + name: written(value)
-        for name, value in run.params.items()
-        if usual.get(name) != value
-    }
+    changed = {PREFIX + p.name: p.value for p in parameters_of(run, preset) if p.changed}
     return {"preset": preset, "device": run.device, "seed": run.seed, **changed}
 
 

@@ -8,9 +8,9 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from methods.charts import number
 from webapp.runs.models import Run, State
 from webapp.runs.web import present
+from webapp.runs.web.findings import headline
 from webapp.runs.web.listing import listed_run
 from webapp.ui import feed_http
 from webapp.ui.feed_http import FeedSource, Site
@@ -47,14 +47,14 @@ def _results_source() -> FeedSource:
 def _item(site: Site, run: Run) -> Item:
     listed = listed_run(run)
     address = site.base + reverse("runs:run", args=[run.pk])
-    headline = _headline(run)
+    found = headline([row.parsed() for row in run.series.all()])
     ended = run.finished_at or run.queued_at
-    summary = f"{listed.method} on {listed.hardware}. {headline}".strip()
+    summary = f"{listed['method']} on {listed['hardware']}. {found}".strip()
     return Item(
         id=site.tag(f"run:{run.pk}"),
         link=address,
         source=address,
-        title=f"{listed.title}: {listed.method}, {listed.hardware}",
+        title=f"{listed['title']}: {listed['method']}, {listed['hardware']}",
         summary=summary,
         html=f"<p>{escape(summary)}</p><pre>{escape(present.command(run))}</pre>",
         authors=[run.reader.get_username()] if run.reader else ["Assay"],
@@ -62,21 +62,3 @@ def _item(site: Site, run: Run) -> Item:
         published=ended,
         updated=ended,
     )
-
-
-def _headline(run: Run) -> str:
-    """Our best ratio to a baseline in words, where one was measured."""
-    best = ""
-    most = 0.0
-    for row in run.series.all():
-        series = row.parsed()
-        ours = {variant.name: variant.label for variant in series.variants if variant.ours}
-        for point in series.points:
-            if point.variant in ours and point.ratio and point.ratio.value > most:
-                most = point.ratio.value
-                where = point.x if isinstance(point.x, str) else number(point.x)
-                best = (
-                    f"{ours[point.variant]}: {most:.2f}× at {where} {series.x.unit} "
-                    f"({series.title}; {point.ratio.verdict})."
-                )
-    return best

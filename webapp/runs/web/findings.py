@@ -29,8 +29,12 @@ class Findings:
 
 def findings(run: Run, series: Sequence[Series], checks: Sequence[ShownCheck]) -> Findings:
     """What the series and checks of a run come to."""
-    headline = next(filter(None, map(_headline, series)), "")
-    return Findings(headline, _checks(checks), _doubts(run, series))
+    return Findings(headline(series), _checks(checks), _doubts(run, series))
+
+
+def headline(series: Sequence[Series]) -> str:
+    """What the first series that has a variant of ours says of it."""
+    return next(filter(None, map(_headline, series)), "")
 
 
 def _headline(series: Series) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from secrets import token_urlsafe
 from typing import Any
 
@@ -28,16 +27,6 @@ PREFIX = "set-"  # before a parameter's name, so that none can collide with the 
 BOOLEANS = (("", "as the preset says"), ("true", "yes"), ("false", "no"))
 
 
-@dataclass(frozen=True)
-class Preset:
-    """A preset as the form offers it."""
-
-    name: str
-    about: str
-    limit: str
-    estimates: tuple[str, ...]  # "about 40 s on a CPU"
-
-
 class RunForm(forms.Form):
     """A preset, a device and a seed, and one field a parameter."""
 
@@ -51,11 +40,9 @@ class RunForm(forms.Form):
         initial=0,
         required=False,
         help_text="The same seed draws the same data.",
-        error_messages={
-            "invalid": f"A seed is a whole number from 0 to {MAX_SEED}.",
-            "min_value": f"A seed is a whole number from 0 to {MAX_SEED}.",
-            "max_value": f"A seed is a whole number from 0 to {MAX_SEED}.",
-        },
+        error_messages=dict.fromkeys(
+            ("invalid", "min_value", "max_value"), f"A seed is a whole number from 0 to {MAX_SEED}."
+        ),
     )
 
     def __init__(self, method: Method, benchmark: Benchmark, *args: Any, **kwargs: Any) -> None:
@@ -66,7 +53,7 @@ class RunForm(forms.Form):
         devices = [Device.CPU] if "cpu" in benchmark.devices else []
         devices += [Device.GPU] if "cuda" in benchmark.devices else []
         live = live_counts()
-        self.live = {device: live.get(device, 0) for device in devices}
+        self.live = {device: live[device] for device in devices}
         self._choice("device", [(d.value, f"{d.label}: {_live(self.live[d])}") for d in devices])
         # Where only a GPU is live, a GPU is what a reader most likely wants.
         ready = next((device for device in devices if self.live[device]), devices[0])
@@ -120,7 +107,7 @@ class RunForm(forms.Form):
 
     # --- What the template shows --------------------------------------------------------------
 
-    def presets(self) -> list[tuple[BoundWidget, Preset]]:
+    def presets(self) -> list[tuple[BoundWidget, dict[str, Any]]]:
         """The presets with their limits and what past runs took."""
         past = estimates(self.method.slug, self.benchmark.slug)
         return [(one, self._preset(str(one.data["value"]), past)) for one in self["preset"]]
@@ -135,13 +122,14 @@ class RunForm(forms.Form):
         given = any(self.data.get(name) for name in self.fields if name.startswith(PREFIX))
         return bool(self.errors) or given
 
-    def _preset(self, name: str, past: Mapping[tuple[str, str], float]) -> Preset:
-        took = tuple(
+    def _preset(self, name: str, past: Mapping[tuple[str, str], float]) -> dict[str, Any]:
+        took = [
             f"about {duration(max(1, past[name, device]))} on a {device.label}"
             for device in self.live
             if (name, device) in past
-        )
-        return Preset(name, PRESETS[name], span(SECONDS[name]), took)
+        ]
+        limit = span(SECONDS[name])
+        return {"name": name, "about": PRESETS[name], "limit": limit, "estimates": took}
 
 
 def _live(workers: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -96,36 +97,21 @@ class RunPage:
         return cls(found[:size], f"{last.queued_at.isoformat()}_{last.pk}" if last else "")
 
 
-@dataclass(frozen=True)
-class ListedRun:
-    """A run in a list."""
-
-    run: Run
-    title: str
-    method: str
-    tone: str
-    icon: str
-    word: str
-    took: str
-    hardware: str
-    settings: str
-
-
-def listed_run(run: Run) -> ListedRun:
+def listed_run(run: Run) -> dict[str, Any]:
     """A run as a list shows it."""
     found = present.spec_of(run)
     changed = [p for p in present.parameters_of(run) if p.changed]
     settings = ", ".join(f"{p.name}={p.value}" for p in changed[:3])
     hidden = len(changed) - 3
     word = run.get_failure_display() if run.failure else run.get_state_display()
-    return ListedRun(
-        run=run,
-        title=found[1].title if found else run.benchmark,
-        method=found[0].title if found else run.method,
-        tone=TONES[run.state],
-        icon=ICONS[TONES[run.state]],
-        word="published" if run.imported else word,
-        took=took(run),
-        hardware=run.environment.hardware if run.environment else "",
-        settings=settings + (f" and {hidden} more" if hidden > 0 else ""),
-    )
+    return {
+        "run": run,
+        "title": found[1].title if found else run.benchmark,
+        "method": found[0].title if found else run.method,
+        "tone": TONES[run.state],
+        "icon": ICONS[TONES[run.state]],
+        "word": "published" if run.imported else word,
+        "took": took(run),
+        "hardware": run.environment.hardware if run.environment else "",
+        "settings": settings + (f" and {hidden} more" if hidden > 0 else ""),
+    }

@@ -89,12 +89,12 @@ class Parameter:
     changed: bool
 
 
-def parameters_of(run: Run) -> list[Parameter]:
-    """The run's parameters, those that differ from its preset marked."""
+def parameters_of(run: Run, preset: str = "") -> list[Parameter]:
+    """The run's parameters, those that differ from `preset`, or else from its own, marked."""
     found = spec_of(run)
     infos = {info.name: info for info in found[1].parameters()} if found else {}
-    preset = found[1].presets.get(run.preset) if found else None
-    usual = preset.model_dump(mode="json") if preset else {}
+    compared = found[1].presets.get(preset or run.preset) if found else None
+    usual = compared.model_dump(mode="json") if compared else {}
     return [
         Parameter(
             name=name,

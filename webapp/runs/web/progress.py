@@ -12,6 +12,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from webapp.runs.models import Event, Run
+from webapp.runs.queries import place
 
 CLOSE, NEAR, FAR = 1, 2, 5  # seconds between two looks, as a run grows older
 
@@ -50,10 +51,12 @@ class Seen:
             return None
 
 
-def seen_now(run: Run, place: str = "") -> Seen:
-    """How far the run has come."""
+def seen_now(run: Run) -> Seen:
+    """How far the run has come, its place in the queue too."""
     heard = Event.objects.filter(run=run, token=run.token).aggregate(last=Max("pk"))["last"] or 0
-    return Seen(run.state, run.attempt, run.progress_seq, heard, place)
+    where = place(run)
+    waits = f"{where.ahead}-{where.workers}" if where else ""
+    return Seen(run.state, run.attempt, run.progress_seq, heard, waits)
 
 
 def log_after(run: Run, heard: int) -> str:

@@ -57,27 +57,9 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "after": _after(run),
         "artefacts": run.artefacts.defer("content"),
         "limit": span(run.limit_seconds),
-        **live_of(run, seen_of(run)),
-    }
-
-
-def seen_of(run: Run) -> progress.Seen:
-    """How far a run has come, its place in the queue too."""
-    return progress.seen_now(run, _place(run))
-
-
-def live_of(run: Run, seen: progress.Seen) -> dict[str, Any]:
-    """What moves while a run is under way."""
-    return {
-        "run": run,
-        "seen": seen,
+        "seen": progress.seen_now(run),
         "pause": progress.pause(run),
     }
-
-
-def _place(run: Run) -> str:
-    where = place(run)
-    return f"{where.ahead}-{where.workers}" if where else ""
 
 
 def _usual(run: Run) -> str:

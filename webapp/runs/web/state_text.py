@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from methods.charts import duration
-from webapp.runs.models import Run, State
+from webapp.runs.models import Failure, Run, State
 from webapp.runs.queries import Place
 
 # A tone and its sign of the sprite: words never stand on colour alone.
@@ -30,13 +30,9 @@ TITLES = {
     State.CANCELLING: "Being cancelled",
     State.TIMED_OUT: "Timed out",
 }
-FAILURES = {
-    "worker_lost": "the worker was lost, twice",
-    "killed": "something else ended it",
-    "input": "the worker refused the parameters",
-    "check": "a correctness check missed its bound",
-    "memory": "it ran out of memory",
-    "error": "the benchmark failed",
+FAILURES = dict(Failure.choices) | {
+    Failure.WORKER_LOST: "the worker was lost, twice",
+    Failure.KILLED: "something else ended it",
 }
 
 

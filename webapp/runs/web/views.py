@@ -56,12 +56,12 @@ def live(request: HttpRequest, pk: UUID) -> HttpResponse:
     found = get_object_or_404(Run.objects.only(*progress.NEEDED), pk=pk)
     if not found.public:
         open_run(request, pk)
-    seen, now = Seen.read(request.GET.get("seen", "")), run_page.seen_of(found)
+    seen, now = Seen.read(request.GET.get("seen", "")), progress.seen_now(found)
     if seen == now:
         return HttpResponse(status=204)
     if seen is None or seen.standing != now.standing:
         return _anew(request, open_run(request, pk))
-    context = run_page.live_of(found, now)
+    context = {"run": found, "seen": now, "pause": progress.pause(found)}
     if seen.heard < now.heard:
         news, passed = progress.log_after(found, seen.heard), progress.passed(found)
         context |= {"heard": True, "news": news, "passed": passed}
