@@ -32,6 +32,11 @@ def die_with_parent(parent: int | None = None, sig: signal.Signals = signal.SIGK
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def adopt_orphans() -> None:
+    """Become the parent of whatever the processes below leave behind."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
 def name_process(name: str) -> None:
     """The name that `ps -e`, `top` and `pgrep` show, of at most 15 characters."""
     if sys.platform == "linux":

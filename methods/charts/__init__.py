@@ -19,7 +19,7 @@ from methods.charts.marks import MARGIN, SMALL, TITLE, WIDTH, escaped
 from methods.charts.plot import Plot, Quantity, reduce
 from methods.charts.rows import draw_rows
 from methods.charts.style import STYLE
-from methods.charts.words import check_value, duration, interval, number
+from methods.charts.words import check_value, duration, interval, number, tensor
 from methods.protocol import Series
 
 MOST = 8  # variants of one chart

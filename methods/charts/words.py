@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from methods.protocol import Flag, Point
+from methods.protocol import Bound, Flag, Point
 
 
 def duration(seconds: float) -> str:
@@ -45,3 +45,14 @@ def interval(point: Point) -> str:
     if len(point.samples) > 1:
         return number(point.low)
     return "no interval" if Flag.FEW in point.flags else "exact"
+
+
+def tensor(bound: Bound) -> str:
+    """What a line bound, in words: ``scores (8, 2, 16) float32, 0.12 to 1.4``."""
+    sizes = ", ".join(map(str, bound.shape)) + ("," if len(bound.shape) == 1 else "")
+    told = f"{bound.name} ({sizes}) {bound.dtype}"
+    if bound.low is not None and bound.high is not None:
+        told += f", {number(bound.low)} to {number(bound.high)}"
+    if bound.others:
+        told += f", +{bound.others} other shape{'s' if bound.others > 1 else ''}"
+    return told

@@ -11,9 +11,9 @@ import sys
 from typing import Literal
 
 from methods import registry
-from methods.charts import number
+from methods.charts import tensor
 from methods.output import write_whole
-from methods.protocol import TRACE_FILE, Bound, Trace, TraceFile
+from methods.protocol import TRACE_FILE, Trace, TraceFile
 
 HELP = "read a method's code with its equations and recorded shapes"
 LEVELS = ("code", "equations", "shapes")
@@ -71,14 +71,3 @@ def in_words(file: TraceFile, source: str, level: Level) -> list[str]:
         if level == "shapes":
             shown += [f"{'':4}  {indent}    | {tensor(one)}" for one in bound.get(index, ())]
     return shown
-
-
-def tensor(bound: Bound) -> str:
-    """``scores (8, 2, 16) float32, 0.12 to 1.4``."""
-    sizes = ", ".join(map(str, bound.shape)) + ("," if len(bound.shape) == 1 else "")
-    told = f"{bound.name} ({sizes}) {bound.dtype}"
-    if bound.low is not None and bound.high is not None:
-        told += f", {number(bound.low)} to {number(bound.high)}"
-    if bound.others:
-        told += f", and {bound.others} other shape{'s' if bound.others > 1 else ''}"
-    return told

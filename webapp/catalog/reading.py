@@ -18,8 +18,8 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from methods import registry
-from methods.charts import number
-from methods.protocol import TRACE_FILE, Bound, Equation, ProtocolError, Trace, TraceFile
+from methods.charts import tensor
+from methods.protocol import TRACE_FILE, Equation, ProtocolError, Trace, TraceFile
 from webapp.ui.formulas import mathml
 
 log = logging.getLogger(__name__)
@@ -183,14 +183,3 @@ def formula(equation: Equation) -> Formula:
     """An equation for a page."""
     made = mathml(equation.tex, block=True)
     return Formula(made or f'<code class="tex">{escape(equation.tex)}</code>', equation.number)
-
-
-def tensor(bound: Bound) -> str:
-    """What a line bound, in words: `scores (8, 2, 16) float32, 0.12 to 1.4`."""
-    sizes = ", ".join(map(str, bound.shape)) + ("," if len(bound.shape) == 1 else "")
-    told = f"{bound.name} ({sizes}) {bound.dtype}"
-    if bound.low is not None and bound.high is not None:
-        told += f", {number(bound.low)} to {number(bound.high)}"
-    if bound.others:
-        told += f", +{bound.others} other shape{'s' if bound.others > 1 else ''}"
-    return told

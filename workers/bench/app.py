@@ -16,14 +16,7 @@ from itertools import count
 from secrets import token_hex
 from typing import Any
 
-from celery import Celery
-from celery.signals import (
-    celeryd_init,
-    worker_init,
-    worker_process_init,
-    worker_process_shutdown,
-    worker_shutting_down,
-)
+from celery import Celery, signals
 from celery.worker.control import control_command
 from kombu.exceptions import OperationalError
 
@@ -36,12 +29,7 @@ from workers.bench.events import EventSender
 from workers.bench.job import Measurement
 from workers.bench.outbox import HEARTBEAT, Message, Outbox
 from workers.liveness import LivenessFile
-from workers.parent_death import (
-    PR_SET_CHILD_SUBREAPER,
-    PR_SET_DUMPABLE,
-    die_with_parent,
-    prctl,
-)
+from workers.parent_death import PR_SET_DUMPABLE, adopt_orphans, die_with_parent, prctl
 
 QUEUES: dict[str, hardware.Device] = {"bench-cpu": "cpu", "bench-gpu": "gpu"}
 CLOSE_WITHIN = 3.0
@@ -167,7 +155,7 @@ def cancel_run(_state: object, run: str, token: str, worker: str = "") -> None:
         this_worker.cancel.cancel(token)
 
 
-@celeryd_init.connect
+@signals.celeryd_init.connect
 def _set_name(instance: Any, conf: Any, **_: object) -> None:
     name = _required("ASSAY_WORKER_NAME", SETTINGS.worker_name)
     # Two nodes of one name would share a mailbox, and each miss half of the commands.
@@ -176,7 +164,7 @@ def _set_name(instance: Any, conf: Any, **_: object) -> None:
     conf.broker_transport_options = redis_broker.worker_keys(name)
 
 
-@worker_init.connect
+@signals.worker_init.connect
 def _start_worker(sender: Any, **_: object) -> None:
     """In the main process, before it forks."""
     global this_worker  # noqa: PLW0603 - Celery's signals have nowhere else to put it
@@ -193,23 +181,23 @@ def _start_worker(sender: Any, **_: object) -> None:
     this_worker.lock()
 
 
-@worker_process_init.connect
+@signals.worker_process_init.connect
 def _start_child(**_: object) -> None:
     die_with_parent()
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     # The worker before this one, or its child, may have been killed.
     sandbox.remove_leftovers(this_worker.home)
     this_worker.open_outbox()
 
 
-@worker_process_shutdown.connect
+@signals.worker_process_shutdown.connect
 def _stop_child(**_: object) -> None:
     if this_worker.cancel.stopping:
         this_worker.announce_leaving()
     this_worker.outbox.close(CLOSE_WITHIN)
 
 
-@worker_shutting_down.connect
+@signals.worker_shutting_down.connect
 def _stop_worker(**_: object) -> None:
     this_worker.cancel.stop()
 

@@ -168,12 +168,9 @@ class Measurement:
             limit = self._job.limits.seconds
             return Failed(kind="timeout", message=f"It ran past its limit of {limit} s.")
         if memory and (used := _resident_bytes(root)) > self._memory:
-            return self._too_large(used)
+            sizes = f"{used / 2**20:.0f} MiB used, {self._memory / 2**20:.0f} MiB allowed"
+            return Failed(kind="memory", message=f"It ran out of memory: {sizes}.")
         return None
-
-    def _too_large(self, used: int) -> Failed:
-        sizes = f"{used / 2**20:.0f} MiB used, {self._memory / 2**20:.0f} MiB allowed"
-        return Failed(kind="memory", message=f"It ran out of memory: {sizes}.")
 
     def _final_event(self, status: int, oom: bool) -> Strict:
         """How the run ended. A result that was read counts, whatever came after it."""

@@ -25,7 +25,7 @@ if __name__ == "__main__":  # started by its path and isolated: the checkout is 
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from workers.bench import landlock
-from workers.parent_death import PR_SET_CHILD_SUBREAPER, die_with_parent, prctl
+from workers.parent_death import adopt_orphans, die_with_parent
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM}
 
@@ -121,7 +121,7 @@ def main() -> int:
     # Nothing is polled: a reaper that wakes up steals time from the measurement.
     signal.pthread_sigmask(signal.SIG_BLOCK, WAKING)
     die_with_parent(int(sys.argv[1]), signal.SIGTERM)
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     spec: Spec = json.loads(sys.argv[2])
     benchmark = start(spec)
     status = wait(benchmark, spec["grace"])
