@@ -57,6 +57,8 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name_plural': 'summaries',
+                'indexes': [models.Index(fields=['state', 'requested_at'], name='summaries_s_state_3074ff_idx')],
+                'constraints': [models.UniqueConstraint(fields=('paper', 'version', 'prompt_version', 'model', 'language'), name='summarised_once')],
             },
         ),
         migrations.CreateModel(
@@ -95,6 +97,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ('position',),
+                'constraints': [models.UniqueConstraint(fields=('summary', 'position'), name='a_place_once_a_summary')],
             },
         ),
         migrations.CreateModel(
@@ -113,17 +116,5 @@ class Migration(migrations.Migration):
             options={
                 'constraints': [models.UniqueConstraint(fields=('paper', 'version'), name='one_text_a_version')],
             },
-        ),
-        migrations.AddIndex(
-            model_name='summary',
-            index=models.Index(fields=['state', 'requested_at'], name='summaries_s_state_3074ff_idx'),
-        ),
-        migrations.AddConstraint(
-            model_name='summary',
-            constraint=models.UniqueConstraint(fields=('paper', 'version', 'prompt_version', 'model', 'language'), name='summarised_once'),
-        ),
-        migrations.AddConstraint(
-            model_name='claim',
-            constraint=models.UniqueConstraint(fields=('summary', 'position'), name='a_place_once_a_summary'),
         ),
     ]
