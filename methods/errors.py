@@ -37,9 +37,9 @@ class UnknownNameError(InputError):
     """No method, benchmark or preset has this name; the message suggests the nearest."""
 
     def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
-        self.what, self.name, self.known = what, name, sorted(known)
-        near = difflib.get_close_matches(name, self.known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(self.known) or 'none'}"
+        names = sorted(known)
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names) or 'none'}"
         super().__init__(f"no {what} is called {name[:80]!r}; {hint}")
 
 
@@ -72,7 +72,6 @@ class NotEnoughMemoryError(InputError):
     kind = "memory"
 
     def __init__(self, needed: int, available: int, device: str) -> None:
-        self.needed, self.available, self.device = needed, available, device
         super().__init__(
             f"about {needed / 2**30:.1f} GiB are needed on {device}, "
             f"{available / 2**30:.1f} GiB are free; choose smaller parameters"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.metadata
 import os
 import platform
@@ -168,7 +169,8 @@ def _commit() -> tuple[str, bool | None]:
 
 
 def _gpu_properties() -> Any:
-    torch: Any = sys.modules["torch"]  # which found the GPU
+    # By its name: a worker tells of its machine without torch, and never comes here.
+    torch: Any = importlib.import_module("torch")
     return torch.cuda.get_device_properties(torch.cuda.current_device())
 
 
