@@ -148,7 +148,6 @@ def test_a_day_is_printed(days: Profile) -> None:
     [
         (["--date", "2026-03-09"], "no digest of 2026-03-09. The nearest: 2026-03-03"),
         (["--date", "2026-02-01", "--profile", "mine"], "The nearest: 2026-03-02"),
-        (["--date", "soon"], "write a day as 2026-03-02"),
         (["--profile", "mime"], "Did you mean mine"),
         (["--profile", "quite another"], "There are: Assay, Mine, mine, site"),
     ],
@@ -159,6 +158,18 @@ def test_an_unknown_day_or_profile_is_an_error_of_use(
     with pytest.raises(CommandError, match=said) as caught:
         printed(*arguments)
     assert caught.value.returncode == 2
+
+
+def test_a_day_that_is_none_is_an_error_of_use(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "manage.py", "digest", "--date", "soon"],
+        cwd=ROOT,
+        env={**os.environ, "ASSAY_DATA": str(tmp_path), "ASSAY_VENV": sys.prefix},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "argument --date: 'soon': write a day as 2026-03-02" in done.stderr
 
 
 def test_a_profile_without_a_day_says_how_to_get_one() -> None:

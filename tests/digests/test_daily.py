@@ -106,7 +106,7 @@ def test_the_command_says_why_nothing_was_fetched(arxiv: ArxivServer) -> None:
     ("options", "reason"),
     [
         (("--category", "cs.AI", "../etc"), "'../etc' is no arXiv category"),
-        (("--since", "yesterday"), "--since 'yesterday': write a day as 2026-03-02"),
+        (("--since", "yesterday"), "--since: 'yesterday': write a day as 2026-03-02"),
     ],
 )
 def test_the_command_refuses_what_it_cannot_read(options: tuple[str, ...], reason: str) -> None:

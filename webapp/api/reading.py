@@ -103,7 +103,7 @@ def library(
     entries = {
         one.paper_id: one for one in LibraryEntry.objects.filter(reader=reader, paper__in=shown)
     }
-    saved = library_queries.shelf(reader, shown).starred
+    saved = library_queries.shelf_of(reader, [one.pk for one in shown]).starred
     return {
         "count": len(kept),
         "next": page + 1 if len(kept) > page * A_PAGE else None,

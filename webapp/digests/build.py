@@ -123,11 +123,7 @@ class ProfileScorer:
 
     def matches(self, candidate: Candidate) -> list[dict[str, object]]:
         """Why the candidate has its score, as `DigestEntry.matches` keeps it."""
-        return [
-            {"keyword": match.keyword, "where": list(match.where), "points": match.points}
-            | ({"rarity": match.rarity} if match.rarity else {})
-            for match in self.scorer.matches(self.rule, candidate)
-        ]
+        return [match.as_json() for match in self.scorer.matches(self.rule, candidate)]
 
     def marked_html(self, text: str, keywords: Sequence[object], *, links: bool = False) -> str:
         """`text` with the places of the keywords marked; `keywords` are those that matched."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from datetime import date as Date
 from difflib import get_close_matches
@@ -58,6 +59,14 @@ def find_digest(profile: Profile, date: Date | None) -> Digest:
         days = " and ".join(day.isoformat() for day in near)
         raise NotFoundError(f"“{profile.name}” has no digest of {date}. The nearest: {days}.")
     raise NotFoundError(f"“{profile.name}” has no digest yet. Get papers with: manage.py fetch")
+
+
+def day(text: str) -> Date:
+    """The day an option of a command names; the first of a year or month."""
+    try:
+        return Date.fromisoformat(f"{text}-01-01"[: max(len(text), 10)])
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r}: write a day as 2026-03-02") from None
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:

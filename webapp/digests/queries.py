@@ -6,44 +6,13 @@ from calendar import Calendar
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date as Date
+from typing import NamedTuple
 
 from django.db import connection
-from django.db.models import Exists, OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery
 
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.papers.models import Listing, Paper
-
-
-@dataclass(frozen=True)
-class DigestWithNeighbours:
-    """A digest between its neighbours."""
-
-    digest: Digest  # with its profile and its further matches
-    previous: Date | None  # the neighbouring dates that have a digest
-    next: Date | None
-    sample: bool  # whether the sample is shown
-
-
-def digest_with_neighbours(
-    slug: str | None = None, date: Date | None = None
-) -> DigestWithNeighbours | None:
-    """A profile's digest of `date`, or its latest; the site's own without a slug. One query."""
-    mine = Digest.objects.filter(profile=OuterRef("profile"))
-    digests = Digest.objects.select_related("profile", "further").annotate(
-        previous=_first(mine.filter(date__lt=OuterRef("date")).order_by("-date"), "date"),
-        next=_first(mine.filter(date__gt=OuterRef("date")).order_by("date"), "date"),
-        sample=Exists(Listing.objects.filter(source=Listing.Source.SAMPLE)),
-    )
-    digests = digests.filter(profile__slug=slug) if slug else digests.filter(profile__is_site=True)
-    if date:
-        digests = digests.filter(date=date)
-    found = digests.order_by("-date").first()
-    return DigestWithNeighbours(found, found.previous, found.next, found.sample) if found else None
-
-
-def _first(rows: QuerySet[Digest], field: str) -> Subquery:
-    return Subquery(rows.values(field)[:1])
-
 
 # By hand, because it is asked for every page that is answered from memory: the ORM would take
 # longer to write the statement than the database to answer it.
@@ -61,8 +30,21 @@ _STAMP = """
 """
 
 
-def page_stamp(slug: str | None = None, date: Date | None = None) -> tuple[object, ...] | None:
-    """All that decides what the page of a digest shows: while it stays the same, so does the page.
+class PageStamp(NamedTuple):
+    """All that decides what the page of a digest shows: while it stays the same, so does it."""
+
+    digest: int
+    fingerprint: str
+    changed_at: object  # as the database's driver gives it: it is only compared
+    profile_changed_at: object
+    previous: Date | None  # the neighbouring dates that have a digest
+    next: Date | None
+    polled_at: object
+    sample_listings: int
+
+
+def page_stamp(slug: str | None = None, date: Date | None = None) -> PageStamp | None:
+    """The stamp of a profile's digest of `date`, or its latest; the site's own without a slug.
 
     None where there is no digest. One query.
     """
@@ -72,7 +54,15 @@ def page_stamp(slug: str | None = None, date: Date | None = None) -> tuple[objec
     with connection.cursor() as cursor:
         cursor.execute(_STAMP.format("=" if date else ">=", where), values)
         row = cursor.fetchone()
-    return row and tuple(row)
+    if row is None:
+        return None
+    stamp = PageStamp(*row)
+    return stamp._replace(previous=_day(stamp.previous), next=_day(stamp.next))
+
+
+def _day(value: object) -> Date | None:
+    """SQLite answers with text."""
+    return Date.fromisoformat(str(value)) if value else None
 
 
 def digest_entries(digest: Digest) -> list[DigestEntry]:
@@ -223,5 +213,5 @@ def profiles() -> QuerySet[Profile]:
     """Every profile with the date of its latest digest: the site's own first."""
     mine = Digest.objects.filter(profile=OuterRef("pk")).order_by("-date")
     return Profile.objects.select_related("owner").annotate(
-        latest=_first(mine, "date"), matched=_first(mine, "matched")
+        latest=Subquery(mine.values("date")[:1]), matched=Subquery(mine.values("matched")[:1])
     )

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 from webapp.digests import queries
 from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
 from webapp.digests.lookup import find_digest, find_paper, find_profile
-from webapp.digests.models import Profile, Star
+from webapp.digests.models import Digest, Profile, Star
 from webapp.digests.templatetags.digests import day_address
 from webapp.digests.text_formats import as_markdown
 from webapp.papers.days import eastern_date, now
@@ -36,7 +36,7 @@ def digest(request: HttpRequest, slug: str | None = None, date: Date | None = No
     stamp = queries.page_stamp(slug, date)
     if stamp is None:
         return _no_digest(request, slug, date)
-    return respond_shared(request, stamp, lambda: _render_digest(request, slug, date))
+    return respond_shared(request, stamp, lambda: _render_digest(request, stamp, slug, date))
 
 
 @require_safe
@@ -47,11 +47,13 @@ def markdown(request: HttpRequest, date: Date, slug: str | None = None) -> HttpR
     return HttpResponse(text, content_type="text/markdown; charset=utf-8")
 
 
-def _render_digest(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
-    opened = queries.digest_with_neighbours(slug, date)
-    if opened is None:  # gone since it was asked for
+def _render_digest(
+    request: HttpRequest, stamp: queries.PageStamp, slug: str | None, date: Date | None
+) -> HttpResponse:
+    stored = Digest.objects.filter(pk=stamp.digest).select_related("profile", "further")
+    digest = stored.first()
+    if digest is None:  # gone since it was asked for
         return _no_digest(request, slug, date)
-    digest = opened.digest
     entries = queries.all_matches(digest)
     filters = Filters.read(request.GET)
     found = filters.apply(entries)
@@ -77,10 +79,10 @@ def _render_digest(request: HttpRequest, slug: str | None, date: Date | None) ->
         "views": replace(filters, view=filters.view or "list").choices("view", VIEWS),
         "listings": [row for row in listings if row.date == digest.date],
         "late": None if date else queries.incomplete_days_after(listings, digest.date),
-        "previous": opened.previous,
-        "next": opened.next,
+        "previous": stamp.previous,
+        "next": stamp.next,
     }
-    if not opened.sample:
+    if not stamp.sample_listings:
         context["sample"] = None  # known already: spare the context processor its query
     return render(request, "digests/day.html", context)
 

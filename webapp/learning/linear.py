@@ -34,10 +34,14 @@ class Linear:
         said = (1.0, self.decide(vector), *phrases)
         return sum(weight * value for weight, value in zip(self.witnesses, said, strict=True))
 
+    def parts(self, vector: Vector) -> list[tuple[str, float]]:
+        """What each term added to the log-odds or took, the strongest first."""
+        parts = [(t, value * self.weights[t]) for t, value in vector.items() if t in self.weights]
+        return sorted(parts, key=lambda part: (-abs(part[1]), part[0]))
+
     def strongest(self, vector: Vector) -> list[tuple[str, float]]:
         """The terms that spoke most for it, with what each added to the log-odds."""
-        parts = [(t, value * self.weights[t]) for t, value in vector.items() if t in self.weights]
-        return sorted((p for p in parts if p[1] > 0), key=lambda p: -p[1])[:STRONGEST]
+        return [part for part in self.parts(vector) if part[1] > 0][:STRONGEST]
 
 
 @cache

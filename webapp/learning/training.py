@@ -63,21 +63,15 @@ def fit(
     """
     # scikit-learn belongs to the ML requirements: the site itself has none of it.
     import numpy as np  # noqa: PLC0415
-    from scipy.sparse import csr_matrix, vstack  # type: ignore[import-untyped]  # noqa: PLC0415
+    from scipy.sparse import vstack  # type: ignore[import-untyped]  # noqa: PLC0415
+    from sklearn.feature_extraction import DictVectorizer  # noqa: PLC0415
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
     from sklearn.model_selection import StratifiedKFold, cross_val_predict  # noqa: PLC0415
 
-    names = list(tfidf.vocabulary())
-    column = {term: index for index, term in enumerate(names)}
+    columns = DictVectorizer(sort=False).fit([tfidf.vocabulary()])
 
     def matrix(papers: Sequence[tuple[str, str]]) -> Any:
-        rows, columns, values = [], [], []
-        for row, (title, abstract) in enumerate(papers):
-            for term, value in tfidf.vector(title, abstract).items():
-                rows.append(row)
-                columns.append(column[term])
-                values.append(value)
-        return csr_matrix((values, (rows, columns)), shape=(len(papers), len(names)))
+        return columns.transform([tfidf.vector(*paper) for paper in papers])
 
     def terms_model(x: Any, y: Any) -> Any:
         model = LogisticRegression(C=20, class_weight="balanced", solver="liblinear")
@@ -98,7 +92,7 @@ def fit(
     weights = final.coef_[0]
     kept = {
         term: round(float(weight), 3)
-        for term, weight in zip(names, weights, strict=True)
+        for term, weight in zip(columns.feature_names_, weights, strict=True)
         if abs(weight) > SMALLEST * abs(weights).max()
     }
     model = {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.auth.models import User
 
-from webapp.digests.models import DigestEntry, LearnedModel, Star
+from webapp.digests.models import LearnedModel, Star
 from webapp.library.models import LibraryEntry, ReadingList
 from webapp.papers.models import Paper
 
@@ -86,13 +86,6 @@ class Shelf:
     starred: set[int] = field(default_factory=set)
     left: set[int] = field(default_factory=set)
     read: set[int] = field(default_factory=set)
-
-
-def shelf(reader: User | AnonymousUser, shown: Iterable[Paper | DigestEntry]) -> Shelf:
-    """The state of papers, or of the papers of entries; two queries, none for the anonymous."""
-    if not isinstance(reader, User):
-        return Shelf()
-    return shelf_of(reader, [one.pk if isinstance(one, Paper) else one.paper.pk for one in shown])
 
 
 def shelf_of(reader: User, keys: Sequence[int]) -> Shelf:

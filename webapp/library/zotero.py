@@ -74,7 +74,9 @@ def send(to: Account, name: str, papers: Sequence[Paper]) -> tuple[int, int]:
     Papers that are in Zotero already are put into the collection beside where they are. What was
     written before a failure stays, and sending again goes on from there.
     """
-    with _Server(to) as server:
+    headers = {"Zotero-API-Version": "3", "Zotero-API-Key": to.key}
+    with httpx.Client(base_url=f"{API}/{to.library}", headers=headers, timeout=20) as http:
+        server = _Server(http)
         collection = _key(f"collection {name}")
         server.write("collections", [{"key": collection, "version": 0, "name": name[:255]}])
         there: list[str] = []
@@ -89,16 +91,9 @@ def send(to: Account, name: str, papers: Sequence[Paper]) -> tuple[int, int]:
 class _Server:
     """Zotero's server, asked no faster than it wants to be."""
 
-    def __init__(self, to: Account) -> None:
-        headers = {"Zotero-API-Version": "3", "Zotero-API-Key": to.key}
-        self._http = httpx.Client(base_url=f"{API}/{to.library}", headers=headers, timeout=20)
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
         self._patience, self._not_before = PATIENCE, 0.0
-
-    def __enter__(self) -> _Server:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.close()
 
     def write(self, kind: str, objects: Sequence[dict[str, Any]]) -> list[str]:
         """Write objects; the keys of those that exist in another version than they name."""

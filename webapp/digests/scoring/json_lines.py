@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError
@@ -29,47 +28,16 @@ class PaperLine(BaseModel):
     id: Annotated[Text, StringConstraints(min_length=1, max_length=200)]
     title: Annotated[Text, StringConstraints(max_length=100_000)]
     abstract: Annotated[Text, StringConstraints(max_length=1_000_000)]
-    categories: list[str] = []
+    categories: tuple[str, ...] = ()
     announce_type: AnnounceType = AnnounceType.NEW
-
-    @property
-    def candidate(self) -> Candidate:
-        """As scoring sees it."""
-        return Candidate(
-            self.id, self.title, self.abstract, tuple(self.categories), self.announce_type.value
-        )
-
-
-@dataclass(frozen=True)
-class ScoredPaper:
-    """A line's paper and its score."""
-
-    paper: PaperLine
-    score: Score
-
-    def as_json(self) -> str:
-        """`{"id", "score", "kept", "matches": [{"keyword", "where", "points"}]}`, where `where`
-        lists the fields that hold the keyword: "title", "abstract" or both.
-        """
-        return json.dumps(
-            {
-                "id": self.paper.id,
-                "score": self.score.score,
-                "kept": self.score.kept,
-                "matches": [
-                    {"keyword": one.keyword, "where": list(one.where), "points": one.points}
-                    for one in self.score.matches
-                ],
-            },
-            ensure_ascii=False,
-        )
 
 
 def score_json_lines(
     rules: Rules, lines: Iterable[bytes], on_error: Callable[[int, str], None]
-) -> Iterator[ScoredPaper]:
-    """The scored papers of `lines`, in their order; empty lines are nothing. `on_error` gets the
-    number of a line that is none, and why; it costs only itself.
+) -> Iterator[tuple[str, Score]]:
+    """The ids and scores of the papers of `lines`, in their order; empty lines are nothing.
+
+    `on_error` gets the number of a line that is none, and why; it costs only itself.
     """
     scorer = Scorer([rules])
     for number, raw in enumerate(lines, 1):
@@ -80,7 +48,7 @@ def score_json_lines(
         except ValueError as error:
             on_error(number, str(error))
             continue
-        yield ScoredPaper(line, scorer.score(line.candidate)[0])
+        yield line.id, scorer.score(Candidate(**line.model_dump()))[0]
 
 
 def _parse(raw: bytes) -> PaperLine:

@@ -28,13 +28,8 @@ def points(model: Linear, paper: Vector) -> float:
 
 def reasons(model: Linear, paper: Vector) -> list[tuple[str, float]]:
     """Words (or two) that moved a paper most, with what each gave or took, and the rest as one."""
-    parts = [
-        (term, POINTS * value * model.weights[term])
-        for term, value in paper.items()
-        if term in model.weights
-    ]
-    parts.sort(key=lambda part: (-abs(part[1]), part[0]))
-    named = [(LEARNED + term, round(value, 1)) for term, value in parts[:SHOWN]]
+    strongest = model.parts(paper)[:SHOWN]
+    named = [(LEARNED + term, round(POINTS * value, 1)) for term, value in strongest]
     named = [(word, earned) for word, earned in named if earned]
     rest = round(points(model, paper) - sum(earned for _, earned in named), 1)
     return [*named, (OTHERS, rest)] if rest else named

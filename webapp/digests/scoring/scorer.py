@@ -95,6 +95,11 @@ class Match:
     points: float
     rarity: str = ""  # by rarity: rare, uncommon or common; or learned
 
+    def as_json(self) -> dict[str, object]:
+        """As it is stored and printed."""
+        told = {"keyword": self.keyword, "where": list(self.where), "points": self.points}
+        return told | ({"rarity": self.rarity} if self.rarity else {})
+
 
 @dataclass(frozen=True, slots=True)
 class Score:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 from django import template
 from django.template.context import RequestContext
@@ -23,12 +24,11 @@ register = template.Library()
 @register.simple_tag(takes_context=True)
 def shelf(context: RequestContext, *shown: Paper | Iterable[Paper | DigestEntry]) -> queries.Shelf:
     """Of the papers (or entries) given, which the signed-in reader keeps, left and has read."""
-    if is_shared(context["request"]):
-        return queries.Shelf()  # laid over for each reader
-    papers = [
-        one for given in shown for one in ([given] if isinstance(given, Paper) else list(given))
-    ]
-    return queries.shelf(context["user"], papers)
+    if is_shared(context["request"]) or not context["user"].is_authenticated:
+        return queries.Shelf()  # of a shared page laid over for each reader
+    rows = chain.from_iterable([one] if isinstance(one, Paper) else one for one in shown)
+    keys = [one.pk if isinstance(one, Paper) else one.paper_id for one in rows]
+    return queries.shelf_of(context["user"], keys)
 
 
 @register.inclusion_tag("library/panel.html", takes_context=True)

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from methods.terminal import progress_bar
 from webapp.digests.backlog import score_since
-from webapp.digests.lookup import NotFoundError, find_digest, find_profile
+from webapp.digests.lookup import NotFoundError, day, find_digest, find_profile
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.profiles.validation import ProfileError
 from webapp.digests.text_formats import FORMATS
@@ -21,10 +21,13 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--date", metavar="D", help="for instance 2026-03-02 (default: the latest)"
+            "--date", metavar="D", type=day, help="for instance 2026-03-02 (default: the latest)"
         )
         parser.add_argument(
-            "--since", metavar="D", help="score every paper since 2006, 2006-05 or 2006-05-04"
+            "--since",
+            metavar="D",
+            type=day,
+            help="score every paper since 2006, 2006-05 or 2006-05-04",
         )
         parser.add_argument("--profile", metavar="P", help="slug or name (default: the site's)")
         parser.add_argument("--format", choices=FORMATS, default="text")
@@ -33,10 +36,9 @@ class Command(BaseCommand):
         try:
             profile = find_profile(options["profile"])
             if options["since"]:
-                digest, entries = self._since(profile, _day("since", options["since"]))
+                digest, entries = self._since(profile, options["since"])
             else:
-                day = _day("date", options["date"]) if options["date"] else None
-                digest = find_digest(profile, day)
+                digest = find_digest(profile, options["date"])
                 entries = list(digest.entries.select_related("paper"))
         except (NotFoundError, ProfileError) as error:
             raise CommandError(str(error), returncode=2) from None
@@ -52,13 +54,3 @@ class Command(BaseCommand):
             f"{found.scoring_seconds:.1f} s of scoring"
         )
         return found.digest, found.entries
-
-
-def _day(option: str, text: str) -> date:
-    """The day an option names; the first of a year or month."""
-    try:
-        return date.fromisoformat(f"{text}-01-01"[: max(len(text), 10)])
-    except ValueError:
-        raise CommandError(
-            f"--{option} {text!r}: write a day as 2026-03-02", returncode=2
-        ) from None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from methods.terminal import progress_bar, table
 from webapp.digests.daily import categories_to_fetch, update
+from webapp.digests.lookup import day
 from webapp.papers.entries import is_category
 from webapp.papers.models import AnnounceType, Listing
 from webapp.papers.schedule import Progress
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--since",
-            type=_day,
+            type=day,
             metavar="DATE",
             help="fetch every incomplete day from this one on, for instance 2026-03-02",
         )
@@ -55,13 +55,6 @@ class Command(BaseCommand):
         self.stdout.write(table(HEADS, map(_cells, report.rows), right))
         if report.failed:
             raise CommandError(f"Nothing was fetched: {report.reason}")
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise CommandError(f"--since {text!r}: write a day as 2026-03-02") from None
 
 
 def _cells(row: Listing) -> list[str]:

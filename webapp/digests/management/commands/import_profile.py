@@ -9,11 +9,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webapp.digests.build import build
 from webapp.digests.models import Profile
+from webapp.digests.profiles.preview import DAYS
 from webapp.digests.profiles.seed_config import import_profile, read_config
 from webapp.digests.profiles.validation import ProfileError
 from webapp.papers.queries import dates
-
-_DAYS = 5  # past days built at once, so that the profile's page is not empty
 
 
 class Command(BaseCommand):
@@ -46,7 +45,7 @@ class Command(BaseCommand):
                 returncode=2,
             ) from None
         profile, made = import_profile(new)
-        built = build(dates(_DAYS), [profile])
+        built = build(dates(DAYS), [profile])  # so that its page is not empty
         self.stdout.write(
             f"{'Imported' if made else 'Updated'} the profile “{profile.name}” "
             f"({len(profile.keywords)} keywords, {len(profile.categories)} categories, "

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from methods.terminal import table
 from webapp.digests.lookup import NotFoundError, find_profile
 from webapp.digests.profiles.validation import ProfileError, rules_of
-from webapp.digests.scoring.json_lines import ScoredPaper, score_json_lines
+from webapp.digests.scoring.json_lines import score_json_lines
+from webapp.digests.scoring.scorer import Score
 from webapp.digests.scoring.terms import keyword_name
-
-_REASONS = 60  # characters of the reasons in the table
 
 
 class Command(BaseCommand):
@@ -40,11 +42,15 @@ class Command(BaseCommand):
             refused += 1
             self.stderr.write(f"line {number}: {reason}")
 
+        rows = []
         with _opened(options["input"]) as lines:
-            if not options["json"]:
-                self.stdout.write(f"{'score':>8}  {'kept':4}  {'id':16}  why")
-            for scored in score_json_lines(rules, lines, refuse):
-                self.stdout.write(scored.as_json() if options["json"] else _row(scored))
+            for paper, score in score_json_lines(rules, lines, refuse):
+                if options["json"]:
+                    self.stdout.write(_as_json(paper, score))
+                else:
+                    rows.append(_cells(paper, score))
+        if not options["json"]:
+            self.stdout.write(table(("score", "kept", "id", "why"), rows, right=["score"]))
         if refused:
             lines_ = "line was" if refused == 1 else "lines were"
             raise CommandError(f"{refused} {lines_} not scored", returncode=1)
@@ -57,14 +63,21 @@ def _opened(name: str) -> BinaryIO:
         raise CommandError(f"{name}: {error.strerror}", returncode=2) from None
 
 
-def _row(scored: ScoredPaper) -> str:
-    score = scored.score
+def _as_json(paper: str, score: Score) -> str:
+    """`{"id", "score", "kept", "matches": [{"keyword", "where", "points"}]}`, where `where` lists
+    the fields that hold the keyword: "title", "abstract" or both.
+    """
+    matches = [one.as_json() for one in score.matches]
+    told = {"id": paper, "score": score.score, "kept": score.kept, "matches": matches}
+    return json.dumps(told, ensure_ascii=False)
+
+
+def _cells(paper: str, score: Score) -> tuple[str, ...]:
     why = ", ".join(f"{keyword_name(one.keyword)} +{one.points:g}" for one in score.matches)
-    if len(why) > _REASONS:
-        why = why[: _REASONS - 1] + "…"
-    kept = "yes" if score.kept else "no"
-    return f"{score.score:8g}  {kept:4}  {_printable(scored.paper.id):16}  {why}"
-
-
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else "�" for char in text)
+    name = "".join(char if char.isprintable() else "�" for char in paper)
+    return (
+        f"{score.score:g}",
+        "yes" if score.kept else "no",
+        name,
+        textwrap.shorten(why, 60, placeholder="…"),
+    )
