@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webapp.digests.scoring.matchers import AutomatonMatcher, TokenMatcher, term_matchers
+from webapp.digests.scoring.matchers import AutomatonMatcher, term_matchers
 from webapp.digests.scoring.scorer import Candidate, Keyword, Match, Rules, Scorer, in_order
 from webapp.digests.scoring.terms import Kind, fold, normalise, term
 
@@ -195,7 +195,10 @@ pieces = st.lists(
 @settings(max_examples=400)
 def test_tokens_and_automaton_find_the_same(keywords: list[str], title: str, abstract: str) -> None:
     terms = list(enumerate(map(term, keywords)))
-    by_token = [set(found) for found in TokenMatcher(terms).match(title, abstract)]
+    found = [
+        one.match(title, abstract) for one in term_matchers(list(map(term, keywords)), single=False)
+    ]
+    by_token = [set().union(*places) for places in zip(*found, strict=True)]
     automaton = AutomatonMatcher(Kind.WORDS, terms)
     assert by_token == [set(found) for found in automaton.match(title, abstract)]
     each = [{number for number, one in terms if one.stands_in(text)} for text in (title, abstract)]

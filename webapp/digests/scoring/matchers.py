@@ -1,15 +1,15 @@
 """Many terms sought in a text at once: by one automaton, or by the text's tokens.
 
 An automaton (RE2's Set) takes microseconds a paper, but its states multiply with what a text may
-hold, so it serves one profile. Tokens serve a thousand keywords: a token is looked up in them
-once, however many papers hold it.
+hold, so it serves one profile. Tokens serve a thousand keywords: those alone are sought that a
+token of the text may belong to.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import re2
@@ -18,7 +18,6 @@ from webapp.digests.scoring.terms import TOKEN, Kind, Term, fold, options
 
 SET_MEMORY = 64 << 20  # bytes an automaton's states may take before they are begun anew
 SET_TERMS = 64  # terms of one automaton
-MAX_VOCABULARY = 500_000  # tokens remembered
 
 _EMPTY_PATTERN = 0  # the empty pattern's index
 _FIELD_SEPARATOR = "\n\0\n"  # no phrase reaches over it
@@ -39,13 +38,14 @@ def term_matchers(terms: Sequence[Term], *, single: bool) -> list[TermMatcher]:
     made: list[TermMatcher] = []
     for kind in Kind:
         numbered = [(number, term) for number, term in enumerate(terms) if term.kind is kind]
-        if kind is Kind.WORDS and numbered and not (single and len(numbered) <= SET_TERMS):
-            made.append(TokenMatcher(numbered))
-        else:
-            made += [
-                AutomatonMatcher(kind, numbered[start : start + SET_TERMS])
-                for start in range(0, len(numbered), SET_TERMS)
-            ]
+        if not (single and len(numbered) <= SET_TERMS):
+            if by_token := [(number, term) for number, term in numbered if term.anchors]:
+                made.append(TokenMatcher(by_token))
+            numbered = [(number, term) for number, term in numbered if not term.anchors]
+        made += [
+            AutomatonMatcher(kind, numbered[start : start + SET_TERMS])
+            for start in range(0, len(numbered), SET_TERMS)
+        ]
     return made
 
 
@@ -91,20 +91,18 @@ class AutomatonMatcher:
 
 
 class TokenMatcher:
-    """Terms of words, by the tokens a text is made of."""
+    """Terms that have anchors, by the tokens a text is made of."""
 
     def __init__(self, terms: Numbered) -> None:
-        self._closed: dict[str, list[int]] = defaultdict(list)
-        self._open: dict[str, list[int]] = defaultdict(list)
+        self._terms = dict(terms)
+        # By token: terms that it alone shows to be there, and terms still to be sought.
+        self._terms_by_token: dict[str, tuple[set[int], set[int]]] = defaultdict(
+            lambda: (set(), set())
+        )
         for number, term in terms:
             for anchor in term.anchors:
-                (self._open if term.open else self._closed)[anchor].append(number)
-        self._lengths = sorted({len(anchor) for anchor in self._open})
-        self._terms = dict(terms)
-        self._exact = {number for number, term in terms if term.exact}
-        self._indexed: set[str] = set()
-        # By token: terms that it alone shows to be there, and terms still to be sought.
-        self._terms_by_token: dict[str, tuple[set[int], set[int]]] = {}
+                certain, possible = self._terms_by_token[anchor]
+                (certain if term.exact else possible).add(number)
 
     def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
         """As `TermMatcher` says."""
@@ -113,11 +111,9 @@ class TokenMatcher:
 
     def _terms_in(self, text: str) -> set[int]:
         sequence = (_ASCII_TOKEN if text.isascii() else TOKEN).findall(text)
-        tokens = set(sequence)
-        self._index_tokens(tokens - self._indexed)
         found: set[int] = set()
         candidates: set[int] = set()
-        for token in self._terms_by_token.keys() & tokens:
+        for token in self._terms_by_token.keys() & set(sequence):
             certain, possible = self._terms_by_token[token]
             found |= certain
             candidates |= possible
@@ -128,17 +124,3 @@ class TokenMatcher:
                 if term.sequence in joined and term.pattern.search(text):
                     found.add(number)
         return found
-
-    def _index_tokens(self, tokens: Iterable[str]) -> None:
-        """Look up once which terms a new token may begin."""
-        if len(self._indexed) > MAX_VOCABULARY:
-            self._indexed.clear()
-            self._terms_by_token.clear()
-        for token in tokens:
-            self._indexed.add(token)
-            numbers = set(self._closed.get(token, ()))
-            # Open anchors are beginnings of tokens: try each length that occurs.
-            for length in self._lengths:
-                numbers.update(self._open.get(token[:length], ()))
-            if numbers:
-                self._terms_by_token[token] = (numbers & self._exact, numbers - self._exact)

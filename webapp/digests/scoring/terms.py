@@ -87,14 +87,13 @@ def fold(text: str) -> str:
 class Term:
     """A keyword as it can be found. `source` is RE2, its group 1 the place.
 
-    `anchors` are tokens (beginnings of tokens with `open`) of which a text must hold one to hold
-    the term; with `exact`, one is enough. `sequence` stands in the text's tokens, joined by blanks.
+    `anchors` are tokens of which a text must hold one to hold the term; none are known of a term
+    with `*`. With `exact`, one is enough. `sequence` stands in the text's tokens, joined by blanks.
     """
 
     kind: Kind
     source: str
     anchors: frozenset[str] = frozenset()
-    open: bool = False
     sequence: str = ""
     exact: bool = False
 
@@ -207,11 +206,11 @@ def _regex(keyword: str) -> Term:
 
 def _any_of(terms: list[Term]) -> Term:
     """One term for several ways to say the same."""
+    anchors = [one.anchors for one in terms]
     return Term(
         Kind.WORDS,
         "(?:" + "|".join(one.source for one in terms) + ")",
-        frozenset().union(*(one.anchors for one in terms)),
-        any(one.open for one in terms),
+        frozenset().union(*anchors) if all(anchors) else frozenset(),
     )
 
 
@@ -245,13 +244,11 @@ def _words(keyword: str) -> Term:
     right = _RIGHT if pieces[-1]["word"] else ""
     if right and len(pieces[-1]["word"]) == 1 and not pieces[-1]["star"]:
         right = _RIGHT_OF_LETTER
-    anchors, is_open = _anchors(pieces)
     exact = len(pieces) == 1 and right is not _RIGHT_OF_LETTER
     return Term(
         Kind.WORDS,
         f"{left}({''.join(source)}){right}",
-        anchors,
-        is_open,
+        _anchors(pieces),
         sequence=_sequence(pieces),
         exact=exact,
     )
@@ -279,9 +276,8 @@ def _plural(word: str) -> str:
     return "(?:" + "|".join(re2.escape(form) for form in reversed(_forms(word))) + ")"
 
 
-def _anchors(pieces: list[re.Match[str]]) -> tuple[frozenset[str], bool]:
-    """The tokens one of which stands in every text that holds the phrase, and whether longer
-    tokens that begin so will do.
+def _anchors(pieces: list[re.Match[str]]) -> frozenset[str]:
+    """The tokens one of which stands in every text that holds the phrase; none where it is open.
 
     They are the first token of the longest run without blanks; where hyphens join words, a text
     may have written the first two, three, … as one.
@@ -295,7 +291,7 @@ def _anchors(pieces: list[re.Match[str]]) -> tuple[frozenset[str], bool]:
     best = max(groups, key=lambda group: max((len(p["word"] or "") for p in group), default=0))
     if not any(piece["word"] for piece in best):
         sign = next(p[0] for group in groups for p in group if TOKEN.match(p[0]))
-        return frozenset({sign}), False
+        return frozenset({sign})
     start = next(index for index, piece in enumerate(best) if piece["word"])
     joined = []
     for piece in best[start:]:
@@ -303,12 +299,10 @@ def _anchors(pieces: list[re.Match[str]]) -> tuple[frozenset[str], bool]:
             continue
         if not piece["word"]:
             break
-        joined.append(piece)
         if piece["star"]:
-            break
+            return frozenset()
+        joined.append(piece)
     words = list(accumulate(piece["word"] for piece in joined))
-    if any(piece["star"] for piece in joined):
-        return frozenset(words), True
     if joined[-1] is pieces[-1]:
         words += _forms(words[-1])
-    return frozenset(words), False
+    return frozenset(words)
