@@ -69,16 +69,14 @@ def fit(
     from sklearn.model_selection import StratifiedKFold, cross_val_predict  # noqa: PLC0415
 
     columns = DictVectorizer(sort=False).fit([tfidf.vocabulary()])
-
-    def matrix(papers: Sequence[tuple[str, str]]) -> Any:
-        return columns.transform([tfidf.vector(*paper) for paper in papers])
+    papers = [*((one.title, one.abstract) for one in examples), *background]
+    whole = columns.transform([tfidf.vector(*paper) for paper in papers])
+    x, other = whole[: len(examples)], whole[len(examples) :]
 
     def terms_model(x: Any, y: Any) -> Any:
         model = LogisticRegression(C=20, class_weight="balanced", solver="liblinear")
         return model.fit(vstack([x, other]), np.r_[y, np.zeros(other.shape[0], bool)])
 
-    x = matrix([(one.title, one.abstract) for one in examples])
-    other = matrix(background)
     y = np.array([one.about for one in examples])
     outside = np.zeros(len(examples))
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
