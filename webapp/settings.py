@@ -63,6 +63,7 @@ MIDDLEWARE = [
     "webapp.ui.language.LanguageMiddleware",
     "webapp.api.problems.ProblemMiddleware",
     "webapp.ui.input.CleanInputMiddleware",
+    "django.middleware.http.ConditionalGetMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

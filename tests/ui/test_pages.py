@@ -4,6 +4,7 @@ import brotli
 import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpResponse
+from django.middleware.http import ConditionalGetMiddleware
 from django.test import RequestFactory
 
 from webapp.ui import pages
@@ -21,8 +22,8 @@ def get(stamp="one", path="/", body=BODY, status=200, **headers):
         made.append(path)
         return HttpResponse(body, status=status)
 
-    response = respond(request, stamp, render)
-    return response, len(made)
+    answer = ConditionalGetMiddleware(lambda _request: respond(request, stamp, render))
+    return answer(request), len(made)
 
 
 def test_the_same_stamp_renders_once():

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404, HttpRequest, HttpResponse
-from django.utils.cache import get_conditional_response, set_response_etag
 from ninja import NinjaAPI, Router, Status
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.openapi.schema import OpenAPISchema
@@ -60,16 +59,6 @@ class Api(NinjaAPI):
                     described = {"description": HTTPStatus(status).phrase, "content": content}
                     operation["responses"][status] = described
         return schema
-
-    def create_response(self, request: HttpRequest, data: Any, **options: Any) -> HttpResponse:
-        """The answer, with an ETag where something was read: 304 for a client that has it."""
-        response = super().create_response(request, data, **options)
-        if request.method != "GET" or response.status_code != 200:
-            return response
-        set_response_etag(response)
-        known = get_conditional_response(request, etag=response["ETag"], response=response)
-        assert isinstance(known, HttpResponse)
-        return known
 
 
 api = Api(

@@ -76,9 +76,6 @@ class Digest(models.Model):
             models.UniqueConstraint(fields=["profile", "date"], name="one_digest_a_day"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.profile_id} {self.date}"
-
 
 class DigestEntry(models.Model):
     """A paper in a digest, with the reason for its place."""
@@ -107,9 +104,6 @@ class DigestEntry(models.Model):
             models.UniqueConstraint(fields=["digest", "rank"], name="a_rank_once_a_digest"),
         ]
 
-    def __str__(self) -> str:
-        return f"#{self.rank} {self.paper_id}"
-
 
 class FurtherMatches(models.Model):
     """The papers that matched beyond a digest's size, in order; apart, so that lists stay light."""
@@ -120,9 +114,6 @@ class FurtherMatches(models.Model):
 
     class Meta:
         verbose_name_plural = "further matches"
-
-    def __str__(self) -> str:
-        return f"{self.digest_id} +{len(self.rows)}"
 
 
 class Gist(models.Model):
@@ -139,9 +130,6 @@ class Gist(models.Model):
             models.UniqueConstraint(fields=["paper", "language"], name="one_gist_a_language"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.paper_id} {self.language}"
-
 
 class Chips(models.Model):
     """The methods a paper concerns, each with its best figure, as cards show them."""
@@ -151,9 +139,6 @@ class Chips(models.Model):
 
     class Meta:
         verbose_name_plural = "chips"
-
-    def __str__(self) -> str:
-        return f"{self.paper_id}: {len(self.chips)}"
 
 
 class LearnedModel(models.Model):
@@ -167,9 +152,6 @@ class LearnedModel(models.Model):
     fingerprint = models.CharField(max_length=64)  # of the examples: same, same model
     trained_at = models.DateTimeField()
 
-    def __str__(self) -> str:
-        return f"{self.reader_id}: {self.liked} liked"
-
 
 class Star(models.Model):
     """A paper a reader keeps."""
@@ -181,6 +163,3 @@ class Star(models.Model):
     class Meta:
         ordering = ("-created_at",)
         constraints = [models.UniqueConstraint(fields=["reader", "paper"], name="starred_once")]
-
-    def __str__(self) -> str:
-        return f"{self.reader_id} ★ {self.paper_id}"

@@ -8,7 +8,7 @@ from datetime import date as Date
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_POST, require_safe
@@ -177,6 +177,4 @@ def star(request: HttpRequest) -> HttpResponse:
     _, made = Star.objects.get_or_create(reader=reader, paper=paper)
     if not made:
         Star.objects.filter(reader=reader, paper=paper).delete()
-    if request.headers.get("Accept") == "application/json":
-        return JsonResponse({"starred": made})
-    return back(request, "/", f"#p-{paper.arxiv_id}")
+    return back(request, "/", f"#p-{paper.arxiv_id}", starred=made)

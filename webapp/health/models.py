@@ -23,6 +23,3 @@ class Heartbeat(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["kind", "name"], name="one_heartbeat_a_process"),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.name}"

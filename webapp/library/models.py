@@ -26,9 +26,6 @@ class LibraryEntry(models.Model):
             models.UniqueConstraint(fields=["reader", "paper"], name="one_entry_a_reader"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.reader_id} {self.paper_id}"
-
 
 class ReadingList(models.Model):
     """A named list of papers."""
@@ -59,6 +56,3 @@ class LikedText(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["reader", "title"], name="liked_once_a_reader"),
         ]
-
-    def __str__(self) -> str:
-        return self.title[:80]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
@@ -69,9 +69,7 @@ def leave(request: HttpRequest) -> HttpResponse:
     entry.save()
     if entry.not_for_me:
         Star.objects.filter(reader=reader, paper=paper).delete()
-    if request.headers.get("Accept") == "application/json":
-        return JsonResponse({"left": entry.not_for_me})
-    return back(request, "/library/", f"#p-{paper.arxiv_id}")
+    return back(request, "/library/", f"#p-{paper.arxiv_id}", left=entry.not_for_me)
 
 
 @require_POST

@@ -15,9 +15,6 @@ class SignInLink(models.Model):
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True, blank=True)
 
-    def __str__(self) -> str:
-        return f"{self.reader_id} until {self.expires_at:%Y-%m-%d %H:%M}"
-
 
 class Preference(models.Model):
     """The language of a reader's pages and mails: last chosen, else that of the first sign-in."""
@@ -30,6 +27,3 @@ class Preference(models.Model):
         """The language to write to `reader` in."""
         kept = Preference.objects.filter(reader=reader).first()
         return kept.language if kept else settings.LANGUAGE_CODE
-
-    def __str__(self) -> str:
-        return f"{self.reader_id} {self.language}"

@@ -16,9 +16,9 @@ from threading import Lock
 from cachetools import LRUCache, cached
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.utils.cache import get_conditional_response, patch_vary_headers
-from django.utils.http import parse_http_date_safe, url_has_allowed_host_and_scheme
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.utils.cache import patch_vary_headers
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import get_language
 
 from webapp.ui import personal
@@ -82,8 +82,10 @@ def signed_in(request: HttpRequest) -> User:
     return request.user
 
 
-def back(request: HttpRequest, default: str, anchor: str) -> HttpResponseRedirect:
-    """To the page of this site that a form was sent from."""
+def back(request: HttpRequest, default: str, anchor: str, **told: bool) -> HttpResponse:
+    """To the page of this site that a form was sent from; `told` as JSON for the script."""
+    if request.headers.get("Accept") == "application/json":
+        return JsonResponse(told)
     page = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(page, allowed_hosts={request.get_host()}):
         page = default
@@ -149,10 +151,7 @@ def respond_public(
     response = HttpResponse(page.body, headers=page.headers)
     response.setdefault("Cache-Control", "no-cache")
     response.setdefault("Vary", "Accept-Encoding, Accept-Language, Cookie")
-    modified = parse_http_date_safe(response.get("Last-Modified", ""))
-    answer = get_conditional_response(request, response["ETag"], modified, response)
-    assert isinstance(answer, HttpResponse)
-    return answer
+    return response
 
 
 def _key(request: HttpRequest) -> str:

@@ -25,8 +25,8 @@ class TestPreview:
         assert (monday.date, monday.before, monday.after) == (MONDAY, 2, 3)
         assert [one.paper.arxiv_id for one in monday.added] == ["2603.00003"]
         assert not monday.dropped
-        moved = {one.paper.arxiv_id: (one.old_rank, one.new_rank) for one in monday.moved}
-        assert moved == {"2603.00002": (2, 1), "2603.00001": (1, 3)}
+        moved = {one.paper.arxiv_id: one.place for one in monday.moved}
+        assert moved == {"2603.00002": "2→1", "2603.00001": "1→3"}
         # The zebra stood in Monday's digest, so it does not come again.
         assert [one.paper.arxiv_id for one in tuesday.moved] == []
         assert (tuesday.before, tuesday.after) == (1, 1)

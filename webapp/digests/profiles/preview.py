@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date as Date
+from typing import NamedTuple
 
 from webapp.digests.batch import Batch, load_batch, shown_before
 from webapp.digests.build import not_shown_before
@@ -16,22 +17,20 @@ from webapp.papers.queries import dates
 DAYS = 5  # a week of arXiv's
 
 
-@dataclass(frozen=True)
-class Change:
-    """A paper's rank and score under the old rules and the new; None where it has none."""
+class Ranked(NamedTuple):
+    """A paper's rank and score by some rules."""
 
     paper: Paper
-    old_rank: int | None
-    new_rank: int | None
-    old_score: float | None
-    new_score: float | None
+    rank: int
+    score: float
 
-    @property
-    def place(self) -> str:
-        """The rank it gets (`+ 3`), loses (`− 3`) or changes (`3→5`)."""
-        if self.old_rank is None:
-            return f"+ {self.new_rank}"
-        return f"− {self.old_rank}" if self.new_rank is None else f"{self.old_rank}→{self.new_rank}"
+
+class Change(NamedTuple):
+    """A paper that comes, goes or moves: `place` is `+ 3`, `− 3` or `3→5`."""
+
+    place: str
+    paper: Paper
+    score: float  # by the new rules; of one that goes by the old
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def preview(
         kept = scorer.kept(day.candidates)
         after = _ranked(day, new, kept[0], shown_new)
         before = {} if old is None else _ranked(day, old, kept[1], shown_old)
-        changes.append(_compare(day, before, after))
+        changes.append(_compare(day.date, before, after))
     return changes
 
 
@@ -75,34 +74,35 @@ def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> l
     return preview(old, new, days, shown)[::-1]
 
 
-def _ranked(
-    day: Batch, rules: Rules, kept: Sequence[Kept], shown: set[int]
-) -> dict[str, tuple[int, Kept]]:
+def _ranked(day: Batch, rules: Rules, kept: Sequence[Kept], shown: set[int]) -> dict[str, Ranked]:
     unseen = not_shown_before(day, kept, shown)
     ranked = in_order(rules, unseen, day.candidates)[: rules.size]
-    shown.update(day.announced[one.at].paper.pk for one in ranked)
-    return {day.candidates[one.at].id: (number, one) for number, one in enumerate(ranked, 1)}
+    papers = [day.announced[one.at].paper for one in ranked]
+    shown.update(paper.pk for paper in papers)
+    return {
+        paper.arxiv_id: Ranked(paper, rank, one.score)
+        for rank, (paper, one) in enumerate(zip(papers, ranked, strict=True), 1)
+    }
 
 
-def _compare(
-    day: Batch, before: dict[str, tuple[int, Kept]], after: dict[str, tuple[int, Kept]]
-) -> DayChange:
-    def change(name: str) -> Change:
-        old, new = before.get(name), after.get(name)
-        at = (new or old or (0, Kept(0, 0.0)))[1].at
-        return Change(
-            day.announced[at].paper,
-            old[0] if old else None,
-            new[0] if new else None,
-            old[1].score if old else None,
-            new[1].score if new else None,
-        )
-
+def _compare(date: Date, before: dict[str, Ranked], after: dict[str, Ranked]) -> DayChange:
     return DayChange(
-        day.date,
+        date,
         len(before),
         len(after),
-        [change(name) for name in after if name not in before],
-        [change(name) for name in before if name not in after],
-        [change(name) for name in after if name in before and before[name][0] != after[name][0]],
+        [
+            Change(f"+ {new.rank}", new.paper, new.score)
+            for name, new in after.items()
+            if name not in before
+        ],
+        [
+            Change(f"− {old.rank}", old.paper, old.score)
+            for name, old in before.items()
+            if name not in after
+        ],
+        [
+            Change(f"{before[name].rank}→{new.rank}", new.paper, new.score)
+            for name, new in after.items()
+            if name in before and before[name].rank != new.rank
+        ],
     )
