@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import TextIO
@@ -54,6 +55,14 @@ class ProgressBar:
             disable=not stream.isatty(),
         )
         self._task = self._bar.add_task("", total=1.0, left="")
+        self._begun = time.monotonic()
+
+    def tell(self, done: float, total: float, message: str) -> None:
+        """Show that ``done`` of ``total`` is behind us; at the end the bar goes."""
+        elapsed = time.monotonic() - self._begun
+        self.show(Progress.at(min(1.0, done / total), message, elapsed))
+        if done >= total:
+            self.clear()
 
     def show(self, progress: Progress) -> None:
         """Redraw with the fraction done, the message and the time left."""

@@ -37,15 +37,11 @@ class Plot:
     kind: Literal["linear", "log"]
 
     @property
-    def baseline_label(self) -> str:
-        """What the ratios are against."""
-        return next(v.label for v in self.series.variants if v.name == self.series.baseline)
-
-    @property
     def measure(self) -> str:
         """What is measured, with its unit."""
         if self.quantity == "ratio":
-            return f"times better than {self.baseline_label}"
+            base = next(v for v in self.series.variants if v.name == self.series.baseline)
+            return f"times better than {base.label}"
         return self.series.y.title
 
     @property

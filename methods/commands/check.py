@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from methods import registry
 from methods.charts import check_value
 from methods.context import check_result
 from methods.errors import InputError, UnknownNameError
-from methods.protocol import TRACE_FILE, Progress, Trace, one_line
+from methods.protocol import TRACE_FILE, Trace, one_line
 from methods.spec import Case, Check, Method
 from methods.terminal import ProgressBar, check_line, table
 
@@ -61,9 +60,9 @@ def main(args: argparse.Namespace) -> int:
     method = registry.get(args.method)
     checks = _chosen(method, args.only)
     device = choose_device(args.device)
-    bar, begun, rows = ProgressBar(), time.monotonic(), []
+    bar, rows = ProgressBar(), []
     for done, check in enumerate(checks):
-        bar.show(Progress.at(done / len(checks), check.name, time.monotonic() - begun))
+        bar.tell(done, len(checks), check.name)
         rows.append(measure(method, check, device))
     bar.clear()
     sys.stdout.write(in_words(rows) + "\n")

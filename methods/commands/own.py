@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from methods import registry
 from methods.commands.run import settings
 from methods.errors import InputError
-from methods.protocol import Progress
 from methods.terminal import ProgressBar
 
 
@@ -50,7 +47,7 @@ class Own:
         from methods.runner import choose_device  # noqa: PLC0415 - imports torch
 
         work = registry.load(slug, able[slug].entry)
-        told = work(params, choose_device(args.device), _progress())
+        told = work(params, choose_device(args.device), ProgressBar().tell)
         sys.stdout.write(told.rstrip() + "\n")
         return 0
 
@@ -60,14 +57,3 @@ OWN = (
     Own("evaluate", "judge what was trained on data of your own"),
     Own("generate", "write with what was trained"),
 )
-
-
-def _progress() -> Callable[[float, float, str], None]:
-    bar, begun = ProgressBar(), time.monotonic()
-
-    def tell(done: float, total: float, message: str) -> None:
-        bar.show(Progress.at(min(1.0, done / total), message, time.monotonic() - begun))
-        if done >= total:
-            bar.clear()
-
-    return tell

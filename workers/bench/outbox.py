@@ -75,21 +75,18 @@ class Outbox:
         self._thread.join(seconds)
 
     def _run(self) -> None:
+        next_heartbeat = time.monotonic()
         try:
-            self._send_until_closed()
+            while True:
+                with self._changed:
+                    message, next_heartbeat = self._next(next_heartbeat)
+                if message is None:
+                    return
+                self._deliver(message)
         except BaseException:
             # A process that can send nothing must not go on measuring: the pool starts another.
             log.exception("The outbox failed; this process exits and the pool starts another")
             os._exit(1)
-
-    def _send_until_closed(self) -> None:
-        next_heartbeat = time.monotonic()
-        while True:
-            with self._changed:
-                message, next_heartbeat = self._next(next_heartbeat)
-            if message is None:
-                return
-            self._deliver(message)
 
     def _next(self, next_heartbeat: float) -> tuple[Message | None, float]:
         """Wait for what to send next; None when the box is closed and empty."""

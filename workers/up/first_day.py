@@ -27,38 +27,34 @@ def main() -> int:
     try:
         call_command("import_results")
     except CommandError as error:  # the files were named; the day does not wait for them
-        _print(str(error))
+        print(str(error))
     # What the intake warns of is told below, and stands in the audit.
     logging.getLogger("webapp.papers").setLevel(logging.ERROR)
     report = update(categories_to_fetch(), on_progress=_print_progress)
     linking.link_new()
     chips.refresh()
     if report.failed:
-        _print(f"Nothing came from arXiv: {report.reason}.")
+        print(f"Nothing came from arXiv: {report.reason}.")
     else:
         for row in report.rows:
-            _print(_describe(row))
+            print(_describe(row))
     digest = Digest.objects.filter(profile__is_site=True).order_by("-date").first()
     if digest is not None:
         what = "The sample digest" if digest.is_sample else "The digest"
-        _print(f"{what} of {digest.date} is there: {digest.entries.count()} papers.")
+        print(f"{what} of {digest.date} is there: {digest.entries.count()} papers.")
     if report.failed:
-        _print("It is asked again by itself.")
+        print("It is asked again by itself.")
     return 0
 
 
 def _print_progress(progress: Progress) -> None:
     if progress.done < progress.total:
-        _print(f"Asking arXiv, {progress.done + 1} of {progress.total}: {progress.step} …")
+        print(f"Asking arXiv, {progress.done + 1} of {progress.total}: {progress.step} …")
 
 
 def _describe(row: Listing) -> str:
     counts = ", ".join(f"{number} {kind}" for kind, number in row.counts.items() if number)
     return f"{row.category} {row.date}: {row.state}. {row.reason or counts}"
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)
 
 
 if __name__ == "__main__":
