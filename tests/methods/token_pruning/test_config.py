@@ -1,6 +1,7 @@
 """Settings: the source's keys, and every bad value refused with its bounds."""
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,10 @@ from methods.token_pruning.accounting import (
     total_flops,
 )
 from methods.token_pruning.config import PruningConfig, PruningError, faithful, load_config
+from methods.token_pruning.spec import METHOD
+from webapp.catalog.verdicts import judge
 
+README = Path(__file__).parents[3] / "methods/token_pruning/README.md"
 SOURCE = """
 merger_type: simple
 merge_ratio: 0.5
@@ -121,6 +125,16 @@ def test_the_claims_counted_anew():
     share = prefill_flops(LLAVA_7B, [0.3 * 676] * 32)  # the bound at 30 % of all tokens
     assert round(whole / share, 2) == 3.36
     assert kv_bytes(LLAVA_7B, [676] * 32) == 676 * 32 * 2 * 4096 * 2
+
+
+def test_the_readme_s_verdicts_are_the_page_s():
+    rows = README.read_text(encoding="utf-8").splitlines()
+    begins = {"tokens": "| tokens down", "flops": "| operations down",
+              "accuracy": "| accuracy down", "bleu": "| BLEU down"}  # fmt: skip
+    claims = {claim.id: claim for claim in METHOD.claims}
+    for name, begin in begins.items():
+        (row,) = (row for row in rows if row.startswith(begin))
+        assert row.endswith(f"| {judge(claims[name], None).word} |")
 
 
 def test_the_faithful_schedule_saves_nothing_at_the_last_layer():
