@@ -1,10 +1,8 @@
 """Time to the first token, prefill, decoding, memory and cache, beside what operations allow."""
 
 import copy
-import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +18,7 @@ from methods.spec import Case
 from methods.token_pruning import accounting, checks
 from methods.token_pruning.accounting import Shape
 from methods.token_pruning.config import PruningConfig, PruningError
-from methods.token_pruning.llava import encode, load_llava, tiny_config, visual_tokens
+from methods.token_pruning.llava import encode, load_llava, sized, visual_tokens
 from methods.token_pruning.loop import Cache, Stage, read, step
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.selectors import REGISTRY
@@ -28,8 +26,6 @@ from methods.token_pruning.spec import LatencyParams
 from methods.token_pruning.stream import Prompt
 
 Calls = dict[str, Callable[[], object]]
-
-SIZES = tomllib.loads(Path(__file__).with_name("sizes.toml").read_text("utf-8"))
 
 
 def schedule(llava: Any) -> PruningConfig:
@@ -52,7 +48,7 @@ def latency_bytes(params: LatencyParams, device: str) -> int:
     if params.model:
         return 0  # its sizes are known once it is read
     item = getattr(torch, params.dtype).itemsize
-    s = Shape.of(tiny_config(**SIZES[params.size]))
+    s = Shape.of(sized(params.size))
     layer = 2 * s.d * s.d + 2 * s.d * s.d_kv + 3 * s.d * s.d_ff
     tower = s.vision_layers * (4 * s.d_vision**2 + 2 * s.d_vision * s.d_vision_ff)
     weights = s.layers * layer + 2 * s.vocab * s.d + tower
@@ -63,7 +59,7 @@ def latency_bytes(params: LatencyParams, device: str) -> int:
 def latency(ctx: Context, params: LatencyParams) -> None:
     """Time the source's schedule against the same model unpruned."""
     dtype = getattr(torch, params.dtype)
-    source = params.model or tiny_config(**SIZES[params.size])
+    source = params.model or sized(params.size)
     llava = load_llava(source, dtype=dtype).to(ctx.device)
     ctx.check_all("identity", checks.identity(ctx.device))
     ctx.check_all("caching", checks.caching(ctx.device))

@@ -22,7 +22,7 @@ from methods.token_pruning.accounting import Shape
 from methods.token_pruning.choice import Selector
 from methods.token_pruning.config import MergerType, PruningConfig
 from methods.token_pruning.heads import LayerHead
-from methods.token_pruning.llava import encode, load_llava, tiny_config, visual_tokens
+from methods.token_pruning.llava import encode, load_llava, sized, visual_tokens
 from methods.token_pruning.loop import BEFORE, Stage, embed, read, step
 from methods.token_pruning.merger import Merger, QuestionMerger, SimpleMerger
 from methods.token_pruning.model import Pruner, run
@@ -43,9 +43,9 @@ TINY = PruningConfig(
 )
 
 
-def example(device: str, **changes: Any) -> Any:
+def example(device: str) -> Any:
     """A tiny frozen LLaVA: 16 patches, 4 layers, 2 key heads for 4 heads."""
-    return load_llava(tiny_config(**changes), dtype=torch.float32).to(device)
+    return load_llava(sized(), dtype=torch.float32).to(device)
 
 
 def pruner_of(llava: Any, config: PruningConfig = TINY, seed: int = 0) -> Pruner:
@@ -184,7 +184,7 @@ def gated(llava: Any, prompt: Prompt, drop: Tensor, log_m: float, *, scale: bool
     else:
         stream.gate = gate
     stream.targets[:, -1] = 0  # the last place predicts
-    return run(llava, stream, TINY, lambda _, unchanged: unchanged)[1]
+    return run(llava, stream, TINY, lambda *_: None)[1]
 
 
 def log_gate(device: str) -> Iterator[Case]:

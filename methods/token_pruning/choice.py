@@ -1,8 +1,8 @@
 """What a choice of visual tokens may look at, and what it gives: `select(context, k) -> indices`.
 
-Indices are (B, k), rising. A way that also merges what it does not keep has `enter`, which gives
-the tokens as well. All work on what the context holds: before the language model, or on hidden
-states before one of its layers.
+Indices are (B, k), rising. A way that also merges what it does not keep gives the tokens as well,
+`Entered`. All work on what the context holds: before the language model, or on hidden states before
+one of its layers.
 """
 
 from collections.abc import Callable
@@ -71,8 +71,7 @@ class Entered:
     bias: Tensor | None = None
 
 
-Select = Callable[[Context, int], Tensor]
-Enter = Callable[[Context, int], Entered]
+Choose = Callable[[Context, int], Tensor | Entered]
 
 
 @dataclass(frozen=True)
@@ -81,10 +80,17 @@ class Selector:
 
     name: str
     label: str
-    select: Select
-    merge: Enter | None = None
+    choose: Choose
     before: bool = True
     inside: bool = True
+
+    def select(self, context: Context, k: int) -> Tensor:
+        r"""Which tokens stay, (B, k) in rising order.
+
+        Equation: $i_{b0} < i_{b1} < \ldots < i_{b, k - 1}$
+        """
+        found = self.choose(context, k)
+        return found.index if isinstance(found, Entered) else found
 
     def enter(self, context: Context, k: int) -> Entered:
         r"""Choose before the language model, merging where the method merges.
@@ -95,10 +101,10 @@ class Selector:
             PruningError: for a budget above the tokens.
         """
         check_budget(k, context.vision.features.shape[1])
-        if self.merge is not None:
-            return self.merge(context, k)
-        index = self.select(context, k)
-        return Entered(take(context.vision.features, index), index)
+        found = self.choose(context, k)
+        if isinstance(found, Entered):
+            return found
+        return Entered(take(context.vision.features, found), found)
 
 
 def take(x: Tensor, index: Tensor) -> Tensor:

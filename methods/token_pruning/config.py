@@ -1,7 +1,7 @@
 """What a pruned LLaVA is made of, checked before any work starts; the source's YAML keys load."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -127,10 +127,6 @@ class PruningConfig:
             raise PruningError(
                 f"a budget of {self.keep_tokens[0]} visual tokens exceeds the {first} there are"
             )
-
-    def as_dict(self) -> dict[str, Any]:
-        """The configuration as plain values, for a checkpoint."""
-        return {n: list(v) if isinstance(v, tuple) else v for n, v in asdict(self).items()}
 
 
 def check_counts(keep: tuple[int, ...], heads: int) -> None:

@@ -1,16 +1,12 @@
 """Writing after a pruned prompt: token by token, and in words where a processor is given."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.generation import (
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-)
 
 from methods.token_pruning.config import PruningError
 from methods.token_pruning.llava import images_in
@@ -19,66 +15,6 @@ from methods.token_pruning.stream import Prompt
 
 NEW = 20  # tokens written where neither the call nor generation_config says how many
 TEMPLATE = "USER: {images}{question} ASSISTANT:"  # LLaVA-1.5's, where a processor has none
-ELSEWHERE = "measure it with transformers' own generate, unpruned, or set it to {}"
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What of a model's generation_config is done here: how a token is chosen and when to stop."""
-
-    new: int
-    stop: tuple[int, ...]
-    pad: int
-    warpers: tuple[Any, ...] | None  # None: the likeliest token
-
-    @classmethod
-    def of(cls, llava: Any, prompt: Prompt, new: int | None) -> "Rules":
-        """Read the model's generation_config.
-
-        Raises:
-            PruningError: for no room to write, and for what is not done here, beam search first.
-        """
-        told = llava.generation_config
-        for name, plain in (
-            ("num_beams", 1), ("repetition_penalty", 1.0), ("no_repeat_ngram_size", 0),
-            ("num_return_sequences", 1), ("min_new_tokens", 0), ("penalty_alpha", 0.0),
-        ):  # fmt: skip
-            value = getattr(told, name, None)
-            if value not in (None, plain):
-                raise PruningError(
-                    f"generation_config.{name} is {value}; pruned decoding is greedy or samples by "
-                    f"temperature, top_k and top_p: {ELSEWHERE.format(plain)}"
-                )
-        new = new if new is not None else (told.max_new_tokens or NEW)
-        room = llava.config.text_config.max_position_embeddings - prompt.ids.shape[1]
-        if not 1 <= new <= room:
-            raise PruningError(f"{new} new tokens; the model has room for 1 to {room}")
-        stop = told.eos_token_id
-        stop = () if stop is None else tuple(stop) if isinstance(stop, list) else (stop,)
-        pad = told.pad_token_id if told.pad_token_id is not None else (*stop, 0)[0]
-        warpers = None
-        if told.do_sample:
-            found: list[Any] = []
-            if told.temperature not in (None, 1.0):
-                found.append(TemperatureLogitsWarper(told.temperature))
-            if told.top_k:
-                found.append(TopKLogitsWarper(told.top_k))
-            if told.top_p not in (None, 1.0):
-                found.append(TopPLogitsWarper(told.top_p))
-            warpers = tuple(found)
-        return cls(new, stop, pad, warpers)
-
-    def choose(self, logits: Tensor, generator: torch.Generator | None) -> Tensor:
-        r"""The next token of each row (B,) from logits (B, V).
-
-        Equation: $y = \arg\max_v l_v$, or $y \sim \mathrm{softmax}(\mathrm{warped}(l))$
-        """
-        if self.warpers is None:
-            return logits.argmax(-1)
-        scores = logits.float()
-        for warp in self.warpers:
-            scores = warp(None, scores)
-        return torch.multinomial(scores.softmax(-1), 1, generator=generator)[:, 0]
 
 
 @torch.no_grad()
@@ -94,8 +30,9 @@ def generate(
 
     Equation: $y_t = \mathrm{choose}(\mathrm{logits}(x, y_0, \ldots, y_{t - 1}))$, x pruned
 
-    Stops, pads and samples as the model's generation_config says. Rows may hold different numbers
-    of images, none among them: rows of one number are read together.
+    Stops, pads, samples and weighs tokens as the model's generation_config says: transformers'
+    own `generate` makes of it what it gives to `_write`. Rows may hold different numbers of images,
+    none among them: rows of one number are read together.
 
     Args:
         llava: the model.
@@ -105,21 +42,43 @@ def generate(
         generator: of samples, and of random selections.
 
     Raises:
-        PruningError: for beam search and penalties, padding on the right, no room to write.
+        PruningError: for beam search, padding on the right, no room to write.
     """
-    rules = Rules.of(llava, prompt, new)
+    told = llava.generation_config
+    mode = told.get_generation_mode()
+    if mode not in ("greedy_search", "sample") or told.num_return_sequences not in (None, 1):
+        raise PruningError(
+            f"generation_config asks for {mode.value}, {told.num_return_sequences or 1} a row; "
+            "pruned decoding is greedy or samples, once a row: set num_beams and "
+            "num_return_sequences to 1, or measure with transformers' own generate"
+        )
+    new = new if new is not None else (told.max_new_tokens or NEW)
+    room = llava.config.text_config.max_position_embeddings - prompt.ids.shape[1]
+    if not 1 <= new <= room:
+        raise PruningError(f"{new} new tokens; the model has room for 1 to {room}")
     counts = images_in(llava, prompt.ids, prompt.real(), prompt.pixels)
     first = counts.cumsum(0) - counts  # number of each row's first image
-    out = torch.full((len(counts), rules.new), rules.pad, device=prompt.ids.device)
+    out = torch.full((len(counts), new), _padding(told), device=prompt.ids.device)
     longest = 0
     for count in sorted(set(counts.tolist())):
         rows = (counts == count).nonzero()[:, 0]
         images = (first[rows, None] + torch.arange(count, device=rows.device)).flatten()
         part = _rows(prompt, rows, images if count else None)
-        found = _continue(llava, part, stages, rules, generator)
+        found = llava.generate(
+            part.ids,
+            attention_mask=part.real().long(),
+            max_new_tokens=new,
+            custom_generate=partial(_write, part, stages, generator),
+        )
         out[rows, : found.shape[1]] = found
         longest = max(longest, found.shape[1])
     return out[:, :longest]
+
+
+def _padding(told: Any) -> int:
+    """What stands behind a row's end: the padding token, or else the first that ends a row."""
+    ends = told.eos_token_id if isinstance(told.eos_token_id, list) else [told.eos_token_id]
+    return next((i for i in (told.pad_token_id, *ends) if i is not None), 0)
 
 
 def _rows(prompt: Prompt, rows: Tensor, images: Tensor | None) -> Prompt:
@@ -128,25 +87,33 @@ def _rows(prompt: Prompt, rows: Tensor, images: Tensor | None) -> Prompt:
     return replace(replace(prompt, pixels=None).each(lambda part: part[rows]), pixels=pixels)
 
 
-def _continue(
-    llava: Any,
+def _write(
     prompt: Prompt,
     stages: Sequence[Stage],
-    rules: Rules,
     generator: torch.Generator | None,
+    llava: Any,
+    ids: Tensor,
+    *,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    **_: Any,
 ) -> Tensor:
-    """Token ids (B, n) after rows that hold as many images each."""
+    """Token ids (B, n) after rows that hold as many images each, as `generate` calls it."""
     found = read(llava, prompt, stages, cached=True, generator=generator)
     assert found.cache is not None
-    stop = torch.tensor(rules.stop, device=prompt.ids.device, dtype=torch.long)
-    logits, out = found.logits[:, -1], []
-    done = torch.zeros(len(prompt.ids), dtype=torch.bool, device=prompt.ids.device)
+    logits, begin = found.logits[:, -1], ids.shape[1]
+    done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
     while True:
-        token = rules.choose(logits, generator).masked_fill(done, rules.pad)  # (B,)
-        out.append(token)
-        done = done | torch.isin(token, stop)
-        if len(out) == rules.new or bool(done.all()):
-            return torch.stack(out, 1)
+        scores = logits_processor(ids, logits.float())  # (B, V)
+        token = scores.argmax(-1)
+        if generation_config.do_sample:
+            token = torch.multinomial(scores.softmax(-1), 1, generator=generator)[:, 0]
+        token = token.masked_fill(done, _padding(generation_config))  # (B,)
+        ids = torch.cat((ids, token[:, None]), 1)
+        done = done | stopping_criteria(ids, None)
+        if bool(done.all()):
+            return ids[:, begin:]
         logits = step(llava, token[:, None], found.cache)
 
 

@@ -3,6 +3,7 @@
 LLaVA: Liu et al., arXiv:2304.08485; LLaVA-1.5: arXiv:2310.03744.
 """
 
+import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,12 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import (
-    CLIPVisionConfig,
-    LlamaConfig,
-    LlavaConfig,
-    LlavaForConditionalGeneration,
-)
+from transformers import LlavaConfig, LlavaForConditionalGeneration
 from transformers.models.llama.modeling_llama import rotate_half
 
 from methods.kit.frozen import load_frozen, read_config
@@ -25,57 +21,20 @@ DECODERS = ("llama", "mistral", "qwen2")  # whose layers take the same arguments
 MIN_MASK = torch.finfo(torch.float32).min
 
 
-def tiny_config(
-    *,
-    vocab: int = 64,
-    image_token: int = 2,
-    d: int = 32,
-    layers: int = 4,
-    heads: int = 4,
-    kv_heads: int = 2,
-    d_ff: int = 64,
-    d_vision: int = 32,
-    vision_layers: int = 3,
-    d_vision_ff: int = 64,
-    image: int = 32,
-    patch: int = 8,
-    max_positions: int = 512,
-    spread: float = 0.1,
-    theta: float = 1e4,
-    decoder: Any = LlamaConfig,
+def sized(
+    size: str = "tiny", vision: dict[str, Any] | None = None, text: dict[str, Any] | None = None
 ) -> LlavaConfig:
-    """A small LLaVA-1.5: a CLIP tower, a Llama decoder, features from the last layer but one.
+    """A LLaVA-1.5 of a size of `sizes.toml`: features from the tower's last layer but one.
 
-    `spread` is the standard deviation of the decoder's weights at the start: at widths of tens the
-    usual .02 leaves attention flat, and it takes long to learn where to look. `theta` is the base
-    of the rotary angles: the higher, the more of a narrow head sees content alone. `decoder` is a
-    configuration class of DECODERS.
+    `vision` and `text` change the configurations of the tower, a CLIP, and of the decoder: a Llama,
+    or what `model_type` says.
     """
-    vision = CLIPVisionConfig(
-        hidden_size=d_vision,
-        intermediate_size=d_vision_ff,
-        num_hidden_layers=vision_layers,
-        num_attention_heads=4,
-        image_size=image,
-        patch_size=patch,
-    )
-    text = decoder(
-        vocab_size=vocab,
-        hidden_size=d,
-        intermediate_size=d_ff,
-        num_hidden_layers=layers,
-        num_attention_heads=heads,
-        num_key_value_heads=kv_heads,
-        max_position_embeddings=max_positions,
-        initializer_range=spread,
-        rope_parameters={"rope_type": "default", "rope_theta": theta},
-        tie_word_embeddings=False,
-    )
+    told = tomllib.loads(Path(__file__).with_name("sizes.toml").read_text("utf-8"))[size]
+    tower = {"model_type": "clip_vision_model"} | told["vision"] | (vision or {})
+    decoder = {"model_type": "llama", "tie_word_embeddings": False} | told["text"] | (text or {})
+    patches = (tower["image_size"] // tower["patch_size"]) ** 2
     return LlavaConfig(
-        vision_config=vision,
-        text_config=text,
-        image_token_id=image_token,
-        image_seq_length=(image // patch) ** 2,
+        vision_config=tower, text_config=decoder, image_token_id=2, image_seq_length=patches
     )
 
 

@@ -1,6 +1,7 @@
 """Both stages learnt: merger and heads around a frozen LLaVA, soft in training, hard afterwards."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ class Soft:
     """A pass in training.
 
     `states` of the discriminator's layers at answer places, (a, d) each; `logits` (a, V) and
-    `targets` (a,); `gates` log m of each head, (B, n), by layer; `merged` what left the merger.
+    `targets` (a,); `gates` what a head and all before it let through, the sum of their log m and of
+    the merger's gate, (B, n), by layer; `merged` what left the merger.
     """
 
     states: list[Tensor]
@@ -32,6 +34,11 @@ class Soft:
     targets: Tensor
     gates: dict[int, Tensor]
     merged: Merged | None
+
+    def kept(self) -> float:
+        """The mean of what is let through in the end."""
+        gates = [one.gate for one in (self.merged,) if one] + [*self.gates.values()]
+        return float(gates[-1].detach().exp().mean())
 
 
 class Pruner(nn.Module):
@@ -80,7 +87,7 @@ class Pruner(nn.Module):
         found = []
         if self.merger is not None:
             count = self.config.merged(visual_tokens(self.llava)) if merged is None else merged
-            chosen = Selector("merger", "our merger", self._centres, self._merge, inside=False)
+            chosen = Selector("merger", "our merger", self._merge, inside=False)
             found.append(Stage(BEFORE, count, chosen))
         late = self.config.drop == "after"
         for layer, k in zip(self.config.pruning_layers, keep, strict=True):
@@ -100,9 +107,6 @@ class Pruner(nn.Module):
         assert self.merger is not None
         merged = self.merger(context.vision.features, context.text, context.asked, k, tau=self.tau)
         return Entered(merged.tokens, merged.index)
-
-    def _centres(self, context: Context, k: int) -> Tensor:
-        return self._merge(context, k).index
 
     def soft(self, prompt: Prompt, vision: Vision, tau: float, *, noise: bool = True) -> Soft:
         r"""The pass that trains: merged hard with a straight-through gate, gated softly by heads.
@@ -124,42 +128,40 @@ class Pruner(nn.Module):
             merged = self.merger(V, context.text, context.asked, keep, tau=tau, noise=noise)
             entered = Entered(merged.tokens, merged.index, merged.gate)
         stream = embed(self.llava, prompt, vision, entered)
+        let_through = [] if merged is None else [merged.gate]
         gates: dict[int, Tensor] = {}
 
-        def before(layer: int, stream: Stream) -> Stream:
+        def before(layer: int, stream: Stream) -> None:
             if str(layer) not in self.heads:
-                return stream
-            text, asked = stream.words()
-            places = stream.places()
-            logits = self.heads[str(layer)](stream.seen(), text, asked)
-            gates[layer] = soft_gate(logits, tau, noise)
+                return
+            logits = self.heads[str(layer)](stream.seen(), *stream.words())
+            let_through.append(soft_gate(logits, tau, noise))
+            gates[layer] = sum(let_through[1:], let_through[0])
+            places, none = (
+                stream.places(),
+                torch.zeros(stream.hidden.shape[:2], device=logits.device),
+            )
             if self.config.gate == "scale":
-                whole = torch.ones_like(stream.hidden[..., 0], dtype=torch.float32)
-                whole = whole.scatter(1, places, gates[layer].exp())
-                stream.hidden = stream.hidden * whole[..., None].to(stream.hidden)
-                return stream
-            bias = torch.zeros_like(stream.hidden[..., 0], dtype=torch.float32)
-            bias = bias.scatter(1, places, gates[layer])
-            stream.gate = bias if stream.gate is None else stream.gate + bias
-            return stream
+                m = none.scatter(1, places, let_through[-1]).exp()
+                stream.hidden = stream.hidden * m[..., None].to(stream.hidden)
+            else:
+                stream.gate = none.scatter(1, places, gates[layer])
 
         states, logits, targets = run(self.llava, stream, self.config, before)
         return Soft(states, logits, targets, gates, merged)
 
     @torch.no_grad()
-    def unpruned(self, prompt: Prompt, vision: Vision) -> Soft:
-        r"""The same without pruning: what the discriminator calls real.
+    def unpruned(self, prompt: Prompt, vision: Vision) -> list[Tensor]:
+        r"""The states of a pass without pruning: what the discriminator calls real.
 
-        Equation: $h^{l + 1} = \mathrm{Layer}_l(h^l), \quad
-        \mathrm{logits} = W\, \mathrm{norm}(h^L)$
+        Equation: $h^{l + 1} = \mathrm{Layer}_l(h^l)$
         """
         stream = embed(self.llava, prompt, vision, None)
-        states, logits, targets = run(self.llava, stream, self.config, lambda _, s: s)
-        return Soft(states, logits, targets, {}, None)
+        return run(self.llava, stream, self.config, lambda *_: None)[0]
 
     def save(self, path: Path) -> None:
         """Write weights and configuration; the frozen model is not copied."""
-        save_state(path, {"config": self.config.as_dict(), "weights": self.state_dict()})
+        save_state(path, {"config": asdict(self.config), "weights": self.state_dict()})
 
     def restore(self, path: Path) -> None:
         """Read weights that `save` wrote for a model of the same sizes.
@@ -183,7 +185,7 @@ def load_pruner(llava: Any, path: Path) -> Pruner:
 
 
 def run(
-    llava: Any, stream: Stream, config: PruningConfig, before: Any
+    llava: Any, stream: Stream, config: PruningConfig, before: Callable[[int, Stream], None]
 ) -> tuple[list[Tensor], Tensor, Tensor]:
     r"""All layers with gradients; states and logits at the places that predict an answer.
 
@@ -196,7 +198,7 @@ def run(
         llava: the frozen model.
         stream: embedded tokens.
         config: names the discriminator's layers.
-        before: `(layer, stream) -> stream`, called before each layer.
+        before: `(layer, stream)`, called before each layer; what it changes in the stream is read.
 
     Returns:
         states (a, d) for each of the discriminator's layers, logits (a, V), targets (a,).
@@ -209,13 +211,13 @@ def run(
     if not bool(at.any()):
         raise PruningError("the prompts have no targets: there is nothing to learn from them")
     rotary = decoder.rotary_emb(stream.hidden, stream.positions)
-    states = [stream.hidden[at]]
+    states = []
     for number, layer in enumerate(decoder.layers):
-        stream = before(number, stream)
+        states.append(stream.hidden[at])
+        before(number, stream)
         stream.hidden = run_layer(
             layer, stream.hidden, stream.bias(), rotary, positions=stream.positions
         )
-        states.append(stream.hidden[at])
-    states[-1] = decoder.norm(states[-1])
+    states.append(decoder.norm(stream.hidden[at]))
     logits: Tensor = llava.lm_head(states[-1])
     return [states[i] for i in config.discriminator_layers], logits, stream.targets[at]

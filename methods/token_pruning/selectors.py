@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from methods.token_pruning.choice import Context, Enter, Entered, Select, Selector, take
+from methods.token_pruning.choice import Context, Entered, Selector, take
 from methods.token_pruning.config import PruningError
 from methods.token_pruning.relax import check_budget, top
 
@@ -318,20 +318,16 @@ def oracle(context: Context, k: int) -> Tensor:
     return top(context.noise() + 2.0 * first + 4.0 * last, k)
 
 
-def _only(enter: Enter) -> Select:
-    return lambda context, k: enter(context, k).index
-
-
 REGISTRY = {
     selector.name: selector
     for selector in (
         Selector("random", "chance", random),
         Selector("uniform", "every n-th", uniform),
-        Selector("pool", "average pooling", _only(pooled), pooled, inside=False),
-        Selector("tome", "ToMe", _only(tome), tome, inside=False),
+        Selector("pool", "average pooling", pooled, inside=False),
+        Selector("tome", "ToMe", tome, inside=False),
         Selector("fastv", "FastV", fastv, before=False),
-        Selector("visionzip", "VisionZip", _only(visionzip), visionzip, inside=False),
-        Selector("prumerge", "PruMerge, k centres", _only(prumerge), prumerge, inside=False),
+        Selector("visionzip", "VisionZip", visionzip, inside=False),
+        Selector("prumerge", "PruMerge, k centres", prumerge, inside=False),
         Selector("pyramiddrop", "PyramidDrop's choice", pyramiddrop, before=False),
         Selector("sparsevlm", "SparseVLM's choice, no recycling", sparsevlm, before=False),
         Selector("divprune", "DivPrune", divprune),

@@ -7,7 +7,8 @@ last token is to name the shape whose patch is sought, so that all questions end
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from methods.kit.seeds import seeded
-from methods.kit.training import descend
+from methods.kit.training import History, Plan, fit
 from methods.token_pruning import scenes
 from methods.token_pruning.config import PruningConfig, PruningError
 from methods.token_pruning.llava import (
@@ -24,7 +25,7 @@ from methods.token_pruning.llava import (
     attention_scores,
     encode,
     load_llava,
-    tiny_config,
+    sized,
 )
 from methods.token_pruning.loop import Stage, embed, read, run_layer
 from methods.token_pruning.scenes import KINDS, PATCHES, Questions, Scenes
@@ -37,27 +38,7 @@ WARM_UP, WARM_UP_RATE = 200, 4e-3  # steps of the tower on patches
 RATE = 2e-3
 SHARP = 8.0  # of similarity between patches and words: what is projected stays short
 
-Tell = Callable[[int, int, str], None]  # done, of, message
-
-
-def config() -> Any:
-    """0.35 M parameters: a CLIP tower of 3 layers and a Llama of 4, both 64 wide."""
-    return tiny_config(
-        vocab=scenes.VOCAB,
-        image_token=scenes.IMAGE,
-        d=64,
-        layers=LAYERS,
-        heads=4,
-        kv_heads=4,
-        d_ff=128,
-        d_vision=64,
-        vision_layers=3,
-        d_vision_ff=128,
-        image=scenes.SIDE,
-        patch=scenes.PATCH,
-        max_positions=256,
-        theta=1e6,
-    )
+Tell = Callable[[int], None]  # hears how many steps are done
 
 
 def pruning(**changes: Any) -> PruningConfig:
@@ -97,7 +78,7 @@ def trained(
     seed: int,
     steps: int,
     *,
-    tell: Tell | None = None,
+    tell: Tell = lambda _: None,
     folder: str = "",
     model: str = "",
     looks: bool = True,
@@ -129,7 +110,7 @@ def trained(
         return llava
     if steps < 1:
         raise PruningError(f"{steps} steps; at least one is needed to learn anything")
-    llava = load_llava(config(), seed=seed)
+    llava = load_llava(sized("scenes"), seed=seed)
     with seeded(seed):
         _learn(llava, seed, steps, tell, looks=looks)
     llava.requires_grad_(False).eval()
@@ -138,39 +119,40 @@ def trained(
     return llava
 
 
-def _learn(llava: Any, seed: int, steps: int, tell: Tell | None, *, looks: bool) -> None:
+class _Plan(Plan):
+    """A rate that rises over 30 steps, stays, and falls over the last half."""
+
+    def rate_at(self, step: int) -> float:
+        """The rate of a step."""
+        left = 0.02 + 2 * (self.steps - step) / self.steps
+        return self.rate * min(1.0, (step + 1) / 30, left)
+
+
+def _learn(llava: Any, seed: int, steps: int, tell: Tell, *, looks: bool) -> None:
     generator = torch.Generator().manual_seed(seed)
-    warm_up = min(WARM_UP, steps)
-    llava.requires_grad_(True).train()
-    names = nn.ModuleDict(
-        {
-            "nothing": nn.Linear(64, 1),
-            "target": nn.Linear(64, scenes.SHAPES + 1),
-            "present": nn.Linear(64, scenes.SHAPES),
-        }
-    )
-    optimiser = torch.optim.AdamW([*llava.model.parameters(), *names.parameters()], lr=WARM_UP_RATE)
-    for number, loss in enumerate(_patches(llava, names, warm_up, generator)):
-        _descend(optimiser, loss, number, WARM_UP_RATE * _ramp(number, warm_up))
-        if tell is not None:
-            tell(number + 1, WARM_UP + steps, f"unpruned model, patches: {loss.item():.2f} nats")
+    sizes = {"nothing": 1, "target": scenes.SHAPES + 1, "present": scenes.SHAPES}
+    names = nn.ModuleDict({name: nn.Linear(64, size) for name, size in sizes.items()})
+
+    def learn(loss: Callable[[Scenes], Tensor], count: int, plan: Plan, before: int) -> None:
+        fit(
+            lambda _: loss(scenes.draw(count, generator)),
+            torch.optim.AdamW([*llava.parameters(), *names.parameters()]),
+            plan,
+            History(),
+            module=llava,
+            error=PruningError,
+            on_step=lambda step, _: tell(before + step),
+        )
+
+    def answering(drawn: Scenes) -> Tensor:
+        return lesson(llava, drawn, scenes.ask(drawn, QUESTIONS, generator), looks=looks)[0]
+
+    llava.requires_grad_(True)
+    naming = partial(_naming, llava, names)
+    learn(naming, 2 * SCENES, _Plan(min(WARM_UP, steps), WARM_UP_RATE), 0)
     _look_for_likeness(llava)
     llava.model.vision_tower.requires_grad_(False)
-    learning = [p for p in llava.parameters() if p.requires_grad]
-    optimiser = torch.optim.AdamW(learning, lr=RATE, weight_decay=0.01)
-    for number in range(steps):
-        drawn = scenes.draw(SCENES, generator)
-        asked = scenes.ask(drawn, QUESTIONS, generator)
-        loss, logits = lesson(llava, drawn, asked, looks=looks)
-        _descend(optimiser, loss, number, RATE * _ramp(number, steps))
-        if tell is not None:
-            right = float((logits.argmax(-1) == asked.answer).float().mean())
-            tell(WARM_UP + number + 1, WARM_UP + steps, f"unpruned model: {right:.0%} right")
-
-
-def _ramp(number: int, steps: int) -> float:
-    """Share of the rate: up over 30 steps, even, and down over the last half."""
-    return min(1.0, (number + 1) / 30, 0.02 + 2 * (steps - number) / steps)
+    learn(answering, SCENES, _Plan(steps, RATE), WARM_UP)
 
 
 @torch.no_grad()
@@ -182,43 +164,33 @@ def _look_for_likeness(llava: Any) -> None:
     llava.lm_head.weight.copy_(decoder.embed_tokens.weight)
 
 
-def _descend(optimiser: torch.optim.Optimizer, loss: Tensor, number: int, rate: float) -> None:
-    (group,) = optimiser.param_groups
-    group["lr"] = rate
-    descend(optimiser, loss, group["params"], step=number, clip=1.0, error=PruningError)
-
-
-def _patches(
-    llava: Any, names: nn.ModuleDict, steps: int, generator: torch.Generator
-) -> Iterator[Tensor]:
-    """Losses of naming each patch by words, and of CLS saying which shapes are there.
+def _naming(llava: Any, names: nn.ModuleDict, drawn: Scenes) -> Tensor:
+    """The loss of naming each patch by words, and of CLS saying which shapes are there.
 
     Names are similarities of projected patches to word embeddings, as a projector is aligned before
     a LLaVA is tuned.
     """
     words = llava.model.language_model.embed_tokens.weight
     rows = torch.arange(PATCHES) // scenes.GRID
-    for _ in range(steps):
-        drawn = scenes.draw(2 * SCENES, generator)
-        out = llava.model.vision_tower(drawn.pixels, output_hidden_states=True)
-        patches = out.hidden_states[llava.config.vision_feature_layer][:, 1:]
-        projected = llava.model.multi_modal_projector(patches)  # (B, PATCHES, d)
-        nothing = names["nothing"](patches)
-        present = torch.zeros(len(drawn.shape), scenes.SHAPES + 1).scatter(1, drawn.shape, 1.0)
-        named = [
-            (scenes.SHAPE_0, scenes.SHAPES, drawn.shape),
-            (scenes.COLOUR_0, scenes.COLOURS, drawn.colour),
-            (scenes.ROW_0, scenes.GRID, rows.expand_as(drawn.shape)),
-        ]
-        loss = 0.3 * F.binary_cross_entropy_with_logits(
-            names["present"](out.last_hidden_state[:, 0]), present[:, : scenes.SHAPES]
-        )
-        for first, count, wanted in named:
-            similar = SHARP * projected @ words[first : first + count].T  # (B, PATCHES, count)
-            logits = torch.cat((similar, nothing), -1).flatten(0, 1)
-            loss = loss + F.cross_entropy(logits, wanted.flatten())
-        read = names["target"](projected).flatten(0, 1)
-        yield loss + F.cross_entropy(read, drawn.target.flatten())
+    out = llava.model.vision_tower(drawn.pixels, output_hidden_states=True)
+    patches = out.hidden_states[llava.config.vision_feature_layer][:, 1:]
+    projected = llava.model.multi_modal_projector(patches)  # (B, PATCHES, d)
+    nothing = names["nothing"](patches)
+    present = torch.zeros(len(drawn.shape), scenes.SHAPES + 1).scatter(1, drawn.shape, 1.0)
+    named = [
+        (scenes.SHAPE_0, scenes.SHAPES, drawn.shape),
+        (scenes.COLOUR_0, scenes.COLOURS, drawn.colour),
+        (scenes.ROW_0, scenes.GRID, rows.expand_as(drawn.shape)),
+    ]
+    loss = 0.3 * F.binary_cross_entropy_with_logits(
+        names["present"](out.last_hidden_state[:, 0]), present[:, : scenes.SHAPES]
+    )
+    for first, count, wanted in named:
+        similar = SHARP * projected @ words[first : first + count].T  # (B, PATCHES, count)
+        logits = torch.cat((similar, nothing), -1).flatten(0, 1)
+        loss = loss + F.cross_entropy(logits, wanted.flatten())
+    read = names["target"](projected).flatten(0, 1)
+    return loss + F.cross_entropy(read, drawn.target.flatten())
 
 
 def lesson(

@@ -109,26 +109,20 @@ class Trainer:
         task = F.cross_entropy(soft.logits.float(), soft.targets)
         real: list[Tensor] = []
         if config.loss != "none":
-            real = self.pruner.unpruned(prompt, vision).states
+            real = self.pruner.unpruned(prompt, vision)
         close = closeness(config, self.judge, real, soft.states)
         loss = config.task_loss_weight * task + close
-        # heads are relative to one another: m of a later head counts what the earlier let through
-        through: dict[int, Tensor] = {}
-        total = None if soft.merged is None else soft.merged.gate
-        for layer in sorted(soft.gates):
-            gate = soft.gates[layer]
-            total = gate if total is None else total + gate
-            through[layer] = total
-        if through and total is not None:
-            loss = loss + config.sparsity_weight * sparsity(through, self.rho(total.shape[1]))
-        if soft.merged is not None and self.pruner.merger is not None:
+        if soft.gates:
+            rho = self.rho(next(iter(soft.gates.values())).shape[1])
+            loss = loss + config.sparsity_weight * sparsity(soft.gates, rho)
+        if soft.merged is not None:
             keep = soft.merged.weights.shape[2]
             loss = loss + config.merge_sparsity_weight * count_term(soft.merged.scores, keep)
         parts = {
             "task": float(task.detach()),
             "close": float(close.detach()),
             "accuracy": float((soft.logits.argmax(-1) == soft.targets).float().mean()),
-            "kept": float(total.detach().exp().mean()) if total is not None else 1.0,
+            "kept": soft.kept(),
             "real": real,
             "fake": soft.states,
         }
@@ -212,7 +206,7 @@ class Trainer:
 
     def checkpoint(self, path: Path, every: int) -> Checkpoint:
         """The file that holds everything a resumed run needs."""
-        about = {"config": self.pruner.config.as_dict(), "schedule": asdict(self.schedule)}
+        about = {"config": asdict(self.pruner.config), "schedule": asdict(self.schedule)}
         parts: dict[str, nn.Module | torch.optim.Optimizer] = {
             "pruner": self.pruner,
             "optimiser": self.optimiser,

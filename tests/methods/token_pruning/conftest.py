@@ -11,7 +11,7 @@ from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import CLIPImageProcessorPil, LlavaProcessor, PreTrainedTokenizerFast
 
-from methods.token_pruning.llava import load_llava, tiny_config
+from methods.token_pruning.llava import load_llava, sized
 
 WORDS = ("USER", "ASSISTANT", ":", "what", "is", "this", "?", "a", "cat", "dog", "red", "blue",
          "yes", "no", "two", "colour", "of", "the", "answer", "in", "one", "word", ".")  # fmt: skip
@@ -43,12 +43,13 @@ def picture(seed: int = 0, side: int = 40) -> Image.Image:
 def saved() -> Callable[..., Path]:
     """Save a tiny LLaVA with its processor into a folder."""
 
-    def save(folder: Path, dtype: torch.dtype = torch.float16, **sizes: int) -> Path:
-        llava = load_llava(tiny_config(**sizes), dtype=dtype)
+    def save(folder: Path, dtype: torch.dtype = torch.float16, **sizes: dict[str, int]) -> Path:
+        llava = load_llava(sized(**sizes), dtype=dtype)
         llava.generation_config.eos_token_id = 3
         llava.generation_config.pad_token_id = 0
         llava.save_pretrained(folder)
-        processor_of(sizes.get("image", 32), sizes.get("patch", 8)).save_pretrained(folder)
+        seen = llava.config.vision_config
+        processor_of(seen.image_size, seen.patch_size).save_pretrained(folder)
         return folder
 
     return save

@@ -8,15 +8,13 @@ import torch
 from transformers import (
     AutoProcessor,
     GPT2Config,
-    MistralConfig,
-    Qwen2Config,
     SiglipVisionConfig,
 )
 
 from methods.token_pruning.checks import TINY, answered, example, keep_all, prompt_of, pruner_of
 from methods.token_pruning.config import PruningError
 from methods.token_pruning.generate import answer, ask, generate
-from methods.token_pruning.llava import load_llava, tiny_config
+from methods.token_pruning.llava import load_llava, sized
 from methods.token_pruning.loop import BEFORE, Stage, read
 from methods.token_pruning.model import load_pruner
 from methods.token_pruning.selectors import REGISTRY
@@ -67,13 +65,27 @@ def test_padding_on_the_right_is_refused(llava):
         generate(llava, Prompt(ids, prompt.pixels, ids > 0), [], 3)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("num_beams", 4), ("repetition_penalty", 1.2), ("no_repeat_ngram_size", 3)]
-)
-def test_what_is_not_done_here_is_refused(llava, name, value):
-    setattr(llava.generation_config, name, value)
-    with pytest.raises(PruningError, match=f"generation_config.{name} is {value}"):
+@pytest.mark.parametrize("name", ["num_beams", "num_return_sequences", "prompt_lookup_num_tokens"])
+def test_what_is_not_done_here_is_refused(llava, name):
+    setattr(llava.generation_config, name, 4)
+    with pytest.raises(PruningError, match="pruned decoding is greedy or samples, once a row"):
         generate(llava, prompt_of(llava), [], 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("repetition_penalty", 1.5), ("no_repeat_ngram_size", 1), ("min_new_tokens", 9)],
+)
+def test_tokens_are_weighed_as_transformers_weighs_them(llava, name, value):
+    prompt, stages = prompt_of(llava, 3, padding=(0, 3, 1)), keep_all(pruner_of(llava))
+    told = llava.generation_config
+    told.eos_token_id, told.pad_token_id = None, 0
+    told.eos_token_id = int(generate(llava, prompt, stages, 12)[0, 3])
+    plain = generate(llava, prompt, stages, 12)
+    setattr(told, name, value)
+    found = generate(llava, prompt, stages, 12)
+    assert torch.equal(found, theirs(llava, prompt, 12))
+    assert not torch.equal(found, plain)
 
 
 def test_sampling_follows_the_warped_distribution(llava):
@@ -131,11 +143,12 @@ def test_several_images_and_words_alone(llava):
         read(llava, prompt)
 
 
-@pytest.mark.parametrize("decoder", [MistralConfig, Qwen2Config])
-def test_other_decoders(decoder):
-    extra = {"sliding_window": None} if decoder is MistralConfig else {}
-    config = tiny_config(decoder=lambda **given: decoder(**(given | extra)))
-    llava = load_llava(config, dtype=torch.float32)
+@pytest.mark.parametrize(
+    "text", [{"model_type": "mistral", "sliding_window": None}, {"model_type": "qwen2"}]
+)
+def test_other_decoders(text):
+    llava = load_llava(sized(text=text), dtype=torch.float32)
+    assert llava.config.text_config.model_type == text["model_type"]
     prompt = prompt_of(llava, 2, padding=(0, 3))
     llava.generation_config.eos_token_id = None
     ours = generate(llava, prompt, keep_all(pruner_of(llava)), 5)
@@ -144,7 +157,7 @@ def test_other_decoders(decoder):
 
 def test_kinds_of_models_that_are_refused():
     with pytest.raises(PruningError, match="sliding window"):
-        load_llava(tiny_config(decoder=MistralConfig))
+        load_llava(sized(text={"model_type": "mistral"}))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +171,7 @@ def test_kinds_of_models_that_are_refused():
     ],
 )
 def test_configurations_that_are_refused(name, value, said):
-    config = tiny_config()
+    config = sized()
     setattr(config, name, value)
     with pytest.raises(PruningError, match=said):
         load_llava(config)
@@ -204,7 +217,11 @@ def test_half_precision_s_gradients_are_those_of_full(tmp_path, saved):
 
 def test_the_readme_s_first_example_runs_as_written(tmp_path, saved, monkeypatch):
     """On a float16 checkpoint of 32 layers and 576 patches, saved where the example looks."""
-    saved(tmp_path / "llava-hf/llava-1.5-7b-hf", layers=32, image=96, patch=4, max_positions=1024)
+    saved(
+        tmp_path / "llava-hf/llava-1.5-7b-hf",
+        vision={"image_size": 96, "patch_size": 4},
+        text={"num_hidden_layers": 32, "max_position_embeddings": 1024},
+    )
     picture(side=120).save(tmp_path / "photo.jpg")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -12,7 +12,7 @@ from methods.token_pruning.checks import TINY, answered, example, prompt_of, pru
 from methods.token_pruning.choice import take
 from methods.token_pruning.config import PruningConfig, PruningError, faithful
 from methods.token_pruning.generate import generate
-from methods.token_pruning.llava import load_llava, tiny_config
+from methods.token_pruning.llava import load_llava, sized
 from methods.token_pruning.loop import BEFORE, Stage, read
 from methods.token_pruning.merger import SimpleMerger
 from methods.token_pruning.model import Pruner
@@ -239,7 +239,7 @@ def test_a_token_is_nearest_to_itself_however_long_the_others_are(merging):
 
 @torch.no_grad()
 def test_questions_in_one_sequence_are_read_as_if_each_were_alone():
-    llava = load_llava(toy.config(), seed=0)
+    llava = load_llava(sized("scenes"), seed=0)
     generator = torch.Generator().manual_seed(0)
     drawn = scenes.draw(2, generator)
     asked = scenes.ask(drawn, 3, generator)
@@ -272,4 +272,4 @@ def test_a_trained_model_is_kept_and_found_again(tmp_path):
 
 def test_a_prompt_s_default_mask_is_everything():
     assert Prompt(torch.zeros(1, 3), torch.zeros(1)).real().all()
-    assert tiny_config().image_seq_length == 16
+    assert sized().image_seq_length == 16
