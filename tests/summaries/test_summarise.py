@@ -142,7 +142,7 @@ def test_one_paper_s_failure_touches_no_other(
     model.by_title = {"A cursed paper": "empty"}
     server = Server.configured()
     assert server is not None
-    assert queue.request([bad, paper], "en", server) == 2
+    queue.request([bad, paper], "en", server)
     for summary_id in queue.ready():
         summarise(summary_id)
     states = dict(Summary.objects.values_list("paper__arxiv_id", "state"))

@@ -22,8 +22,8 @@ LEASE = timedelta(minutes=20)  # longer than a text, two answers and their time-
 MAX_ATTEMPTS = 4
 
 
-def request(papers: Iterable[Paper], language: str, server: Server) -> int:
-    """Have each paper's latest version summarised unless it is or will be; how many are new."""
+def request(papers: Iterable[Paper], language: str, server: Server) -> None:
+    """Have each paper's latest version summarised unless it is or will be."""
     wanted = [
         Summary(
             paper=paper,
@@ -34,9 +34,7 @@ def request(papers: Iterable[Paper], language: str, server: Server) -> int:
         )
         for paper in papers
     ]
-    before = Summary.objects.count()
     Summary.objects.bulk_create(wanted, ignore_conflicts=True)
-    return Summary.objects.count() - before
 
 
 def request_and_send(wanted: Iterable[tuple[str, list[int]]], send: Callable[[int], object]) -> int:

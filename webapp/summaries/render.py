@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from django.template.loader import render_to_string
@@ -23,13 +23,11 @@ class _Marking:
 
     truth: GroundTruth
     missing: int = 0
-    _known: dict[str, bool] = field(default_factory=dict)
 
     def stands(self, number: str) -> bool:
-        if number not in self._known:
-            self._known[number] = self.truth.holds_number(number)
-        self.missing += not self._known[number]
-        return self._known[number]
+        found = self.truth.holds_number(number)
+        self.missing += not found
+        return found
 
     def line(self, text: str) -> str:
         return render_line(text, self.stands)

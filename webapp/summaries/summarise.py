@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any
 
@@ -23,24 +22,6 @@ from .wording import direction_is_near, metric_is_near
 
 log = logging.getLogger(__name__)
 State = Summary.State
-
-
-@dataclass(frozen=True)
-class Material:
-    """What of the paper is given to the model."""
-
-    source: str
-    share: float  # of the whole paper
-    text: str
-
-    @staticmethod
-    def of(text: FullText) -> Material:
-        """The beginning of a full text, as much as the settings allow, cut between sentences."""
-        whole = text.text
-        given = whole[: settings.SUMMARY_CHARACTERS]
-        if len(given) < len(whole):
-            given = given[: max(given.rfind("\n"), given.rfind(". ")) + 1] or given
-        return Material(text.source, text.share * len(given) / max(len(whole), 1), given)
 
 
 def summarise(summary_id: int) -> str:
@@ -83,7 +64,8 @@ def _run(summary: Summary, server: Server) -> None:
         queue.finish(summary, State.FAILED, f"version {paper.version} has replaced this one")
         return
     kept = full_text(paper)
-    material = Material.of(kept)
+    given = _beginning(kept.text)
+    share = kept.share * len(given) / max(len(kept.text), 1)
     mode = capability.mode_of(server)
 
     def ask(messages: list[Message], wanted: dict[str, Any] | None) -> Reply:
@@ -92,13 +74,23 @@ def _run(summary: Summary, server: Server) -> None:
             budget.settle(call, reply)
         return reply
 
-    read = FullText.Source(material.source).read(material.share)
-    messages = question(paper.title, material.text, read, summary.language)
+    read = FullText.Source(kept.source).read(share)
+    messages = question(paper.title, given, read, summary.language)
     answer = ask_for_summary(ask, mode, messages)
-    _keep(summary, answer, material, GroundTruth(f"{paper.title}\n{paper.abstract}\n{kept.text}"))
+    truth = GroundTruth(f"{paper.title}\n{paper.abstract}\n{kept.text}")
+    summary.text_source, summary.text_share = kept.source, share
+    _keep(summary, answer, truth)
 
 
-def _keep(summary: Summary, answer: PaperSummary, material: Material, truth: GroundTruth) -> None:
+def _beginning(text: str) -> str:
+    """As much of a text as the settings allow the model to read, cut between sentences."""
+    given: str = text[: settings.SUMMARY_CHARACTERS]
+    if len(given) == len(text):
+        return text
+    return given[: max(given.rfind("\n"), given.rfind(". ")) + 1] or given
+
+
+def _keep(summary: Summary, answer: PaperSummary, truth: GroundTruth) -> None:
     claims = [_claim(summary, n, claimed, truth) for n, claimed in enumerate(answer.claims)]
     rendered = render_summary(answer, truth, summary.language)
     with transaction.atomic():
@@ -109,8 +101,8 @@ def _keep(summary: Summary, answer: PaperSummary, material: Material, truth: Gro
             gist_html=rendered.gist,
             content=answer.model_dump(),
             html=rendered.sections,
-            text_source=material.source,
-            text_share=material.share,
+            text_source=summary.text_source,
+            text_share=summary.text_share,
             unverified=rendered.missing + sum(c.state == Claim.State.MISSING for c in claims),
         )
         if held:
