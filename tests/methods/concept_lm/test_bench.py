@@ -67,7 +67,8 @@ def test_every_benchmark_of_quality_tells_its_series(name, changes, told):
 
 def test_decoding_tells_rows_out_of_step_and_bounds_at_real_shapes():
     _, benchmark = registry.find("concept_lm.decode")
-    changes = {"max_warm_up_s": 0, "oracle": 16, "tokens_per_concept": "2,4,8"}
+    small = {"d": 64, "contexts": "64", "longest_prompt": 64, "oracle": 16, "rows": 4}
+    changes = {"max_warm_up_s": 0, "tokens_per_concept": "2,4,8", **small}
     ctx = Context("cpu", 0, lambda event: None)
     bench.decode(ctx, benchmark.resolve("smoke", changes))
     series = {one.name: one for one in ctx.release(partial=False)}

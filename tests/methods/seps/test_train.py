@@ -170,7 +170,14 @@ def run(name, **settings):
     events = []
     params = benchmark.resolve("smoke", settings)
     code = runner.run(
-        method, benchmark, params, device="cpu", seed=0, preset="smoke", emit=events.append
+        method,
+        benchmark,
+        params,
+        device="cpu",
+        seed=0,
+        preset="smoke",
+        emit=events.append,
+        process=0,
     )
     assert code == 0, [event for event in events if isinstance(event, Failed)]
     return events
@@ -215,7 +222,9 @@ def test_not_inferior_is_said_of_the_interval():
 
 
 def test_cost_measures_time_and_memory():
-    events = run("seps.cost", processes=2)
+    events = run(
+        "seps.cost", max_warm_up_s=0, dim=32, patches=16, batches="2,8", words="4,8", keeps="0.5"
+    )
     series = {event.name for event in events if isinstance(event, Series)}
     wanted = {
         f"{what}_{over}" for what in ("time", "memory") for over in ("batch", "words", "keep")

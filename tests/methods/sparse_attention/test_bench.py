@@ -12,11 +12,11 @@ from methods.sparse_attention.config import SparseAttentionConfig
 from methods.sparse_attention.spec import METHOD
 
 SMALLEST = {
-    "latency": {"lengths": "128,192", "backward_up_to": 128, "processes": 2, "max_warm_up_s": 0},
+    "latency": {"lengths": "128,192", "backward_up_to": 128, "max_warm_up_s": 0},
     "memory": {"lengths": "128,256"},
-    "model": {"lengths": "64", "n_layer": 1, "processes": 2, "max_warm_up_s": 0},
+    "model": {"lengths": "64", "n_layer": 1, "max_warm_up_s": 0},
     "language_model": {"steps": 10, "context": 64, "batch": 2},
-    "recall": {"steps": 10},
+    "recall": {"steps": 10, "context": 64, "batch": 2},
 }
 
 
@@ -29,7 +29,14 @@ def test_a_benchmark_checks_then_shows_series(slug: str) -> None:
     torch.set_num_threads(2)
     try:
         code = runner.run(
-            method, benchmark, params, device="cpu", seed=0, preset="smoke", emit=events.append
+            method,
+            benchmark,
+            params,
+            device="cpu",
+            seed=0,
+            preset="smoke",
+            emit=events.append,
+            process=0,
         )
     finally:
         torch.set_num_threads(threads)

@@ -14,7 +14,7 @@ from methods.token_pruning.spec import METHOD
 SMALLEST = {
     "tradeoff": {"base_steps": 1, "steps": 1},
     "training": {"base_steps": 1, "steps": 1},
-    "latency": {"model": "a folder", "processes": 2},
+    "latency": {"model": "a folder", "max_warm_up_s": 0},
 }
 
 
@@ -23,7 +23,14 @@ def run(slug: str, given: dict[str, object]) -> tuple[int, list[Strict]]:
     params = benchmark.resolve("smoke", given)
     events: list[Strict] = []
     code = runner.run(
-        method, benchmark, params, device="cpu", seed=0, preset="smoke", emit=events.append
+        method,
+        benchmark,
+        params,
+        device="cpu",
+        seed=0,
+        preset="smoke",
+        emit=events.append,
+        process=0,
     )
     return code, events
 
