@@ -55,7 +55,10 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("short" if fast.ON or ON_POSTGRESQL else "assay")
 
-IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+
+def in_ci() -> bool:
+    """Whether this is a machine for tests alone, on which all of them can run."""
+    return os.environ.get("CI", "").lower() in {"1", "true"}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -64,7 +67,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     a container the right to mount a disk.
     """
     report = yield
-    if IN_CI and not any(map(item.get_closest_marker, ("gpu", "mount"))):
+    if in_ci() and not any(map(item.get_closest_marker, ("gpu", "mount"))):
         _forbid_skip(report)
     return report
 
@@ -73,7 +76,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 def pytest_make_collect_report() -> Iterator[None]:
     """The same for a module that skips itself."""
     report = yield
-    if IN_CI:
+    if in_ci():
         _forbid_skip(report)
     return report
 
@@ -139,11 +142,21 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> None:
-    """Beside the database, the static files that pages name, collected as `up` does."""
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+    """Beside the database, the static files that pages name, collected as `up` does.
+
+    And a copy of the database for the sites that tests start: it has no rows now. Where no test
+    that was asked for uses it, it was not made.
+    """
+    from django.db import connection
+
+    from tests.runs.rig import EMPTY
     from workers.up.command import collect_static
 
     collect_static()
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        if connection.vendor == "sqlite" and connection.introspection.table_names(cursor):
+            cursor.execute("VACUUM INTO %s", [f"{os.environ['ASSAY_DATA']}/{EMPTY}"])
 
 
 @pytest.fixture(autouse=True)

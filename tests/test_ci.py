@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
 
-from tests import machine
-from tests.processes import ROOT
+from tests import conftest, machine
+
+pytest_plugins = ["pytester"]
 
 SUITE = """
 import pytest
@@ -24,30 +26,32 @@ def test_known(): assert False
 
 
 MODULE = "import pytest\npytest.importorskip('no_such_module')\n"
+RULES = ("pytest_runtest_makereport", "pytest_make_collect_report")
 
 
-def outcome(folder: Path, ci: str) -> str:
-    (folder / "test_it.py").write_text(SUITE)
-    (folder / "test_module.py").write_text(MODULE)
-    options = ["-p", "tests.conftest", "-c", "pyproject.toml", "--continue-on-collection-errors"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, folder],
-        cwd=ROOT,
-        env={**os.environ, "CI": ci},
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout
+def outcome(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ci: str) -> str:
+    """What pytest says with the rules of tests/conftest.py, and with nothing else of it."""
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makeini("[pytest]\nmarkers = gpu: needs one\n")
+    pytester.makepyfile(test_it=SUITE, test_module=MODULE)
+    rules = SimpleNamespace(**{name: getattr(conftest, name) for name in RULES})
+    options = ("-ra", "--continue-on-collection-errors", "-p", "no:cacheprovider")
+    return str(pytester.runpytest_inprocess(*options, plugins=[rules]).stdout)
 
 
-def test_a_skip_fails_in_ci_unless_it_wants_a_gpu_and_so_does_a_module_s(tmp_path: Path) -> None:
-    output = outcome(tmp_path, "true")
+def test_a_skip_fails_in_ci_unless_it_wants_a_gpu_and_so_does_a_module_s(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = outcome(pytester, monkeypatch, "true")
     assert "1 failed, 1 passed, 1 skipped, 1 xfailed, 1 error in" in output
     assert "so this skip is a failure: Skipped: no such server here" in output
 
 
-def test_a_skip_is_a_skip_elsewhere(tmp_path: Path) -> None:
-    assert "1 passed, 3 skipped, 1 xfailed in" in outcome(tmp_path, "")
+def test_a_skip_is_a_skip_elsewhere(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "1 passed, 3 skipped, 1 xfailed in" in outcome(pytester, monkeypatch, "")
 
 
 GROUPED = """

@@ -22,7 +22,6 @@ from functools import lru_cache
 from statistics import median
 
 import numpy as np
-from scipy.special import stdtrit  # type: ignore[import-untyped]
 
 from methods.protocol import Flag, Point, Ratio, Series, Verdict
 from methods.spec import Direction
@@ -76,6 +75,9 @@ def geometric_interval(
 @lru_cache(maxsize=256)
 def student_quantile(degrees: int, comparisons: int = 1, confidence: float = CONFIDENCE) -> float:
     """Half width, in standard errors, of one of so many intervals that hold together."""
+    # Half of what a run of a method without torch would start with, and few need it.
+    from scipy.special import stdtrit  # type: ignore[import-untyped]  # noqa: PLC0415
+
     tail = (1 - confidence ** (1 / comparisons)) / 2
     return float(stdtrit(degrees, 1 - tail))
 

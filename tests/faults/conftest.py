@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.runs.conftest import _trial_method  # noqa: F401 (a fixture)
-from tests.runs.rig import Rig
+from tests.runs.rig import Rig, standing
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,10 +34,5 @@ def standing_rig(
 
     It ends with its file: what comes after in this process must not see its database.
     """
-    rig = Rig(tmp_path_factory.mktemp("rig"))
-    with django_db_blocker.unblock(), rig.connected():
-        try:
-            rig.migrate()
-            yield rig
-        finally:
-            rig.stop()
+    with django_db_blocker.unblock(), standing(tmp_path_factory.mktemp("rig")) as rig:
+        yield rig

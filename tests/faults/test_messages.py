@@ -45,11 +45,10 @@ def put(task: str, queue: str, *args: object) -> None:
 
 
 def test_a_lost_job_is_sent_again(rig: Rig) -> None:
-    main = rig.running["one"]
-    main.send_signal(signal.SIGSTOP)  # its child goes on to say that it lives
+    rig.send("one", signal.SIGSTOP)  # its child goes on to say that it lives
     run = reached(ask(), State.DISPATCHED)
     wait_for(lambda: purge("bench-cpu"), 20, "the job")
-    main.send_signal(signal.SIGCONT)
+    rig.send("one", signal.SIGCONT)
     measured_once(ended(run))
     assert run.attempt == 1
 
@@ -125,7 +124,7 @@ def test_forged_replayed_malformed_and_oversized(rig: Rig) -> None:
     put("runs.record", "events", replayed)  # signed, but of a run that has its series
     measured_once(ended(ask()))
     for name in ("recorder", "one"):
-        assert rig.running[name].poll() is None
+        assert rig.running[name].is_alive()
 
 
 def _raw(queue: str, data: bytes) -> None:
@@ -179,7 +178,7 @@ def test_what_is_no_message_is_dropped_and_the_worker_lives(
     for data in (*MALFORMED, *map(wrapped, HEADERS), wrapped({"task": "x"}, body=["x"])):
         _raw(queue, data)
     measured_once(ended(ask()))
-    assert (rig.running[name].pid, rig.running[name].poll()) == (before, None)
+    assert (rig.running[name].pid, rig.running[name].is_alive()) == (before, True)
     assert "Malformed message dropped" in rig.log(name)
 
 
@@ -214,7 +213,7 @@ def test_a_worker_whose_clock_is_a_day_wrong(rig: Rig, wrong: str) -> None:
     if machine.FAKETIME.find() is None:
         pytest.skip(machine.FAKETIME.why_not)
     rig.kill("one")
-    rig.bench("one", **wrong_by(wrong))
+    rig.bench("one", anew=True, **wrong_by(wrong))
     rig.mend()  # a job sent to the dead one would find this one slow to start
     run = ended(ask(seconds=1))
     measured_once(run)

@@ -1,69 +1,72 @@
 """`methods new` writes what runs at once, and a method in a package of its own is one of ours."""
 
-import os
-import subprocess
+import runpy
 import sys
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from methods import registry
 from methods.commands import new
 from methods.errors import InputError
 from tests.methods.conftest import Done, lines
 from tests.processes import ROOT
 
-
-def run(folder: Path, *arguments: str) -> Done:
-    """The command line where `folder` is on the path, as an installed distribution's is."""
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+Cli = Callable[..., Done]
 
 
 @pytest.fixture
-def installed(tmp_path: Path) -> Path:
-    """A skeleton as `pip install --target` leaves it: the package and its metadata."""
-    assert new.main(_args("thin", tmp_path)) == 0
+def installed(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A skeleton as `pip install --target` leaves it: the package and its metadata.
+
+    It is on the path here, and as their current folder on that of the processes that measure.
+    """
+    assert cli("new", "thin", "--to", tmp_path).returncode == 0
     info = tmp_path / "assay_thin-0.1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: assay-thin\nVersion: 0.1\n")
     (info / "entry_points.txt").write_text("[assay.methods]\nthin = thin\n")
-    return tmp_path
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_installed", cache(registry._installed.__wrapped__))
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] == "thin"]:
+        del sys.modules[name]
 
 
 def _args(name: str, to: Path | None):
     return type("Args", (), {"name": name, "to": to})()
 
 
-def test_an_installed_method_is_listed_checked_and_run(installed: Path) -> None:
-    assert "thin" in run(installed, "methods", "list").stdout
-    checked = run(installed, "methods", "check", "thin")
+def test_an_installed_method_is_listed_checked_and_run(cli: Cli, installed: Path) -> None:
+    assert "thin" in cli("list").stdout
+    checked = cli("check", "thin")
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "1 of 1 checks passed" in checked.stdout
     settings = ("--set", "processes=2", "--set", "sizes=32", "--set", "rank=2")
-    done = run(
-        installed, "methods", "run", "thin.latency", "--preset", "smoke", "--json", "-", *settings
-    )
+    done = cli("run", "thin.latency", "--preset", "smoke", "--json", "-", *settings)
     assert done.returncode == 0, done.stderr
     *_, last = lines(done.stdout)
     assert (last.kind, last.body.processes, last.body.series) == ("result", 2, ("forward",))
-    tested = run(installed, "pytest", "-q", "-p", "no:cacheprovider", "tests")
-    assert tested.returncode == 0, tested.stdout
-    assert "2 passed" in tested.stdout
 
 
-def test_an_entry_point_that_names_no_package_says_so(installed: Path) -> None:
+def test_the_tests_of_an_installed_method_pass(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path,) = (installed / "tests").glob("test_*.py")
+    written = runpy.run_path(str(path))
+    written["test_the_checks_hold"]()
+    written["test_a_forgotten_factor_is_seen"](monkeypatch)
+    assert sum(name.startswith("test_") for name in written) == 2
+
+
+def test_an_entry_point_that_names_no_package_says_so(cli: Cli, installed: Path) -> None:
     (installed / "assay_thin-0.1.dist-info" / "entry_points.txt").write_text(
         "[assay.methods]\nthin = nothing_here\n"
     )
-    done = run(installed, "methods", "check", "thin")
-    assert done.returncode != 0
-    assert "nothing_here" in done.stderr
+    with pytest.warns(UserWarning, match="No module named 'nothing_here'"):
+        assert cli("check", "thin").returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -76,15 +79,16 @@ def test_an_entry_point_that_names_no_package_says_so(installed: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_broken_method_of_others_hides_none_of_ours(
-    installed: Path, broken: str, why: str
+    cli: Cli, installed: Path, broken: str, why: str
 ) -> None:
     (installed / "thin" / "spec.py").write_text(broken + "\n")
-    done = run(installed, "methods", "list")
+    with pytest.warns(UserWarning, match=why) as warned:
+        done = cli("list")
     assert done.returncode == 0
     assert "sparse_attention.latency" in done.stdout
     assert "thin.latency" not in done.stdout
-    assert "'thin' of the installed package 'thin' is left out" in done.stderr
-    assert why in done.stderr
+    (said,) = warned
+    assert "'thin' of the installed package 'thin' is left out" in str(said.message)
 
 
 @pytest.mark.parametrize("name", ["Thin", "thin-one", "", "sparse_attention"])

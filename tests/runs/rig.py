@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,12 +12,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from tests.processes import ROOT, START_SECONDS, processes_of, wait_for
+from tests.runs import forks
 from webapp.redis_broker import socket_path
 from workers.up import redis
 
+EMPTY = "empty.sqlite3"  # in the data directory of a session: migrated, without a row
 LEASE = 3  # seconds: faults are noticed ten times sooner than in the field
 FIXTURE = ROOT / "tests" / "methods_fixture"
 
@@ -31,7 +35,7 @@ class Rig:
     data: Path
     database: str = ""
     lease: int = LEASE
-    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    running: dict[str, ForkServerProcess] = field(default_factory=dict)
     _former: dict[str, str] = field(default_factory=dict)  # a worker's boot before the last start
 
     def __post_init__(self) -> None:
@@ -55,43 +59,50 @@ class Rig:
     def migrate(self) -> None:
         """Make the database, and start Redis."""
         self.redis.start()
-        command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
-        subprocess.run(command, cwd=ROOT, env=self.environment, check=True)
+        if not self.copy_database():
+            command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+            subprocess.run(command, cwd=ROOT, env=self.environment, check=True)
 
-    def start(self, name: str, *arguments: str, **extra: str) -> subprocess.Popen[bytes]:
-        """Start `python -m celery …` under a name; its output goes to a log beside the data."""
-        with (self.data / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "celery", "--quiet", *arguments, "--loglevel", "INFO"],
-                cwd=ROOT,
-                env={**self.environment, **extra},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        self.running[name] = process
-        return process
+    def copy_database(self) -> bool:
+        """Begin with the empty database of this session of tests, if there is one."""
+        made = Path(os.environ["ASSAY_DATA"]) / EMPTY
+        if self.database or not made.exists():
+            return False
+        shutil.copy(made, self.data / "assay.sqlite3")
+        return True
 
-    def recorder(self, name: str = "recorder") -> subprocess.Popen[bytes]:
+    def start(
+        self, name: str, *arguments: str, anew: bool = False, **extra: str
+    ) -> ForkServerProcess:
+        """Start `celery …` under a name; its output goes to a log beside the data."""
+        self.running[name] = forks.start(
+            ("--quiet", *arguments, "--loglevel", "INFO"),
+            {**self.environment, **extra},
+            self.data / f"{name}.log",
+            anew=anew,
+        )
+        return self.running[name]
+
+    def recorder(self, name: str = "recorder") -> ForkServerProcess:
         """The site's worker that records, dispatches and sweeps."""
         node = ("--hostname", f"{name}@test", "-Q", "events")
         return self.start(name, "-A", "workers.site.app", "worker", *node, *QUIET)
 
-    def beat(self) -> subprocess.Popen[bytes]:
+    def beat(self) -> ForkServerProcess:
         """The clock."""
         return self.start("beat", "-A", "workers.site.app", "beat")
 
-    def bench(self, name: str = "one", key: str = "", **extra: str) -> subprocess.Popen[bytes]:
+    def bench(
+        self, name: str = "one", key: str = "", *, anew: bool = False, **extra: str
+    ) -> ForkServerProcess:
         """A worker that measures."""
         from webapp.runs.models import Worker
 
         mine = {"ASSAY_WORKER_NAME": name, "ASSAY_WORKER_KEY": key or self.key(name)}
         self._former[name] = Worker.objects.get(name=name).boot
         mine |= {"ASSAY_WORKER_MEMORY": "1500"}
-        queue = ("-Q", "bench-cpu")
-        return self.start(
-            name, "-A", "workers.bench.app", "worker", *queue, *QUIET, **{**mine, **extra}
-        )
+        worker = ("-A", "workers.bench.app", "worker", "-Q", "bench-cpu", *QUIET)
+        return self.start(name, *worker, anew=anew, **{**mine, **extra})
 
     def mend(self) -> None:
         """Start what is down, and wait until the worker that runs now has been heard of."""
@@ -102,9 +113,9 @@ class Rig:
         from webapp.runs.models import Worker
 
         for name, start in (("recorder", self.recorder), ("beat", self.beat), ("one", self.bench)):
-            if name not in self.running or self.running[name].poll() is not None:
+            if name not in self.running or not self.running[name].is_alive():
                 start()
-            self.running[name].send_signal(signal.SIGCONT)
+            self.send(name, signal.SIGCONT)
         # What a dead one said last may be heard only now: it does not count.
         heard = Worker.objects.filter(name="one", last_seen__gt=timezone.now())
         wait_for(heard.exclude(boot=self._former["one"]).exists, START_SECONDS, "a heartbeat")
@@ -115,11 +126,16 @@ class Rig:
 
         return keys.issue(name)
 
+    def send(self, name: str, number: int) -> None:
+        """Signal a process by its name."""
+        os.kill(self.running[name].pid, number)
+
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
         """Signal a process by its name and bury it."""
+        self.send(name, number)
         process = self.running.pop(name)
-        process.send_signal(number)
-        process.wait(20)
+        process.join(20)
+        assert not process.is_alive(), f"{name} outlives its signal"
 
     def log(self, name: str) -> str:
         """What a process has said."""
@@ -143,10 +159,9 @@ class Rig:
             process.terminate()
         deadline = time.monotonic() + 10
         for process in self.running.values():
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.1, deadline - time.monotonic()))
+            process.join(max(0.1, deadline - time.monotonic()))
             process.kill()
-            process.wait()
+            process.join()
         self.running.clear()
         self.redis.kill()
         for pid in [*processes_of(self.data), *self.benchmarks()]:
@@ -185,6 +200,18 @@ class Redis:
             line.sendall(b"PING\r\n")
             return line.recv(100).startswith(b"+PONG")
         return False
+
+
+@contextmanager
+def standing(data: Path, lease: int = LEASE) -> Iterator[Rig]:
+    """A rig with Redis and an empty database, to which this process's Django speaks meanwhile."""
+    rig = Rig(data, lease=lease)
+    with rig.connected():
+        try:
+            rig.migrate()
+            yield rig
+        finally:
+            rig.stop()
 
 
 def free_port() -> int:

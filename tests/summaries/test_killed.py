@@ -2,78 +2,72 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sqlite3
-import subprocess
-import sys
-import time
 from collections import Counter
-from pathlib import Path
+from datetime import UTC, datetime
+from multiprocessing import get_context
 
 import pytest
+from django.core.management import call_command
+from django.db import connections
 
+from tests.processes import wait_for
 from tests.servers.openai import OpenAIServer, paper_of
-
-ROOT = Path(__file__).resolve().parents[2]
-PAPERS = 6
-SEED = f"""
 from webapp.papers.models import Paper
-from webapp.summaries.models import FullText
-for n in range({PAPERS}):
-    text = f"Paper number {{n}} has a method. It is {{n}}.5x faster than the dense baseline here."
-    paper = Paper.objects.create(
-        arxiv_id=f"2512.0000{{n}}", title=f"Paper {{n}}", abstract=text, primary_category="cs.LG"
-    )
-    FullText.objects.create(
-        paper=paper, version=1, source="abstract", sections=[{{"title": "Abstract", "text": text}}],
-        sha256="0" * 64, fetched_at="2025-12-18T00:00:00Z",
-    )
-"""
+from webapp.summaries import queue
+from webapp.summaries.models import Claim, FullText, ModelCall, Summary
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+IDS = [f"2512.0000{number}" for number in range(6)]
 
 
-def manage(data: Path, *arguments: str, **env: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "manage.py", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "ASSAY_DATA": str(data), **env},
-        stdout=subprocess.DEVNULL,
-    )
+@pytest.fixture
+def papers(transactional_db: None) -> None:
+    for number, arxiv_id in enumerate(IDS):
+        text = (
+            f"Paper number {number} has a method. "
+            f"It is {number}.5x faster than the dense baseline here."
+        )
+        paper = Paper.objects.create(
+            arxiv_id=arxiv_id, title="A paper", abstract=text, primary_category="cs.LG"
+        )
+        FullText.objects.create(
+            paper=paper,
+            version=1,
+            source="abstract",
+            sections=[{"title": "Abstract", "text": text}],
+            sha256="0" * 64,
+            fetched_at=LONG_AGO,
+        )
+
+
+def summarise() -> None:
+    call_command("summarise", *(word for one in IDS for word in ("--paper", one)))
 
 
 @pytest.mark.slow
-def test_a_killed_batch_is_finished_without_doing_anything_twice(tmp_path: Path) -> None:
-    database = tmp_path / "assay.sqlite3"
-    assert manage(tmp_path, "shell", "-v", "0", "-c", SEED).wait(120) == 0
-    ids = [part for n in range(PAPERS) for part in ("--paper", f"2512.0000{n}")]
-    with OpenAIServer(delay=0.4) as server:
-        env = {"OPENAI_BASE_URL": server.url, "ASSAY_SUMMARY_MODEL": "small"}
-        batch = manage(tmp_path, "summarise", *ids, **env)
-        deadline = time.monotonic() + 60
-        while server.summaries_asked < 3 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        batch.send_signal(signal.SIGKILL)
-        batch.wait()
-        with sqlite3.connect(database) as rows:
-            before = Counter(s for (s,) in rows.execute("select state from summaries_summary"))
-            # The lease of the killed worker ends; the next tick's sweep sees that.
-            rows.execute(
-                "update summaries_summary set leased_until = '2020-01-01' where state = 'running'"
-            )
-        assert before["done"] == 2
-        assert before["running"] == 1
-        assert before["waiting"] == PAPERS - 3
-        sweep = "from webapp.summaries import queue; assert queue.sweep() == 1"
-        assert manage(tmp_path, "shell", "-v", "0", "-c", sweep).wait(60) == 0
-        assert manage(tmp_path, "summarise", *ids, **env).wait(60) == 0
-        asked = Counter(paper_of(r) for r in server.requests if paper_of(r))
-    with sqlite3.connect(database) as rows:
-        states = rows.execute("select paper_id, state from summaries_summary").fetchall()
-        claims = rows.execute("select summary_id, position from summaries_claim").fetchall()
-        calls = rows.execute("select count(*) from summaries_modelcall").fetchone()[0]
-    assert [state for _, state in states] == ["done"] * PAPERS
-    assert len({paper for paper, _ in states}) == PAPERS
-    assert len(claims) == len(set(claims)) == 2 * PAPERS
+def test_a_killed_batch_is_finished_without_doing_anything_twice(
+    papers: None, model: OpenAIServer
+) -> None:
+    model.by_title = {"Paper number 2": "stall"}
+    connections.close_all()  # a database connection belongs to one process
+    batch = get_context("fork").Process(target=summarise)
+    batch.start()
+    wait_for(lambda: model.summaries_asked == 3, 60, "the third paper")
+    batch.kill()
+    batch.join()
+    model.by_title = {}
+    before = Counter(Summary.objects.values_list("state", flat=True))
+    assert before == {"done": 2, "running": 1, "waiting": len(IDS) - 3}
+    # The lease of the killed worker ends; the next tick's sweep sees that.
+    Summary.objects.filter(state="running").update(leased_until=LONG_AGO)
+    assert queue.sweep() == 1
+    summarise()
+    states = Summary.objects.values_list("paper", "state")
+    assert [state for _, state in states] == ["done"] * len(IDS)
+    assert len({paper for paper, _ in states}) == len(IDS)
+    claims = Claim.objects.values_list("summary", "position")
+    assert len(claims) == len(set(claims)) == 2 * len(IDS)
     # Only the paper that was being read when the worker was killed is read again.
-    assert sorted(asked.values()) == [1] * (PAPERS - 1) + [2]
-    assert calls == PAPERS + 1
+    asked = Counter(text for request in model.requests if (text := paper_of(request)))
+    assert sorted(asked.values()) == [1] * (len(IDS) - 1) + [2]
+    assert ModelCall.objects.count() == len(IDS) + 1
