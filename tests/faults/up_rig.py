@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -58,6 +59,8 @@ class UpRig(Rig):
 
     def start_up(self) -> None:
         """Start the supervisor, which starts everything."""
+        if not (self.data / "log").exists():  # the first time
+            self.copy_database()
         with (self.data / "up.out").open("ab") as output:
             self.up = subprocess.Popen(
                 [sys.executable, "manage.py", "up", "--port", str(self.port)],
@@ -119,14 +122,15 @@ class UpRig(Rig):
         wanted = {*QUEUES, "beat"} if beat else set(QUEUES)
         asked = float("-inf")
         looked, waited = time.monotonic(), 0.0
+        pids: Iterable[int] = ()
 
         def back() -> bool:
-            nonlocal asked, looked, waited
-            idle, now = none_can_run(processes_of(self.data)), time.monotonic()
+            nonlocal asked, looked, waited, pids
+            idle, now = none_can_run(pids), time.monotonic()
             waited += now - looked if idle else 0.0
             looked = now
-            if time.monotonic() - asked > 1:
-                asked = time.monotonic()
+            if now - asked > 1:
+                asked, pids = now, processes_of(self.data)
                 for queue in QUEUES:
                     self.send_tokens(queue)
             # A worker that began a long task says so in advance: that proves nothing.

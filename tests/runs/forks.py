@@ -35,6 +35,7 @@ def start(
 
     `anew`: in a new Python, which the environment alone makes what it is.
     """
+    log.touch()
     server = get_context("forkserver")
     server.set_forkserver_preload(LIBRARIES)
     process = server.Process(target=_become, args=(arguments, environment, log, anew), daemon=True)

@@ -65,6 +65,15 @@ def postgresql(programs: Path) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def new_database(server: str, name: str) -> str:
+    """A database of one's own in a running cluster; its URL."""
+    import psycopg
+
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(f'CREATE DATABASE "{name}"')
+    return f"{server.rpartition('/')[0]}/{name}"
+
+
 def _ask(folder: Path) -> None:
     import psycopg
 

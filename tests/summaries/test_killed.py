@@ -44,7 +44,6 @@ def summarise() -> None:
     call_command("summarise", *(word for one in IDS for word in ("--paper", one)))
 
 
-@pytest.mark.slow
 def test_a_killed_batch_is_finished_without_doing_anything_twice(
     papers: None, model: OpenAIServer
 ) -> None:
