@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from urllib.parse import urlencode
+from dataclasses import dataclass, fields
 
 from webapp.digests.models import DigestEntry
 from webapp.digests.scoring.terms import keyword_name
@@ -41,29 +40,6 @@ class Filters:
         """Whether some papers may be left out."""
         return bool(self.category or self.type or self.keyword)
 
-    def href(self, **changed: str) -> str:
-        """The query string of this choice with `changed` fields; `?` where nothing is chosen."""
-        chosen = replace(self, **changed)
-        return "?" + urlencode(
-            [
-                (field.name, value)
-                for field in fields(chosen)
-                if (value := getattr(chosen, field.name)) != field.default
-            ]
-        )
-
-    @property
-    def everything(self) -> str:
-        """The query string that narrows nothing and keeps order and view."""
-        return self.href(category="", type="", keyword="")
-
-    def choices(self, field: str, values: Mapping[str, str]) -> list[tuple[str, str, bool]]:
-        """(label, query string, chosen) for each value of a field that has a fixed few."""
-        return [
-            (label, self.href(**{field: value}), getattr(self, field) == value)
-            for value, label in values.items()
-        ]
-
     def apply(self, entries: Iterable[DigestEntry]) -> list[DigestEntry]:
         """The entries this choice lets through, in its order."""
         kept = [
@@ -82,11 +58,11 @@ class Filters:
 
 @dataclass(frozen=True)
 class Option:
-    """One way to narrow: what it is called, how many papers it leaves, where it leads."""
+    """One way to narrow: what it is called, how many papers it leaves, what asks for it."""
 
     label: str
     count: int
-    href: str
+    query: dict[str, str | None]
     chosen: bool
 
 
@@ -122,7 +98,7 @@ def facets(filters: Filters, entries: Sequence[DigestEntry]) -> list[Facet]:
                     Option(
                         _label(field, value),
                         count,
-                        filters.href(**{field: "" if value == chosen else value}),
+                        {field: None if value == chosen else value},
                         value == chosen,
                     )
                     for value, count in ranked

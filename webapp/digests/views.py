@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from datetime import date as Date
 
 from django.contrib.auth.decorators import login_required
@@ -75,8 +74,8 @@ def _render_digest(
         "shown": shown,
         "filters": filters,
         "facets": facets(filters, entries),
-        "orders": filters.choices("order", ORDERS),
-        "views": replace(filters, view=filters.view or "list").choices("view", VIEWS),
+        "orders": ORDERS.items(),
+        "views": VIEWS.items(),
         "listings": [row for row in listings if row.date == digest.date],
         "late": None if date else queries.incomplete_days_after(listings, digest.date),
         "previous": stamp.previous,

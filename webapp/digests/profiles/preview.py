@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date as Date
 from typing import NamedTuple
@@ -50,28 +50,23 @@ class DayChange:
         return not (self.added or self.dropped or self.moved)
 
 
-def preview(
-    old: Rules | None, new: Rules, days: Iterable[Batch], shown: set[int]
-) -> list[DayChange]:
-    """Both rules over past `days`, which must come in order; `shown` are the papers of the first
-    day that an earlier digest held already. A new profile has no `old` rules.
+def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> list[DayChange]:
+    """Both rules over the last days that have papers, the latest first.
+
+    A new profile has no `old` rules.
     """
-    scorer = Scorer([new] if old is None else [new, old])
+    days = [load_batch(date) for date in sorted(dates(DAYS))]
+    # Papers of the first day that an earlier digest held already.
+    shown = shown_before(days[0], [profile])[profile.pk] if profile and days else set()
     shown_new, shown_old = set(shown), set(shown)
+    scorer = Scorer([new] if old is None else [new, old])
     changes = []
     for day in days:
         kept = scorer.kept(day.candidates)
         after = _ranked(day, new, kept[0], shown_new)
         before = {} if old is None else _ranked(day, old, kept[1], shown_old)
         changes.append(_compare(day.date, before, after))
-    return changes
-
-
-def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> list[DayChange]:
-    """`preview` over the last days that have papers, the latest first."""
-    days = [load_batch(date) for date in sorted(dates(DAYS))]
-    shown = shown_before(days[0], [profile])[profile.pk] if profile and days else set()
-    return preview(old, new, days, shown)[::-1]
+    return changes[::-1]
 
 
 def _ranked(day: Batch, rules: Rules, kept: Sequence[Kept], shown: set[int]) -> dict[str, Ranked]:
