@@ -21,6 +21,32 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name='Profile',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('slug', models.SlugField(max_length=64, unique=True)),
+                ('name', models.CharField(max_length=80)),
+                ('is_site', models.BooleanField(default=False)),
+                ('categories', models.JSONField(default=list)),
+                ('keywords', models.JSONField(default=list)),
+                ('counted_on', models.DateField(blank=True, null=True)),
+                ('exclude', models.JSONField(default=list)),
+                ('announce_types', models.JSONField(default=list)),
+                ('matching', models.CharField(choices=[('rarity', 'words and phrases, weighted by rarity'), ('token', 'words and phrases, points as written'), ('substring', 'substrings, exactly as the seed bot')], default='token', max_length=9)),
+                ('ranking', models.CharField(choices=[('rules', 'the rules below'), ('both', 'the rules and what is learned from what I keep'), ('learned', 'what is learned from what I keep')], default='rules', max_length=7)),
+                ('min_score', models.FloatField(default=0.0)),
+                ('size', models.PositiveSmallIntegerField(default=30)),
+                ('language', models.CharField(choices=[('en', 'English'), ('zh', '中文')], default='en', max_length=2)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('updated_at', models.DateTimeField(auto_now=True)),
+                ('owner', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='profiles', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'ordering': ('-is_site', 'name'),
+                'constraints': [models.UniqueConstraint(condition=models.Q(('is_site', True)), fields=('is_site',), name='one_site_profile')],
+            },
+        ),
+        migrations.CreateModel(
             name='Digest',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -31,9 +57,11 @@ class Migration(migrations.Migration):
                 ('inputs', models.CharField(default='', max_length=64)),
                 ('changed_at', models.DateTimeField()),
                 ('is_sample', models.BooleanField(default=False)),
+                ('profile', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='digests', to='digests.profile')),
             ],
             options={
                 'ordering': ('-date',),
+                'constraints': [models.UniqueConstraint(fields=('profile', 'date'), name='one_digest_a_day')],
             },
         ),
         migrations.CreateModel(
@@ -72,36 +100,6 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='Profile',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.SlugField(max_length=64, unique=True)),
-                ('name', models.CharField(max_length=80)),
-                ('is_site', models.BooleanField(default=False)),
-                ('categories', models.JSONField(default=list)),
-                ('keywords', models.JSONField(default=list)),
-                ('counted_on', models.DateField(blank=True, null=True)),
-                ('exclude', models.JSONField(default=list)),
-                ('announce_types', models.JSONField(default=list)),
-                ('matching', models.CharField(choices=[('rarity', 'words and phrases, weighted by rarity'), ('token', 'words and phrases, points as written'), ('substring', 'substrings, exactly as the seed bot')], default='token', max_length=9)),
-                ('ranking', models.CharField(choices=[('rules', 'the rules below'), ('both', 'the rules and what is learned from what I keep'), ('learned', 'what is learned from what I keep')], default='rules', max_length=7)),
-                ('min_score', models.FloatField(default=0.0)),
-                ('size', models.PositiveSmallIntegerField(default=30)),
-                ('language', models.CharField(choices=[('en', 'English'), ('zh', '中文')], default='en', max_length=2)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
-                ('owner', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='profiles', to=settings.AUTH_USER_MODEL)),
-            ],
-            options={
-                'ordering': ('-is_site', 'name'),
-            },
-        ),
-        migrations.AddField(
-            model_name='digest',
-            name='profile',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='digests', to='digests.profile'),
-        ),
-        migrations.CreateModel(
             name='Star',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -111,6 +109,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'ordering': ('-created_at',),
+                'constraints': [models.UniqueConstraint(fields=('reader', 'paper'), name='starred_once')],
             },
         ),
         migrations.CreateModel(
@@ -149,17 +148,5 @@ class Migration(migrations.Migration):
             options={
                 'constraints': [models.UniqueConstraint(fields=('paper', 'language'), name='one_gist_a_language')],
             },
-        ),
-        migrations.AddConstraint(
-            model_name='profile',
-            constraint=models.UniqueConstraint(condition=models.Q(('is_site', True)), fields=('is_site',), name='one_site_profile'),
-        ),
-        migrations.AddConstraint(
-            model_name='digest',
-            constraint=models.UniqueConstraint(fields=('profile', 'date'), name='one_digest_a_day'),
-        ),
-        migrations.AddConstraint(
-            model_name='star',
-            constraint=models.UniqueConstraint(fields=('reader', 'paper'), name='starred_once'),
         ),
     ]
