@@ -41,40 +41,35 @@ MOST = 1_000  # papers of either kind, the latest
 
 @dataclass(frozen=True)
 class Signals:
-    """What a reader said of papers: keys with weights, texts of papers that are not here."""
+    """What a reader said of papers: how loudly, and that of papers that are not here by text."""
 
-    liked: dict[int, float]
-    left: frozenset[int]
+    weights: dict[int, float]  # by the paper's key; below 0 for one that is not for the reader
     texts: tuple[tuple[str, str], ...]
 
     @property
     def count(self) -> int:
         """Papers that were kept, not only opened."""
-        return sum(weight == 1 for weight in self.liked.values()) + len(self.texts)
+        return sum(weight == 1 for weight in self.weights.values()) + len(self.texts)
 
     @property
     def fingerprint(self) -> str:
         """The same signals, the same model."""
-        said = sorted(self.liked.items()), sorted(self.left), self.texts
+        said = sorted(self.weights.items()), self.texts
         return sha256(repr(said).encode()).hexdigest()
 
 
 def signals(reader: User) -> Signals:
     """Everything `reader` said of papers."""
     entries = LibraryEntry.objects.filter(reader=reader)[:MOST]
-    liked = {one.paper_id: READ for one in entries if one.read_at}
-    liked |= {one.paper_id: 1.0 for one in entries if one.note or one.tags}
+    weights = {one.paper_id: READ for one in entries if one.read_at}
+    weights |= {one.paper_id: 1.0 for one in entries if one.note or one.tags}
     stars = Star.objects.filter(reader=reader).values_list("paper_id", flat=True)
     listed = ReadingList.papers.through.objects.filter(readinglist__reader=reader)
     kept = [*stars[:MOST], *listed.values_list("paper_id", flat=True)[:MOST]]
-    liked |= dict.fromkeys(kept, 1.0)
-    left = frozenset(one.paper_id for one in entries if one.not_for_me)
+    weights |= dict.fromkeys(kept, 1.0)
+    weights |= {one.paper_id: -LEFT for one in entries if one.not_for_me}
     texts = LikedText.objects.filter(reader=reader).order_by("-pk")[:MOST]
-    return Signals(
-        {key: weight for key, weight in liked.items() if key not in left},
-        left,
-        tuple((one.title, one.abstract) for one in texts),
-    )
+    return Signals(weights, tuple(texts.values_list("title", "abstract")))
 
 
 def learn(reader_id: int) -> bool:
@@ -107,30 +102,24 @@ def learn_all() -> int:
 
 def _train(reader: User, said: Signals) -> bool:
     """Store a new model; False where there are no other papers to tell the liked ones from."""
-    keys = [*said.liked, *said.left]
-    papers = Paper.objects.in_bulk(keys)
+    papers = Paper.objects.in_bulk(said.weights)
     examples = [
-        Example(vector(papers[key].title, papers[key].abstract), True, weight)
-        for key, weight in said.liked.items()
+        Example(vector(papers[key].title, papers[key].abstract), weight > 0, abs(weight))
+        for key, weight in said.weights.items()
         if key in papers
     ]
     examples += [Example(vector(title, abstract), True) for title, abstract in said.texts]
-    examples += [
-        Example(vector(papers[key].title, papers[key].abstract), False, LEFT)
-        for key in sorted(said.left)
-        if key in papers
-    ]
-    examples += [Example(one, False) for one in _others(set(keys))]
+    examples += [Example(one, False) for one in _others(set(said.weights))]
     if all(one.liked for one in examples):
         return False
-    model = fit(examples)
+    model, disliked = fit(examples), sum(weight < 0 for weight in said.weights.values())
     LearnedModel.objects.update_or_create(
         reader=reader,
         defaults={
             "intercept": model.intercept,
             "weights": model.weights,
-            "liked": len(said.liked) + len(said.texts),
-            "disliked": len(said.left),
+            "liked": len(said.weights) - disliked + len(said.texts),
+            "disliked": disliked,
             "fingerprint": said.fingerprint,
             "trained_at": timezone.now(),
         },
