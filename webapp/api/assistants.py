@@ -67,8 +67,11 @@ def _identifier(text: str) -> str:
     return text
 
 
+ACTING = {"keep", "run", "cancel"}  # tools that change something
+
+
 class Assay:
-    """The tools. `token` gives the token of whoever asks, "" for a visitor."""
+    """Each public method is a tool. `token` gives the token of whoever asks, "" for a visitor."""
 
     def __init__(self, token: Callable[[], str]) -> None:
         self._token = token
@@ -195,13 +198,9 @@ def server(by_http: bool) -> MCPServer:
     else:
         made = MCPServer("Assay", instructions=ABOUT)
     assay = Assay(_token_of_request if by_http else lambda: settings.ASSISTANT_TOKEN)
-    reading: list[Callable[..., Answer]] = [
-        *(assay.digest, assay.profiles, assay.search, assay.paper, assay.methods, assay.ledger),
-        *(assay.measurements, assay.results, assay.library, assay.run_status),
-    ]
-    acting: list[Callable[..., Answer]] = [assay.keep, assay.run, assay.cancel]
-    for tool in reading + acting:
-        made.add_tool(tool, annotations=ToolAnnotations(read_only_hint=tool in reading))
+    for name in [name for name in vars(Assay) if not name.startswith("_")]:
+        hint = ToolAnnotations(read_only_hint=name not in ACTING)
+        made.add_tool(getattr(assay, name), annotations=hint)
     return made
 
 

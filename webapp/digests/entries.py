@@ -50,31 +50,28 @@ def store_chips(chips_by_paper: dict[int, list[dict[str, str]]]) -> int:
 
     A paper that is not named loses its chips. Idempotent; returns how many papers changed.
     """
-    stored = {row.paper_id: row for row in Chips.objects.all()}
-    removed = [paper_id for paper_id in stored if paper_id not in chips_by_paper]
-    changed = [
-        paper_id
-        for paper_id, chips in chips_by_paper.items()
-        if paper_id not in stored or stored[paper_id].chips != chips
-    ]
-    if not removed and not changed:
+    stored: dict[int, list[dict[str, str]]] = dict(Chips.objects.values_list("paper_id", "chips"))
+    changed = {
+        paper_id: chips_by_paper.get(paper_id, [])
+        for paper_id in stored.keys() | chips_by_paper.keys()
+        if stored.get(paper_id) != chips_by_paper.get(paper_id)
+    }
+    if not changed:
         return 0
     with transaction.atomic():
         _take_turns(Profile.objects.all())
-        Chips.objects.filter(paper_id__in=removed).delete()
+        Chips.objects.filter(paper_id__in=changed).delete()
+        kept = sorted(changed.items())
         Chips.objects.bulk_create(
-            [Chips(paper_id=paper_id, chips=chips_by_paper[paper_id]) for paper_id in changed],
-            update_conflicts=True,
-            unique_fields=["paper"],
-            update_fields=["chips"],
+            [Chips(paper_id=key, chips=chips) for key, chips in kept if chips]
         )
-        shown = list(DigestEntry.objects.filter(paper__in=[*removed, *changed]))
+        shown = list(DigestEntry.objects.filter(paper__in=changed))
         now = timezone.now()
         for entry in shown:
-            entry.chips, entry.changed_at = chips_by_paper.get(entry.paper_id, []), now
+            entry.chips, entry.changed_at = changed[entry.paper_id], now
         DigestEntry.objects.bulk_update(shown, ["chips", "changed_at"], batch_size=500)
         _touch({entry.digest_id for entry in shown})
-    return len(removed) + len(changed)
+    return len(changed)
 
 
 def _take_turns(profiles: QuerySet[Profile]) -> None:

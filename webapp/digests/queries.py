@@ -150,12 +150,8 @@ def last_polls() -> list[Listing]:
     return [latest[name] for name in sorted(latest)]
 
 
-@dataclass(frozen=True)
-class Month:
-    """A month of the archive: its weeks from Monday, each day with its digest or None."""
-
-    first: Date
-    weeks: list[list[tuple[Date, Digest | None] | None]]
+# A month's first day, and its weeks from Monday: each day with its digest or None.
+Month = tuple[Date, list[list[tuple[Date, Digest | None] | None]]]
 
 
 def months(profile: Profile) -> list[Month]:
@@ -163,7 +159,7 @@ def months(profile: Profile) -> list[Month]:
     digests = {digest.date: digest for digest in Digest.objects.filter(profile=profile)}
     firsts = sorted({date.replace(day=1) for date in digests}, reverse=True)
     return [
-        Month(
+        (
             first,
             [
                 [(day, digests.get(day)) if day.month == first.month else None for day in week]

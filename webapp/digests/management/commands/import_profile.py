@@ -39,11 +39,8 @@ class Command(BaseCommand):
                 raw, options["name"] or path.stem, Profile.Matching(options["matching"])
             )
         except ProfileError as error:
-            errors = [f"  {name}: {one}" for name, all_ in error.errors.items() for one in all_]
-            raise CommandError(
-                "\n".join([f"{path} cannot be imported; nothing was changed:", *errors]),
-                returncode=2,
-            ) from None
+            said = f"{path} cannot be imported; nothing was changed: {error}"
+            raise CommandError(said, returncode=2) from None
         profile, made = import_profile(new)
         built = build(dates(DAYS), [profile])  # so that its page is not empty
         self.stdout.write(
