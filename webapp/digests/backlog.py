@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date as Date
 from itertools import islice
 
+from webapp.digests.batch import candidate_of
 from webapp.digests.build import ProfileScorer
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.profiles.validation import rules_of
 from webapp.digests.scoring.scorer import Candidate, Kept, Scorer, in_order
-from webapp.papers.models import Paper
+from webapp.papers.models import AnnounceType, Paper
 
 CHUNK = 5_000  # papers held at a time
+SCORED = ("arxiv_id", "title", "abstract", "categories", "submitted_at", "authors")
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,9 @@ def score_since(
     """
     rules = rules_of(profile)
     scorer = Scorer([rules])
-    papers = _candidates(since)
+    stored = Paper.objects.filter(announced_on__gte=since).order_by().only(*SCORED)
+    rows = stored.iterator(CHUNK)
+    papers = (candidate_of(one, one.categories, AnnounceType.NEW) for one in rows)
     best: list[Candidate] = []
     digest = Digest(profile=profile, date=since)
     reading = scoring = 0.0
@@ -59,21 +63,6 @@ def score_since(
             on_progress(len(chunk))
     entries = _entries(digest, best, scorer.kept(best)[0], ProfileScorer(scorer, 0))
     return Backlog(digest, entries, reading, scoring)
-
-
-def _candidates(since: Date) -> Iterator[Candidate]:
-    papers = Paper.objects.filter(announced_on__gte=since).order_by()
-    names = ("arxiv_id", "title", "abstract", "categories", "submitted_at", "authors")
-    for row in papers.values_list(*names).iterator(CHUNK):
-        arxiv_id, title, abstract, categories, submitted_at, authors = row
-        yield Candidate(
-            arxiv_id,
-            title,
-            abstract,
-            tuple(categories),
-            submitted_at=submitted_at,
-            authors=tuple(author["name"] for author in authors),
-        )
 
 
 def _entries(

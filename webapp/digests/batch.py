@@ -15,7 +15,7 @@ from hashlib import sha256
 
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.scoring.scorer import Candidate, Rules
-from webapp.papers.models import Announcement
+from webapp.papers.models import Announcement, AnnounceType, Paper
 from webapp.papers.queries import Announced, announced_on
 
 # In a fingerprint: raise it when what a digest stores of the same papers looks different.
@@ -50,18 +50,20 @@ def load_batch(date: Date) -> Batch:
     return Batch(
         date,
         announced,
-        [
-            Candidate(
-                one.paper.arxiv_id,
-                one.paper.title,
-                one.paper.abstract,
-                tuple(listed[one.paper.pk]),
-                one.type.value,
-                one.paper.submitted_at,
-                tuple(author["name"] for author in one.paper.authors),
-            )
-            for one in announced
-        ],
+        [candidate_of(one.paper, listed[one.paper.pk], one.type) for one in announced],
+    )
+
+
+def candidate_of(paper: Paper, categories: Sequence[str], announced_as: AnnounceType) -> Candidate:
+    """A paper as scoring sees it, announced in some categories."""
+    return Candidate(
+        paper.arxiv_id,
+        paper.title,
+        paper.abstract,
+        tuple(categories),
+        announced_as.value,
+        paper.submitted_at,
+        tuple(author["name"] for author in paper.authors),
     )
 
 

@@ -75,9 +75,9 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
         for place, (index, kept) in enumerate(
             zip(chosen, scorer.kept(day.candidates), strict=True)
         ):
-            profile, rules = with_rules[index]
-            work = _Work(rules, day, ProfileScorer(scorer, place), kept, inputs[profile.pk])
-            digest, changed = _write_digest(profile, work)
+            profile, _rules = with_rules[index]
+            of_profile = ProfileScorer(scorer, place)
+            digest, changed = _write_digest(profile, day, of_profile, kept, inputs[profile.pk])
             if digest is not None:
                 built.append(digest)
             for later in _announced_later(profile, date, changed):
@@ -121,6 +121,11 @@ class ProfileScorer:
     scorer: Scorer
     rule: int
 
+    @property
+    def rules(self) -> Rules:
+        """The profile's."""
+        return self.scorer.rules[self.rule]
+
     def matches(self, candidate: Candidate) -> list[dict[str, object]]:
         """Why the candidate has its score, as `DigestEntry.matches` keeps it."""
         return [match.as_json() for match in self.scorer.matches(self.rule, candidate)]
@@ -129,7 +134,7 @@ class ProfileScorer:
         """`text` with the places of the keywords marked; `keywords` are those that matched."""
         text = normalise(text)
         places = {keyword: number for number, keyword in enumerate(keywords)}
-        names = [keyword.text for keyword in self.scorer.rules[self.rule].keywords]
+        names = [keyword.text for keyword in self.rules.keywords]
         marks = [
             (start, end, places[names[place]])
             for start, end, place in self.scorer.spans(self.rule, text)
@@ -199,20 +204,14 @@ def _fingerprint(seen: object) -> str:
     return sha256(json.dumps([ENTRY_FORMAT, seen], sort_keys=True).encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What one digest is written from."""
+def _write_digest(
+    profile: Profile, day: Batch, scorer: ProfileScorer, kept: Sequence[Kept], inputs: str
+) -> tuple[Digest | None, set[int]]:
+    """Write one digest if it changed; also the papers that came into it or left it.
 
-    rules: Rules
-    day: Batch
-    scorer: ProfileScorer
-    kept: Sequence[Kept]
-    inputs: str  # the fingerprint of all this
-
-
-def _write_digest(profile: Profile, work: _Work) -> tuple[Digest | None, set[int]]:
-    """Write one digest if it changed; also the papers that came into it or left it."""
-    rules, day, scorer = work.rules, work.day, work.scorer
+    `inputs` is the fingerprint of all that it is written from.
+    """
+    rules = scorer.rules
     with transaction.atomic():
         # Two builders of one profile take turns: what was shown before must stand still.
         Profile.objects.select_for_update().filter(pk=profile.pk).first()
@@ -224,7 +223,7 @@ def _write_digest(profile: Profile, work: _Work) -> tuple[Digest | None, set[int
             if old:
                 old.delete()
             return None, papers
-        unseen = not_shown_before(day, work.kept, shown_before(day, [profile])[profile.pk])
+        unseen = not_shown_before(day, kept, shown_before(day, [profile])[profile.pk])
         ranked = in_order(rules, unseen, day.candidates)
         entries = _entries(day, ranked[: rules.size], scorer)
         further = ranked[rules.size :]
@@ -235,14 +234,14 @@ def _write_digest(profile: Profile, work: _Work) -> tuple[Digest | None, set[int
         fingerprint = _fingerprint([considered, len(unseen), day.is_sample, seen, rest])
         # Nothing that a reader sees has changed: feeds and cached pages stay valid.
         if old and old.fingerprint == fingerprint:
-            old.inputs = work.inputs
+            old.inputs = inputs
             old.save(update_fields=["inputs"])
             return old, set()
         now = timezone.now()
         digest = old or Digest(profile=profile, date=day.date)
         digest.considered, digest.matched = considered, len(unseen)
         digest.fingerprint, digest.changed_at = fingerprint, now
-        digest.is_sample, digest.inputs = day.is_sample, work.inputs
+        digest.is_sample, digest.inputs = day.is_sample, inputs
         digest.save()
         _replace_entries(digest, before, entries, now)
         rows = [

@@ -54,16 +54,15 @@ def store_chips(chips_by_paper: dict[int, list[dict[str, str]]]) -> int:
     changed = {
         paper_id: chips_by_paper.get(paper_id, [])
         for paper_id in stored.keys() | chips_by_paper.keys()
-        if stored.get(paper_id) != chips_by_paper.get(paper_id)
+        if stored.get(paper_id, []) != chips_by_paper.get(paper_id, [])
     }
     if not changed:
         return 0
     with transaction.atomic():
         _take_turns(Profile.objects.all())
         Chips.objects.filter(paper_id__in=changed).delete()
-        kept = sorted(changed.items())
         Chips.objects.bulk_create(
-            [Chips(paper_id=key, chips=chips) for key, chips in kept if chips]
+            [Chips(paper_id=key, chips=chips) for key, chips in changed.items() if chips]
         )
         shown = list(DigestEntry.objects.filter(paper__in=changed))
         now = timezone.now()

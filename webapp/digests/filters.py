@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
+from django.http import QueryDict
+
 from webapp.digests.models import DigestEntry
 from webapp.digests.scoring.terms import keyword_name
 from webapp.papers.models import AnnounceType
@@ -62,7 +64,7 @@ class Option:
 
     label: str
     count: int
-    query: dict[str, str | None]
+    query: QueryDict
     chosen: bool
 
 
@@ -74,8 +76,8 @@ class Facet:
     options: Sequence[Option]
 
 
-def facets(filters: Filters, entries: Sequence[DigestEntry]) -> list[Facet]:
-    """Every way this day can be narrowed, counted over the whole day."""
+def facets(query: QueryDict, filters: Filters, entries: Sequence[DigestEntry]) -> list[Facet]:
+    """Every way this day can be narrowed from where a query is, counted over the whole day."""
     ways: list[tuple[str, str, Callable[[DigestEntry], Iterable[str]]]] = [
         ("category", "Category", lambda entry: entry.paper.categories),
         ("type", "Announced as", lambda entry: {entry.announce_type}),
@@ -98,7 +100,7 @@ def facets(filters: Filters, entries: Sequence[DigestEntry]) -> list[Facet]:
                     Option(
                         _label(field, value),
                         count,
-                        {field: None if value == chosen else value},
+                        _with(query, field, "" if value == chosen else value),
                         value == chosen,
                     )
                     for value, count in ranked
@@ -106,6 +108,12 @@ def facets(filters: Filters, entries: Sequence[DigestEntry]) -> list[Facet]:
             )
         )
     return made
+
+
+def _with(query: QueryDict, field: str, value: str) -> QueryDict:
+    changed = query.copy()
+    changed[field] = value
+    return changed
 
 
 def _label(field: str, value: str) -> str:

@@ -73,7 +73,7 @@ def _render_digest(
         "page": page,
         "shown": shown,
         "filters": filters,
-        "facets": facets(filters, entries),
+        "facets": facets(request.GET, filters, entries),
         "orders": ORDERS.items(),
         "views": VIEWS.items(),
         "listings": [row for row in listings if row.date == digest.date],
