@@ -20,14 +20,9 @@ from itertools import accumulate, islice
 
 from benchmarks.figures import Figure, arguments, report
 from methods.measure.statistics import geometric_interval
+from tests.digests import seed_bot
 from webapp.digests.scoring.scorer import Candidate, Keyword, Rules, Scorer, in_order
 
-SEED = (
-    *("LLM", "RL", "RLHF", "Inference", "Training", "Attention", "Pipeline", "MOE", "Sparse"),
-    *("Quantization", "Speculative", "Efficient", "Efficiency", "Framework", "Parallel"),
-    *("Distributed", "Kernel", "Decode", "Decoding", "Prefill", "Throughput", "Fast", "Network"),
-    *("Hardware", "Cluster", "FP8", "FP4", "Optimization", "Scalable", "Communication"),
-)
 WORDS = 20_000
 DAY_MS = 500  # 1,500 papers, 100 profiles of 30 keywords
 STREAM_TARGET = 10.0  # seconds: one new profile, a million papers
@@ -45,13 +40,13 @@ def main() -> int:
 def a_day(day: list[Candidate], names: list[str], rounds: int) -> Iterator[Figure]:
     """What a day costs, each way beside the seed bot's."""
     many = profiles(names, 100)
-    one = [Rules(tuple(map(Keyword, SEED)))]
-    same = [Rules(tuple(map(Keyword, SEED)), substring=True)]
+    one = [Rules(tuple(map(Keyword, seed_bot.KEYWORDS)))]
+    same = [Rules(tuple(map(Keyword, seed_bot.KEYWORDS)), substring=True)]
     variants: dict[str, Callable[[], object]] = {
         "100 profiles, words": lambda: ours(many, day),
         "1 profile, words": lambda: ours(one, day),
         "1 profile, substrings": lambda: ours(same, day),
-        "1 profile, the seed bot's rule": lambda: seed_rule(day),
+        "1 profile, the seed bot's rule": lambda: seed_bot.rule(seed_bot.KEYWORDS, (), day, 30),
     }
     times: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(rounds):
@@ -60,7 +55,9 @@ def a_day(day: list[Candidate], names: list[str], rounds: int) -> Iterator[Figur
             run()
             times[name].append(1000 * (time.process_time() - began))
     theirs = [(day[kept.at].id, kept.score) for kept in ours(same, day)[0]]
-    assert theirs == seed_rule(day), "substring matching is not the seed bot's rule"
+    assert theirs == seed_bot.rule(seed_bot.KEYWORDS, (), day, 30), (
+        "substring matching is not the seed bot's rule"
+    )
     for name, rules in (("a profile keeps", many), ("the seed bot's keywords keep", one)):
         share = statistics.mean(len(kept) for kept in Scorer(rules).kept(day)) / len(day)
         yield Figure(f"share that {name}", 100 * share, "%")
@@ -74,7 +71,7 @@ def a_day(day: list[Candidate], names: list[str], rounds: int) -> Iterator[Figur
 def a_stream(names: list[str], count: int) -> Figure:
     """A new profile over `count` papers."""
     pool = list(islice(papers(names, seed=2), min(POOL, count)))
-    scorer = Scorer([Rules(tuple(map(Keyword, SEED)))])
+    scorer = Scorer([Rules(tuple(map(Keyword, seed_bot.KEYWORDS)))])
     stream = (pool[number % len(pool)] for number in range(count))
     began = time.process_time()
     kept = len(scorer.kept(stream)[0])
@@ -88,25 +85,6 @@ def ours(rules: list[Rules], day: list[Candidate]) -> list[list[object]]:
     """Each profile's day in reading order, from nothing."""
     kept = Scorer(rules).kept(day)
     return [in_order(one, found, day)[: one.size] for one, found in zip(rules, kept, strict=True)]
-
-
-def seed_rule(day: list[Candidate]) -> list[tuple[str, float]]:
-    """The seed bot's rule for its 30 keywords, on its own: 1 a keyword, 0.5 more in the title."""
-    found = []
-    for paper in day:
-        text = (paper.title + " " + paper.abstract).lower()
-        score = 0.0
-        matched = False
-        for keyword in SEED:
-            if keyword.lower() in text:
-                matched = True
-                score += 1.0
-                if keyword.lower() in paper.title.lower():
-                    score += 0.5
-        if matched:
-            found.append((paper.id, score))
-    found.sort(key=lambda one: one[1], reverse=True)
-    return found[:30]
 
 
 def profiles(names: list[str], count: int) -> list[Rules]:
@@ -136,7 +114,7 @@ def word(rank: int) -> str:
 def vocabulary() -> list[str]:
     """Words by rank; the seed bot's keywords stand among the usual ones."""
     names = [word(rank) for rank in range(WORDS)]
-    for place, keyword in enumerate(SEED):
+    for place, keyword in enumerate(seed_bot.KEYWORDS):
         names[150 + place * 40] = keyword
     return names
 

@@ -167,12 +167,12 @@ def pruner_flops(shape: Shape, config: PruningConfig, text: int) -> float:
     return total
 
 
-def total_flops(
+def reading_flops(
     shape: Shape, config: PruningConfig | None, text: int, attention: Attention = "causal"
 ) -> float:
-    r"""Operations to the first token, vision tower and pruner included; no config: unpruned.
+    r"""Operations of reading a prompt, projector and pruner included; no config: unpruned.
 
-    Equation: $F_v + 2 n_0 (d_v d + d^2) + F_p + F$
+    Equation: $2 n_0 (d_v d + d^2) + F_p + F$
     """
     if config is None:
         counts, entering, pruner = [shape.visual + text] * shape.layers, shape.visual, 0.0
@@ -180,8 +180,17 @@ def total_flops(
         counts = token_counts(config, shape.layers, shape.visual, text)
         entering = config.merged(shape.visual)
         pruner = pruner_flops(shape, config, text)
-    reading = prefill_flops(shape, counts, attention)
-    return vision_flops(shape) + projector_flops(shape, entering) + pruner + reading
+    return projector_flops(shape, entering) + pruner + prefill_flops(shape, counts, attention)
+
+
+def total_flops(
+    shape: Shape, config: PruningConfig | None, text: int, attention: Attention = "causal"
+) -> float:
+    r"""Operations to the first token: the vision tower, then reading.
+
+    Equation: $F_v + 2 n_0 (d_v d + d^2) + F_p + F$
+    """
+    return vision_flops(shape) + reading_flops(shape, config, text, attention)
 
 
 def kv_bytes(shape: Shape, counts: Sequence[float], itemsize: int = 2) -> float:

@@ -158,24 +158,14 @@ def at_shape(llava: Any, prompt: Prompt, stages: dict[str, list[Stage]]) -> Iter
         yield Case(relative(quick, slow), bound, label=label)
 
 
-def bounds(shape: Shape, config: PruningConfig, text: int) -> tuple[float, float]:
-    """How many times fewer operations: reading with the pruner, and to the first token."""
-    counts = accounting.token_counts(config, shape.layers, shape.visual, text)
-    whole = accounting.prefill_flops(shape, [shape.visual + text] * shape.layers)
-    pruner = accounting.pruner_flops(shape, config, text)
-    entering = config.merged(shape.visual)
-    projected = accounting.projector_flops(shape, shape.visual)
-    saved = accounting.projector_flops(shape, entering)
-    prefill = (whole + projected) / (accounting.prefill_flops(shape, counts) + saved + pruner)
-    first = accounting.total_flops(shape, None, text) / accounting.total_flops(shape, config, text)
-    return prefill, first
-
-
 def _series(
     ctx: Context, shape: Shape, config: PruningConfig, params: LatencyParams
 ) -> dict[str, OpenSeries]:
     """What is measured over the rows; `first`, `prefill` and `kv_bytes` beside what is counted."""
-    prefill, first = bounds(shape, config, params.text)
+    prefill, first = (
+        flops(shape, None, params.text) / flops(shape, config, params.text)
+        for flops in (accounting.reading_flops, accounting.total_flops)
+    )
     counts = accounting.token_counts(config, shape.layers, shape.visual, params.text)
     ctx.log(f"tokens by layer in the measured model: {counts}")
     fewer = shape.layers * (shape.visual + params.text) / sum(counts)

@@ -51,10 +51,6 @@ class Cache:
     gates: list[Tensor | None] = field(default_factory=list)
     position: Tensor = field(default_factory=lambda: torch.empty(0))  # (B, 1) of the next token
 
-    def lengths(self) -> list[int]:
-        """Entries kept in each layer."""
-        return [v.shape[1] for v in self.valid]
-
     def bytes(self) -> int:
         """Bytes of keys and values."""
         return sum(t.numel() * t.element_size() for x in self.kv.layers for t in (x.keys, x.values))

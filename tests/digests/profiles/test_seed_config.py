@@ -9,24 +9,17 @@ from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.digests import seed_bot
 from tests.digests.days import MONDAY, announce, paper, shown
 from webapp.digests.models import Profile
 from webapp.digests.profiles.seed_config import read_config
 from webapp.digests.profiles.validation import ProfileError, rules_of
 from webapp.digests.scoring.scorer import Keyword
 
-SEED_KEYWORDS = (
-    *("LLM", "RL", "RLHF", "Inference", "Training", "Attention", "Pipeline", "MOE", "Sparse"),
-    *("Quantization", "Speculative", "Efficient", "Efficiency", "Framework", "Parallel"),
-    *("Distributed", "Kernel", "Decode", "Decoding", "Prefill", "Throughput", "Fast", "Network"),
-    *("Hardware", "Cluster", "FP8", "FP4", "Optimization", "Scalable", "Communication"),
-)
-SEED_EXCLUDE = ("survey", "review", "tutorial")
-
 CONFIG: dict[str, Any] = {
     "categories": ["cs.AI", "cs.CL", "cs.DC", "cs.LG"],
-    "keywords": list(SEED_KEYWORDS),
-    "exclude_keywords": list(SEED_EXCLUDE),
+    "keywords": list(seed_bot.KEYWORDS),
+    "exclude_keywords": list(seed_bot.EXCLUDE),
     "max_papers": 30,
     "days_back": 7,
     "min_score": 0.1,
@@ -41,8 +34,8 @@ def read(**changes: Any) -> Any:
 
 def test_a_configuration_becomes_rules() -> None:
     rules = read().rules
-    assert rules.keywords == tuple(map(Keyword, SEED_KEYWORDS))
-    assert rules.exclude == SEED_EXCLUDE
+    assert rules.keywords == tuple(map(Keyword, seed_bot.KEYWORDS))
+    assert rules.exclude == seed_bot.EXCLUDE
     assert rules.categories == {"cs.AI", "cs.CL", "cs.DC", "cs.LG"}
     assert rules.announce_types == {"new"}
     assert (rules.substring, rules.min_score, rules.size) == (True, 0.1, 30)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.digests import seed_bot
 from webapp.digests.scoring.matchers import AutomatonMatcher, term_matchers
 from webapp.digests.scoring.scorer import Candidate, Keyword, Match, Rules, Scorer, in_order
 from webapp.digests.scoring.terms import Kind, fold, normalise, term
@@ -77,32 +78,6 @@ def test_reading_order_is_score_then_submission_then_id() -> None:
     assert [papers[one.at].id for one in order] == ["2", "3", "1", "4", "0"]
 
 
-# The seed bot's rule, stated on its own: facts/peers.md.
-
-
-def seed_rule(
-    keywords: list[str], excluded: list[str], papers: list[Candidate], size: int
-) -> list[tuple[str, float]]:
-    kept = []
-    for paper in papers:
-        text = (paper.title + " " + paper.abstract).lower()
-        score = 0.0
-        matched = False
-        for keyword in keywords:
-            if keyword.lower() in text:
-                matched = True
-                score += 1.0
-            if keyword.lower() in paper.title.lower():
-                score += 0.5
-        if paper.announce_type != "new" or not matched:
-            continue
-        if any(word.lower() in text for word in excluded):
-            continue
-        kept.append((paper.id, score))
-    kept.sort(key=lambda one: one[1], reverse=True)
-    return kept[:size]
-
-
 words = st.text("aAbBrRlL iİßΣσ-.中", min_size=1, max_size=4).filter(str.strip)
 texts = st.text("aAbBrRlL iİßΣσ-.中", max_size=30)
 
@@ -130,7 +105,7 @@ def test_substring_is_the_seed_bots_rule(
     scorer = Scorer([one])
     order = in_order(one, scorer.kept(papers)[0], papers)[:size]
     ours = [(papers[kept.at].id, kept.score) for kept in order]
-    assert ours == seed_rule([normalise(k) for k in keywords], excluded, papers, size)
+    assert ours == seed_bot.rule([normalise(k) for k in keywords], excluded, papers, size)
     for paper in papers:  # the reasons add up, whatever the paper's type
         score = scorer.score(paper)[0]
         assert score.score == sum(match.points for match in score.matches)
