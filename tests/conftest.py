@@ -16,7 +16,7 @@ import pytest
 from django.test import TransactionTestCase
 from playwright.sync_api import Browser, sync_playwright
 
-from tests import fast, machine
+from tests import databases, fast, machine
 from tests.servers import stores
 from webapp.env import VARIABLES
 
@@ -26,6 +26,7 @@ for name in VARIABLES:
         os.environ.pop(name, None)
 _data, _owner = tempfile.mkdtemp(prefix="assay-test-"), os.getpid()
 os.environ["ASSAY_DATA"] = _data
+os.environ.setdefault(databases.SHARED, _data)  # processes of xdist inherit the first one's
 # Small tensors: one thread is faster, and does not wait for the threads of other tests.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
@@ -138,25 +139,23 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
     from django.db import connection
 
     if connection.vendor == "sqlite":
-        connection.settings_dict["TEST"]["NAME"] = os.environ["ASSAY_DATA"] + "/test.sqlite3"
+        file = Path(os.environ["ASSAY_DATA"], "test.sqlite3")
+        databases.lay(file)
+        connection.settings_dict["TEST"]["NAME"] = str(file)
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """Beside the database, the static files that pages name, collected as `up` does.
+def django_db_keepdb() -> bool:
+    """The file that was laid there is the database; it goes with its folder."""
+    return not ON_POSTGRESQL
 
-    And a copy of the database for the sites that tests start: it has no rows now. Where no test
-    that was asked for uses it, it was not made.
-    """
-    from django.db import connection
 
-    from tests.runs.rig import EMPTY
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> None:
+    """Beside the database, the static files that pages name, collected as `up` does."""
     from workers.up.command import collect_static
 
     collect_static()
-    with django_db_blocker.unblock(), connection.cursor() as cursor:
-        if connection.vendor == "sqlite" and connection.introspection.table_names(cursor):
-            cursor.execute("VACUUM INTO %s", [f"{os.environ['ASSAY_DATA']}/{EMPTY}"])
 
 
 @pytest.fixture(autouse=True)

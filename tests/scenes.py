@@ -148,11 +148,10 @@ def big(papers: int = 20_000, cards: int = 50) -> None:
 def main(scene: str) -> None:
     """Fill the database with a scene and hand out links for its reader."""
     django.setup()
-    from django.core.management import call_command
-
+    from webapp.database import bring_up_to_date
     from webapp.readers.links import make_link, reader_named
 
-    call_command("migrate", verbosity=0)
+    bring_up_to_date()
     {"empty": empty, "unreachable": unreachable, "sample": sample, "full": full, "big": big}[
         scene
     ]()

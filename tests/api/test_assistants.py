@@ -16,6 +16,7 @@ import httpx2
 import pytest
 from anyio.from_thread import start_blocking_portal
 
+from tests import databases
 from tests.processes import ROOT, wait_for
 from webapp.api.assistants import marked
 
@@ -54,6 +55,7 @@ class Site:
         for other in ("ASSAY_TOKEN", "DATABASE_URL", "ASSAY_TEST_DATABASE_URL"):
             self.environment.pop(other, None)
         self.environment["PYTHONPATH"] = str(ROOT)
+        databases.lay(data / "assay.sqlite3")
         made = self.manage("shell", "--no-imports", "-c", SCENE)
         self.whole, self.runs, self.run = made.split()[-3:]
 

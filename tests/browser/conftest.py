@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 from playwright.sync_api import Browser, BrowserContext, expect
 
+from tests import databases
 from tests.browser.looks import DESKTOP
 from tests.servers.site import Site, serving
 from workers.up.command import collect_static
@@ -35,6 +36,7 @@ def site(
         def start(scene: str) -> Site:
             if scene not in started:
                 data = tmp_path_factory.mktemp(scene)
+                databases.lay(data / "assay.sqlite3")
                 started[scene] = stack.enter_context(serving(data, scene, static=collected))
             return started[scene]
 

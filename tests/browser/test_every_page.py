@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from urllib.parse import urlsplit
 
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 from playwright.sync_api import Browser, BrowserContext
+from playwright.sync_api import Page as Tab
 
 from tests.browser.inventory import NOT_PAGES, PAGES, Page
-from tests.browser.looks import DESKTOP, PAIRS, faults
+from tests.browser.looks import AXE, DESKTOP, PAIRS, faults, kinds, watched
 from tests.servers.site import Site
 
 pytestmark = pytest.mark.browser
@@ -40,8 +40,8 @@ def test_the_inventory_holds_every_page() -> None:
     assert there == known
 
 
-class Contexts:
-    """One context a scene and reader, with scripts and without: it costs more than a page."""
+class Tabs:
+    """One tab a scene and reader, with scripts and without: opening one costs more than a page."""
 
     def __init__(
         self,
@@ -50,75 +50,69 @@ class Contexts:
         state: Callable[[], dict[str, object]],
     ) -> None:
         self.browser, self.site, self.state = browser, site, state
-        self.get = cache(self._context)
+        self.get = cache(self._tab)
         self.made: list[BrowserContext] = []
 
-    def _context(self, scene: str, signed_in: bool, scripts: bool = True) -> BrowserContext:
+    def _tab(self, scene: str, signed_in: bool, scripts: bool = True) -> Tab:
         context = self.browser.new_context(
             base_url=self.site(scene).address,
-            bypass_csp=True,  # axe itself is put into the page
             storage_state=self.state() if signed_in else None,  # type: ignore[arg-type]
             java_script_enabled=scripts,
             viewport=DESKTOP,  # type: ignore[arg-type]
         )
+        context.add_init_script(path=AXE)
         self.made.append(context)
-        return context
+        return context.new_page()
 
 
 @pytest.fixture(scope="module")
-def contexts(
+def tabs(
     browser: Browser, site: Callable[[str], Site], request: pytest.FixtureRequest
-) -> Iterator[Contexts]:
+) -> Iterator[Tabs]:
     # Signing in starts the full site, which other scenes do not need.
-    made = Contexts(browser, site, lambda: request.getfixturevalue("signed_in"))
+    made = Tabs(browser, site, lambda: request.getfixturevalue("signed_in"))
     yield made
     for context in made.made:
         context.close()
 
 
 @EVERY_PAGE
-def test_a_page_is_accessible_whole_and_of_one_origin(
-    contexts: Contexts, site: Callable[[str], Site], page: Page
-) -> None:
-    tab = contexts.get(page.scene, page.signed_in).new_page()
-    own = urlsplit(site(page.scene).address).netloc
-    foreign, errors = [], []
-    tab.on("request", lambda request: foreign.append(request.url)
-           if urlsplit(request.url).netloc not in {own, ""} else None)  # fmt: skip
-    tab.on("pageerror", lambda error: errors.append(str(error)))
-    tab.on("requestfailed", lambda request: errors.append(f"failed: {request.url}"))
+def test_a_page_is_accessible_whole_and_of_one_origin(tabs: Tabs, page: Page) -> None:
+    tab = tabs.get(page.scene, page.signed_in)
+    with watched(tab, tabs.site(page.scene).address) as wrong:
+        visit(tab, page)
+        tab.evaluate("document.fonts.ready.then(() => true)")
+        assert faults(tab, PAIRS[PAGES.index(page) % 2]) == []
+    assert not wrong
+
+    plain = tabs.get(page.scene, page.signed_in, scripts=False)
+    visit(plain, page)
+    assert plain.locator("main").is_visible()
+    # What looks the same with scripts was judged above.
+    if kinds(plain) - kinds(tab):
+        assert faults_without_scripts(tab.context, plain) == []
+
+
+def visit(tab: Tab, page: Page) -> None:
     response = tab.goto(page.path)
     assert response is not None
     assert response.status == page.status
-    tab.evaluate("document.fonts.ready.then(() => true)")
-    assert faults(tab, PAIRS[PAGES.index(page) % 2]) == []
-    assert not foreign
-    assert not errors
-    tab.close()
 
 
-@EVERY_PAGE
-def test_a_page_is_accessible_without_javascript(contexts: Contexts, page: Page) -> None:
-    """The document as it is without scripts, put before axe where scripts run but the page's own
-    do not: its script elements are taken out before the second browser sees them.
+def faults_without_scripts(context: BrowserContext, plain: Tab) -> list[str]:
+    """What axe finds in the document as it is without scripts. It is put before axe where scripts
+    run but the page's own do not.
     """
-    tab = contexts.get(page.scene, page.signed_in, scripts=False).new_page()
-    response = tab.goto(page.path)
-    assert response is not None
-    assert response.status == page.status
-    html = tab.content()
-    assert tab.locator("main").is_visible()
-    address = tab.url
-    tab.close()
-
-    judge = contexts.get(page.scene, page.signed_in).new_page()
+    html = plain.content()
+    judge = context.new_page()
     judge.route("**/*.js", lambda route: route.abort())
-    judge.route(address, lambda route: route.fulfill(
+    judge.route(plain.url, lambda route: route.fulfill(
         body=html, content_type="text/html; charset=utf-8"))  # fmt: skip
-    judge.goto(address)
+    judge.goto(plain.url)
     assert judge.locator("html[data-theme]").count() == 0
-    assert faults(judge, ("light",), colours=False) == []  # no script sets a colour
+    found = faults(judge, ("light",), colours=False)  # no script sets a colour
     judge.close()
+    return found
 
 
 def test_the_browser_itself_refuses_what_is_not_ours(

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.looks import DESKTOP, PAIRS, PHONE, faults
+from tests.browser.looks import AXE, DESKTOP, PAIRS, PHONE, faults, watched
 from tests.processes import ROOT, wait_for
 from tests.runs.rig import Rig, free_port
 
@@ -166,23 +166,20 @@ def test_every_state_is_accessible_whole_and_of_one_origin(
     browser: Browser, still, session
 ) -> None:
     address, pages, _ = still
-    context = browser.new_context(storage_state=session, bypass_csp=True)
-    found, own = {}, urlsplit(address).netloc
+    context = browser.new_context(storage_state=session)
+    context.add_init_script(path=AXE)
+    tab, found = context.new_page(), {}
     for number, (name, path) in enumerate(pages.items()):
-        page = context.new_page()
-        wrong: list[str] = []
-        page.on("request", lambda request, wrong=wrong: wrong.append(request.url)
-                if urlsplit(request.url).netloc not in {own, ""} else None)  # fmt: skip
-        page.on("pageerror", lambda error, wrong=wrong: wrong.append(str(error)))
-        response = page.goto(address + path)
-        if response is None or response.status != 200:
-            wrong.append(f"answered {response and response.status}")
-        for details in page.locator("main details").all():
-            details.evaluate("node => node.open = true")
-        page.wait_for_load_state("load")
-        if wrong := wrong + faults(page, PAIRS[number % 2]):
+        with watched(tab, address) as wrong:
+            response = tab.goto(address + path)
+            if response is None or response.status != 200:
+                wrong.append(f"answered {response and response.status}")
+            for details in tab.locator("main details").all():
+                details.evaluate("node => node.open = true")
+            tab.wait_for_load_state("load")
+            wrong.extend(faults(tab, PAIRS[number % 2]))
+        if wrong:
             found[name] = wrong
-        page.close()
     context.close()
     assert found == {}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,12 +14,12 @@ from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+from tests import databases
 from tests.processes import ROOT, START_SECONDS, processes_of, wait_for
 from tests.runs import forks
 from webapp.redis_broker import socket_path
 from workers.up import redis
 
-EMPTY = "empty.sqlite3"  # in the data directory of a session: migrated, without a row
 LEASE = 3  # seconds: faults are noticed ten times sooner than in the field
 FIXTURE = ROOT / "tests" / "methods_fixture"
 
@@ -65,10 +64,9 @@ class Rig:
 
     def copy_database(self) -> bool:
         """Begin with the empty database of this session of tests, if there is one."""
-        made = Path(os.environ["ASSAY_DATA"]) / EMPTY
-        if self.database or not made.exists():
+        if self.database or databases.SHARED not in os.environ:
             return False
-        shutil.copy(made, self.data / "assay.sqlite3")
+        databases.lay(self.data / "assay.sqlite3")
         return True
 
     def start(
