@@ -43,6 +43,13 @@ from webapp.runs.models import Run
 run = Run.objects.get(pk="{}")
 print("state", run.state, run.series.count(), run.reason)
 """
+OLDEST = """
+from webapp.health.models import Heartbeat
+from webapp.runs.models import Worker
+heard = [*Heartbeat.objects.values_list("at", flat=True)]
+heard += Worker.objects.exclude(last_seen=None).values_list("last_seen", flat=True)
+print("oldest", min(heard).timestamp())
+"""
 COUNT = "from webapp.runs.models import Run; print('runs', Run.objects.count())"
 
 
@@ -127,7 +134,16 @@ class Stack:
             now = subprocess.run(look, capture_output=True, text=True, check=True).stdout
             return now not in ("0\n", before)
 
+        killed = time.time()
+
+        def heard() -> bool:
+            """Whether the beat, every queue and every worker answered since."""
+            (oldest,) = self.python(OLDEST, "oldest")
+            return float(oldest) > killed
+
         wait_for(replaced, READY_WITHIN, f"a new {service}")
+        self.wait_until_ready()
+        wait_for(heard, READY_WITHIN, f"everybody to answer after {service} was killed")
 
 
 def compose_command() -> list[str]:
@@ -179,7 +195,6 @@ def main(port: int = 18_000) -> int:
             say("a run was measured")
             for service in SERVICES:
                 stack.kill(service)
-                stack.wait_until_ready()
                 say(f"{service} was killed and is back")
             stack.measure()
             before = stack.python(COUNT, "runs")
