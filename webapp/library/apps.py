@@ -15,5 +15,5 @@ class LibraryConfig(AppConfig):
         from webapp.ui import personal  # noqa: PLC0415
 
         learning.watch()
-        personal.shelves["kept"] = queries.shelf_of
+        personal.shelf_of = queries.shelf_of
         post_delete.connect(zotero.forget, sender=User, dispatch_uid="forget Zotero")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
 from webapp.digests.models import LearnedModel, Star
 from webapp.library.models import LibraryEntry, ReadingList
 from webapp.papers.models import Paper
+from webapp.ui.personal import Shelf
 
 SHOWN = {
     "saved": "Saved",
@@ -77,15 +78,6 @@ def tags(reader: User) -> list[tuple[str, int]]:
     """The reader's tags with how many papers bear them, by name."""
     rows = LibraryEntry.objects.filter(reader=reader).exclude(tags=[])
     return sorted(Counter(tag for row in rows for tag in row.tags).items())
-
-
-@dataclass(frozen=True)
-class Shelf:
-    """Of some papers, by key: which the reader keeps, left and has read."""
-
-    starred: set[int] = field(default_factory=set)
-    left: set[int] = field(default_factory=set)
-    read: set[int] = field(default_factory=set)
 
 
 def shelf_of(reader: User, keys: Sequence[int]) -> Shelf:

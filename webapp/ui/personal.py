@@ -8,9 +8,11 @@ each reader's own pieces take the places of the marks.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from secrets import token_hex
+from typing import NamedTuple
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
@@ -19,8 +21,18 @@ from django.template.loader import render_to_string
 _NONCE = token_hex(8)  # no paper can write a mark: it cannot know this
 _MARK = re.compile(rf"{_NONCE}:(\w+):(\d*):([^;]*);")
 _SAMPLE = "0000.00000"  # stands for the identifier where a piece is rendered for many papers
-# What other rooms know of a reader and some papers, by the name templates call it.
-shelves: dict[str, Callable[[User, Sequence[int]], object]] = {}
+
+
+class Shelf(NamedTuple):
+    """Of some papers, by key: which a reader keeps, left and has read."""
+
+    starred: AbstractSet[int] = frozenset()
+    left: AbstractSet[int] = frozenset()
+    read: AbstractSet[int] = frozenset()
+
+
+# The library's room puts its own here.
+shelf_of: Callable[[User, Sequence[int]], Shelf] = lambda _reader, _keys: Shelf()  # noqa: E731
 
 
 @dataclass(frozen=True)
@@ -51,21 +63,15 @@ def lay_over(request: HttpRequest, page: str) -> str:
     request.shared_page = False  # type: ignore[attr-defined]
     keys = [int(key) for _, key, _ in _MARK.findall(page) if key]
     user: User | AnonymousUser = request.user if request.COOKIES else AnonymousUser()
-    kept: Mapping[str, object] = {}
-    if isinstance(user, User):
-        kept = {name: shelf(user, keys) for name, shelf in shelves.items()}
+    kept = shelf_of(user, keys) if isinstance(user, User) else Shelf()
     pieces: dict[tuple[str, tuple[bool, ...]], str] = {}
 
     def piece(found: re.Match[str]) -> str:
         name, key, identifier = found.groups()
         paper = MarkedPaper(int(key), _SAMPLE) if key else None
-        state = (
-            tuple(paper.pk in one for shelf in kept.values() for one in vars(shelf).values())
-            if paper
-            else ()
-        )
+        state = tuple(paper.pk in one for one in kept) if paper else ()
         if (name, state) not in pieces:
-            context = {**kept, "paper": paper, "user": user}
+            context = {"kept": kept, "paper": paper, "user": user}
             made = render_to_string(f"personal/{name}.html", context, request)
             pieces[name, state] = made.rstrip("\n")
         return pieces[name, state].replace(_SAMPLE, identifier) if key else pieces[name, state]

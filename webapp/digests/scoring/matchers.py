@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from typing import Protocol
 
 import re2
 
@@ -26,16 +25,9 @@ _ASCII_TOKEN = re.compile(r"[a-z0-9]+")
 Numbered = Sequence[tuple[int, Term]]
 
 
-class TermMatcher(Protocol):
-    """Finds some of the terms in a paper."""
-
-    def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
-        """The numbers of the terms in the title, and of those in the title or the abstract."""
-
-
-def term_matchers(terms: Sequence[Term], *, single: bool) -> list[TermMatcher]:
+def term_matchers(terms: Sequence[Term], *, single: bool) -> list[AutomatonMatcher | TokenMatcher]:
     """What finds all of `terms`, numbered as they stand; `single` when they are one profile's."""
-    made: list[TermMatcher] = []
+    made: list[AutomatonMatcher | TokenMatcher] = []
     for kind in Kind:
         numbered = [(number, term) for number, term in enumerate(terms) if term.kind is kind]
         if not (single and len(numbered) <= SET_TERMS):
@@ -70,7 +62,7 @@ class AutomatonMatcher:
             self._set = None
 
     def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
-        """As `TermMatcher` says."""
+        """The numbers of the terms in the title, and of those in the title or the abstract."""
         if self._kind is Kind.REGEX:  # `^` and `$` are the ends of a field
             in_title = self._terms_in(title)
             return in_title, {*in_title, *self._terms_in(abstract)}
@@ -105,7 +97,7 @@ class TokenMatcher:
                 (certain if term.exact else possible).add(number)
 
     def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
-        """As `TermMatcher` says."""
+        """The numbers of the terms in the title, and of those in the title or the abstract."""
         in_title = self._terms_in(fold(title))
         return in_title, in_title | self._terms_in(fold(abstract))
 

@@ -15,17 +15,17 @@ from webapp.library.forms import EntryForm
 from webapp.library.models import LibraryEntry, ReadingList
 from webapp.library.notes import html
 from webapp.papers.models import Paper
-from webapp.ui.personal import is_shared
+from webapp.ui.personal import Shelf, is_shared
 from webapp.ui.templatetags.ui import sanitised_blocks
 
 register = template.Library()
 
 
 @register.simple_tag(takes_context=True)
-def shelf(context: RequestContext, *shown: Paper | Iterable[Paper | DigestEntry]) -> queries.Shelf:
+def shelf(context: RequestContext, *shown: Paper | Iterable[Paper | DigestEntry]) -> Shelf:
     """Of the papers (or entries) given, which the signed-in reader keeps, left and has read."""
     if is_shared(context["request"]) or not context["user"].is_authenticated:
-        return queries.Shelf()  # of a shared page laid over for each reader
+        return Shelf()  # of a shared page laid over for each reader
     rows = chain.from_iterable([one] if isinstance(one, Paper) else one for one in shown)
     keys = [one.pk if isinstance(one, Paper) else one.paper_id for one in rows]
     return queries.shelf_of(context["user"], keys)
