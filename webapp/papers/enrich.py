@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -20,10 +19,9 @@ MOST_TRIES = 24  # the API is some hours behind the feeds now and then; it does 
 class EnrichReport:
     """What an enrichment did: identifiers asked for and answered, days it touched."""
 
-    asked: int
-    answered: int
-    waiting: int
-    dates: frozenset[date]
+    asked: int = 0
+    answered: int = 0
+    dates: frozenset[date] = frozenset()
 
 
 def enrich(most: int = api.IDS, *, at: datetime | None = None) -> EnrichReport:
@@ -37,17 +35,12 @@ def enrich(most: int = api.IDS, *, at: datetime | None = None) -> EnrichReport:
     ).order_by("enrich_tries", "-pk")
     asked = list(waiting.values_list("arxiv_id", flat=True)[:most])
     if not asked:
-        return EnrichReport(0, 0, 0, frozenset())
+        return EnrichReport()
     wanted = set(asked)
     entries = [entry for entry in api.lookup(asked) if entry.arxiv_id in wanted]
     papers = store_papers(entries, None, prepare(entries), known_at=at or now())
     missing = wanted - papers.keys()
     Paper.objects.filter(arxiv_id__in=missing).update(enrich_tries=F("enrich_tries") + 1)
-    return EnrichReport(
-        len(asked), len(papers), waiting.count(), _days([paper.pk for paper in papers.values()])
-    )
-
-
-def _days(papers: Sequence[int]) -> frozenset[date]:
-    rows = Listing.objects.filter(announcements__paper__in=papers).order_by()
-    return frozenset(rows.values_list("date", flat=True).distinct())
+    days = Listing.objects.filter(announcements__paper__in=papers.values()).order_by()
+    dates = frozenset(days.values_list("date", flat=True).distinct())
+    return EnrichReport(len(asked), len(papers), dates)

@@ -190,14 +190,11 @@ class Poller:
 def _announced(entry: Entry, category: str, version: int | None) -> Entry:
     """What the API says of a paper, as an announcement in `category` of that version."""
     number = version or entry.version
-    is_new, is_own = number == 1, entry.categories[:1] == (category,)
-    kinds = {
-        (True, True): AnnounceType.NEW,
-        (True, False): AnnounceType.CROSS,
-        (False, True): AnnounceType.REPLACE,
-        (False, False): AnnounceType.REPLACE_CROSS,
-    }
-    return replace(entry, type=kinds[is_new, is_own], announced_version=number)
+    if entry.categories[:1] == (category,):
+        kind = AnnounceType.NEW if number == 1 else AnnounceType.REPLACE
+    else:
+        kind = AnnounceType.CROSS if number == 1 else AnnounceType.REPLACE_CROSS
+    return replace(entry, type=kind, announced_version=number)
 
 
 def _late_reason(served: date, today: date) -> str:

@@ -18,10 +18,6 @@ from webapp.runs.models import Worker
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
-class BadNameError(ValueError):
-    """A worker's name that cannot be used."""
-
-
 def key_of(worker: Worker) -> bytes:
     """The key that `worker` signs with, 32 bytes."""
     words = f"assay worker {worker.name} {worker.key_version}"
@@ -43,10 +39,10 @@ def issue(name: str, *, rotate: bool = False) -> str:
     """The key of worker `name` in hexadecimal, made known to the site on first use.
 
     `rotate` makes a new one: what was signed with the old is dropped from then on. Raises
-    BadNameError.
+    ValueError.
     """
     if not NAME.fullmatch(name):
-        raise BadNameError(f"{name!r}: write small letters, digits, - and _, at most 63 of them")
+        raise ValueError(f"{name!r}: write small letters, digits, - and _, at most 63 of them")
     worker, made = Worker.objects.get_or_create(name=name)
     if rotate and not made:
         Worker.objects.filter(pk=worker.pk).update(key_version=F("key_version") + 1)

@@ -84,26 +84,18 @@ def fail(run: Run, failure: Failure, reason: str, by: Writer) -> bool:
     return move(run, State.FAILED, by, failure=failure, reason=reason)
 
 
-# An attempt that is given up leaves nothing that could be mistaken for the next one's.
-NO_ATTEMPT: dict[str, object] = {
-    "token": "",
-    "worker": None,
-    "dispatched_at": None,
-    "sent_at": None,
-    "start_by": None,
-    "started_at": None,
-    "leased_until": None,
-    "finish_by": None,
-    "progress": {},
-    "progress_seq": -1,
-    "environment": None,
-    "log_bytes": 0,
-}
+# What an attempt writes into its run: one that is given up leaves nothing that could be mistaken
+# for the next one's.
+OF_AN_ATTEMPT = (
+    *("token", "worker", "environment", "progress", "progress_seq", "log_bytes"),
+    *("dispatched_at", "sent_at", "start_by", "started_at", "leased_until", "finish_by"),
+)
 
 
 @transaction.atomic
 def _queue_again(run: Run, by: Writer) -> bool:
-    if not move(run, State.QUEUED, by, **NO_ATTEMPT):
+    unstarted = Run()
+    if not move(run, State.QUEUED, by, **{one: getattr(unstarted, one) for one in OF_AN_ATTEMPT}):
         return False
     for measured in (run.series, run.checks, run.artefacts):
         measured.all().delete()

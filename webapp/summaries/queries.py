@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -43,8 +44,19 @@ class PaperSummaryView:
 
     @property
     def waits_for(self) -> str:
-        """What a waiting summary waits for, in a sentence."""
-        return "" if self.summary is None else waits_for(self.summary)
+        """What a waiting summary waits for: a time, its turn, or the worker that makes them."""
+        if self.summary is None:
+            return ""
+        if self.summary.reason:
+            return f"Waiting: {self.summary.reason}."
+        running = Summary.objects.filter(state=State.RUNNING).count()
+        waiting = Summary.objects.filter(state=State.WAITING, not_before=None)
+        earlier = waiting.filter(requested_at__lt=self.summary.requested_at).count()
+        if not running and not earlier:
+            return "Waiting for the worker that makes summaries to take it."
+        place = f"{earlier} asked for before it" if earlier else "it is next"
+        most = settings.SUMMARY_CONCURRENCY
+        return f"Waiting for its turn: {place}, {running} of {most} under way."
 
     @property
     def read(self) -> str:
@@ -76,20 +88,6 @@ def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
     )
 
 
-def waits_for(summary: Summary) -> str:
-    """What a waiting summary waits for: a time, its turn, or the worker that makes summaries."""
-    if summary.reason:
-        return f"Waiting: {summary.reason}."
-    running = Summary.objects.filter(state=State.RUNNING).count()
-    earlier = Summary.objects.filter(
-        state=State.WAITING, requested_at__lt=summary.requested_at, not_before=None
-    ).count()
-    if not running and not earlier:
-        return "Waiting for the worker that makes summaries to take it."
-    place = f"{earlier} asked for before it" if earlier else "it is next"
-    return f"Waiting for its turn: {place}, {running} of {settings.SUMMARY_CONCURRENCY} under way."
-
-
 def done_lately() -> QuerySet[Summary]:
     """The summaries done in the last two days, with what a card says of them."""
     since = timezone.now() - timedelta(days=2)
@@ -108,19 +106,16 @@ class Batch:
 
     rows: list[Summary]
 
-    def count(self, state: Summary.State) -> int:
-        """How many stand in a state."""
-        return sum(row.state == state for row in self.rows)
-
     @property
     def counts(self) -> list[tuple[str, int]]:
         """Every state that occurs, with its number, in the order of a summary's life."""
-        return [(state.value, self.count(state)) for state in State if self.count(state)]
+        counted = Counter(row.state for row in self.rows)
+        return [(state.value, counted[state]) for state in State if counted[state]]
 
     @property
     def ended(self) -> int:
         """How many are done or have failed."""
-        return self.count(State.DONE) + self.count(State.FAILED)
+        return sum(row.state in {State.DONE, State.FAILED} for row in self.rows)
 
     @property
     def under_way(self) -> bool:

@@ -29,48 +29,44 @@ _ENDINGS = re.compile(r"(?:ization|isation|ations?|ings?|ized?|ised?|ers?|ed|es|
 def by_relevance(papers: Iterable[Paper], terms: Sequence[Term], today: date) -> list[Paper]:
     """The papers, the most relevant first; equals by day announced, then by identifier."""
     wanted = [term for term in terms if not term.exclude and term.column != "categories"]
-    scorer = _Scorer(wanted)
-    ranked = [
-        (-scorer.score(paper) - _recency(paper, today), -_ordinal(paper), paper.arxiv_id, paper)
-        for paper in papers
+    sought = [
+        (term, [pattern(words, prefix=term.prefix) for words in term.spellings()])
+        for term in wanted
     ]
-    return [paper for *_, paper in sorted(ranked, key=lambda row: row[:3])]
+    phrase = _phrase(wanted)
+
+    def rank(paper: Paper) -> tuple[float, int, str]:
+        points = _points(paper, sought, phrase) + _recency(paper, today)
+        return -points, -_ordinal(paper), paper.arxiv_id
+
+    return sorted(papers, key=rank)
 
 
-class _Scorer:
-    """Points of a paper for a query's terms."""
-
-    def __init__(self, terms: Sequence[Term]) -> None:
-        self._terms = [
-            (term, [pattern(words, prefix=term.prefix) for words in term.spellings()])
-            for term in terms
-        ]
-        self._weights = [weight(term) for term in terms]
-        self._phrase = _phrase(terms)
-
-    def score(self, paper: Paper) -> float:
-        """Points for where the terms stand."""
-        title, abstract = (" ".join(words_of(text)) for text in (paper.title, paper.abstract))
-        authors = " ".join(words_of(" ".join(author["name"] for author in paper.authors)))
-        points = covered = 0.0
-        for (term, patterns), weight in zip(self._terms, self._weights, strict=True):
-            mentions = {
-                "title": sum(len(pattern.findall(title)) for pattern in patterns),
-                "abstract": sum(len(pattern.findall(abstract)) for pattern in patterns),
-                "authors": sum(len(pattern.findall(authors)) for pattern in patterns),
-            }
-            if term.column:
-                mentions = {name: n * (name == term.column) for name, n in mentions.items()}
-            points += weight * IN_TITLE * (mentions["title"] > 0)
-            points += weight * IN_AUTHORS * (mentions["authors"] > 0)
-            frequency = mentions["abstract"]
-            points += weight * IN_ABSTRACT * frequency / (frequency + SATURATION)
-            covered += len(term.words) * (mentions["title"] > 0)
-        points += TITLE_SHARE * min(covered / max(len(title.split()), 1), 1.0)
-        if self._phrase:
-            points += TITLE_PHRASE * (self._phrase.search(title) is not None)
-            points += ABSTRACT_PHRASE * (self._phrase.search(abstract) is not None)
-        return points
+def _points(
+    paper: Paper,
+    sought: Sequence[tuple[Term, Sequence[re.Pattern[str]]]],
+    phrase: re.Pattern[str] | None,
+) -> float:
+    """What a paper counts for where a query's terms, and all of them as one phrase, stand."""
+    title, abstract = (" ".join(words_of(text)) for text in (paper.title, paper.abstract))
+    authors = " ".join(words_of(" ".join(author["name"] for author in paper.authors)))
+    texts = {"title": title, "abstract": abstract, "authors": authors}
+    points = covered = 0.0
+    for term, patterns in sought:
+        mentions = {
+            name: sum(len(one.findall(text)) for one in patterns) * (term.column in {"", name})
+            for name, text in texts.items()
+        }
+        frequency = mentions["abstract"]
+        points += weight(term) * IN_TITLE * (mentions["title"] > 0)
+        points += weight(term) * IN_AUTHORS * (mentions["authors"] > 0)
+        points += weight(term) * IN_ABSTRACT * frequency / (frequency + SATURATION)
+        covered += len(term.words) * (mentions["title"] > 0)
+    points += TITLE_SHARE * min(covered / max(len(title.split()), 1), 1.0)
+    if phrase:
+        points += TITLE_PHRASE * (phrase.search(title) is not None)
+        points += ABSTRACT_PHRASE * (phrase.search(abstract) is not None)
+    return points
 
 
 def pattern(words: Sequence[str], *, prefix: bool) -> re.Pattern[str]:

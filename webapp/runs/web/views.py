@@ -7,6 +7,7 @@ from uuid import UUID
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
+from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
 from methods.charts import STYLE
@@ -48,6 +49,7 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 
 @require_safe
+@cache_control(no_store=True)
 def live(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What is new of a run since a page last looked (`?seen=`)."""
     if not request.headers.get("HX-Request"):
@@ -66,7 +68,7 @@ def live(request: HttpRequest, pk: UUID) -> HttpResponse:
         news, passed = progress.log_after(found, seen.heard), progress.passed(found)
         context |= {"heard": True, "news": news, "passed": passed}
     # Rendered without the request: what a poll shows is the same for everybody.
-    return _uncached(HttpResponse(render_to_string("runs/live.html", context)))
+    return HttpResponse(render_to_string("runs/live.html", context))
 
 
 def _anew(request: HttpRequest, found: Run) -> HttpResponse:
@@ -76,11 +78,6 @@ def _anew(request: HttpRequest, found: Run) -> HttpResponse:
     response["HX-Reswap"] = "outerHTML"
     if found.ended:
         response.status_code = DONE
-    return _uncached(response)
-
-
-def _uncached(response: HttpResponse) -> HttpResponse:
-    response["Cache-Control"] = "no-store"
     return response
 
 
@@ -118,6 +115,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
+@cache_control(no_store=True)
 def workers(request: HttpRequest) -> HttpResponse:
     """The machines that measure: live or not, what they are, how to add one."""
     context = {
@@ -125,15 +123,14 @@ def workers(request: HttpRequest) -> HttpResponse:
         "workers": workers_now(),
         "installation": installation(),
     }
-    return _uncached(render(request, "runs/workers.html", context))
+    return render(request, "runs/workers.html", context)
 
 
 @require_safe
+@cache_control(public=True, max_age=86400)
 def chart_style(request: HttpRequest) -> HttpResponse:
     """The charts' own stylesheet: drawings in pages carry none, the policy forbids it."""
-    response = HttpResponse(STYLE, content_type="text/css; charset=utf-8")
-    response["Cache-Control"] = "public, max-age=86400"
-    return response
+    return HttpResponse(STYLE, content_type="text/css; charset=utf-8")
 
 
 @require_safe
@@ -164,5 +161,4 @@ def artefact(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
 
 def _kept(response: HttpResponse, name: str) -> HttpResponse:
     response["Content-Disposition"] = f'attachment; filename="{name}"'
-    response["X-Content-Type-Options"] = "nosniff"
     return response

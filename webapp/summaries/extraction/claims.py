@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from webapp.summaries.numbers import Folded, fold_with_places
+from webapp.summaries.numbers import fold_with_places
 
-from .details import UNKNOWN, Details, details_of
+from .details import UNKNOWN, Details
 from .expressions import Expression, expressions
 from .outcomes import is_outcome
-from .place import Context
+from .place import Context, Place
 
 MAX_ABSTRACT = 10_000  # characters looked at
 _SHOWN_UNIT = {"x": "×", "pp": "percentage points", "token/s": "tokens/s"} | {
@@ -58,7 +58,7 @@ def claims_of(abstract: str) -> list[RuleClaim]:
         place = context.around(expression.start, expression.end)
         if not is_outcome(expression, place, last):
             continue
-        claim = _claim(abstract, folded, expression, details_of(expression, place, abstract))
+        claim = _claim(abstract, expression, place)
         if claim.metric == UNKNOWN and found and found[-1].quote == claim.quote:
             claim = replace(claim, metric=found[-1].metric)  # "reductions of 20% and 9.4%"
         found.append(claim)
@@ -66,17 +66,18 @@ def claims_of(abstract: str) -> list[RuleClaim]:
     return found
 
 
-def _claim(abstract: str, folded: Folded, expression: Expression, details: Details) -> RuleClaim:
-    start, end = folded.place(expression.start, expression.end)
-    first, last = folded.place(*details.sentence)
+def _claim(abstract: str, expression: Expression, place: Place) -> RuleClaim:
+    details = Details(expression, place, abstract)
+    start, end = place.folded.place(expression.start, expression.end)
+    first, last = place.folded.place(*place.sentence)
     return RuleClaim(
         value=(" -> " if expression.is_change else "-").join(
             f"{number.value:f}" for number in expression.numbers
         ),
         unit=_SHOWN_UNIT.get(expression.unit, expression.unit),
-        metric=details.metric,
-        baseline=details.baseline,
-        setting=details.setting,
+        metric=details.metric(),
+        baseline=details.baseline(),
+        setting=details.setting(),
         quote=abstract[first:last],
         start=start,
         end=end,

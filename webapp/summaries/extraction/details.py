@@ -6,7 +6,6 @@ Taken from the words beside the number; what is not written stays empty.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from .expressions import Expression
 from .place import Place
@@ -65,24 +64,11 @@ _SETTING = re.compile(
 _SETTING_REACH = 160  # characters behind the number
 
 
-@dataclass(frozen=True)
 class Details:
-    """What is written of a number: "" where nothing is."""
+    """Looks for words beside one number, and gives them back as the abstract writes them.
 
-    metric: str
-    baseline: str
-    setting: str
-    sentence: tuple[int, int]  # of the folded text
-
-
-def details_of(expression: Expression, place: Place, abstract: str) -> Details:
-    """The metric, baseline and setting of a number, from the words of its sentence."""
-    reader = _Reader(expression, place, abstract)
-    return Details(reader.metric(), reader.baseline(), reader.setting(), place.sentence)
-
-
-class _Reader:
-    """Looks for words beside one number, and gives them back as the abstract writes them."""
+    What is not written is "".
+    """
 
     def __init__(self, expression: Expression, place: Place, abstract: str) -> None:
         self._unit = expression.unit

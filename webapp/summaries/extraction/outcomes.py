@@ -156,15 +156,11 @@ def _is_excluded(place: Place) -> bool:
     """What is no outcome whatever its unit: p-values, intervals, spreads, variables, settings."""
     before, after = place.before[-60:], place.after
     return bool(
-        _P_VALUE.search(before)
-        or _INTERVAL_BEFORE.search(before)
-        or _INTERVAL_AFTER.match(after)
-        or _SCALE_AFTER.match(after)
+        any(one.search(before) for one in (_P_VALUE, _INTERVAL_BEFORE, _VARIABLE, _AT_POINT))
+        or any(one.match(after) for one in (_INTERVAL_AFTER, _SCALE_AFTER))
         or _is_spread(before)
         or _is_interval(before, after)
-        or _VARIABLE.search(before)
         or (_SETTING_BEFORE.search(before) and not _GAINS_RANGE.search(before))
-        or _AT_POINT.search(before)
         or (_AT.search(before) and _OPERATING_POINT.match(after))
     )
 
@@ -182,17 +178,14 @@ def _is_interval(before: str, after: str) -> bool:
 
 def _is_share(expression: Expression, place: Place) -> bool:
     before, after = place.before[-60:], place.after
-    if expression.unit == "%":
-        if DATA_DESCRIBED.search(place.words) and not _DESCRIBES_RESULT.search(place.words):
-            return False
-        if _USED.search(before) and (_PART_OF_DATA.match(after) or _SETTING_AFTER.match(after)):
-            return False
-        if _SPLIT.search(place.words) and _SPLIT_BEFORE.search(before):
-            return False
-        if _LEVEL_OF.search(before) or _SUBSET_OF.search(before):
-            return False
-        if _SUFFICES.match(after) or _SELECTED.match(after):
-            return False
+    if expression.unit == "%" and (
+        (DATA_DESCRIBED.search(place.words) and not _DESCRIBES_RESULT.search(place.words))
+        or (_USED.search(before) and (_PART_OF_DATA.match(after) or _SETTING_AFTER.match(after)))
+        or (_SPLIT.search(place.words) and _SPLIT_BEFORE.search(before))
+        or any(one.search(before) for one in (_LEVEL_OF, _SUBSET_OF))
+        or any(one.match(after) for one in (_SUFFICES, _SELECTED))
+    ):
+        return False
     return bool(RESULT.search(place.words)) or not place.is_background
 
 

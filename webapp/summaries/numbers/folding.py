@@ -67,21 +67,23 @@ _REWRITES = tuple(
 _COMMA_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 
 
+Places = list[tuple[int, int]]  # of each character: where it began and ended in the original
+
+
 @dataclass(frozen=True)
 class Folded:
-    """A text in its one form. `origins[i]:ends[i]` is where `text[i]` stood before.
+    """A text in its one form. `places[i]` is where `text[i]` stood before.
 
     `cased` is `text` before it was put in lower case: 5M are millions, 5m are metres.
     """
 
     text: str
     cased: str
-    origins: list[int]
-    ends: list[int]
+    places: Places
 
     def place(self, start: int, end: int) -> tuple[int, int]:
         """Where the folded characters `start:end` stood in the original text."""
-        return self.origins[start], self.ends[end - 1]
+        return self.places[start][0], self.places[end - 1][1]
 
 
 def fold(text: str) -> str:
@@ -91,27 +93,22 @@ def fold(text: str) -> str:
 
 def fold_with_places(text: str) -> Folded:
     """`text` in its one form, with the way back to the places of the original."""
-    cased, origins, ends = _plain_characters(text)
+    cased, places = _plain_characters(text)
     for pattern, plain in _REWRITES:
-        cased, origins, ends = _rewritten(pattern, plain, cased, origins, ends)
-    commas = {
-        m.start() + i
-        for m in _COMMA_THOUSANDS.finditer(cased)
-        for i, c in enumerate(m[0])
-        if c == ","
-    }
-    cased, origins, ends = _without(commas, cased, origins, ends)
+        cased, places = _rewritten(pattern, plain, cased, places)
+    numbers = (range(*match.span()) for match in _COMMA_THOUSANDS.finditer(cased))
+    commas = {i for number in numbers for i in number if cased[i] == ","}
+    cased, places = _without(commas, cased, places)
     left = len(cased) - len(cased.lstrip())
     right = len(cased.rstrip())
     cased = cased[left:right]
-    return Folded(_lower(cased), cased, origins[left:right], ends[left:right])
+    return Folded(_lower(cased), cased, places[left:right])
 
 
-def _plain_characters(text: str) -> tuple[str, list[int], list[int]]:
+def _plain_characters(text: str) -> tuple[str, Places]:
     """Signs and compatibility forms spelt plainly; invisible characters left out."""
     written: list[str] = []
-    origins: list[int] = []
-    ends: list[int] = []
+    places: Places = []
     for cluster in re.finditer(r"[\x00-\x7f]+|.[\u0300-\u036f]*", text, re.DOTALL):
         start, end = cluster.span()
         if cluster[0].isascii():
@@ -119,8 +116,7 @@ def _plain_characters(text: str) -> tuple[str, list[int], list[int]]:
             if not plain.isprintable():
                 plain = "".join(c if c.isprintable() or c in "\n\t\r\f\v" else "\0" for c in plain)
             written.append(plain)
-            origins.extend(range(start, end))
-            ends.extend(range(start + 1, end + 1))
+            places.extend((at, at + 1) for at in range(start, end))
             continue
         if cluster[0][0] in "\u2009\u202f\u00a0":
             plain = cluster[0][0]  # a thin space between thousands is told from others later
@@ -129,19 +125,16 @@ def _plain_characters(text: str) -> tuple[str, list[int], list[int]]:
             plain = unicodedata.normalize("NFKC", plain)
             plain = "".join(_SIGNS.get(c, c) for c in plain if not _is_invisible(c))
         written.append(plain)
-        origins.extend([start] * len(plain))
-        ends.extend([end] * len(plain))
+        places.extend([(start, end)] * len(plain))
     joined = "".join(written)
-    return _without({i for i, c in enumerate(joined) if c == "\0"}, joined, origins, ends)
+    return _without({i for i, c in enumerate(joined) if c == "\0"}, joined, places)
 
 
-def _without(
-    dropped: set[int], text: str, origins: list[int], ends: list[int]
-) -> tuple[str, list[int], list[int]]:
+def _without(dropped: set[int], text: str, places: Places) -> tuple[str, Places]:
     if not dropped:
-        return text, origins, ends
+        return text, places
     kept = [i for i in range(len(text)) if i not in dropped]
-    return "".join(text[i] for i in kept), [origins[i] for i in kept], [ends[i] for i in kept]
+    return "".join(text[i] for i in kept), [places[i] for i in kept]
 
 
 def _is_invisible(char: str) -> bool:
@@ -158,30 +151,22 @@ def _lower(text: str) -> str:
 
 
 def _rewritten(
-    pattern: re.Pattern[str], plain: str, text: str, origins: list[int], ends: list[int]
-) -> tuple[str, list[int], list[int]]:
+    pattern: re.Pattern[str], plain: str, text: str, places: Places
+) -> tuple[str, Places]:
     """`pattern.sub(plain, text)`, each new character at the place of what it replaces."""
     pieces: list[str] = []
-    new_origins: list[int] = []
-    new_ends: list[int] = []
+    new_places: Places = []
     at = 0
-    lowered = _lower(text)
-    for match in pattern.finditer(lowered):
+    for match in pattern.finditer(_lower(text)):
         start, end = match.span()
-        new_origins += origins[at:start]
-        new_ends += ends[at:start]
         pieces.append(text[at:start])
+        new_places += places[at:start]
         if "\\1" in plain:  # the braces around a number go, the number stays where it is
-            start, end = match.span(1)
-            pieces.append(text[start:end])
-            new_origins += origins[start:end]
-            new_ends += ends[start:end]
+            first, last = match.span(1)
+            pieces.append(text[first:last])
+            new_places += places[first:last]
         else:
             pieces.append(plain)
-            new_origins += [origins[start]] * len(plain)
-            new_ends += [ends[end - 1]] * len(plain)
-        at = match.end()
-    if not at:
-        return text, origins, ends
-    pieces.append(text[at:])
-    return "".join(pieces), new_origins + origins[at:], new_ends + ends[at:]
+            new_places += [(places[start][0], places[end - 1][1])] * len(plain)
+        at = end
+    return "".join([*pieces, text[at:]]), new_places + places[at:]

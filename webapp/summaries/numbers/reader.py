@@ -24,13 +24,12 @@ _NUMBER = re.compile(
     r"(?!\d|\.\d|,\d)"
 )
 _SPREAD = re.compile(r" ?± ?(\d+(?:\.\d+)?|\.\d+)(?P<percent>%?)")
-_MAGNITUDES = {"k": 3, "thousand": 3, "million": 6, "billion": 9, "trillion": 12, "bn": 9}
-_MAGNITUDES |= {"mn": 6, "万": 4, "亿": 8, "千": 3, "百万": 6, "十亿": 9}
+_MAGNITUDES = {"k": 3, "m": 6, "b": 9, "t": 12, "mn": 6, "bn": 9, "thousand": 3, "million": 6}
+_MAGNITUDES |= {"billion": 9, "trillion": 12, "万": 4, "亿": 8, "千": 3, "百万": 6, "十亿": 9}
 _MAGNITUDE_WORD = re.compile(
     r" ?-?(thousand|million|billion|trillion|bn|mn)(?!\w)|(百万|十亿|[万亿千])"
 )
 _MAGNITUDE_SIGN = re.compile(r"(?: ?[MBT]|[kK])(?![A-Za-z0-9/])|(?: ?[MB]|[kK])(?=-[A-Za-z])")
-_SIGN_POWERS = {"k": 3, "m": 6, "b": 9, "t": 12}
 _SIZE_AFTER = re.compile(r"%?x ?\d|x ?(?:[a-z]\b|\d)| by \d+(?: |-)?(?:px|pixel)")
 _SIZE_BEFORE = re.compile(r"\d ?x ?$")
 _LETTER = re.compile(r"[a-z]")
@@ -68,7 +67,8 @@ def numbers(text: str) -> list[Number]:
 def numbers_in(folded: Folded) -> list[Number]:
     """Every number of a folded text, in order, words like "eightfold" among them."""
     found = sorted(
-        [*_figures(folded), *_words(folded.text)], key=lambda n: (n.start, n.start - n.end)
+        [*_figures(folded), *(_word(folded.text, word) for word in word_numbers(folded.text))],
+        key=lambda n: (n.start, n.start - n.end),
     )
     kept: list[Number] = []
     for number in found:
@@ -122,7 +122,7 @@ def _magnitude(folded: Folded, at: int) -> tuple[int, int]:
     if word := _MAGNITUDE_WORD.match(folded.text, at):
         return _MAGNITUDES[word[1] or word[2]], word.end()
     if sign := _MAGNITUDE_SIGN.match(folded.cased, at):
-        return _SIGN_POWERS[sign[0].strip().lower()], sign.end()
+        return _MAGNITUDES[sign[0].strip().lower()], sign.end()
     return 0, at
 
 
@@ -136,11 +136,6 @@ def _unit(text: str, at: int, match: re.Match[str]) -> tuple[str, int]:
         if unit and not (unit == "x" and start > at and text[at] == "-" and text[start] == "x"):
             return unit, end
     return "", at
-
-
-def _words(text: str) -> Iterator[Number]:
-    for word in word_numbers(text):
-        yield _word(text, word)
 
 
 def _word(text: str, word: WordNumber) -> Number:

@@ -22,7 +22,6 @@ _UNITS = tuple(
     (name, re.compile(rf"(?:{spelling})(?!\w)|(?:{spelling})(?=[^\x00-\x7f])"))
     for name, spelling in _SPELLINGS.items()
 )
-_BY_FIRST: dict[str, str] = {}
 
 
 def unit_at(text: str, start: int) -> tuple[str, int]:

@@ -19,5 +19,5 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             self.stdout.write(keys.issue(options["name"], rotate=options["rotate"]))
-        except keys.BadNameError as error:
+        except ValueError as error:
             raise CommandError(str(error)) from error
