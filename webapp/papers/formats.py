@@ -6,7 +6,6 @@ feed that is cut off, or no feed, is a `BrokenFeedError` as a whole.
 
 from __future__ import annotations
 
-import codecs
 import re
 from calendar import timegm
 from contextlib import suppress
@@ -39,7 +38,7 @@ _DECLARATION = re.compile(
 _PROLOGUE = re.compile(r"^\s*<\?xml[^>]*\?>")
 _ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _ITEM = re.compile(r"<(?:item|entry)[\s>]")
-_ITEM_BYTES = re.compile(rb"<(?:item|entry)[\s>]")
+_ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that did not fit, by "surrogateescape"
 _NAMED = re.compile(r"(?:oai:arXiv\.org:|arxiv\.org/abs/|arXiv:)([A-Za-z.-]*/?[\d.]+(?:v\d+)?)")
 _DESCRIPTION = re.compile(
     r"\s*(?:arXiv:(?P<id>\S+))?\s*(?:Announce\s+Type:\s*(?P<type>[\w-]+))?\s*(?:Abstract:)?",
@@ -186,34 +185,27 @@ def _decode(body: bytes) -> tuple[str, list[Problem]]:
     elif declared := _DECLARATION.match(body):
         encoding = declared[1].decode().lower()
         encoding = "utf-8-sig" if encoding in {"utf-8", "utf8"} else encoding
+    errors = "strict" if encoding == "utf-16" else "surrogateescape"
     try:
-        return body.decode(encoding), []
+        text = body.decode(encoding, errors)
     except LookupError:
         raise BrokenFeedError(f"the feed is in an unknown encoding, {encoding!r}") from None
-    except UnicodeDecodeError:
-        if encoding == "utf-16":
-            raise BrokenFeedError("the feed is not the UTF-16 that it says it is") from None
-    # Entry by entry, so that one bad byte changes how its entry is read and no other.
-    starts = [match.start() for match in _ITEM_BYTES.finditer(body)]
-    pieces, problems = [], []
-    for number, (start, stop) in enumerate(pairwise([0, *starts, len(body)])):
-        try:
-            pieces.append(body[start:stop].decode(encoding))
-        except UnicodeDecodeError:
-            pieces.append(body[start:stop].decode(encoding, "windows-1252"))
-            reason = (
-                f"not {encoding.removesuffix('-sig')} throughout: read as Windows-1252 and kept"
-            )
-            problems.append(Problem(_name(pieces[-1], number) if number else "feed", reason))
-    return "".join(pieces), problems
+    except UnicodeError:
+        raise BrokenFeedError(
+            f"the feed is not the {encoding.upper()} that it says it is"
+        ) from None
+    reason = f"not {encoding.removesuffix('-sig')} throughout: read as Windows-1252 and kept"
+    starts = [0, *(match.start() for match in _ITEM.finditer(text)), len(text)]
+    problems = [
+        Problem(_name(text[start:stop], number) if number else "feed", reason)
+        for number, (start, stop) in enumerate(pairwise(starts))
+        if _ESCAPED.search(text, start, stop)
+    ]
+    return _ESCAPED.sub(_as_windows_1252, text), problems
 
 
-def _as_windows_1252(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeDecodeError)
-    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
-
-
-codecs.register_error("windows-1252", _as_windows_1252)
+def _as_windows_1252(escaped: re.Match[str]) -> str:
+    return bytes([ord(escaped[0]) - 0xDC00]).decode("cp1252", "replace")
 
 
 def _syntax_error(text: str) -> str | None:
