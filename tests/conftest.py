@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -19,6 +20,8 @@ from playwright.sync_api import Browser, sync_playwright
 from tests import databases, fast, machine
 from tests.servers import stores
 from webapp.env import VARIABLES
+
+gc.disable()  # until what stays was imported
 
 # Before Django's settings load: no test touches a developer's own data, or obeys their settings.
 for name in VARIABLES:
@@ -93,6 +96,13 @@ def _forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """What `--fast` leaves out is not even imported: torch may not be there."""
     return True if fast.ON and fast.leaves_out(collection_path) else None
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay until the end: nothing looks for garbage among them again."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -92,10 +92,12 @@ class Axis(Strict):
         return f"{self.label} ({self.unit})" if self.unit not in ("", self.label) else self.label
 
     def at(self, x: float | str) -> str:
-        """A place on the axis in words: "4096 tokens", or "share kept = 0.2"."""
+        """A place on the axis in words: "4096 tokens", "1 row", or "share kept = 0.2"."""
         if isinstance(x, str):
             return x
-        return f"{x:g} {self.unit}" if self.unit else f"{self.label} = {x:g}"
+        plural = len(self.unit) > 2 and self.unit.endswith("s")  # not "s" and "ms"
+        unit = self.unit[:-1] if x == 1 and plural else self.unit
+        return f"{x:g} {unit}" if unit else f"{self.label} = {x:g}"
 
 
 class Variant(Strict):

@@ -306,6 +306,7 @@ def test_whatever_arrives_is_answered_by_a_protocol_error(value: object) -> None
 def test_an_axis_says_its_unit_once() -> None:
     tokens = Axis(label="Sequence length", unit="tokens")
     assert (tokens.title, tokens.at(4096.0)) == ("Sequence length (tokens)", "4096 tokens")
+    assert tokens.at(1.0) == "1 token"
     rows = Axis(label="rows", unit="rows")
     assert (rows.title, rows.at(8.0)) == ("rows", "8 rows")
     kept = Axis(label="share kept")
