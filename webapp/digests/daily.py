@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import date
+from itertools import chain
 
 from django.conf import settings
 
@@ -20,10 +21,8 @@ RECENT = 3  # days
 
 def categories_to_fetch() -> list[str]:
     """Every category that the settings or a profile ask for, each once."""
-    names = dict.fromkeys(settings.ARXIV_CATEGORIES)
-    for categories in Profile.objects.order_by("pk").values_list("categories", flat=True):
-        names.update(dict.fromkeys(categories))
-    return list(names)
+    of_profiles = Profile.objects.order_by("pk").values_list("categories", flat=True)
+    return list(dict.fromkeys([*settings.ARXIV_CATEGORIES, *chain.from_iterable(of_profiles)]))
 
 
 def update(

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 from django.urls import reverse
 
 from webapp.digests.models import Digest, DigestEntry, Gist, Profile
+from webapp.digests.templatetags.digests import day_address, profile_address
 from webapp.digests.text_formats import score_terms
 from webapp.papers.days import EASTERN
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
@@ -61,22 +62,16 @@ def digest_feed_source(slug: str | None, date: Date | None) -> FeedSource | None
         name, found_slug = (profile.name, profile.slug) if profile else ("Assay", "site")
         updated = profile.created_at if profile else NEVER
     day = f", {date}" if date else ""
+    shown = Profile(slug=found_slug, is_site=not slug)
     return FeedSource(
         f"digest/{found_slug}{f'/{date}' if date else ''}",
         f"{name}{day}",
         f"arXiv papers by the profile “{name}”{day}: each with its score and the reason.",
-        _digest_page(slug, date),
+        day_address(shown, date) if date else profile_address(shown),
         (name, *((one.pk, one.fingerprint, one.words, one.facts) for one in digests)),
         lambda site: _digest_items(site, digests),
         updated,
     )
-
-
-def _digest_page(slug: str | None, date: Date | None) -> str:
-    arguments: list[object] = [one for one in (slug, date) if one]
-    names = {(False, False): "today", (False, True): "day", (True, False): "profile"}
-    name = names.get((bool(slug), bool(date)), "profile-day")
-    return reverse(f"digests:{name}", args=arguments)
 
 
 def _digest_items(site: Site, digests: list[Digest]) -> list[Item]:

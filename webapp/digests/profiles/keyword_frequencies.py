@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import date as Date
 from datetime import timedelta
 
+from django.db.models import Q
+
 from webapp.digests.models import Profile
 from webapp.digests.profiles.defaults import KEYWORDS
 from webapp.digests.scoring.matchers import term_matchers
@@ -46,19 +48,14 @@ def _recent_papers() -> list[tuple[str, str]]:
     return list(rows.values_list("title", "abstract")[:MOST_PAPERS])
 
 
-def recount(profile: Profile, today: Date) -> None:
-    """Put fresh frequencies on a profile, not yet saved."""
-    known = count_frequencies([one["keyword"] for one in profile.keywords])
-    profile.keywords = [
-        {**one, "frequency": known.get(one["keyword"], one.get("frequency"))}
-        for one in profile.keywords
-    ]
-    profile.counted_on = today
-
-
 def recount_stale_frequencies(today: Date) -> None:
     """Count anew for every profile weighted by rarity whose count is a week old."""
-    for profile in Profile.objects.filter(matching=Profile.Matching.RARITY):
-        if profile.counted_on is None or profile.counted_on <= today - RECOUNT_AFTER:
-            recount(profile, today)
-            profile.save(update_fields=["keywords", "counted_on", "updated_at"])
+    old = Q(counted_on=None) | Q(counted_on__lte=today - RECOUNT_AFTER)
+    for profile in Profile.objects.filter(old, matching=Profile.Matching.RARITY):
+        known = count_frequencies([one["keyword"] for one in profile.keywords])
+        profile.keywords = [
+            {**one, "frequency": known.get(one["keyword"], one.get("frequency"))}
+            for one in profile.keywords
+        ]
+        profile.counted_on = today
+        profile.save(update_fields=["keywords", "counted_on", "updated_at"])
