@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import date as Date
 from itertools import islice
 
-from webapp.digests.batch import candidate_of
-from webapp.digests.build import ProfileScorer
+from webapp.digests.batch import Batch, candidate_of
+from webapp.digests.build import ProfileScorer, entries_of
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.profiles.validation import rules_of
-from webapp.digests.scoring.scorer import Candidate, Kept, Scorer, in_order
+from webapp.digests.scoring.scorer import Candidate, Scorer, in_order
 from webapp.papers.models import AnnounceType, Paper
+from webapp.papers.queries import Announced
 
 CHUNK = 5_000  # papers held at a time
 SCORED = ("arxiv_id", "title", "abstract", "categories", "submitted_at", "authors")
@@ -61,23 +62,10 @@ def score_since(
         scoring += time.perf_counter() - read
         if on_progress is not None:
             on_progress(len(chunk))
-    entries = _entries(digest, best, scorer.kept(best)[0], ProfileScorer(scorer, 0))
-    return Backlog(digest, entries, reading, scoring)
-
-
-def _entries(
-    digest: Digest, best: list[Candidate], ranked: list[Kept], scorer: ProfileScorer
-) -> list[DigestEntry]:
-    papers = {one.arxiv_id: one for one in Paper.objects.filter(arxiv_id__in=[b.id for b in best])}
-    return [
-        DigestEntry(
-            digest=digest,
-            paper=papers[candidate.id],
-            rank=rank,
-            score=kept.score,
-            announce_type=candidate.announce_type,
-            version=papers[candidate.id].version,
-            matches=scorer.matches(candidate),
-        )
-        for rank, (candidate, kept) in enumerate(zip(best, ranked, strict=True), start=1)
+    papers_of = Paper.objects.in_bulk([one.id for one in best], field_name="arxiv_id")
+    announced = [
+        Announced(papers_of[one.id], AnnounceType.NEW, papers_of[one.id].version) for one in best
     ]
+    day = Batch(since, announced, best)
+    entries = entries_of(day, scorer.kept(best)[0], ProfileScorer(scorer, 0))
+    return Backlog(digest, entries, reading, scoring)

@@ -159,7 +159,8 @@ def _facts(day: Batch, one: Kept, scorer: ProfileScorer) -> dict[str, Any]:
     }
 
 
-def _entries(day: Batch, ranked: Sequence[Kept], scorer: ProfileScorer) -> list[DigestEntry]:
+def entries_of(day: Batch, ranked: Sequence[Kept], scorer: ProfileScorer) -> list[DigestEntry]:
+    """The papers of a day in an order, as entries of a digest that are not stored yet."""
     entries = []
     for number, one in enumerate(ranked, start=1):
         entry = DigestEntry(
@@ -225,7 +226,7 @@ def _write_digest(
             return None, papers
         unseen = not_shown_before(day, kept, shown_before(day, [profile])[profile.pk])
         ranked = in_order(rules, unseen, day.candidates)
-        entries = _entries(day, ranked[: rules.size], scorer)
+        entries = entries_of(day, ranked[: rules.size], scorer)
         further = ranked[rules.size :]
         _add_gists_and_chips(entries, profile.language)
         considered = day.considered(rules)
