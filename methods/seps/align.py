@@ -1,7 +1,5 @@
 """How well a set of tokens matches a text, and the losses that train it."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

@@ -1,7 +1,5 @@
 """What slimming is measured against: every patch, patches at random, and dense cross attention."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How well images and captions find each other, trained on the spot, and what each part adds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -129,13 +127,7 @@ def _compare(
     made: dict[str, Seps] = {}
     stages = Stages(ctx, params.seeds * (params.teach_steps + len(variants) * params.steps))
     for own in range(ctx.seed, ctx.seed + params.seeds):
-        plan = Plan(
-            params.steps,
-            params.rate,
-            batch=params.batch,
-            hardest_after=params.hardest_after,
-            seed=own,
-        )
+        plan = Plan.of(params, own)
         tick = stages.begin(params.teach_steps, f"patch labels, seed {own}")
         taught = teach(params.dim, params.teach_steps, own, params.batch, tick)
         held_out = scenes.draw(params.judged, HELD_OUT + own).to(ctx.device)

@@ -1,7 +1,5 @@
 """What the similarity of all pairs costs: `cost`."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -48,8 +46,8 @@ def _comparisons(ctx: Context, params: CostParams) -> Iterator[Comparison]:
     charts = Charts.of(ctx, __file__)
     words, least = min(params.words), min(params.batches)
     sizes: dict[str, list[tuple[float, tuple[int, int, float]]]] = {
-        "batch": [(b, (b, words, 0.5)) for b in params.batches],
-        "words": [(w, (least, w, 0.5)) for w in params.words],
+        "batch": [(float(b), (b, words, 0.5)) for b in params.batches],
+        "words": [(float(w), (least, w, 0.5)) for w in params.words],
         "keep": [(k, (least, words, k)) for k in params.keeps],
     }
     for name, steps in sizes.items():
@@ -57,23 +55,17 @@ def _comparisons(ctx: Context, params: CostParams) -> Iterator[Comparison]:
             charts.open(f"{what}_{name}", words=words, least=least) for what in ("time", "memory")
         )
         for x, size in steps:
-            yield Comparison(times, float(x), partial(_measured, ctx, params, room, x, size))
+            yield Comparison(times, x, partial(_measured, ctx, params, room, x, size))
 
 
 def _measured(
     ctx: Context, params: CostParams, room: OpenSeries, x: float, size: tuple[int, int, float]
 ) -> dict[str, Callable[[], Tensor]]:
-    """What is timed at a size; its peaks of memory are told."""
-    calls = _calls(ctx, params, *size)
-    peaks = {name: memory.peak(call, ctx.device) / 2**20 for name, call in calls.items()}
-    room.add_exact(float(x), peaks)
-    return calls
+    """The similarity of all pairs by each variant, on the same random patches and words.
 
-
-def _calls(
-    ctx: Context, params: CostParams, batch: int, words: int, keep: float
-) -> dict[str, Callable[[], Tensor]]:
-    """The similarity of all pairs by each variant, on the same random patches and words."""
+    It is held against the definition at this size, and its peaks of memory are told.
+    """
+    batch, long, keep = size
 
     def text(length: int, seed: int) -> Texts:
         real = torch.ones(batch, length, dtype=torch.bool, device=ctx.device)
@@ -81,7 +73,7 @@ def _calls(
         return Texts(words, real)
 
     patches = randn(batch, 1 + params.patches, params.dim, seed=ctx.seed, device=ctx.device)
-    sparse, dense = text(words, 1), text(DENSE_WORDS, 2)
+    sparse, dense = text(long, 1), text(DENSE_WORDS, 2)
     base = SepsConfig(dim=params.dim, patches=params.patches, keep=keep)
     calls: dict[str, Callable[[], Tensor]] = {"cross": partial(cross_attention, patches, sparse)}
     models: dict[str, Seps] = {}
@@ -91,6 +83,7 @@ def _calls(
         own = dense if models[name].config.dense else None
         calls[name] = partial(models[name].all_pairs, patches, sparse, own)
     ctx.check_all("at_shape", at_shape(calls, models, patches, sparse, dense))
+    room.add_exact(x, {n: memory.peak(call, ctx.device) / 2**20 for n, call in calls.items()})
     return calls
 
 

@@ -1,7 +1,5 @@
 """The table of checks: what must hold before a recall or a time is worth printing."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

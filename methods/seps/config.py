@@ -1,7 +1,5 @@
 """What a slimming model is made of, checked before any work starts."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, Literal
 

@@ -13,13 +13,11 @@ caption a line, in the same order, as many for each image; `*.jsonl` a dense tex
 out for it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from methods.kit.images import refuse, unreadable
 from methods.seps.config import SepsError
@@ -42,11 +40,11 @@ class Split:
     owners: tuple[int, ...]
     dense: tuple[str, ...] = ()  # one for each image, or none at all
 
-    def take(self, images: Sequence[int]) -> Split:
+    def take(self, images: Sequence[int]) -> Self:
         """Some of the images, with what belongs to them."""
         number = {old: new for new, old in enumerate(images)}
         rows = [i for i, owner in enumerate(self.owners) if owner in number]
-        return Split(
+        return type(self)(
             tuple(self.images[i] for i in images),
             tuple(self.captions[i] for i in rows),
             tuple(number[self.owners[i]] for i in rows),

@@ -4,8 +4,6 @@ The image encoder is taught the labels of patches first, as a ViT comes from Ima
 encoder starts from nothing. Both are trained on with the alignment, as in the source.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """The method on a handful of random patches and words: what `read` runs to show its shapes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

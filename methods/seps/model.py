@@ -3,8 +3,6 @@
 Letters: T captions, B images, N patches, C width, J aggregated tokens, W words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -16,7 +14,7 @@ from torch import Tensor, nn
 from methods.kit import noise
 from methods.seps import align, slimming
 from methods.seps.config import SepsConfig, SepsError
-from methods.seps.scores import ScoreMLP, cosine_guide, self_guide, significance
+from methods.seps.scores import ScoreMLP, cosine_guide, minmax, self_guide
 from methods.seps.slimming import Aggregation, Shares, top_mask
 
 
@@ -35,6 +33,22 @@ class Batch:
         """The same on another device."""
         moved = {n: None if t is None else t.to(device) for n, t in vars(self).items()}
         return replace(self, **moved)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A text as images are compared with it."""
+
+    unit: Tensor  # (T, W, C) words of length 1
+    real: Tensor  # (T, W) bool
+    mean: Tensor  # (T, C)
+
+    def take(self, rows: slice) -> Self:
+        r"""Some of the texts.
+
+        Equation: $\hat t'_i = \hat t_{begin + i}$
+        """
+        return type(self)(self.unit[rows], self.real[rows], self.mean[rows])
 
 
 @dataclass(frozen=True)
@@ -66,9 +80,9 @@ class Texts:
         """
         return Prepared(F.normalize(self.words, dim=-1), self.real, self.mean())
 
-    def take(self, rows: slice | Tensor) -> Texts:
+    def take(self, rows: slice | Tensor) -> Self:
         r"""Some of the captions, i. Equation: $t'_j = t_{i_j}$"""
-        return Texts(self.words[rows], self.real[rows])
+        return type(self)(self.words[rows], self.real[rows])
 
     @torch.no_grad()
     def mean(self) -> Tensor:
@@ -78,22 +92,6 @@ class Texts:
         """
         words = self.words.masked_fill(~self.real[..., None], 0.0)  # (T, W, C)
         return words.sum(1) / self.real.sum(1)[:, None]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A text as images are compared with it."""
-
-    unit: Tensor  # (T, W, C) words of length 1
-    real: Tensor  # (T, W) bool
-    mean: Tensor  # (T, C)
-
-    def take(self, rows: slice) -> Prepared:
-        r"""Some of the texts.
-
-        Equation: $\hat t'_i = \hat t_{begin + i}$
-        """
-        return Prepared(self.unit[rows], self.real[rows], self.mean[rows])
 
 
 @dataclass(frozen=True)
@@ -202,9 +200,13 @@ class Seps(nn.Module):
     def score(self, learnt: Tensor, guides: list[Tensor], image: Tensor) -> Tensor:
         r"""The score (T, B, N) that decides: learnt (B, N), guides (T, B, N) each, image (B, N).
 
+        Without guides of texts every caption sees the same: T is 1.
+
         Equation 3: $s = (1 - 2 \beta) s_p + \beta (s_{st} + s_{dt} + 2 s_{im})$
         """
-        return significance(learnt, guides, image, self.config.beta)
+        beta = self.config.beta
+        guided = 2 * minmax(image)[None] + sum(minmax(guide) for guide in guides)  # (T, B, N)
+        return (1 - 2 * beta) * learnt + beta * guided
 
     def choose(self, scores: Tensor) -> Tensor:
         r"""D (T, B, N): 1 for the patches that stay, with the gradient of a soft choice.

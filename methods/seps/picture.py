@@ -1,11 +1,11 @@
 """An image with its kept, aggregated and dropped patches, as SVG."""
 
-from __future__ import annotations
-
+import base64
+import io
 from html import escape
-from itertools import groupby
 
 import torch
+from PIL import Image
 from torch import Tensor
 
 from methods.seps import scenes
@@ -45,7 +45,7 @@ def picture(matcher: Matcher, batch: Batch, index: int = 0) -> str:
         'role="img" font-family="sans-serif">',
         f"<title>{escape(scenes.in_words(one.sparse[0]))}</title>",
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
-        f'<defs><g id="scene">{_pixels(one.images[0])}</g></defs>',
+        f'<defs><g id="scene">{_image(one.images[0], side)}</g></defs>',
     ]
     for place, (label, over) in enumerate(panels):
         body.append(
@@ -57,21 +57,15 @@ def picture(matcher: Matcher, batch: Batch, index: int = 0) -> str:
     return "".join(body)
 
 
-def _pixels(image: Tensor) -> str:
-    """Rows of an image (3, 32, 32) as rectangles, one for each run of a colour."""
-    levels = (image * 15).round().mul(17).int().permute(1, 2, 0).tolist()
-    made = []
-    for y, row in enumerate(levels):
-        x = 0
-        for levels_of, run in groupby(row):
-            wide = len(list(run))
-            colour = "".join(f"{value // 17:x}" for value in levels_of)
-            made.append(
-                f'<rect x="{x * SCALE}" y="{y * SCALE}" width="{wide * SCALE}" '
-                f'height="{SCALE}" fill="#{colour}"/>'
-            )
-            x += wide
-    return "".join(made)
+def _image(image: Tensor, side: int) -> str:
+    """An image (3, 32, 32) in its own pixels, `side` wide."""
+    pixels = (255 * image.cpu()).byte().permute(1, 2, 0).numpy()
+    Image.fromarray(pixels).save(file := io.BytesIO(), "PNG")
+    data = base64.b64encode(file.getvalue()).decode()
+    return (
+        f'<image width="{side}" height="{side}" style="image-rendering:pixelated" '
+        f'href="data:image/png;base64,{data}"/>'
+    )
 
 
 def _box(patch: int, step: int) -> str:

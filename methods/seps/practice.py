@@ -1,7 +1,5 @@
 """Image–caption retrieval on data that people have: `train` and `evaluate`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -128,20 +126,14 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
     out = Path(params.out)
     if not out.is_dir():
         raise SepsError(f"out={params.out!r} is no folder; make it first")
-    shape = {"dim": params.dim, "keep": params.keep, "aggregate": params.aggregate}
+    shape = params.model_dump(include={"dim", "keep", "aggregate"})
     with seeded(params.seed):
         matcher = build(params, params.candidate, shape).to(device)
     split, dev, left_out = with_validation(
         Path(params.data), params.dataset, params.held_out,
         dense=matcher.slimmer.config.dense, skip=params.skip,
     )  # fmt: skip
-    plan = Plan(
-        params.steps,
-        params.rate,
-        batch=params.batch,
-        hardest_after=params.hardest_after,
-        seed=params.seed,
-    )
+    plan = Plan.of(params, params.seed)
     draw = batches(matcher, split, plan, params.words, device)
     about = {"candidate": params.candidate, "shape": shape, "words": params.words}
 

@@ -1,7 +1,5 @@
 """Encoders with weights of their own: ViT, Swin and BERT from a folder or the hub."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path

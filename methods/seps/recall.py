@@ -1,7 +1,5 @@
 """What a search found: recall at 1, 5 and 10 both ways, of any number of captions an image."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

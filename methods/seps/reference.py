@@ -3,8 +3,6 @@
 Kept patches are gathered and nothing else is looked at, as in the source.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

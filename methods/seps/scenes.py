@@ -6,8 +6,6 @@ objects and how they stand to each other; the dense one names all three and wher
 depends on the seed and its number alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cache
 

@@ -1,7 +1,5 @@
 """How much a patch matters: learnt, and guided by the texts and the image."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -57,14 +55,3 @@ def minmax(scores: Tensor) -> Tensor:
     low = scores.amin(-1, keepdim=True)
     high = scores.amax(-1, keepdim=True)
     return (scores - low) / (high - low).clamp_min(torch.finfo(scores.dtype).eps)
-
-
-def significance(learnt: Tensor, texts: list[Tensor], image: Tensor, beta: float) -> Tensor:
-    r"""The score that decides: learnt (B, N), text guides (T, B, N) each, image guide (B, N).
-
-    Without texts every caption sees the same: T is 1.
-
-    Equation 3: $s = (1 - 2 \beta) s_p + \beta (s_{st} + s_{dt} + 2 s_{im})$
-    """
-    guides = 2 * minmax(image)[None] + sum(minmax(text) for text in texts)  # (T, B, N)
-    return (1 - 2 * beta) * learnt + beta * guides

@@ -1,7 +1,5 @@
 """Which patches stay, what they are merged into, and what is left of the others."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

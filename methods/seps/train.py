@@ -4,13 +4,11 @@ Batch and noise of a step depend on the seed and the step alone, so that a train
 interrupted goes on as if it had not been, and every model compared sees the same pairs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from pydantic import Field
@@ -25,6 +23,7 @@ from methods.seps.config import SepsError
 from methods.seps.encoders import ImageEncoder, TextEncoder
 from methods.seps.model import Batch, Output, Seps
 from methods.seps.recall import Recall, recall
+from methods.seps.spec import RetrievalParams, TrainParams
 
 TRAINING, TEACHING, HELD_OUT = 1_000_000, 2_000_000, 3_000_000  # where the scenes' seeds begin
 Draw = Callable[[int], Batch]
@@ -45,6 +44,12 @@ class Plan(kit.Plan):
     hardest_after: Annotated[float, Field(ge=0, le=1)] = 1.0
     # How much faster what is new (slimming model, projections) learns than the encoders under it.
     head: Annotated[float, Field(gt=0)] = 10.0
+
+    @classmethod
+    def of(cls, params: RetrievalParams | TrainParams, seed: int) -> Self:
+        """The plan in the parameters of a benchmark or a command."""
+        planned = params.model_dump(include={"steps", "rate", "batch", "hardest_after"})
+        return cls(seed=seed, **planned)
 
     def hardest_at(self, step: int) -> float:
         """Weight of the hardest negatives: 0 until `hardest_after`, then growing towards 1."""
