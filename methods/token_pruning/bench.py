@@ -84,15 +84,8 @@ def learn(
 
 def _base(ctx: Context, params: TradeoffParams | TrainingParams, seed: int, stages: Stages) -> Any:
     tick = stages.begin(toy.WARM_UP + params.base_steps, f"seed {seed}, unpruned model")
-    llava = toy.trained(
-        seed,
-        params.base_steps,
-        tell=tick,
-        folder=params.folder,
-        model=params.model,
-        looks=params.looks,
-    )
-    return llava.to(ctx.device)
+    source = params.model_dump(include={"folder", "model", "looks"})
+    return toy.trained(seed, params.base_steps, tell=tick, **source).to(ctx.device)
 
 
 def _readable(model: str) -> None:

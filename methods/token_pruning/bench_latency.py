@@ -200,9 +200,9 @@ def _theirs(llava: Any, prompt: Prompt) -> Any:
 
 def _decode(llava: Any, cache: Cache, token: Tensor, new: int) -> None:
     """`new` steps, and back to where the cache was."""
-    valid, gates, position = list(cache.valid), list(cache.gates), cache.position
+    bias, position = list(cache.bias), cache.position
     for _ in range(new):
         step(llava, token, cache)
     for layer in cache.kv.layers:
         layer.crop(-new)
-    cache.valid, cache.gates, cache.position = valid, gates, position
+    cache.bias, cache.position = bias, position

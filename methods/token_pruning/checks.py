@@ -75,22 +75,22 @@ def prompt_of(
     return Prompt(torch.stack(ids).to(device), pixels.to(device, llava.dtype), mask.to(device))
 
 
-def size_of(module: nn.Module) -> int:
-    """Parameters of a module."""
-    return sum(p.numel() for p in module.parameters())
-
-
 def parameters(device: str) -> Iterator[Case]:
     """The source's parts at the sizes of LLaVA-7B, on the meta device."""
     del device
     ours, source = PruningConfig(), PruningConfig(scored_merge=False)
     with torch.device("meta"):
-        yield Case(size_of(SimpleMerger(1024, ours)), 2_624_513, "==", "merger simple")
-        found = size_of(QuestionMerger(1024, 4096, source))
-        yield Case(found, 4_855_297, "==", "merger question_aware, the source's")
-        found = size_of(QuestionMerger(1024, 4096, ours))
-        yield Case(found, 4_855_297 - 525_312, "==", "merger question_aware, no projection back")
-        yield Case(size_of(LayerHead(4096, ours)), 5_377_537, "==", "layer head")
+        parts: dict[str, tuple[nn.Module, int]] = {
+            "merger simple": (SimpleMerger(1024, ours), 2_624_513),
+            "merger question_aware, the source's": (QuestionMerger(1024, 4096, source), 4_855_297),
+            "merger question_aware, no projection back": (
+                QuestionMerger(1024, 4096, ours),
+                4_855_297 - 525_312,
+            ),
+            "layer head": (LayerHead(4096, ours), 5_377_537),
+        }
+    for label, (part, count) in parts.items():
+        yield Case(sum(p.numel() for p in part.parameters()), count, "==", label)
 
 
 def mergers(config: PruningConfig, seed: int = 0) -> list[tuple[str, Merger]]:

@@ -1,7 +1,5 @@
 """Both stages around a tiny random LLaVA: what `read` runs to show its shapes."""
 
-from __future__ import annotations
-
 import torch
 
 from methods.token_pruning.checks import answered, example, prompt_of, pruner_of

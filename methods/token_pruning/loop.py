@@ -47,8 +47,7 @@ class Cache:
     """Keys and values of every layer, as long as what that layer saw, and what masks need."""
 
     kv: Any
-    valid: list[Tensor] = field(default_factory=list)  # (B, n_l) a layer
-    gates: list[Tensor | None] = field(default_factory=list)
+    bias: list[Tensor | None] = field(default_factory=list)  # (B, n_l) of a layer's keys, if any
     position: Tensor = field(default_factory=lambda: torch.empty(0))  # (B, 1) of the next token
 
     def bytes(self) -> int:
@@ -215,8 +214,7 @@ def read(
             layer, stream.hidden, mask, rotary, positions=stream.positions, cache=cache
         )
         if cache is not None:
-            cache.valid.append(stream.valid)
-            cache.gates.append(stream.gate)
+            cache.bias.append(stream.on_keys())
         stream = replace(stream, hidden=hidden)
         if stage is not None and stage.late and index is not None:
             stream = stream.keep_visual(index)
@@ -238,16 +236,11 @@ def step(llava: Any, token: Tensor, cache: Cache) -> Tensor:
     hidden = decoder.embed_tokens(token)
     rotary = decoder.rotary_emb(hidden, cache.position)
     for at, layer in enumerate(decoder.layers):
-        valid = torch.cat((cache.valid[at], torch.ones_like(token, dtype=torch.bool)), 1)
-        gate = cache.gates[at]
-        if gate is not None:
-            gate = torch.cat((gate, gate.new_zeros(token.shape)), 1)
-        mask = None
-        if gate is not None or not bool(valid.all()):
-            mask = torch.where(valid, 0.0, MIN_MASK)
-            mask = fitting(mask if gate is None else mask + gate, hidden)[:, None, None]
+        bias, mask = cache.bias[at], None
+        if bias is not None:
+            bias = cache.bias[at] = torch.cat((bias, bias.new_zeros(token.shape)), 1)
+            mask = fitting(bias, hidden)[:, None, None]
         hidden = run_layer(layer, hidden, mask, rotary, positions=cache.position, cache=cache)
-        cache.valid[at], cache.gates[at] = valid, gate
     cache.position = cache.position + 1
     logits: Tensor = llava.lm_head(decoder.norm(hidden))[:, 0]
     return logits

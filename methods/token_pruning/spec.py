@@ -1,7 +1,5 @@
 """What vision-token pruning says of itself. Free of torch."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

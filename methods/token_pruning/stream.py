@@ -102,6 +102,17 @@ class Stream:
         self_only = torch.eye(n, dtype=torch.bool, device=self.valid.device)
         return causal & self.valid[:, None] | self_only  # padding sees itself: no empty row
 
+    def on_keys(self) -> Tensor | None:
+        r"""What the next token's attention adds for each key (B, n); None if nothing.
+
+        Equation: $b_{bj} = g_{bj} + \mu\, [\, \neg r_{bj} \,]$ with r = `valid` and mu the least
+        float32
+        """
+        if self.gate is None and bool(self.valid.all()):
+            return None
+        mask = torch.where(self.valid, 0.0, MIN_MASK)
+        return mask if self.gate is None else mask + self.gate
+
     def bias(self) -> Tensor | None:
         r"""The mask of causal attention with padding and gates: (B, 1, n, n); None if plain.
 

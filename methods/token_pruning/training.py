@@ -85,15 +85,6 @@ class Trainer:
             )
         self.history = History()
 
-    def rho(self, tokens: int) -> dict[int, float]:
-        r"""The share that each head should keep of the n tokens it gates in training.
-
-        Equation: $\rho_l = k_l / n$
-        """
-        config = self.pruner.config
-        places = zip(config.pruning_layers, config.keep_tokens, strict=True)
-        return {layer: keep / tokens for layer, keep in places}
-
     def generator_loss(self, prompt: Prompt, tau: float) -> tuple[Tensor, dict[str, Any]]:
         r"""G's loss () on a batch, and what it is made of.
 
@@ -113,7 +104,9 @@ class Trainer:
         close = closeness(config, self.judge, real, soft.states)
         loss = config.task_loss_weight * task + close
         if soft.gates:
-            rho = self.rho(next(iter(soft.gates.values())).shape[1])
+            gated = next(iter(soft.gates.values())).shape[1]
+            budgets = zip(config.pruning_layers, config.keep_tokens, strict=True)
+            rho = {layer: keep / gated for layer, keep in budgets}  # what each head should keep
             loss = loss + config.sparsity_weight * sparsity(soft.gates, rho)
         if soft.merged is not None:
             keep = soft.merged.weights.shape[2]
