@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from calendar import Calendar
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date as Date
 from typing import NamedTuple
 
@@ -111,26 +110,11 @@ def load_texts(shown: Iterable[DigestEntry]) -> None:
         entry.paper = papers.get(entry.paper_id, entry.paper)
 
 
-@dataclass(frozen=True)
-class IncompleteDays:
-    """Later days than the one shown that are not complete: how many, and the last of them."""
-
-    days: int
-    last: Listing
-
-
-def incomplete_days_after(listings: Iterable[Listing], date: Date) -> IncompleteDays | None:
-    """The days after `date` on which some category is stale or failed; None if there are none."""
-    bad = [
-        row
-        for row in listings
-        if row.date > date and row.state in {Listing.State.STALE, Listing.State.FAILED}
-    ]
-    if not bad:
-        return None
-    return IncompleteDays(
-        len({row.date for row in bad}), max(bad, key=lambda row: (row.date, row.polled_at))
-    )
+def incomplete_after(listings: Iterable[Listing], date: Date) -> list[Listing]:
+    """What is stale or failed of the days after `date`, the last word of arXiv at the end."""
+    bad = {Listing.State.STALE, Listing.State.FAILED}
+    late = [row for row in listings if row.date > date and row.state in bad]
+    return sorted(late, key=lambda row: (row.date, row.polled_at))
 
 
 def neighbouring_dates(profile: Profile, date: Date) -> tuple[Date | None, Date | None]:

@@ -77,7 +77,7 @@ def _render_digest(
         "orders": ORDERS.items(),
         "views": VIEWS.items(),
         "listings": [row for row in listings if row.date == digest.date],
-        "late": None if date else queries.incomplete_days_after(listings, digest.date),
+        "late": [] if date else queries.incomplete_after(listings, digest.date),
         "previous": stamp.previous,
         "next": stamp.next,
     }
