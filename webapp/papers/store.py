@@ -8,18 +8,16 @@ nothing that was once announced on a day is forgotten while its listing stands.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date, datetime
-from typing import TypeVar
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from webapp.papers.entries import Batch, Entry
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper, PaperVersion
 from webapp.ui.markup import render
-
-T = TypeVar("T")
 
 _CHUNK = 500  # rows of one statement
 _FACTS = ("license", "doi", "journal_ref", "comment", "submitted_at", "updated_at")
@@ -40,14 +38,12 @@ def prepare(entries: Iterable[Entry]) -> dict[tuple[str, int], Rendered]:
     Rendering takes longer than storing: done here, no writer waits for it.
     """
     entries = list(entries)
-    real = Paper.objects.filter(is_sample=False).values_list("arxiv_id", "version")
-    shown: dict[str, int] = {}
-    for ids in _chunks([entry.arxiv_id for entry in entries]):
-        shown.update(real.filter(arxiv_id__in=ids))
+    real = Paper.objects.filter(is_sample=False).only("arxiv_id", "version")
+    shown = _by_identifier(real, entries)
     return {
         entry.key: _render(entry)
         for entry in entries
-        if entry.version > shown.get(entry.arxiv_id, 0)
+        if entry.arxiv_id not in shown or entry.version > shown[entry.arxiv_id].version
     }
 
 
@@ -135,7 +131,8 @@ def store_papers(
     # Rows are inserted, then locked, in the order of identifiers: two batches with papers in
     # common wait for one another instead of locking each other out.
     entries = sorted(entries, key=lambda entry: entry.arxiv_id)
-    known = _papers(entries)
+    stored = Paper.objects.order_by("arxiv_id")
+    known = _by_identifier(stored, entries)
     missing: list[Paper] = []
     for entry in entries:
         if entry.arxiv_id not in known:
@@ -143,7 +140,7 @@ def store_papers(
             _merge(paper, entry, announced_on, rendered, known_at)
             missing.append(paper)
     Paper.objects.bulk_create(missing, batch_size=_CHUNK, ignore_conflicts=True)
-    papers = _papers(entries, lock=True)
+    papers = _by_identifier(stored.select_for_update(), entries)
     changed: list[Paper] = []
     for entry in entries:
         before = _values(papers[entry.arxiv_id])
@@ -215,11 +212,11 @@ def _keep_versions(
     entries: Sequence[Entry], papers: Mapping[str, Paper], announced_on: date | None
 ) -> None:
     """Keep the words of every version once, with the first day it was announced."""
-    ids = [paper.pk for paper in papers.values()]
+    known, rows = list(papers.values()), PaperVersion.objects.defer("title", "abstract")
     kept = {
         (version.paper_id, version.number): version
-        for chunk in _chunks(ids)
-        for version in PaperVersion.objects.filter(paper__in=chunk).defer("title", "abstract")
+        for at in range(0, len(known), _CHUNK)
+        for version in rows.filter(paper__in=known[at : at + _CHUNK])
     }
     new: list[PaperVersion] = []
     earlier: list[PaperVersion] = []
@@ -255,15 +252,8 @@ def _announce(listing: Listing, entries: Sequence[Entry], papers: Mapping[str, P
     Announcement.objects.bulk_update(weightier, ["type", "version"], batch_size=_CHUNK)
 
 
-def _papers(entries: Sequence[Entry], *, lock: bool = False) -> dict[str, Paper]:
-    rows = Paper.objects.order_by("arxiv_id")
-    if lock:
-        rows = rows.select_for_update()
-    return {
-        paper.arxiv_id: paper
-        for ids in _chunks([entry.arxiv_id for entry in entries])
-        for paper in rows.filter(arxiv_id__in=ids)
-    }
+def _by_identifier(papers: QuerySet[Paper], entries: Sequence[Entry]) -> dict[str, Paper]:
+    return papers.in_bulk([entry.arxiv_id for entry in entries], field_name="arxiv_id")
 
 
 def _values(paper: Paper) -> tuple[object, ...]:
@@ -272,8 +262,3 @@ def _values(paper: Paper) -> tuple[object, ...]:
 
 def _render(entry: Entry) -> Rendered:
     return render(entry.title), render(entry.abstract)
-
-
-def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """`items` in parts that fit the parameters of one SQL statement."""
-    return (items[at : at + _CHUNK] for at in range(0, len(items), _CHUNK))

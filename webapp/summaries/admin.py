@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.db.models import F, QuerySet, Sum
-from django.http import HttpRequest
 
 from webapp.summaries.models import FullText, ModelCall, ServerCapability, Summary
 
 
 @admin.register(Summary)
 class SummaryAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Every summary with its state, its reason and its tokens."""
+    """Every summary with its state and its reason; what it cost stands in its requests."""
 
-    list_display = ("paper", "version", "language", "model", "state", "reason", "tokens")
+    list_display = ("paper", "version", "language", "model", "state", "reason")
     list_filter = ("state", "language", "model")
     search_fields = ("paper__arxiv_id", "paper__title")
     raw_id_fields = ("paper",)
     readonly_fields = ("requested_at",)
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Summary]:
-        """The rows, each with the tokens its requests took."""
-        spent = Sum(F("calls__tokens_in") + F("calls__tokens_out"), default=0)
-        rows: QuerySet[Summary] = super().get_queryset(request)
-        return rows.annotate(spent=spent)
-
-    @admin.display(ordering="spent")
-    def tokens(self, summary: Summary) -> int:
-        """Tokens of all requests for this summary, both ways."""
-        return int(getattr(summary, "spent", 0))
 
 
 @admin.register(ModelCall)

@@ -58,15 +58,14 @@ def ask(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     server = Server.configured()
     if server is None:
         messages.error(request, "No model is configured on this site.")
-    else:
-        language = request.POST.get("language", "")
-        if language not in Summary.Language.values:
-            language = Summary.Language.ENGLISH
-        queue.request([paper], language, server)
-        queue.retry(queue.asked([paper], language, server))
-        messages.success(request, "Asked for. The summary appears on this page when it is done.")
-        return redirect(f"{reverse('papers:paper', args=[arxiv_id])}?language={language}#summary")
-    return redirect("papers:paper", arxiv_id)
+        return redirect("papers:paper", arxiv_id)
+    language = request.POST.get("language", "")
+    if language not in Summary.Language.values:
+        language = Summary.Language.ENGLISH
+    queue.request([paper], language, server)
+    queue.retry(queue.asked([paper], language, server))
+    messages.success(request, "Asked for. The summary appears on this page when it is done.")
+    return redirect(f"{reverse('papers:paper', args=[arxiv_id])}?language={language}#summary")
 
 
 def _until_it_ends(response: HttpResponse, under_way: bool) -> HttpResponse:

@@ -43,14 +43,10 @@ class Filters:
 
     def narrow(self, runs: QuerySet[Run], reader: User | AnonymousUser) -> QuerySet[Run]:
         """The runs that fit, the latest first."""
-        if self.method:
-            runs = runs.filter(method=self.method)
-        if self.benchmark:
-            runs = runs.filter(benchmark=self.benchmark)
+        named = {"method": self.method, "benchmark": self.benchmark, "device": self.device}
+        runs = runs.filter(**{name: value for name, value in named.items() if value})
         if self.state:
             runs = runs.filter(state__in=GROUPS.get(self.state, (self.state,)))
-        if self.device:
-            runs = runs.filter(device=self.device)
         if self.mine:
             runs = runs.filter(reader=reader) if reader.is_authenticated else runs.none()
         related = runs.select_related("environment", "worker", "reader")
