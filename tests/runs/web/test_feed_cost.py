@@ -1,4 +1,4 @@
-"""The feed of results asks no more of the database for more runs."""
+"""The feed of results asks no more of the database for more runs, and keeps no name that went."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from tests import factories
 from tests.runs import scenes
 
 pytestmark = pytest.mark.django_db
@@ -24,3 +25,11 @@ def test_queries_do_not_grow_with_the_runs(client: Client) -> None:
     for _ in range(6):
         scenes.measured()
     assert queries(client) == one <= 4
+
+
+def test_who_deletes_their_account_is_named_no_more(client: Client) -> None:
+    reader = factories.make_reader("lovelace")
+    scenes.measured(reader)
+    assert "lovelace" in client.get("/runs.rss").content.decode()
+    reader.delete()
+    assert "lovelace" not in client.get("/runs.rss").content.decode()

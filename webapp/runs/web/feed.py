@@ -27,12 +27,14 @@ def results(request: HttpRequest, suffix: str) -> HttpResponse:
 
 def _results_source() -> FeedSource:
     runs = Run.objects.filter(public=True, state=State.SUCCEEDED, finished_at__isnull=False)
-    stamp = tuple(runs.order_by("-finished_at", "pk").values_list("pk", "finished_at")[:RESULTS])
+    latest = runs.order_by("-finished_at", "pk")
+    # The reader too: a feed is kept, and who deletes their account is named no more.
+    stamp = tuple(latest.values_list("pk", "finished_at", "reader__username")[:RESULTS])
 
     def items(site: Site) -> list[Item]:
         related = Run.objects.select_related("environment", "reader").prefetch_related("series")
-        found = related.in_bulk([key for key, _ in stamp])
-        return [_item(site, found[key]) for key, _ in stamp if key in found]
+        found = related.in_bulk([key for key, *_ in stamp])
+        return [_item(site, found[key]) for key, *_ in stamp if key in found]
 
     return FeedSource(
         name="results",
