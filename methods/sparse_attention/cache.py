@@ -19,7 +19,6 @@ from methods.sparse_attention.config import (
     SparseAttentionConfig,
     head_groups,
 )
-from methods.sparse_attention.tiles import pool_anchors
 
 
 class SparseKVCache:
@@ -111,16 +110,14 @@ class SparseKVCache:
         steps = torch.arange(new, device=q.device)
         real = steps < key_lengths[:, None]  # (batch, new)
         positions = self.lengths[:, None] + steps  # (batch, new)
-        first = self._most == 0
-        outs = []
+        first, outs = self._most == 0, []
         for store in self._stores:
             h = slice(store.group.start, store.group.stop)
             kv = slice(store.group.start // self.sharing, store.group.stop // self.sharing)
-            keys, values = k[:, kv], v[:, kv]
             if first:
-                store.fill(keys, values, positions, real)
+                store.put(k[:, kv], v[:, kv], positions, real)
                 continue
-            keys, values, mask = store.extend(keys, values, positions, real, self._most + new)
+            keys, values, mask = store.extend(k[:, kv], v[:, kv], positions, real, self._most + new)
             keys, values = (x.repeat_interleave(self.sharing, 1) for x in (keys, values))
             outs.append(
                 F.scaled_dot_product_attention(q[:, h], keys, values, attn_mask=mask[:, None])
@@ -134,98 +131,83 @@ class SparseKVCache:
         return torch.cat(outs, dim=1).masked_fill(~real[:, None, :, None], 0.0)
 
 
-class _Ring:
-    """The last `size` keys of a local group."""
+class _Store:
+    """Slots for the keys and values of one group's heads."""
+
+    def __init__(self, slots: int, row: Tensor) -> None:
+        self.k, self.v = (row.repeat(1, 1, slots, 1) for _ in "kv")
+
+    def _write(
+        self, kept: Tensor, slots: Tensor, k: Tensor, v: Tensor, *, add: bool = False
+    ) -> None:
+        """Put the new tokens that are `kept` (batch, new) into their slots, or add them there."""
+        b, t = kept.nonzero(as_tuple=True)
+        for held, new in ((self.k, k), (self.v, v)):
+            rows = new.transpose(1, 2)[b, t].to(held.dtype)
+            held.transpose(1, 2).index_put_((b, slots[b, t]), rows, accumulate=add)
+
+
+class _Ring(_Store):
+    """The last keys of a local group: token p in slot p mod their number."""
 
     def __init__(self, group: LocalGroup, context: int, row: Tensor) -> None:
+        super().__init__(min(group.block - group.first_key(0), context), row)
         self.group = group
-        self.size = min(group.block - group.first_key(0), context)
-        self.k, self.v = (row.repeat(1, 1, self.size, 1) for _ in "kv")
-        self.positions = torch.full((row.shape[0], self.size), -1, device=row.device)
 
-    def fill(self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor) -> None:
-        """Put the last `size` real ones of new tokens into their slots."""
+    def put(self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor) -> None:
+        """Put the last real ones of new tokens into their slots."""
+        size = self.k.shape[2]
         end = torch.where(real, positions, -1).amax(1, keepdim=True)  # (batch, 1)
-        kept = real & (positions > end - self.size)
-        b, t = kept.nonzero(as_tuple=True)
-        slot = positions[b, t] % self.size
-        self.k[b, :, slot] = k[b, :, t].to(self.k.dtype)
-        self.v[b, :, slot] = v[b, :, t].to(self.v.dtype)
-        self.positions[b, slot] = positions[b, t]
+        self._write(real & (positions > end - size), positions % size, k, v)
 
     def extend(
         self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor, most: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Keys, values (batch, heads, size + new, d) and mask (batch, new, size + new)."""
-        at = torch.cat([self.positions, torch.where(real, positions, -1)], dim=1)[:, None]
-        i = positions[..., None]
-        reach = -(-self.group.window // self.group.block)
-        near = i // self.group.block - at // self.group.block < reach
+        slots = torch.arange(self.k.shape[2], device=k.device)
+        last = positions[:, :1] - 1
+        held = last - (last - slots) % len(slots)  # the last position in each slot, or none: < 0
+        at = torch.cat([held, torch.where(real, positions, -1)], dim=1)[:, None]
+        i, block = positions[..., None], self.group.block
+        near = i // block - at // block < -(-self.group.window // block)
         keys, values = torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2)
-        self.fill(k, v, positions, real)
+        self.put(k, v, positions, real)
         return keys, values, (at >= 0) & (at <= i) & near
 
 
-class _Anchors:
-    """Every s-th key of a global group, or the mean of the s keys that end there."""
+class _Anchors(_Store):
+    """Every s-th key of a global group, or the mean of the s keys that end there.
+
+    A mean grows token by token, in single precision at least; nobody sees it before it is whole.
+    """
 
     def __init__(self, group: GlobalGroup, context: int, row: Tensor) -> None:
-        self.group = group
-        self.k, self.v = (row.repeat(1, 1, group.anchors(context), 1) for _ in "kv")
-        # Sums over the unfinished stride, for pooled anchors.
-        self.sums = torch.stack([row[:, :, 0], row[:, :, 0]]).float()  # (2, batch, heads, d)
+        self.group, self.pooled = group, group.anchor == "pool"
+        dtype = torch.promote_types(row.dtype, torch.float32) if self.pooled else row.dtype
+        super().__init__(group.anchors(context), row.to(dtype))
 
-    def fill(self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor) -> None:
-        """Store the anchors among the first tokens of every sample."""
-        s = self.group.stride
-        if self.group.anchor == "stride":
-            self._store(k, v, positions, real)
+    def put(self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor) -> None:
+        """Store the anchors among new tokens, or add each token to the mean that it is part of."""
+        slots = -(-positions // self.group.stride)  # anchor t ends tokens (t - 1) s + 1 .. t s
+        if not self.pooled:
+            self._write(real & (positions % self.group.stride == 0), slots, k, v)
             return
-        m = self.group.anchors(k.shape[2])
-        clean_k, clean_v = (x.masked_fill(~real[:, None, :, None], 0.0) for x in (k, v))
-        self.k[:, :, :m] = pool_anchors(clean_k, s).to(self.k.dtype)
-        self.v[:, :, :m] = pool_anchors(clean_v, s).to(self.v.dtype)
-        last = (real.sum(1, keepdim=True) - 1) // s * s  # (batch, 1): the last finished anchor
-        open_ = (real & (positions > last))[:, None, :, None]
-        self.sums[0] = (clean_k.float() * open_).sum(2)
-        self.sums[1] = (clean_v.float() * open_).sum(2)
+        whole = real & (slots < self.k.shape[2])  # others end beyond the context
+        count = torch.where(slots == 0, 1, self.group.stride)[:, None, :, None]
+        dtype = self.k.dtype
+        self._write(whole, slots, k.to(dtype) / count, v.to(dtype) / count, add=True)
 
     def extend(
         self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor, most: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Keys, values (batch, heads, m, d) and mask (batch, new, m), m anchors (+ own tokens)."""
-        s = self.group.stride
-        if self.group.anchor == "stride":
-            self._store(k, v, positions, real)
-        else:
-            for t in range(k.shape[2]):
-                self._pool(k[:, :, t], v[:, :, t], positions[:, t], real[:, t])
-        m = self.group.anchors(most)
+        self.put(k, v, positions, real)
+        s, m = self.group.stride, self.group.anchors(most)
         i = positions[..., None]
         mask = torch.arange(m, device=k.device) * s <= i
-        keys, values = self.k[:, :, :m], self.v[:, :, :m]
+        keys, values = self.k[:, :, :m].to(k.dtype), self.v[:, :, :m].to(v.dtype)
         if self.group.include_self:
-            own = torch.eye(k.shape[2], dtype=torch.bool, device=k.device) & (
-                (i % s != 0) | (self.group.anchor == "pool")
-            )
-            mask = torch.cat([mask, own], dim=2)
+            own = torch.eye(k.shape[2], dtype=torch.bool, device=k.device)
+            mask = torch.cat([mask, own & ((i % s != 0) | self.pooled)], dim=2)
             keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
         return keys, values, mask
-
-    def _store(self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor) -> None:
-        b, t = (real & (positions % self.group.stride == 0)).nonzero(as_tuple=True)
-        slot = positions[b, t] // self.group.stride
-        self.k[b, :, slot] = k[b, :, t].to(self.k.dtype)
-        self.v[b, :, slot] = v[b, :, t].to(self.v.dtype)
-
-    def _pool(self, k: Tensor, v: Tensor, position: Tensor, real: Tensor) -> None:
-        """Add one token a sample to the open sums; where an anchor is reached, close them."""
-        s = self.group.stride
-        self.sums += torch.stack([k, v]).float() * real[:, None, None]
-        closed = real & (position % s == 0)
-        b = closed.nonzero(as_tuple=True)[0]
-        slot = position[b] // s
-        count = torch.where(slot == 0, 1, s)[:, None, None]
-        self.k[b, :, slot] = (self.sums[0, b] / count).to(self.k.dtype)
-        self.v[b, :, slot] = (self.sums[1, b] / count).to(self.v.dtype)
-        self.sums *= ~closed[:, None, None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import torch
@@ -40,41 +40,33 @@ def measure_step(call: Callable[[], object], device: str = "cpu") -> Step:
     return Step(seconds, memory.peak(call, device))
 
 
+@dataclass
+class Watched:
+    """What a layer did."""
+
+    seconds: list[float] = field(default_factory=list)  # of each forward call
+    last: Intermediate | None = None
+
+
 @contextmanager
-def layer_times(model: nn.Module) -> Iterator[dict[str, list[float]]]:
-    """Seconds of every forward call of every sparse layer inside the `with` block, by layer."""
-    times: dict[str, list[float]] = {name: [] for name, _ in _layers(model)}
+def watch(model: nn.Module) -> Iterator[dict[str, Watched]]:
+    """Time every call of every sparse layer inside the `with` block, and keep what the last saw."""
+    modules = model.named_modules()
+    layers = {name: part for name, part in modules if isinstance(part, SparseAttention)}
+    watched = {name: Watched() for name in layers}
     begun: dict[str, float] = {}
 
     def before(name: str, layer: SparseAttention, *_: object) -> None:
         synchronise(next(layer.parameters()).device)
         begun[name] = time.perf_counter()
 
-    def after(name: str, layer: SparseAttention, *_: object) -> None:
+    def after(name: str, layer: SparseAttention, args: tuple[Tensor, ...], _: object) -> None:
         synchronise(next(layer.parameters()).device)
-        times[name].append(time.perf_counter() - begun.pop(name))
+        watched[name].seconds.append(time.perf_counter() - begun.pop(name))
+        watched[name].last = layer.describe(args[0].shape[1])
 
     with ExitStack() as hooks:
-        for name, layer in _layers(model):
+        for name, layer in layers.items():
             hooks.enter_context(layer.register_forward_pre_hook(partial(before, name)))
             hooks.enter_context(layer.register_forward_hook(partial(after, name)))
-        yield times
-
-
-@contextmanager
-def capture(model: nn.Module) -> Iterator[dict[str, Intermediate]]:
-    """Collect the last `Intermediate` of every sparse layer that runs inside the `with` block."""
-    seen: dict[str, Intermediate] = {}
-
-    def note(name: str, layer: SparseAttention, args: tuple[Tensor, ...], _: object) -> None:
-        seen[name] = layer.describe(args[0].shape[1])
-
-    with ExitStack() as hooks:
-        for name, layer in _layers(model):
-            hooks.enter_context(layer.register_forward_hook(partial(note, name)))
-        yield seen
-
-
-def _layers(model: nn.Module) -> list[tuple[str, SparseAttention]]:
-    every = model.named_modules()
-    return [(name, layer) for name, layer in every if isinstance(layer, SparseAttention)]
+        yield watched

@@ -8,14 +8,7 @@ import torch
 from torch import Tensor
 
 from methods.errors import InputError
-from methods.sparse_attention.config import (
-    GlobalGroup,
-    LocalGroup,
-    SparseAttentionConfig,
-    head_groups,
-    resolve_window,
-    sparsity_ratio,
-)
+from methods.sparse_attention.config import SparseAttentionConfig, resolve_window, sparsity_ratio
 from methods.sparse_attention.oracle import head_masks
 
 MOST_MASKED = 2048  # a mask of 2048 x 2048 is 4 MiB; above, the closed forms must do
@@ -58,34 +51,6 @@ class Intermediate:
                 "sparsity_ratio and window need none"
             )
         return head_masks(self.config, self.n, self.context)
-
-    def local_mask(self) -> Tensor:
-        r"""(n, n) bool of the first local head.
-
-        Equation: $M_{ij} = [\, j \le i \wedge \lfloor i / b \rfloor - \lfloor j / b \rfloor <
-        \lceil w / b \rceil \,]$, b = 1 without blocks
-
-        Raises:
-            InputError: above 2048 tokens, or where no head is local.
-        """
-        return self._first(LocalGroup)
-
-    def global_mask(self) -> Tensor:
-        r"""(n, n) bool of the first global head, over the tokens that stand at the anchors.
-
-        Equation: $M_{ij} = [\, j \le i \wedge (j \bmod s = 0 \vee
-        (\mathrm{self} \wedge j = i)) \,]$, self is `include_self`
-
-        Raises:
-            InputError: above 2048 tokens, or where no head is global.
-        """
-        return self._first(GlobalGroup)
-
-    def _first(self, kind: type[LocalGroup | GlobalGroup]) -> Tensor:
-        for group in head_groups(self.config, self.config.heads, self.context):
-            if isinstance(group, kind):
-                return self.head_masks()[group.start]
-        raise InputError(f"the configuration has no {kind.__name__.removesuffix('Group')} heads")
 
 
 def reach(config: SparseAttentionConfig, n: int, layers: int = 2) -> float:
