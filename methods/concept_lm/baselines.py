@@ -8,21 +8,21 @@ codes that mean nothing; whatever it gains, concepts did not.
 
 import copy
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from methods.concept_lm.base import add_lora
 from methods.concept_lm.config import ConceptConfig, ConceptError
-from methods.concept_lm.data import Corpus
-from methods.concept_lm.flops import Shape, concept_token, plain_token
-from methods.concept_lm.head import entropy
+from methods.concept_lm.flops import concept_token, plain_token
+from methods.concept_lm.head import entropy, since
 from methods.concept_lm.model import Codes, ConceptLM, token_nll
 from methods.concept_lm.train import OnText
 from methods.concept_lm.v3.monitors import Stats
+from methods.kit.corpus import Corpus
 
 WITHOUT_CONCEPTS = ("plain", "dropped", "equal")
 WITH_CONCEPTS = ("stride", "similarity", "random", "faithful", "recommended")
@@ -72,6 +72,20 @@ class Judgement:
         """Bytes for each concept."""
         return 1 / max(self.rate, 1e-9)
 
+    @property
+    def stats(self) -> Stats:
+        """The monitors of v3 that mean something for v2, after the training."""
+        codes = 1 - self.dead
+        return Stats(progress=1.0, shuffled=self.shuffled, masked=self.removed, codes=codes)
+
+
+def front(found: Mapping[str, Sequence[Judgement]]) -> dict[tuple[str, float], list[float]]:
+    """Held-out bits a byte of each seed, by variant and operations a byte."""
+    return {
+        (name, sum(one.flops for one in judged) / len(judged)): [one.bits for one in judged]
+        for name, judged in found.items()
+    }
+
 
 @torch.no_grad()
 def judge(learner: OnText, rows: int) -> Judgement:
@@ -84,24 +98,22 @@ def judge(learner: OnText, rows: int) -> Judgement:
     x = learner.corpus.judged(rows, length)
     if not isinstance(model, ConceptLM):
         nll = float(token_nll(model(input_ids=x, use_cache=False).logits, x).mean())
-        return Judgement(nll / math.log(2), plain_token(Shape.of(model.config), length / 2))
-    shape = Shape.of(model.base_config)
+        return Judgement(nll / math.log(2), plain_token(model.config, length / 2))
     output = learner.run(x)
     is_concept = output.routing.is_concept
     nll = float(token_nll(output.logits, x).mean())
     if not learner.concepts:  # no head either
         layers = model.config.shallow + model.config.deep
-        return Judgement(nll / math.log(2), plain_token(shape, length / 2, layers))
+        return Judgement(nll / math.log(2), plain_token(model.base_config, length / 2, layers))
     shuffled = token_nll(learner.run(x, codes=shuffled_codes).logits, x).mean()
     removed = token_nll(model(x, is_concept=torch.zeros_like(is_concept)).logits, x).mean()
     used = output.routing.ids[is_concept]
     share = torch.bincount(used, minlength=model.config.n_concepts) / max(len(used), 1)
-    index = torch.arange(length)
-    tails = (index - torch.where(is_concept, index, -1).cummax(1).values).float()
+    tails = since(is_concept).float()
     rate = float(is_concept.float().mean())
     return Judgement(
         bits=nll / math.log(2),
-        flops=concept_token(shape, model.config, length / 2, rate, float(tails.mean())),
+        flops=concept_token(model.base_config, model.config, length / 2, rate, float(tails.mean())),
         rate=rate,
         tail95=float(tails.quantile(0.95)),
         perplexity=float(entropy(share).exp()),
@@ -124,38 +136,3 @@ def candidate(name: str, base: Any, config: ConceptConfig, corpus: Corpus, *size
     model = add_lora(base, config) if name == "plain" else ConceptLM(base, config)
     codes = random_codes(config.n_concepts) if name == "random" else None
     return OnText(model, corpus, *sizes, concepts=name in WITH_CONCEPTS, codes=codes)
-
-
-@torch.no_grad()
-def observe(learner: OnText, progress: float, rows: int = 16) -> Stats:
-    r"""The monitors that mean something for v2, on held-out windows, by the threshold of now.
-
-    id' are the codes shuffled or drawn at random; `masked` is the same without concepts.
-
-    Equation: $\Delta = -\operatorname{mean} \log p(x \mid \mathrm{id}')
-    + \operatorname{mean} \log p(x \mid \mathrm{id})$
-    """
-    model = learner.model.eval()
-    config, head = model.config, model.head
-    x = learner.corpus.judged(rows, learner.length)
-    output = learner.run(x)
-    is_concept = output.routing.is_concept
-    token = token_nll(output.logits, x)  # (rows, length - 1)
-
-    def lost(logits: Tensor) -> float:
-        return float(token_nll(logits, x).mean() - token.mean())
-
-    ids, logits = output.routing.ids[is_concept], output.routing.logits[is_concept]  # (N, K + 1)
-    soft = (logits / config.temperature).softmax(-1)[:, :-1] @ head.embedding.weight
-    stats = Stats(
-        progress=progress,
-        shuffled=lost(learner.run(x, codes=shuffled_codes).logits),
-        random=lost(learner.run(x, codes=random_codes(config.n_concepts)).logits),
-        masked=lost(model(x, is_concept=torch.zeros_like(is_concept)).logits),
-        codes=len(set(ids.tolist())) / max(1, min(config.n_concepts, len(ids))),
-        agreement=float(F.cosine_similarity(soft, head.embedding(ids), dim=-1).mean()),
-        bucket_width=64,
-        buckets=[float(part.mean()) for part in torch.split(token, 64, 1)],
-    )
-    model.train()
-    return stats

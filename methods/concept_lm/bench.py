@@ -15,7 +15,7 @@ from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.cache import SlotCache
 from methods.concept_lm.config import ConceptConfig, ConceptError
 from methods.concept_lm.decode import prefill, step, step_ready
-from methods.concept_lm.flops import QWEN3_SMALL, Shape, speedup_bound
+from methods.concept_lm.flops import QWEN3_SMALL, speedup_bound
 from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.reference import sequential_logits
 from methods.concept_lm.rules import Fixed
@@ -153,19 +153,18 @@ BOUNDS_AT = 2048  # tokens of context
 
 def _bounds(charts: Charts, model: ConceptLM, rules: Iterable[int]) -> None:
     """What counted operations allow: for what is timed, and for shapes of real use."""
-    shape, config = Shape.of(model.base_config), model.config
-    real = replace(config, n_concepts=4096)
+    base, config = model.base_config, model.config
+    real, wide = replace(config, n_concepts=4096), copy.copy(base)
+    wide.vocab_size = QWEN3_SMALL.vocab_size
     shapes = {
-        "as timed": (shape, config),
-        "4,096 concepts, Qwen's vocabulary": (replace(shape, vocab=QWEN3_SMALL.vocab), real),
+        "as timed": (base, config),
+        "4,096 concepts, Qwen's vocabulary": (wide, real),
         "Qwen3-0.6B, split 4/20/4": (QWEN3_SMALL, replace(real, shallow=4, middle=20, deep=4)),
     }
     series = charts.open("bounds", variants=_ours(rules), context=BOUNDS_AT)
     for name, (size, split) in shapes.items():
         found = {n: speedup_bound(size, split, BOUNDS_AT, 1 / n) for n in rules}
         series.add_exact(name, {f"tokens_{n}": bound for n, bound in found.items()})
-        told = ", ".join(f"{bound:.2f} with a concept every {n}" for n, bound in found.items())
-        charts.ctx.log(f"operations allow at {BOUNDS_AT} tokens, {name}: {told}")
 
 
 CHECKED_UP_TO = 8192  # tokens: one pass in float64 over more does not fit
@@ -199,10 +198,10 @@ def _comparisons(
     charts: Charts, params: DecodeParams, model: ConceptLM, rules: dict[int, Fixed]
 ) -> Iterator[Comparison]:
     """Decoding and reading at every context; the bytes kept are told on the way."""
-    ctx, shape = charts.ctx, Shape.of(model.base_config)
+    ctx, base = charts.ctx, model.base_config
     limits = []
     for n in rules:
-        found = ((float(T), speedup_bound(shape, model.config, T, 1 / n)) for T in params.contexts)
+        found = ((float(T), speedup_bound(base, model.config, T, 1 / n)) for T in params.contexts)
         limits.append(Limit(label=f"operations allow, every {n}", points=tuple(found), of="ratio"))
     plain, theirs = charts.variants("decode")
     batch = f"{params.batch} {'row' if params.batch == 1 else 'rows'}"
@@ -214,7 +213,7 @@ def _comparisons(
     )
     for T in params.contexts:
         size = (params.batch, T)
-        prompt = torch.randint(model.base_config.vocab_size, size).to(ctx.device)
+        prompt = torch.randint(base.vocab_size, size).to(ctx.device)
         bursts = partial(_bursts, ctx, model, rules, prompt, kept)
         yield Comparison(speed, T, bursts, work=BURST * params.batch)
         if params.longest_prompt >= T:

@@ -1,6 +1,5 @@
 """Bits a byte against operations a byte: v2 and its baselines from one base."""
 
-from collections.abc import Callable
 from html import escape
 from typing import Any
 
@@ -8,19 +7,18 @@ import torch
 
 from methods.concept_lm import checks
 from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.baselines import NAMES, WITH_CONCEPTS, Judgement, candidate, judge, observe
-from methods.concept_lm.bench_charts import draw_monitors, front
+from methods.concept_lm.baselines import NAMES, WITH_CONCEPTS, Judgement, candidate, front, judge
 from methods.concept_lm.config import ConceptConfig, recommended
-from methods.concept_lm.data import stdlib
 from methods.concept_lm.marks import marks
 from methods.concept_lm.spec import CompressionParams
-from methods.concept_lm.train import OnStep, OnText, train
-from methods.concept_lm.v3.monitors import Trace, diagnose
+from methods.concept_lm.train import OnText, train
+from methods.concept_lm.v3.monitors import diagnose
 from methods.context import Context
+from methods.kit.corpus import stdlib
 from methods.kit.report import Charts, Stages
 from methods.kit.training import Plan
 
-WATCHED = ("random", "faithful", "recommended")  # those whose monitors are drawn
+WATCHED = ("random", "faithful", "recommended")  # what their monitors say is told
 
 
 def configure(name: str, params: CompressionParams) -> ConceptConfig:
@@ -45,7 +43,6 @@ def compression(ctx: Context, params: CompressionParams) -> None:
     total = params.seeds * (params.pretrain_steps + len(NAMES) * params.steps)
     stages = Stages(ctx, total)
     found: dict[str, list[Judgement]] = {name: [] for name in NAMES}
-    traces = {name: Trace() for name in WATCHED}
     for seed in range(params.seeds):
         base = load_base(
             tiny_config(
@@ -64,35 +61,19 @@ def compression(ctx: Context, params: CompressionParams) -> None:
             config = configure(name, params)  # not the batches of pretraining
             learner = candidate(name, base, config, *sizes, seed + 1_000)
             hear = stages.begin(params.steps, name)
-            if seed == 0 and name in traces:
-                hear = _watched(hear, learner, traces[name], params.steps)
             train(learner, Plan(params.steps, 3e-3, seed=seed), on_step=hear)
             learner.settle()
             found[name].append(judge(learner, params.judged))
     charts = Charts.of(ctx, __file__)
     charts.seeds("pareto", front(found))
     _codes(charts, found)
-    draw_monitors(charts, traces, "compression")
-    for name, trace in traces.items():
-        for action in diagnose(trace.stats[-1]):
+    for name in WATCHED:
+        for action in diagnose(found[name][0].stats):
             ctx.log(f"{name}: {action.symptom}. Try: {action.action}.")
     ctx.artefact("boundaries.svg", heat_map(learner, params.length))
 
 
-def _watched(hear: Callable[..., None], learner: OnText, trace: Trace, steps: int) -> OnStep:
-    """`hear`, and the monitors at every eighth of the training."""
-    every = max(1, steps // 8)
-
-    def heard(step: int, *_: object) -> None:
-        hear(step)
-        if step % every == 0 or step == steps:
-            trace.steps.append(step)
-            trace.stats.append(observe(learner, step / steps))
-
-    return heard
-
-
-MEASURES = ("shuffled", "perplexity", "dead", "per_concept", "tail95")
+MEASURES = ("shuffled", "removed", "perplexity", "dead", "per_concept", "tail95")
 
 
 def _codes(charts: Charts, found: dict[str, list[Judgement]]) -> None:

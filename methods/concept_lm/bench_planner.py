@@ -1,22 +1,22 @@
 """v3 measured on a task whose entropies are known."""
 
+import math
 import time
 from dataclasses import replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from methods.concept_lm import checks_plans
-from methods.concept_lm.bench_charts import draw_monitors
 from methods.concept_lm.spec import PlannerParams
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.v3.curriculum import NAIVE, NAIVE_CURRICULUM, Curriculum, EMSettings
 from methods.concept_lm.v3.em import HardEM
-from methods.concept_lm.v3.monitors import Trace, diagnose
+from methods.concept_lm.v3.monitors import Trace, diagnose, measured
 from methods.context import Context
 from methods.kit.report import Charts, Stages
 from methods.kit.seeds import generator
+from methods.protocol import Limit
 
 
 def make(params: PlannerParams, seed: int, naive: bool = False) -> HardEM:
@@ -53,56 +53,77 @@ def planner(ctx: Context, params: PlannerParams) -> None:
             for action in diagnose(trace.stats[-1]):
                 ctx.log(f"{name}, seed {seed}: {action.symptom}. Try: {action.action}.")
     _report(charts, runs)
-    draw_monitors(charts, traces, "planner")
+    draw_monitors(charts, traces)
     charts.seeds("seconds", {("ours", "all seeds"): seconds}, limits={"five minutes": 300.0})
+
+
+def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
+    """A series for each monitor that was measured in `traces`, by variant; and NLL by position."""
+    variants = charts.variants("planner", traces)
+    rows = [
+        (name, float(step), measured(stats))
+        for name, trace in traces.items()
+        for step, stats in zip(trace.steps, trace.stats, strict=True)
+    ]
+    last = max(step for _, step, _ in rows)
+    for declared in charts.told["series"]:
+        monitor = declared.removeprefix("monitor_")
+        if monitor == declared or not any(monitor in stats for _, _, stats in rows):
+            continue
+        told = charts.words(declared)
+        limits = [
+            Limit(label=label, points=((0.0, told[end]), (last, told[end])))
+            for label, end in (("normal from", "low"), ("normal to", "high"))
+            if end in told
+        ]
+        series = charts.open(declared, variants=variants, limits=limits)
+        for name, step, stats in rows:
+            if math.isfinite(stats.get(monitor, math.nan)):
+                series.add_exact(step, {name: stats[monitor]})
+    buckets = charts.open("monitor_buckets", variants=variants)
+    for name, trace in traces.items():
+        for i, value in enumerate(trace.stats[-1].buckets):
+            buckets.add_exact(float(i), {name: value})
 
 
 def _report(charts: Charts, runs: dict[str, list[HardEM]]) -> None:
     """What the plans carry, and how many codes they use."""
     task = runs["ours"][0].task
     assert isinstance(task, PlanTask)
-    floors, codes = task.floors, float(task.codes)
-    found = {name: [measured(em, charts.ctx.seed) for em in ems] for name, ems in runs.items()}
+    (known, free), codes = task.floors, float(task.codes)
+    found = {name: [priced(em, charts.ctx.seed) for em in ems] for name, ems in runs.items()}
     limits = {
-        "nll": {"H(y | z), computed": floors.given_z, "H(y), computed": floors.free},
-        "gain": {"I(u; y), computed": floors.free - floors.given_u},
+        "nll": {"H(y | z), computed": known, "H(y), computed": free},
+        "gain": {"I(u; y), computed": free - known},
         "codes": {"all": codes},
-        "price": {"H(y | u), computed": floors.given_u},
+        "price": {"H(y | u), computed": known},
     }
     for name, lines in limits.items():
         table = {
-            (variant, key): [getattr(one, name)[key] for one in seeds]
+            (variant, key): [one[name][key] for one in seeds]
             for variant, seeds in found.items()
-            for key in getattr(seeds[0], name)
+            for key in seeds[0][name]
         }
         charts.seeds(name, table, limits=lines, most=codes if name == "codes" else None)
 
 
-class Measured(NamedTuple):
-    """What a training's plans for the held-out texts cost, nats, and how many codes they use."""
+def priced(em: HardEM, seed: int) -> dict[str, dict[str, float]]:
+    """What plans for the held-out texts cost, nats, and how many codes they use, by series.
 
-    nll: dict[str, float]  # of y, by what is given
-    gain: dict[str, float]  # the same without a plan, less that
-    price: dict[str, float]  # of plan and text, by plan
-    codes: dict[str, float]  # by type
-
-
-def measured(em: HardEM, seed: int) -> Measured:
-    """Plans chosen for the text itself, written by the planner, and another text's.
-
-    Codes are counted in plans chosen by S: where no plan matters, log p(y|z) alone picks at random,
-    and mutations alone would look like many codes.
+    The plans are chosen for the text itself, written by the planner, or another text's. Codes are
+    counted in plans chosen by S: where no plan matters, log p(y|z) alone picks at random, and
+    mutations alone would look like many codes.
     """
     best, scored, greedy = em.best_plans(), em.best_plans(1.0), em.planner.sample(em.held_u, 0.0)
     other = best[torch.randperm(len(best), generator=generator(seed))]
     plans = {"z*": best, "the planner's z": greedy, "another text's z*": other}
     nll, free = {given: em.nll(z) for given, z in plans.items()}, em.free_nll()
-    return Measured(
-        nll=nll | {"nothing": free},
-        gain={given: free - cost for given, cost in nll.items()},
-        price={"z*, chosen by S": em.price(scored), "the planner's z": em.price(greedy)},
-        codes={f"type {k + 1}": float(n) for k, n in enumerate(em.codes_used(scored))},
-    )
+    return {
+        "nll": nll | {"nothing": free},
+        "gain": {given: free - cost for given, cost in nll.items()},
+        "price": {"z*, chosen by S": em.price(scored), "the planner's z": em.price(greedy)},
+        "codes": {f"type {k + 1}": float(n) for k, n in enumerate(em.codes_used(scored))},
+    }
 
 
 def drop_concepts(z: Tensor, share: float, eos: int, source: torch.Generator) -> Tensor:
@@ -125,10 +146,10 @@ def dropout(ctx: Context, params: PlannerParams) -> None:
         for share in shares:
             z = drop_concepts(whole, share, em.shape.eos, generator(ctx.seed))
             table["ours", share].append(em.nll(z))
-    floors = PlanTask(types=params.types, bits=params.bits).floors
+    known, free = PlanTask(types=params.types, bits=params.bits).floors
 
     def floor(share: float) -> float:
-        return floors.given_z + share * (floors.free - floors.given_z)
+        return known + share * (free - known)
 
     limits = {"computed: H(y | the codes that are left)": floor}
     Charts.of(ctx, __file__).seeds("dropout", table, limits=limits)

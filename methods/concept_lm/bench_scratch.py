@@ -8,14 +8,13 @@ import torch
 
 from methods.concept_lm import checks
 from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.baselines import Judgement, judge
-from methods.concept_lm.bench_charts import front
+from methods.concept_lm.baselines import Judgement, front, judge
 from methods.concept_lm.config import ConceptConfig
-from methods.concept_lm.data import Corpus, folder, stdlib
 from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.spec import ScratchParams
 from methods.concept_lm.train import OnText, train
 from methods.context import Context
+from methods.kit.corpus import Corpus, folder, stdlib
 from methods.kit.report import Charts, Stages
 from methods.kit.training import Plan
 from methods.protocol import Variant

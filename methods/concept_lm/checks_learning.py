@@ -9,12 +9,13 @@ from torch import Tensor
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import shuffled_codes
 from methods.concept_lm.config import ConceptConfig, ConceptError
-from methods.concept_lm.data import stdlib
+from methods.concept_lm.head import since
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.synthetic import PlanTask, RecallTask
 from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.em import Falling, HardEM
 from methods.concept_lm.v3.monitors import Action, diagnose
+from methods.kit.corpus import stdlib
 from methods.kit.seeds import seeded
 from methods.kit.training import History, Plan, fit
 from methods.spec import Case
@@ -80,14 +81,8 @@ def null_rate(device: str) -> Iterator[Case]:
         seen = float(routing.chosen.float().mean())
         yield Case(abs(seen - rho), 0.03, label=f"{label}: evaluation")
         if cap:
-            yield Case(longest_run(routing.is_concept), cap, "<=", f"{label}: longest run of NULLs")
-
-
-def longest_run(is_concept: Tensor) -> int:
-    """The most NULLs in a row: (B, T) bool."""
-    index = torch.arange(is_concept.shape[1], device=is_concept.device)
-    last = torch.where(is_concept, index, -1).cummax(1).values
-    return int((index - last).max())
+            longest = int(since(routing.is_concept).max())
+            yield Case(longest, cap, "<=", f"{label}: longest run of NULLs")
 
 
 def small_em(seed: int = 0) -> HardEM:

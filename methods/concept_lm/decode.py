@@ -19,7 +19,7 @@ from methods.concept_lm.base import check_tokens
 from methods.concept_lm.boundaries import HNet
 from methods.concept_lm.cache import SlotCache
 from methods.concept_lm.config import ConceptError
-from methods.concept_lm.head import draw
+from methods.concept_lm.head import draw, since
 from methods.concept_lm.model import ConceptLM, gather, pack
 
 
@@ -27,13 +27,10 @@ from methods.concept_lm.model import ConceptLM, gather, pack
 class DecodeState:
     """Everything that decoding remembers, for B rows."""
 
-    shallow: SlotCache
-    middle: SlotCache
-    deep: SlotCache
+    shallow: SlotCache  # holds the tokens so far
+    middle: SlotCache  # the concepts so far
+    deep: SlotCache  # the concepts, then the tail
     probe: SlotCache  # of the rule that asks the whole model, else empty
-    tail: Tensor  # (B,) tokens since the last concept
-    concepts: Tensor  # (B,) concepts so far
-    times: Tensor  # (B,) tokens so far
     waited: Tensor  # (B,) steps that a row has waited with the token it is at
     memory: Tensor | None = None  # (B, memory) of the boundary rule
     given: Tensor | None = None  # (B, d) what the last concept's middle layers gave
@@ -42,8 +39,16 @@ class DecodeState:
     def empty(cls, rows: int, capacity: int, window: int) -> "DecodeState":
         """Nothing read yet, with room for `capacity` tokens a row."""
         shallow, probe = SlotCache(rows, capacity, window), SlotCache(rows, capacity)
-        counts = torch.zeros(4, rows, dtype=torch.long)
-        return cls(shallow, SlotCache(rows), SlotCache(rows), probe, *counts)
+        waited = torch.zeros(rows, dtype=torch.long)
+        return cls(shallow, SlotCache(rows), SlotCache(rows), probe, waited)
+
+    @property
+    def tail(self) -> Tensor:
+        r"""Tokens since the last concept, (B,).
+
+        Equation: $\mathrm{tail}_b = l^{\mathrm{deep}}_b - l^{\mathrm{middle}}_b$
+        """
+        return self.deep.lengths - self.middle.lengths
 
     def kv_bytes(self) -> int:
         """Bytes of live keys and values in all caches."""
@@ -92,23 +97,17 @@ def prefill(
     state.probe.advance(lengths)
     state.memory = routing.memory
     packed = pack(routing.is_concept)
-    state.concepts = packed.counts.cpu()
-    state.times = lengths.clone()
+    tail = since(routing.is_concept).cpu()[torch.arange(B), lengths - 1]
 
     m, given = model.run_middle(h, routing, packed, state.middle)
-    last = torch.full((B,), -1)
+    state.middle.advance(packed.counts.cpu())
     if m.shape[1]:
-        state.middle.advance(state.concepts)
         ends = (packed.counts - 1).clamp_min(0)
         state.given = given[torch.arange(B, device=device), ends]
-        last = torch.where(state.concepts > 0, packed.index.cpu().amax(1), -1)
-    state.tail = lengths - 1 - last
     # [concepts | tail | the last token's own query], each row left-packed.
     C = m.shape[1]
-    begin = last + 1
-    if config.readout == "token":
-        begin = torch.minimum(begin, lengths - 1)
-    spans = zip(state.concepts.tolist(), begin.tolist(), lengths.tolist(), strict=True)
+    begin = lengths - (tail.clamp_min(1) if config.readout == "token" else tail)
+    spans = zip(packed.counts.tolist(), begin.tolist(), lengths.tolist(), strict=True)
     picks = [torch.tensor([*range(n), *range(C + start, C + end)]) for n, start, end in spans]
     index = torch.nn.utils.rnn.pad_sequence(picks, batch_first=True).to(device)
     seen = gather(torch.cat([m, h], 1), index)
@@ -117,7 +116,7 @@ def prefill(
         at_all = torch.arange(seen.shape[1], device=device)[None]
     state.deep.open(seen.shape[1])
     out = model.run_layers(model.deep, seen, at_all, cache=state.deep)
-    state.deep.advance(state.concepts + state.tail)
+    state.deep.advance(state.middle.lengths + tail)
     ends = torch.tensor([len(pick) - 1 for pick in picks], device=device)
     return model.read_out(out[torch.arange(B, device=device), ends][:, None])[:, 0], state
 
@@ -159,11 +158,11 @@ def step_ready(
         ConceptError: when the base has no position left.
     """
     config, device = model.config, token.device
-    active = torch.ones_like(state.times, dtype=torch.bool) if active is None else active
-    if int(state.times[active].max()) >= model.base_config.max_position_embeddings:
+    active = torch.ones_like(state.waited, dtype=torch.bool) if active is None else active
+    if int(state.shallow.lengths[active].max()) >= model.base_config.max_position_embeddings:
         raise ConceptError(f"the base has {model.base_config.max_position_embeddings} positions")
     B = len(token)
-    here = state.times[:, None].to(device)  # (B, 1)
+    here = state.shallow.lengths[:, None].to(device)  # (B, 1)
     h = model.qwen.embed_tokens(token[:, None])  # (B, 1, d)
     state.shallow.open(1)
     h = model.run_layers(model.shallow, h, here, cache=state.shallow)
@@ -182,26 +181,21 @@ def step_ready(
     together = bool(waiting[active].all()) or bool((state.waited[waiting] >= patience).any())
     ready = active if together else active & ~is_concept
     is_concept = is_concept & ready
-    state.shallow.advance(ready.long())
-    state.probe.advance(ready.long())
     if memory is not None and state.memory is not None:
         state.memory = torch.where(ready.to(device)[:, None], memory, state.memory)
     rows = is_concept.nonzero()[:, 0]
-    D = h
-    if len(rows):
-        D = _concept(model, h, logits[:, 0], rows, state)
+    D = _concept(model, h, logits[:, 0], rows, state) if len(rows) else h
     # Deep positions: absolute, or the place in [concepts | tail].
     if config.positions == "compact":
-        here = (state.concepts + state.tail - is_concept.long())[:, None].to(device)
+        here = state.deep.lengths[:, None].to(device)
     pair = len(rows) > 0 and config.readout == "token"
     if pair:  # the token asks beside its concept; what it writes is not kept
         beside = here + int(config.positions == "compact")
         D, here = torch.cat([D, h], 1), torch.cat([here, beside], 1)
     state.deep.open(D.shape[1])
     out = model.run_layers(model.deep, D, here, cache=state.deep)
-    state.deep.advance(ready.long())
-    state.tail = torch.where(is_concept, 0, state.tail + ready.long())
-    state.times += ready.long()
+    for cache in (state.shallow, state.probe, state.deep):
+        cache.advance(ready.long())
     state.waited = torch.where(ready, 0, state.waited + 1)
     asked = (is_concept & pair).long().to(device)
     return model.read_out(out[torch.arange(B, device=device), asked][:, None])[:, 0], ready
@@ -216,24 +210,19 @@ def _concept(
     every = len(rows) == len(h)
     ids = model.head.route(logits[on_device, None], None).ids  # (rows, 1)
     e = model.head.embed(ids, None)  # (rows, 1, d)
-    place = state.concepts if model.config.positions == "compact" else state.times
+    before = state.middle if model.config.positions == "compact" else state.shallow
+    places, first = before.lengths[rows], state.middle.lengths[rows] == 0
+    state.deep.evict(state.tail[rows], rows)
     state.middle.open(1, None if every else rows)
-    m = model.run_layers(model.middle, e, place[rows][:, None].to(device), cache=state.middle)
+    m = model.run_layers(model.middle, e, places[:, None].to(device), cache=state.middle)
     state.middle.advance(1)
     if isinstance(model.boundary, HNet) and state.memory is not None:
         given = h.new_zeros(len(h), h.shape[-1]) if state.given is None else state.given
-        before = torch.where(
-            (state.concepts[rows] > 0).to(device)[:, None], given[on_device], m[:, 0]
-        )
-        m = HNet.smooth(m, state.memory[on_device, -1:], before)
+        last = torch.where(first.to(device)[:, None], m[:, 0], given[on_device])
+        m = HNet.smooth(m, state.memory[on_device, -1:], last)
         state.given = given.index_copy(0, on_device, m[:, 0])
     m = model.stand_in(h[on_device], m)
-    state.deep.evict(state.tail[rows], rows)
-    state.concepts[rows] += 1
-    state.tail[rows] = 0
-    if every:
-        return m
-    return h.index_copy(0, on_device, m)
+    return m if every else h.index_copy(0, on_device, m)
 
 
 @torch.no_grad()

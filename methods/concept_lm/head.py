@@ -27,7 +27,27 @@ class Routing:
     memory: Tensor | None = None  # (B, memory) what it remembers at the end
 
 
-class NullController(nn.Module):
+class Threshold(nn.Module):
+    """What a number must pass, following where it should stand."""
+
+    threshold: Tensor
+    seen: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("threshold", torch.tensor(0.0))
+        self.register_buffer("seen", torch.tensor(0))
+
+    def follow(self, target: Tensor, share: float = 0.1) -> None:
+        r"""Move a share of the way to `target`; all of it the first time.
+
+        Equation: $\theta \leftarrow \theta + \eta (\theta^* - \theta)$
+        """
+        self.threshold.lerp_(target.to(self.threshold), share if int(self.seen) else 1.0)
+        self.seen += 1
+
+
+class NullController(Threshold):
     """Holds the share of NULLs at its target, in training and at evaluation.
 
     In training the notes' rule moves a bias on the NULL logit: null_bias += eta (target - rate).
@@ -37,19 +57,15 @@ class NullController(nn.Module):
     """
 
     null_bias: Tensor
-    threshold: Tensor
-    seen: Tensor
 
     def __init__(self, null_rate: float, step: float) -> None:
         super().__init__()
         self.null_rate = null_rate
         self.step_size = step
         self.register_buffer("null_bias", torch.tensor(0.0))
-        self.register_buffer("threshold", torch.tensor(0.0))
-        self.register_buffer("seen", torch.tensor(0))
 
     @torch.no_grad()
-    def update(self, margin: Tensor, is_concept: Tensor, momentum: float = 0.9) -> None:
+    def update(self, margin: Tensor, is_concept: Tensor) -> None:
         r"""Learn from one training batch.
 
         b is `null_bias`, r the target `null_rate`; the threshold moves along and is then
@@ -64,20 +80,15 @@ class NullController(nn.Module):
         change = self.step_size * (self.null_rate - (1 - is_concept.float().mean()))
         self.null_bias += change
         self.threshold += change  # margins rise with the bias
-        self.calibrate(margin + change, momentum)
+        self.calibrate(margin + change, 0.1)
 
     @torch.no_grad()
-    def calibrate(self, margin: Tensor, momentum: float = 0.0) -> None:
+    def calibrate(self, margin: Tensor, share: float = 1.0) -> None:
         r"""Move the threshold to the quantile of `margin` that makes 1 - null_rate concepts.
 
-        mu is `momentum`, and 0 the first time.
-
-        Equation: $\theta \leftarrow \mu \theta + (1 - \mu) \, Q_{1 - r}(\mathrm{margin})$
+        Equation: $\theta^* = Q_{1 - r}(\mathrm{margin})$
         """
-        wanted = torch.quantile(margin.flatten()[: 1 << 20].float(), 1 - self.null_rate)
-        keep = momentum if int(self.seen) else 0.0
-        self.threshold.mul_(keep).add_((1 - keep) * wanted.to(self.threshold.dtype))
-        self.seen += 1
+        self.follow(torch.quantile(margin.flatten()[: 1 << 20].float(), 1 - self.null_rate), share)
 
 
 class ConceptHead(nn.Module):
@@ -171,17 +182,6 @@ class ConceptHead(nn.Module):
         soft = p @ self.embedding.weight
         return hard + (soft - soft.detach())
 
-    def usage(self, logits: Tensor, mask: Tensor) -> Tensor:
-        r"""H(mean p) - H(p) / 2 over the positions in `mask`: high when codes are many and sure.
-
-        p, of the N positions in `mask` (B, T), is the softmax of `logits` (B, T, K + 1) without
-        NULL. A scalar; 0 where the mask is empty.
-
-        Equation: $U = H(\frac{1}{N} \sum_n p_n) - \frac{1}{2 N} \sum_n H(p_n)$
-        """
-        used = logits[..., :-1][mask]  # (N, K)
-        return usage(used) if len(used) else logits.new_zeros(())
-
 
 class FSQHead(nn.Module):
     """Finite scalar quantisation (Mentzer et al., arXiv:2309.15505): codes that cannot collapse.
@@ -262,16 +262,23 @@ def entropy(p: Tensor) -> Tensor:
     return -(p * p.clamp_min(1e-12).log()).sum(-1)
 
 
+def since(is_concept: Tensor) -> Tensor:
+    r"""How many tokens ago the last concept stood, 0 on one: (B, T) bool -> (B, T).
+
+    Positions count from 0; last is -1 before the first concept.
+
+    Equation: $\mathrm{since}_t = t - \mathrm{last}_t, \quad
+    \mathrm{last}_t = \max \{s \le t : c_s\}$
+    """
+    index = torch.arange(is_concept.shape[1], device=is_concept.device)
+    return index - torch.where(is_concept, index, -1).cummax(1).values
+
+
 def cap_runs(is_concept: Tensor, cap: int) -> Tensor:
     r"""Force a concept after `cap` NULLs in a row: (B, T) bool -> (B, T) bool.
 
-    Positions count from 0, last is -1 before the first concept, and a cap R of 0 forces none.
+    A cap R of 0 forces none.
 
-    Equation: $c'_t = c_t \vee (t - \mathrm{last}_t) \bmod (R + 1) = 0, \quad
-    \mathrm{last}_t = \max \{s \le t : c_s\}$
+    Equation: $c'_t = c_t \vee \mathrm{since}_t \bmod (R + 1) = 0$
     """
-    if cap == 0:
-        return is_concept
-    index = torch.arange(is_concept.shape[1], device=is_concept.device)
-    last = torch.where(is_concept, index, -1).cummax(1).values  # (B, T), -1 before the first
-    return is_concept | ((index - last) % (cap + 1) == 0)
+    return is_concept if cap == 0 else is_concept | (since(is_concept) % (cap + 1) == 0)

@@ -24,7 +24,7 @@ from methods.concept_lm import boundaries, masks
 from methods.concept_lm.base import add_lora, check_tokens, widen_norms
 from methods.concept_lm.cache import SlotCache, run_cached
 from methods.concept_lm.config import ConceptConfig, ConceptError
-from methods.concept_lm.head import ConceptHead, FSQHead, Routing, cap_runs
+from methods.concept_lm.head import ConceptHead, FSQHead, Routing, cap_runs, since, usage
 from methods.kit.noise import gumbel
 from methods.kit.seeds import seeded
 
@@ -90,6 +90,11 @@ class ConceptLM(nn.Module):
         self.config = config
         self.base_config = base.config
         self.peft = add_lora(base, config, seed=seed)
+        # In lists: a slice of a ModuleList is a new module, slow at every step.
+        layers, ends = list(self.qwen.layers), (config.shallow, config.shallow + config.middle)
+        self.shallow = layers[: ends[0]]  # see every token
+        self.middle = layers[ends[0] : ends[1]]  # see concepts only
+        self.deep = layers[ends[1] :]  # see concepts and the current tail
         table = base.get_input_embeddings().weight
         with seeded(seed):
             d = base.config.hidden_size
@@ -121,25 +126,6 @@ class ConceptLM(nn.Module):
         """
         self.peft = self.peft.merge_and_unload()
         widen_norms(self.peft)
-
-    @property
-    def shallow(self) -> list[Any]:
-        """The first group of decoder layers, which sees every token."""
-        return self._layers(0, self.config.shallow)
-
-    @property
-    def middle(self) -> list[Any]:
-        """The second group, which sees concepts only."""
-        return self._layers(self.config.shallow, self.config.shallow + self.config.middle)
-
-    @property
-    def deep(self) -> list[Any]:
-        """The last group, which sees concepts and the current tail."""
-        return self._layers(self.config.shallow + self.config.middle, self.config.layers)
-
-    def _layers(self, first: int, end: int) -> list[Any]:
-        """Decoder layers as a list: a slice of a ModuleList is a new module, slow at every step."""
-        return list(self.qwen.layers)[first:end]
 
     def read_out(self, x: Tensor) -> Tensor:
         r"""Final norm and vocabulary: (B, n, d) -> (B, n, V).
@@ -262,17 +248,14 @@ class ConceptLM(nn.Module):
     def deep_positions(self, is_concept: Tensor) -> Tensor:
         r"""Deep positions: the index, (1, T), or the place in [concepts | tail], (B, T).
 
-        Before the first concept last is -1.
+        since is how many tokens ago the last concept stood.
 
-        Equation: $\mathrm{pos}_t = t \;\mathrm{or}\; \sum_{s \le t} c_s + t - \mathrm{last}_t
-        - 1, \quad \mathrm{last}_t = \max \{s \le t : c_s\}$
+        Equation: $\mathrm{pos}_t = t \;\mathrm{or}\; \sum_{s \le t} c_s + \mathrm{since}_t - 1$
         """
-        index = torch.arange(is_concept.shape[1], device=is_concept.device)
         if self.config.positions == "absolute":
-            return index[None]
+            return torch.arange(is_concept.shape[1], device=is_concept.device)[None]
         n = is_concept.long().cumsum(1)  # concepts so far, this one included
-        last = torch.where(is_concept, index, -1).cummax(1).values
-        return n + index - last - 1  # concept: its rank n - 1; tail: n + offset
+        return n + since(is_concept) - 1  # concept: its rank n - 1; tail: n + offset
 
     def forward(
         self,
@@ -343,37 +326,29 @@ class ConceptLM(nn.Module):
         )
         return torch.where(is_concept[..., None], gather(out[:, T:], slot), out[:, :T])
 
-    def loss(self, output: ConceptOutput, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def loss(self, output: ConceptOutput, x: Tensor) -> Tensor:
         r"""Mean next-token cross entropy in nats, less the usage bonus where it is on: a scalar.
 
-        x is (B, T), of which the first n_b = `lengths` tokens of each row count. L_rule is what
-        the boundary rule adds.
+        x is (B, T). L_rule is what the boundary rule adds.
 
-        Equation: $L = -\operatorname{mean}_{b, t < n_b} \log p(x_{b, t + 1} \mid x_{b, \le t})
+        Equation: $L = -\operatorname{mean}_{b, t} \log p(x_{b, t + 1} \mid x_{b, \le t})
         - \lambda U + L_{rule}$
         """
-        valid = torch.ones_like(x, dtype=torch.bool)
-        if lengths is not None:
-            valid = torch.arange(x.shape[1], device=x.device) < lengths[:, None]
-        loss = token_nll(output.logits, x)[valid[:, 1:]].mean()
-        if self.config.usage_bonus:
-            used = output.routing.is_concept & valid
-            loss = loss - self.config.usage_bonus * self.head.usage(output.routing.logits, used)
+        loss, routing = token_nll(output.logits, x).mean(), output.routing
+        if self.config.usage_bonus and bool(routing.is_concept.any()):
+            named = routing.logits[..., :-1][routing.is_concept]  # (N, K)
+            loss = loss - self.config.usage_bonus * usage(named)
         extra = None if self.boundary is None else self.boundary.loss(self, output, x)
         return loss if extra is None else loss + extra
 
     @torch.no_grad()
-    def observe(self, output: ConceptOutput, lengths: Tensor | None = None) -> None:
+    def observe(self, output: ConceptOutput) -> None:
         """Let the boundary rule learn its rate from a training batch."""
-        routing = output.routing
-        valid = torch.ones_like(routing.chosen)
-        if lengths is not None:
-            valid = torch.arange(valid.shape[1], device=valid.device) < lengths[:, None]
+        routing, chosen = output.routing, output.routing.chosen.flatten()
         if self.boundary is None:
-            margin = self.head.margin(routing.logits)
-            self.head.control.update(margin[valid], routing.chosen[valid])
+            self.head.control.update(self.head.margin(routing.logits).flatten(), chosen)
         elif routing.signal is not None:
-            self.boundary.observe(routing.signal[valid], routing.chosen[valid])
+            self.boundary.observe(routing.signal.flatten(0, 1), chosen)
 
     @torch.no_grad()
     def settle(self, batches: list[Tensor]) -> None:

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from methods.concept_lm.base import check_tokenizer, check_tokens, load_base
 from methods.concept_lm.baselines import shuffled_codes
 from methods.concept_lm.config import ConceptConfig, ConceptError, recommended
-from methods.concept_lm.data import Corpus, folder
 from methods.concept_lm.decode import generate
 from methods.concept_lm.marks import in_words, marks, named, nearest
 from methods.concept_lm.model import ConceptLM, token_nll
@@ -25,6 +24,7 @@ from methods.concept_lm.v3.em import HardEM, roles
 from methods.concept_lm.v3.planner import PlanShape
 from methods.concept_lm.v3.role import Backbones
 from methods.kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
+from methods.kit.corpus import Corpus, folder
 from methods.kit.frozen import load_tokenizer
 from methods.kit.training import History, Plan
 

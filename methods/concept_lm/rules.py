@@ -12,23 +12,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from methods.concept_lm.head import Threshold
 
-class Boundary(nn.Module):
+
+class Boundary(Threshold):
     """Base of the rules that do not use NULL.
 
     `width` is how many numbers a signal has a token, `memory` how many the state has a row.
     """
 
-    threshold: Tensor
-    seen: Tensor
     width = 1
     memory = 1
 
     def __init__(self, rho: float, d: int = 0) -> None:
         super().__init__()
         self.rho = rho
-        self.register_buffer("threshold", torch.tensor(0.0))
-        self.register_buffer("seen", torch.tensor(0))
 
     def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
         r"""What the rule reads: (B, T, d), ids (B, T) -> (B, T, width). `probe` caches decoding.
@@ -38,13 +36,6 @@ class Boundary(nn.Module):
         Equation: $s_t = \mathrm{signal}(h_1, \dots, h_t, x_t)$
         """
         raise NotImplementedError
-
-    def start(self, signal: Tensor) -> Tensor:
-        r"""The state before the first token: (B, memory).
-
-        Equation: $\mathrm{state}_0 = 0$
-        """
-        return signal.new_zeros(len(signal), self.memory)
 
     def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         r"""One token of each row: (B, width), (B, memory) -> is_concept (B,), new state.
@@ -58,12 +49,12 @@ class Boundary(nn.Module):
     def packed(self, signal: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
         r"""Every token of a batch: (B, T, width) -> is_concept (B, T), state after `lengths`.
 
-        Past the n tokens of a row its state stays as it is.
+        The state is 0 before the first token; past the n tokens of a row it stays as it is.
 
         Equation: $(c_t, \mathrm{state}_t) = \mathrm{step}(s_t, \mathrm{state}_{t - 1})
         \;\mathrm{for}\; t \le n$
         """
-        state = self.start(signal)
+        state = signal.new_zeros(len(signal), self.memory)
         steps = []
         for t in range(signal.shape[1]):
             is_concept, new = self.step(signal[:, t], state)
@@ -80,16 +71,6 @@ class Boundary(nn.Module):
 
         Equation: $\mathbb{E}[c_t] \to \rho$
         """
-
-    def follow(self, target: Tensor) -> None:
-        r"""Move the threshold a tenth of the way to `target`; all of it the first time.
-
-        Equation: $\theta \leftarrow \theta + \eta (\theta^* - \theta), \quad
-        \eta \in \{1, \frac{1}{10}\}$
-        """
-        share = 0.1 if int(self.seen) else 1.0
-        self.threshold += share * (target.to(self.threshold) - self.threshold)
-        self.seen += 1
 
     def gain(self, signal: Tensor) -> Tensor | None:
         r"""A factor of value 1 that carries gradient to the rule, (B, T, 1), or None.

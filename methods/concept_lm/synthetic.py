@@ -102,24 +102,15 @@ class PlanTask:
     held = sample  # to be judged by: of the same distribution
 
     @property
-    def floors(self) -> "Floors":
-        r"""Entropies of y in nats: every token is one of 4 values, even given those before it.
+    def floors(self) -> tuple[float, float]:
+        r"""Entropies of y in nats: given its codes, or the prompt that names them; given nothing.
 
-        Equation: $H(y \mid z) = n \log 2, \quad H(y) = n \log 4, \quad
+        Every token is one of 4 values, even given those before it.
+
+        Equation: $H(y \mid z) = H(y \mid u) = n \log 2, \quad H(y) = n \log 4, \quad
         n = \mathrm{types} \cdot \mathrm{bits}$
         """
-        noise = self.y_length * math.log(2)
-        # The prompt names the codes one to one, so H(y | u) = H(y | z).
-        return Floors(given_z=noise, given_u=noise, free=2 * noise)
-
-
-@dataclass(frozen=True)
-class Floors:
-    """Entropies of y, nats a sequence."""
-
-    given_z: float
-    given_u: float
-    free: float
+        return self.y_length * math.log(2), self.y_length * math.log(4)
 
 
 @dataclass(frozen=True)

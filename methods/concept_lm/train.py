@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from methods.concept_lm.config import ConceptError
-from methods.concept_lm.data import Corpus
 from methods.concept_lm.model import Codes, ConceptLM, ConceptOutput, token_nll
 from methods.kit.checkpoint import Checkpoint
+from methods.kit.corpus import Corpus
 from methods.kit.training import History, Plan, fit
 
 

@@ -5,6 +5,7 @@
 `kit.seeds`        `seeded`: a block with its own random numbers; `generator`, `randn`
 `kit.noise`        `gumbel`, `straight_through`
 `kit.frozen`       `load_frozen`: a transformers model from a configuration, a folder or the hub
+`kit.corpus`       `stdlib`, `folder`: text as bytes, a tenth of it held out; `Corpus`
 `kit.images`       `unreadable`, `refuse`: images of one's own data, named where they fail
 `kit.checkpoint`   `Checkpoint`: the one format; `save_state`, `read_state`, `load_weights`
 `kit.training`     `fit`: down a loss's gradient; `run_steps`: seeds, progress, exact resume

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import sysconfig
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +13,7 @@ from torch import Tensor
 
 from methods.context import Context
 from methods.errors import InputError
+from methods.kit.corpus import stdlib
 from methods.kit.report import Charts, Stages
 from methods.kit.seeds import generator
 from methods.kit.training import cosine_rate, descend
@@ -29,8 +26,6 @@ from methods.sparse_attention.params import LanguageModelParams, RecallParams
 Shares = dict[tuple[str, float | str], list[float]]  # by variant and x, one of each seed
 
 HEADS, RECALL_WIDTH = 6, 48
-CORPUS_BYTES = 4_000_000
-HELD_OUT = 0.1
 STRIDE = 10
 
 
@@ -114,56 +109,31 @@ def _trained(
 # --- Byte language model -------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def standard_library() -> tuple[Tensor, str]:
-    """The first 4 MB of Python's standard library in sorted order, as bytes, and their SHA-256."""
-    root = Path(sysconfig.get_paths()["stdlib"])
-    text = bytearray()
-    for path in sorted(root.glob("*.py")) + sorted(root.glob("[a-z]*/*.py")):
-        if "site-packages" not in path.parts:
-            text += path.read_bytes()
-        if len(text) >= CORPUS_BYTES:
-            break
-    data = bytes(text[:CORPUS_BYTES])
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8), hashlib.sha256(data).hexdigest()
-
-
 def language_model(ctx: Context, params: LanguageModelParams) -> None:
     """Bits per byte held out, after the same training on the same bytes, for each attention."""
-    corpus, digest = standard_library()
-    ctx.log(f"corpus: {len(corpus)} bytes of the standard library, SHA-256 {digest}")
-    cut = int(len(corpus) * (1 - HELD_OUT))
+    corpus = stdlib()
+    ctx.log(f"standard library sources {corpus.digest}: {len(corpus.train)} bytes to train on")
+    held_out = corpus.judged(64, params.context + 1)
 
     def loss_of(net: GPT2, draw: torch.Generator) -> Tensor:
-        return _bits(net, _windows(corpus[:cut], params.batch, params.context, draw), ctx)
+        at = int(torch.randint(1 << 30, (), generator=draw))
+        return _bits(net, corpus.batch(at, params.batch, params.context + 1), ctx)
 
     task = _Task(params, 256, params.n_layer, params.n_embd, 3e-3, loss_of)
     charts = Charts.of(ctx, __file__)
     table: Shares = defaultdict(list)
     shown = charts.variants("quality", ("dense", "local_only", "ours"))
     for name, _, net in _trained(ctx, task, shown):
-        table[name, f"{params.context} bytes"].append(_held_out(net, corpus[cut:], params, ctx))
+        with torch.no_grad():
+            found = [float(_bits(net, batch, ctx)) for batch in torch.split(held_out, 8)]
+        table[name, f"{params.context} bytes"].append(sum(found) / len(found))
     charts.seeds("bits_per_byte", table, params=params)
-
-
-def _windows(corpus: Tensor, batch: int, context: int, draw: torch.Generator) -> Tensor:
-    """(batch, context + 1) bytes from random places."""
-    starts = torch.randint(0, len(corpus) - context - 1, (batch,), generator=draw)
-    return torch.stack([corpus[start : start + context + 1] for start in starts.tolist()]).long()
 
 
 def _bits(net: GPT2, batch: Tensor, ctx: Context) -> Tensor:
     batch = batch.to(ctx.device)
     logits = net(batch[:, :-1])
     return F.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten()) / math.log(2)
-
-
-@torch.no_grad()
-def _held_out(net: GPT2, corpus: Tensor, params: LanguageModelParams, ctx: Context) -> float:
-    """Mean bits per byte over the same 64 windows for every model."""
-    draw = generator(7)
-    batches = [_windows(corpus, 8, params.context, draw) for _ in range(8)]
-    return sum(float(_bits(net, batch, ctx)) for batch in batches) / len(batches)
 
 
 # --- Recall of needles ---------------------------------------------------------------------------

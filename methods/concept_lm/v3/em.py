@@ -267,5 +267,5 @@ def gradient_norm(module: nn.Module) -> float:
 
     Equation: $\sqrt{\sum_i \lVert \nabla_{\theta_i} L \rVert^2}$
     """
-    norms = [p.grad.norm() for p in module.parameters() if p.grad is not None]
-    return float(torch.stack(norms).norm()) if norms else 0.0
+    grads = [p.grad for p in module.parameters() if p.grad is not None]
+    return float(nn.utils.get_total_norm(grads))

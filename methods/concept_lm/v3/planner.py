@@ -32,7 +32,6 @@ class PlanShape:
     u_vocab: Some
     y_vocab: Some
     d: Some = 64
-    layers: Some = 2
     mtp: Count = 0  # extra heads that predict z_{t+k}
 
     @property
@@ -42,7 +41,7 @@ class PlanShape:
 
     def backbone(self, seed: int) -> Any:
         """A Qwen3 decoder whose parameters are all trained."""
-        config = tiny_config(vocab=1, d=self.d, layers=self.layers, d_ff=2 * self.d)
+        config = tiny_config(vocab=1, d=self.d, layers=2, d_ff=2 * self.d)
         return load_base(config, seed=seed).model.requires_grad_(True)
 
 

@@ -35,7 +35,13 @@ def keep_the_tail(patch):
 
 
 def misplace_the_split(patch):
-    patch.setattr(ConceptLM, "deep", property(lambda self: self.qwen.layers[3:]))
+    right = ConceptLM.__init__
+
+    def split(self, *args, **kwargs):
+        right(self, *args, **kwargs)
+        self.deep = list(self.qwen.layers)[3:]
+
+    patch.setattr(ConceptLM, "__init__", split)
 
 
 def forget_the_concepts(patch):

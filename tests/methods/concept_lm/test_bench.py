@@ -42,7 +42,11 @@ SMALLEST = {"steps": 2, "rows": 2, "length": 32, "judged": 2}
 @pytest.mark.parametrize(
     ("name", "changes", "told"),
     [
-        ("compression", SMALLEST | {"pretrain_steps": 2}, {"pareto", "usage", "dead", "shuffled"}),
+        (
+            "compression",
+            SMALLEST | {"pretrain_steps": 2},
+            {"pareto", "usage", "dead", "shuffled", "removed"},
+        ),
         ("scratch", SMALLEST, {"scratch", "controls"}),
         (
             "dropout",
@@ -86,7 +90,7 @@ def test_the_gate_of_decoding_sees_steps_that_are_wrong_far_down(monkeypatch):
     right = bench.step
 
     def wrong(model, token, state):
-        late = int(state.times[0]) > 40
+        late = int(state.shallow.lengths[0]) > 40
         return right(model, (token + late) % 256, state)
 
     monkeypatch.setattr(bench, "step", wrong)

@@ -27,7 +27,7 @@ def test_holds(check):
 
 
 def test_null_rate_fails_without_its_controller(monkeypatch):
-    monkeypatch.setattr(NullController, "calibrate", lambda self, margin, momentum=0.0: None)
+    monkeypatch.setattr(NullController, "calibrate", lambda self, margin, share=1.0: None)
     assert any(not case.passed for case in checks.null_rate("cpu"))
 
 

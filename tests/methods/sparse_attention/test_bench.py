@@ -97,12 +97,6 @@ def test_needles_stand_where_they_say() -> None:
     assert torch.equal(needles % bench_quality.VALUES, task.answers)
 
 
-def test_a_language_model_is_trained_on_bytes_that_can_be_named() -> None:
-    corpus, digest = bench_quality.standard_library()
-    assert len(corpus) == bench_quality.CORPUS_BYTES
-    assert len(digest) == 64
-
-
 @pytest.mark.slow
 def test_flex_attention_is_compiled_for_the_cpu_and_computes_the_same() -> None:
     config = SparseAttentionConfig()

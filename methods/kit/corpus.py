@@ -1,5 +1,7 @@
 """Text as bytes: the Python standard library's source, which every machine has, or a folder."""
 
+from __future__ import annotations
+
 import hashlib
 import sysconfig
 from dataclasses import dataclass
@@ -9,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from methods.concept_lm.config import ConceptError
+from methods.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Corpus:
         s_b \sim \mathrm{Uniform}\{0, \dots, n - \mathrm{length} - 1\}$
 
         Raises:
-            ConceptError: when the windows are not shorter than the text.
+            InputError: when the windows are not shorter than the text.
         """
         generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
         starts = torch.randint(max(1, len(self.train) - length), (rows,), generator=generator)
@@ -40,7 +42,7 @@ class Corpus:
         s_b = \lfloor \frac{b \, (n - \mathrm{length} - 1)}{\mathrm{rows} - 1} \rfloor$
 
         Raises:
-            ConceptError: when the windows are not shorter than the text.
+            InputError: when the windows are not shorter than the text.
         """
         starts = torch.linspace(0, max(0, len(self.valid) - length - 1), rows).long()
         return self._cut(self.valid, starts, length)
@@ -48,7 +50,7 @@ class Corpus:
     @staticmethod
     def _cut(text: Tensor, starts: Tensor, length: int) -> Tensor:
         if len(text) <= length:
-            raise ConceptError(f"windows of {length} bytes do not fit a text of {len(text)}")
+            raise InputError(f"windows of {length} bytes do not fit a text of {len(text)}")
         return text[starts[:, None] + torch.arange(length)].long()
 
 
@@ -57,7 +59,7 @@ def stdlib(limit: int = 8_000_000) -> Corpus:
     """Source of this Python's standard library: every tenth file is held out.
 
     Raises:
-        ConceptError: when this Python comes without its sources.
+        InputError: when this Python comes without its sources.
     """
     root = Path(sysconfig.get_path("stdlib"))
     left_out = {"site-packages", "test", "tests", "idlelib"}
@@ -69,7 +71,7 @@ def stdlib(limit: int = 8_000_000) -> Corpus:
 
 
 def folder(path: str) -> Corpus:
-    """Every file under a folder of one's own; raises :class:`ConceptError` where there is none."""
+    """Every file under a folder of one's own; raises :class:`InputError` where there is none."""
     return of_files([p for p in Path(path).rglob("*") if p.is_file()], f"text under {path!r}")
 
 
@@ -77,7 +79,7 @@ def of_files(paths: list[Path], what: str, limit: int = 1 << 30) -> Corpus:
     """A tenth is held out: every tenth file, or the end of the text where there are fewer.
 
     Raises:
-        ConceptError: when there is too little text to split.
+        InputError: when there is too little text to split.
     """
     texts, size = [], 0
     for path in sorted(paths):
@@ -91,7 +93,7 @@ def of_files(paths: list[Path], what: str, limit: int = 1 << 30) -> Corpus:
     valid = b"".join(texts[9::10])
     train = b"".join(text for i, text in enumerate(texts) if i % 10 != 9)
     if not valid or not train:
-        raise ConceptError(f"no {what} to train on and to be judged by")
+        raise InputError(f"no {what} to train on and to be judged by")
     digest = hashlib.sha256(train + valid).hexdigest()[:12]
     return Corpus(_as_bytes(train), _as_bytes(valid), digest)
 
