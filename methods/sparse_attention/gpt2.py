@@ -20,6 +20,7 @@ from methods.sparse_attention.config import SparseAttentionConfig
 from methods.sparse_attention.module import SparseAttention
 
 SHAPE = ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd")  # called so by transformers
+UNDROPPED = dict.fromkeys(("embd_pdrop", "resid_pdrop", "attn_pdrop"), 0.0)
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,6 @@ class GPT2Config:
     n_layer: int = 12
     n_head: int = 12
     n_embd: int = 768
-    dropout: float = 0.0
     use_sparse_attention: bool = False
     sparse_config: SparseAttentionConfig = field(default_factory=SparseAttentionConfig)
 
@@ -52,7 +52,7 @@ class GroupedHeads(nn.Module):
         super().__init__()
         self.at = theirs.layer_idx
         self.sparse = SparseAttention(
-            config.n_embd, config.sparse_config, context=config.n_positions, dropout=config.dropout
+            config.n_embd, config.sparse_config, context=config.n_positions
         )
         self.sparse.c_attn, self.sparse.c_proj = theirs.c_attn, theirs.c_proj
 
@@ -82,10 +82,7 @@ class GPT2(nn.Module):
         super().__init__()
         self.config = config
         shape = {name: getattr(config, name) for name in SHAPE}
-        theirs = TheirConfig(
-            **shape, embd_pdrop=config.dropout, resid_pdrop=config.dropout, attn_pdrop=0.0
-        )
-        self.model: Any = GPT2LMHeadModel(theirs) if weights is None else weights
+        self.model: Any = weights or GPT2LMHeadModel(TheirConfig(**shape, **UNDROPPED))
         if config.use_sparse_attention:
             for block in self.model.transformer.h:
                 block.attn = GroupedHeads(block.attn, config)
@@ -160,8 +157,7 @@ class GPT2(nn.Module):
         """
         from transformers import GPT2LMHeadModel  # noqa: PLC0415 - slow to import
 
-        undropped = dict.fromkeys(("embd_pdrop", "resid_pdrop", "attn_pdrop"), 0.0)
-        weights = load_frozen(GPT2LMHeadModel, name_or_path, error=InputError, **undropped)
+        weights = load_frozen(GPT2LMHeadModel, name_or_path, error=InputError, **UNDROPPED)
         config = GPT2Config(
             **{name: getattr(weights.config, name) for name in SHAPE},
             use_sparse_attention=sparse_config is not None,

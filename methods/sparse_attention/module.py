@@ -28,8 +28,6 @@ class SparseAttention(nn.Module):
         config: the heads and what they see.
         context: the most tokens; the adaptive window is resolved for it, once.
         kv_heads: key-value heads, fewer than the heads for grouped-query attention.
-        bias: whether the projections have biases.
-        dropout: on the output; attention weights themselves are not dropped.
         backend: see `sparse_attention`.
 
     Raises:
@@ -43,8 +41,6 @@ class SparseAttention(nn.Module):
         *,
         context: int,
         kv_heads: int | None = None,
-        bias: bool = True,
-        dropout: float = 0.0,
         backend: Backend = "auto",
     ) -> None:
         super().__init__()
@@ -54,9 +50,8 @@ class SparseAttention(nn.Module):
         self.kv_heads = config.heads if kv_heads is None else kv_heads
         head_groups(config, config.heads, context, self.kv_heads)  # refuses what does not fit
         self.d_head = n_embd // config.heads
-        self.c_attn = nn.Linear(n_embd, n_embd + 2 * self.kv_heads * self.d_head, bias=bias)
-        self.c_proj = nn.Linear(n_embd, n_embd, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.c_attn = nn.Linear(n_embd, n_embd + 2 * self.kv_heads * self.d_head)
+        self.c_proj = nn.Linear(n_embd, n_embd)
 
     def forward(
         self,
@@ -97,7 +92,7 @@ class SparseAttention(nn.Module):
             )
         else:
             out = cache.attend(q, k, v, key_lengths=key_lengths, padding_side=padding_side)
-        out = self.dropout(self.c_proj(out.transpose(1, 2).flatten(2)))
+        out = self.c_proj(out.transpose(1, 2).flatten(2))
         return AttentionResult(out, self.describe(x.shape[1]) if return_intermediate else None)
 
     def describe(self, n: int) -> Intermediate:
