@@ -20,7 +20,7 @@ from methods.sparse_attention.config import SparseAttentionConfig
 from methods.sparse_attention.module import SparseAttention
 
 SHAPE = ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd")  # called so by transformers
-UNDROPPED = dict.fromkeys(("embd_pdrop", "resid_pdrop", "attn_pdrop"), 0.0)
+UNDROPPED: dict[str, Any] = dict.fromkeys(("embd_pdrop", "resid_pdrop", "attn_pdrop"), 0.0)
 
 
 @dataclass(frozen=True)
