@@ -8,7 +8,7 @@ from django.middleware.http import ConditionalGetMiddleware
 from django.test import RequestFactory
 
 from webapp.ui import pages
-from webapp.ui.pages import respond
+from webapp.ui.pages import respond, respond_public
 
 BODY = b"<p>a page</p>" * 50
 
@@ -109,10 +109,12 @@ def test_a_page_above_the_limit_is_not_kept(monkeypatch):
     assert [get()[1], get()[1]] == [1, 1]
 
 
-def test_a_large_page_is_compressed_quickly(monkeypatch):
+def test_what_changes_often_is_compressed_quickly():
     body = " ".join(str(number**2) for number in range(3000)).encode()
-    small = get(body=body, **{"accept-encoding": "br"})[0].content
-    monkeypatch.setattr(pages, "LARGE", len(body))
-    large = get(stamp="two", body=body, **{"accept-encoding": "br"})[0].content
+    request = RequestFactory(headers={"accept-encoding": "br"}).get("/")
+    small, large = (
+        respond_public(request, effort, lambda: HttpResponse(body), effort).content
+        for effort in (pages.EFFORT, pages.QUICK_EFFORT)
+    )
     assert brotli.decompress(large) == brotli.decompress(small) == body
     assert len(small) < len(large)

@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.http import http_date
 
 from webapp.ui.feeds import FORMATS, Feed, Item
-from webapp.ui.pages import respond_public
+from webapp.ui.pages import QUICK_EFFORT, respond_public
 
 MAX_AGE = 900  # seconds a cache may answer without asking
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,7 +65,8 @@ def respond(request: HttpRequest, suffix: str, source: FeedSource | None) -> Htt
         feed = source.feed(here, here.base + request.get_full_path())
         return public(written.write(feed), written.media_type, feed.updated)
 
-    return respond_public(request, (here.base, source.title, source.stamp), write)
+    stamp = (here.base, source.title, source.stamp)
+    return respond_public(request, stamp, write, QUICK_EFFORT)
 
 
 def public(body: bytes, media_type: str, updated: datetime) -> HttpResponse:

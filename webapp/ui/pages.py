@@ -26,8 +26,7 @@ from webapp.ui.encodings import chosen, encoded
 
 MAX_BYTES = 32 * 2**20  # of all kept pages of one process
 EFFORT = 10  # of compression: done once for many readers
-LARGE = 2**19  # bytes from which on so much effort would take seconds
-QUICK_EFFORT = 4  # of what is large, and of a page with its reader's own pieces
+QUICK_EFFORT = 4  # of feeds, which change often, and of a page with its reader's own pieces
 
 
 @dataclass(frozen=True)
@@ -54,10 +53,14 @@ cache: LRUCache[Hashable, Page] = LRUCache(MAX_BYTES, getsizeof=attrgetter("size
 
 
 @cached(  # under a lock: gunicorn's threads share it
-    cache, key=lambda address, stamp, encoding, _render: (address, stamp, encoding), lock=Lock()
+    cache, key=lambda address, stamp, encoding, *_: (address, stamp, encoding), lock=Lock()
 )
 def kept_page(
-    address: str, stamp: Hashable, encoding: str, render: Callable[[], HttpResponse]
+    address: str,
+    stamp: Hashable,
+    encoding: str,
+    render: Callable[[], HttpResponse],
+    effort: int = EFFORT,
 ) -> Page:
     """The page of an address while it bears this stamp; the least recently read is forgotten first.
 
@@ -65,7 +68,6 @@ def kept_page(
     """
     if encoding:
         page = kept_page(address, stamp, "", render)
-        effort = EFFORT if len(page.body) < LARGE else QUICK_EFFORT
         body = encoded(page.body, encoding, effort)
         headers = {**page.headers, "Content-Encoding": encoding}
     else:
@@ -138,14 +140,17 @@ def respond_shared(
 
 
 def respond_public(
-    request: HttpRequest, stamp: Hashable, render: Callable[[], HttpResponse]
+    request: HttpRequest,
+    stamp: Hashable,
+    render: Callable[[], HttpResponse],
+    effort: int = EFFORT,
 ) -> HttpResponse:
     """A page as it is sent to everybody, compressed once; no session is read.
 
     It keeps the headers that `render` gave it.
     """
     try:
-        page = kept_page(_key(request), stamp, chosen(request), render)
+        page = kept_page(_key(request), stamp, chosen(request), render, effort)
     except _NotKeptError as error:
         return error.response
     response = HttpResponse(page.body, headers=page.headers)
