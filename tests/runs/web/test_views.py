@@ -44,7 +44,7 @@ def page(client: Client, run: Run) -> str:
 TOLD = {
     "succeeded": ["Succeeded in 41 s", "2 correctness checks passed"],
     "running": ["Running on worker one", "42 %", "about 25 s left", "&lt;b&gt;variants&lt;/b&gt;"],
-    "queued": ["Queued, with", "before it"],
+    "queued": ["Queued, ", "before it"],
     "waiting": ["no live worker can serve this", "It needs a GPU worker"],
     "again": ["Queued again", "That costs you nothing"],
     "dispatched": ["Sent to a worker"],

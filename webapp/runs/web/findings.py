@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext, gettext_noop
+
 from methods.charts import number
 from methods.protocol import Point, Series
 from webapp.runs.models import Run
 from webapp.runs.web.present import ShownCheck, place
 
 STOPPED = {
-    "narrow": "it ended when every interval was narrow enough",
-    "time": "it ended when its time was up",
-    "most": "it ended after the most processes that there may be",
+    "narrow": gettext_noop("it ended when every interval was narrow enough"),
+    "time": gettext_noop("it ended when its time was up"),
+    "most": gettext_noop("it ended after the most processes that there may be"),
 }
 
 
@@ -50,12 +52,12 @@ def _headline(series: Series) -> str:
     if last.ratio is None or series.baseline is None:
         return said
     ratio = last.ratio
-    what = "fast" if ratio.verdict in {"faster", "slower"} else "good"
+    timed = ratio.verdict in {"faster", "slower"}
+    fast = gettext("%(times)s times as fast as %(baseline)s")
+    compared = fast if timed else gettext("%(times)s times as good as %(baseline)s")
+    words = {"times": f"{ratio.value:.2f}", "baseline": names[series.baseline]}
     between = f" ({ratio.low:.2f} – {ratio.high:.2f})" if ratio.low < ratio.high else ""
-    return (
-        f"{said}, {ratio.value:.2f} times as {what} as {names[series.baseline]}{between}: "
-        f"{ratio.verdict}"
-    )
+    return f"{said}, {compared % words}{between}: {gettext(ratio.verdict)}"
 
 
 def _value(series: Series, point: Point) -> str:
@@ -67,8 +69,9 @@ def _checks(checks: Sequence[ShownCheck]) -> str:
     if not checks:
         return ""
     if not missed:
-        return f"{len(checks)} of {len(checks)} passed"
-    return f"{len(missed)} of {len(checks)} missed their bound: {missed[0].title}"
+        return gettext("%(number)d of %(number)d passed") % {"number": len(checks)}
+    words = {"missed": len(missed), "number": len(checks), "first": missed[0].title}
+    return gettext("%(missed)d of %(number)d missed their bound: %(first)s") % words
 
 
 def _doubts(run: Run, series: Sequence[Series]) -> str:
@@ -77,9 +80,14 @@ def _doubts(run: Run, series: Sequence[Series]) -> str:
     if not points:
         return ""
     counts = Counter(flag for point in points for flag in point.flags)
-    said = [f"{flag} at {n} of {len(points)} points" for flag, n in counts.most_common()]
+    each = gettext("%(flag)s at %(count)d of %(number)d points")
+    said = [
+        each % {"flag": gettext(flag), "count": count, "number": len(points)}
+        for flag, count in counts.most_common()
+    ]
     result = run.result or {}
-    line = "; ".join(said) or "none raised"
+    line = "; ".join(said) or gettext("none raised")
     if why := STOPPED.get(result.get("stopped", "")):
-        line += f". Measured in {result.get('processes')} processes: {why}"
+        words = {"number": result.get("processes"), "why": gettext(why)}
+        line += gettext(". Measured in %(number)s processes: %(why)s") % words
     return line

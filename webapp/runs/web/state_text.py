@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext, ngettext
+
 from methods.charts import duration
 from webapp.runs.models import Failure, Run, State
 from webapp.runs.queries import Place
@@ -39,24 +41,29 @@ FAILURES = dict(Failure.choices) | {
 def title_of(run: Run, where: Place | None, *, behind: bool) -> str:
     """The state of `run` in a few words; `where` is the place of one that waits."""
     if where:
-        return f"Queued{' again' if run.attempt else ''}{_waiting_for(where, behind=behind)}"
+        queued = gettext("Queued again") if run.attempt else gettext("Queued")
+        return queued + gettext(", ") + _waiting_for(where, behind=behind)
     if run.state == State.RUNNING:
-        return f"Running on worker {run.worker}" if run.worker else "Running"
+        named = gettext("Running on worker %(worker)s") % {"worker": run.worker}
+        return named if run.worker else gettext("Running")
     if run.state == State.SUCCEEDED:
-        return "Published result" if run.imported else f"Succeeded in {took(run)}"
+        succeeded = gettext("Succeeded in %(time)s") % {"time": took(run)}
+        return "Published result" if run.imported else succeeded
     if run.state == State.FAILED:
         return f"Failed: {FAILURES[run.failure or 'error']}"
     if run.state == State.CANCELLED:
-        return f"Cancelled after {took(run)}" if run.started_at else "Cancelled before it started"
+        after = gettext("Cancelled after %(time)s") % {"time": took(run)}
+        return after if run.started_at else "Cancelled before it started"
     return TITLES[State(run.state)]
 
 
 def _waiting_for(where: Place, *, behind: bool) -> str:
     if not where.workers:
-        return ": no live worker can serve this"
+        return gettext("no live worker can serve this")
     if where.ahead:
-        return f", with {'one run' if where.ahead == 1 else f'{where.ahead} runs'} before it"
-    return ", behind another run of yours" if behind else ", next in line"
+        words = ngettext("%(number)d run before it", "%(number)d runs before it", where.ahead)
+        return words % {"number": where.ahead}
+    return gettext("behind another run of yours") if behind else gettext("next in line")
 
 
 def tone_of(run: Run, where: Place | None) -> str:

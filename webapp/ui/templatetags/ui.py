@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -100,6 +101,12 @@ def moment(value: datetime | None) -> SafeString | str:
 def said(word: str) -> str:
     """A word that a row holds in English, in the page's language (`templates/ui/words.txt`)."""
     return gettext(word)
+
+
+@register.filter
+def listed(words: Sequence[str]) -> str:
+    """Words that rows hold in English, in the page's language, one after the other."""
+    return gettext(", ").join(map(gettext, words))
 
 
 @register.filter

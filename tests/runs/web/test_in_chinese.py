@@ -1,0 +1,46 @@
+"""What a run's page composes of words and figures is Chinese for those who read Chinese."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+from django.utils import translation
+
+from methods.protocol import Flag, Point
+from tests.runs import scenes
+from webapp.runs.models import State
+from webapp.runs.queries import Place
+from webapp.runs.web.findings import findings
+from webapp.runs.web.present import checks_of
+from webapp.runs.web.state_text import title_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("where", [Place(0, 1), Place(1, 1), Place(3, 1), Place(0, 0)])
+def test_where_a_waiting_run_stands(where: Place) -> None:
+    run = scenes.measured()
+    run.state = State.QUEUED
+    with translation.override("zh-hans"):
+        assert not re.search("[A-Za-z]", title_of(run, where, behind=False))
+    assert title_of(run, where, behind=False).startswith("Queued again, ")
+
+
+def test_what_a_run_found(client: Client) -> None:
+    run = scenes.measured()
+    run.result["stopped"], run.result["processes"] = "time", 7
+    points: tuple[Point, ...] = tuple(
+        point.model_copy(update={"flags": (Flag.BUSY, Flag.UNSTEADY)})
+        for point in scenes.latency().points
+    )
+    series = [scenes.latency().model_copy(update={"points": points})]
+    english = findings(run, series, checks_of(run))
+    with translation.override("zh-hans"):
+        found = findings(run, series, checks_of(run))
+    assert "busy machine at" in english.doubts
+    for line in (found.checks, found.doubts):
+        assert not re.search("[A-Za-z]", line), line
+    assert "times as" not in found.headline
+    assert "在 7 个进程中测量" in found.doubts
