@@ -10,15 +10,11 @@ process's proportional share) and processor time are what the kernel says.
 
 from __future__ import annotations
 
-import os
-import re
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,9 +22,9 @@ from pathlib import Path
 import psutil
 
 from benchmarks.figures import Figure, arguments, report
+from tests.processes import ROOT, up
 
-ROOT = Path(__file__).resolve().parent.parent
-PYTHON = Path(sys.base_prefix) / "bin" / "python3"  # no environment's
+PYTHON = f"{sys.base_prefix}/bin/python3"  # no environment's
 # seconds cold, seconds warm, MB, per cent of a core
 TARGETS = {"first page, cold": 10.0, "first page, warm": 2.0, "memory, MB": 500.0, "core, %": 1.0}
 SETTLED = 60.0  # seconds after which nothing of the start goes on
@@ -52,55 +48,33 @@ def measure() -> tuple[float, float, float, float]:
         clone = Path(folder) / "assay"
         git = ["git", "-c", "advice.detachedHead=false", "clone", "--quiet"]
         subprocess.run([*git, str(ROOT), str(clone)], check=True)
-        with started(clone) as (_, cold):
+        with started(clone, ml=True) as (_, cold):
             pass
-        with started(clone, "--no-ml") as (_, warm):
+        with started(clone, ml=False) as (_, warm):
             pass
-        with started(clone) as (process, _):
+        with started(clone, ml=True) as (pid, _):
             time.sleep(SETTLED)
-            memory, before = at_rest(process.pid)
+            memory, before = at_rest(pid)
             time.sleep(WATCHED)
-            _, after = at_rest(process.pid)
+            _, after = at_rest(pid)
         return cold, warm, memory, 100 * (after - before) / WATCHED
 
 
 @contextmanager
-def started(clone: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], float]]:
-    """A running `up`, and the seconds to its first page."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")
-    }
+def started(clone: Path, *, ml: bool) -> Iterator[tuple[int, float]]:
+    """A running `up` of a clone: its process, and the seconds to its first page."""
+    own = {"ASSAY_VENV": "", "WEB_CONCURRENCY": ""}  # as in a fresh shell
     began = time.monotonic()
-    process = subprocess.Popen(
-        [PYTHON, "manage.py", "up", "--port", "0", *arguments],
-        cwd=clone,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        yield process, _first_page(process, began)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
-
-
-def _first_page(process: subprocess.Popen[str], began: float) -> float:
-    assert process.stdout is not None
-    said = []
-    for line in process.stdout:
-        said.append(line)
-        if match := re.search(r"Assay is at +(\S+)", line):
-            urllib.request.urlopen(match[1], timeout=30).read()
-            return time.monotonic() - began
-    raise SystemExit("up ended before its first page:\n" + "".join(said))
+    with up(clone / "var", root=clone, python=PYTHON, ml=ml, **own) as house:
+        assert house.get("")[0] == 200
+        yield house.process.pid, time.monotonic() - began
+        house.stop()
 
 
 def at_rest(pid: int) -> tuple[float, float]:
     """Megabytes and processor seconds of a process and all below it."""
     memory = seconds = 0.0
-    for process in (up := psutil.Process(pid), *up.children(recursive=True)):
+    for process in (parent := psutil.Process(pid), *parent.children(recursive=True)):
         memory += process.memory_full_info().pss / 1e6
         times = process.cpu_times()
         seconds += times.user + times.system

@@ -17,6 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.figures import Figure, arguments, report
+from tests.processes import wait_for
 from tests.runs.rig import FIXTURE, Rig
 
 TARGET = 0.1
@@ -30,8 +31,7 @@ def measure(rig: Rig, runs: int) -> list[float]:
     from webapp.runs import submit
     from webapp.runs.models import OPEN, Run, Worker
 
-    while not Worker.objects.filter(last_seen__isnull=False).exists():
-        time.sleep(0.1)
+    wait_for(Worker.objects.filter(last_seen__isnull=False).exists, 60, "a worker")
     found = []
     for _ in range(runs):
         reader = User.objects.create_user(uuid.uuid4().hex)
@@ -43,8 +43,7 @@ def measure(rig: Rig, runs: int) -> list[float]:
         found.append(time.perf_counter() - started)
         run.refresh_from_db()
         submit.cancel(run)
-        while Run.objects.filter(state__in=OPEN).exists():
-            time.sleep(0.05)
+        wait_for(lambda: not Run.objects.filter(state__in=OPEN).exists(), 60, "its end")
         time.sleep(0.3)
     return found
 

@@ -102,7 +102,14 @@ class House:
 
 
 @contextmanager
-def up(data: Path, *arguments: str, ml: bool = False, **settings: str) -> Iterator[House]:
+def up(
+    data: Path,
+    *arguments: str,
+    ml: bool = False,
+    root: Path = ROOT,
+    python: str = sys.executable,
+    **settings: str,
+) -> Iterator[House]:
     """`manage.py up` on a data directory, at a port of the system's choice; ended afterwards."""
     # No arXiv: a port nobody listens on.
     environment = {"ASSAY_ARXIV_RSS_URL": "http://127.0.0.1:9", "ASSAY_DATA": str(data)}
@@ -110,8 +117,8 @@ def up(data: Path, *arguments: str, ml: bool = False, **settings: str) -> Iterat
     if "--port" not in arguments:
         arguments = ("--port", "0", *arguments)
     process = subprocess.Popen(
-        [sys.executable, "manage.py", "up", *([] if ml else ["--no-ml"]), *arguments],
-        cwd=ROOT,
+        [python, "manage.py", "up", *([] if ml else ["--no-ml"]), *arguments],
+        cwd=root,
         env={**os.environ, **environment, **settings},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
