@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from methods.protocol import Bound, Flag, Point
 
 
@@ -31,7 +33,7 @@ def number(value: float, digits: int = 4) -> str:
 
 def check_value(value: float | bool | None) -> str:
     """A bound or what was measured against it, as the table of checks shows it."""
-    if value is None:
+    if value is None or not math.isfinite(value):
         return "not finite"
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -73,12 +73,10 @@ def measure(method: Method, check: Check, device: str) -> Row:
     """Run one check; a check that raises is a check that fails, with the reason."""
     cases: list[Case] = []
     try:
-        found: Iterable[Case]
         if check is TRACE:
-            found = trace_cases(method)
+            cases.extend(trace_cases(method))
         else:
-            found = registry.load(method.slug, check.entry)(device)
-        cases.extend(found)
+            cases.extend(registry.load(method.slug, check.entry)(device))
     except Exception as error:  # the table says which check broke and the others still run
         reason = one_line(f"{type(error).__name__}: {error}")[:300]
         return Row(check, tuple(cases), reason)
@@ -104,7 +102,7 @@ def in_words(rows: Iterable[Row]) -> str:
     for row in rows:
         worst, check = row.worst, row.check
         passed += row.passed
-        said = f"{check_value(_measured(worst))}{_where(row, worst)}" if worst else row.error
+        said = f"{check_value(worst.measured)}{_where(row, worst)}" if worst else row.error
         found = "passed" if row.passed else "FAILED"
         shown.append((check.name, check.title, check.bound, said, found))
         failures += [
@@ -128,10 +126,6 @@ def _chosen(method: Method, only: list[str] | None) -> tuple[Check, ...]:
         if name not in by_name:
             raise UnknownNameError(f"check of {method.slug}", name, by_name)
     return tuple(by_name[name] for name in only) if only else checks
-
-
-def _measured(case: Case) -> float | bool | None:
-    return check_result("x", case).measured
 
 
 def _where(row: Row, case: Case) -> str:
