@@ -12,38 +12,37 @@ import os
 import statistics
 import sys
 import time
-import uuid
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.figures import Figure, arguments, report
 from tests.processes import wait_for
-from tests.runs.rig import FIXTURE, Rig
+from tests.runs.rig import FIXTURE, standing
 
 TARGET = 0.1
 LEASE = 30  # as in the field: nothing here depends on a quick sweep
 
 
-def measure(rig: Rig, runs: int) -> list[float]:
+def measure(runs: int) -> list[float]:
     """Seconds from the request to the first event, for each run."""
     from django.contrib.auth.models import User
 
+    from tests.runs.asking import ask, ended
     from webapp.runs import submit
-    from webapp.runs.models import OPEN, Run, Worker
+    from webapp.runs.models import Run, Worker
 
     wait_for(Worker.objects.filter(last_seen__isnull=False).exists, 60, "a worker")
     found = []
-    for _ in range(runs):
-        reader = User.objects.create_user(uuid.uuid4().hex)
-        request = submit.Request("trial", "sleep", settings={"seconds": 60})
+    for number in range(runs):
+        reader = User.objects.create_user(f"reader {number}")
         started = time.perf_counter()
-        run = submit.submit(reader, request)
+        run = ask(reader=reader, seconds=60)
         while not Run.objects.filter(pk=run.pk, progress_seq__gte=0).exists():
             time.sleep(0.005)
         found.append(time.perf_counter() - started)
         run.refresh_from_db()
         submit.cancel(run)
-        wait_for(lambda: not Run.objects.filter(state__in=OPEN).exists(), 60, "its end")
+        ended(run)
         time.sleep(0.3)
     return found
 
@@ -51,23 +50,17 @@ def measure(rig: Rig, runs: int) -> list[float]:
 def main() -> int:
     """Measure, print the quantiles; 1 if the target is missed."""
     options = arguments(__doc__, runs=40).parse_args()
-    os.environ["ASSAY_METHODS_PATH"] = str(FIXTURE)
     with TemporaryDirectory(prefix="assay-latency-", ignore_cleanup_errors=True) as folder:
-        os.environ["ASSAY_DATA"] = folder
+        os.environ |= {"ASSAY_DATA": folder, "ASSAY_METHODS_PATH": str(FIXTURE)}
         os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
         import django
 
         django.setup()
-        rig = Rig(Path(folder), lease=LEASE)
-        try:
-            with rig.connected():
-                rig.migrate()
-                rig.recorder()
-                rig.beat()
-                rig.bench()
-                seconds = measure(rig, options.runs)
-        finally:
-            rig.stop()
+        with standing(Path(folder), LEASE) as rig:
+            rig.recorder()
+            rig.beat()
+            rig.bench()
+            seconds = measure(options.runs)
     return report(
         [
             Figure("request to first event, median", statistics.median(seconds), "s", TARGET),
