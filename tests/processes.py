@@ -110,16 +110,20 @@ def up(
     python: str = sys.executable,
     **settings: str,
 ) -> Iterator[House]:
-    """`manage.py up` on a data directory, at a port of the system's choice; ended afterwards."""
+    """`manage.py up` on a data directory, at a port of the system's choice; ended afterwards.
+
+    An empty setting is as none.
+    """
     # No arXiv: a port nobody listens on.
     environment = {"ASSAY_ARXIV_RSS_URL": "http://127.0.0.1:9", "ASSAY_DATA": str(data)}
     environment |= {"ASSAY_ARXIV_API_URL": "http://127.0.0.1:9", "WEB_CONCURRENCY": "1"}
+    environment = {**os.environ, **environment, **settings}
     if "--port" not in arguments:
         arguments = ("--port", "0", *arguments)
     process = subprocess.Popen(
         [python, "manage.py", "up", *([] if ml else ["--no-ml"]), *arguments],
         cwd=root,
-        env={**os.environ, **environment, **settings},
+        env={name: value for name, value in environment.items() if value},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
