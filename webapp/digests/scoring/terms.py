@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from itertools import accumulate
+from itertools import groupby
 
 import re2
 
@@ -87,8 +87,9 @@ def fold(text: str) -> str:
 class Term:
     """A keyword as it can be found. `source` is RE2, its group 1 the place.
 
-    `anchors` are tokens of which a text must hold one to hold the term; none are known of a term
-    with `*`. With `exact`, one is enough. `sequence` stands in the text's tokens, joined by blanks.
+    `anchors` are tokens of which a text must hold one to hold the term; none are known of some
+    terms, as with `*`. With `exact`, one is enough. `sequence` stands in the text's tokens, joined
+    by blanks.
     """
 
     kind: Kind
@@ -277,32 +278,19 @@ def _plural(word: str) -> str:
 
 
 def _anchors(pieces: list[re.Match[str]]) -> frozenset[str]:
-    """The tokens one of which stands in every text that holds the phrase; none where it is open.
+    """The tokens one of which stands in every text that holds the phrase; empty where none must.
 
-    They are the first token of the longest run without blanks; where hyphens join words, a text
-    may have written the first two, three, … as one.
+    They are the first word of the longest run without blanks, and its plurals where it is the last.
+    Runs with a hyphen or a star do not count: a text may go on, or have written the words as one.
     """
-    groups: list[list[re.Match[str]]] = [[]]
-    for piece in pieces:
-        if piece["blank"]:
-            groups.append([])
-        else:
-            groups[-1].append(piece)
-    best = max(groups, key=lambda group: max((len(p["word"] or "") for p in group), default=0))
-    if not any(piece["word"] for piece in best):
-        sign = next(p[0] for group in groups for p in group if TOKEN.match(p[0]))
-        return frozenset({sign})
-    start = next(index for index, piece in enumerate(best) if piece["word"])
-    joined = []
-    for piece in best[start:]:
-        if piece["hyphen"]:
-            continue
-        if not piece["word"]:
-            break
-        if piece["star"]:
-            return frozenset()
-        joined.append(piece)
-    words = list(accumulate(piece["word"] for piece in joined))
-    if joined[-1] is pieces[-1]:
-        words += _forms(words[-1])
-    return frozenset(words)
+    runs = [list(run) for blank, run in groupby(pieces, lambda p: bool(p["blank"])) if not blank]
+    plain = [
+        [piece["word"] for piece in run if piece["word"]]
+        for run in runs
+        if not any(piece["hyphen"] or piece["star"] for piece in run)
+    ]
+    words = max(plain, key=lambda words: max(map(len, words), default=0), default=[])
+    if not words:
+        return frozenset()
+    is_last = len(words) == 1 and pieces[-1]["word"] == words[0]
+    return frozenset(_forms(words[0]) if is_last else words[:1])
