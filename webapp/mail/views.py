@@ -17,6 +17,8 @@ from django.core.mail import send_mail
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods, require_safe
@@ -57,7 +59,7 @@ class DeliveryForm(forms.Form):
         """One of both."""
         data = self.cleaned_data
         if bool(data.get("profile")) == bool(data.get("q", "").strip()):
-            raise forms.ValidationError("Choose a profile or write a search, one of both.")
+            raise forms.ValidationError(gettext("Choose a profile or write a search, one of both."))
         return data
 
 
@@ -122,16 +124,17 @@ def _ask_to_confirm(request: HttpRequest, reader: User, address: str) -> None:
     link = page_address("mail:confirm", token)
     try:
         send_mail(
-            "Confirm your address",
-            f"Open this within a day to get mail from Assay here:\n\n{link}\n\n"
-            "If you did not ask for it, do nothing.\n",
+            gettext("Confirm your address"),
+            render_to_string("mail/confirm.txt", {"link": link}),
             None,
             [address],
         )
     except OSError as error:
-        messages.error(request, f"The mail could not be sent: {error}")
+        said = gettext("The mail could not be sent: %(error)s") % {"error": error}
+        messages.error(request, said)
         return
-    messages.success(request, f"A link was mailed to {address}: it confirms the address.")
+    said = gettext("A link was mailed to %(address)s: it confirms the address.")
+    messages.success(request, said % {"address": address})
 
 
 @never_cache
@@ -149,7 +152,8 @@ def confirm(request: HttpRequest, token: str) -> HttpResponse:
     if request.method == "POST":
         reader.email = address
         reader.save(update_fields=["email"])
-        messages.success(request, f"Mail goes to {address}.")
+        said = gettext("Mail goes to %(address)s.") % {"address": address}
+        messages.success(request, said)
         return redirect("mail:account")
     return render(request, "mail/confirm.html", {"section": "mail", "address": address})
 
