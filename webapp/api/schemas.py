@@ -123,13 +123,8 @@ class BenchmarkSchema(Schema):
         """Each parameter with its value in every preset."""
         presets = {name: p.model_dump(mode="json") for name, p in benchmark.presets.items()}
         return [
-            {
-                "name": info.name,
-                "help": info.help,
-                "unit": info.unit,
-                "allowed": info.allowed,
-                "presets": {name: values[info.name] for name, values in presets.items()},
-            }
+            {name: getattr(info, name) for name in ("name", "help", "unit", "allowed")}
+            | {"presets": {name: values[info.name] for name, values in presets.items()}}
             for info in benchmark.parameters()
         ]
 
