@@ -33,6 +33,7 @@ from webapp.ui import markup
 
 log = logging.getLogger(__name__)
 
+SHOWN_OF_PAPER = ("arxiv_id", "title", "authors", "categories", "comment", "doi", "journal_ref")
 REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
 
 
@@ -187,18 +188,8 @@ def _add_gists_and_chips(entries: Sequence[DigestEntry], language: str) -> None:
 
 def _visible_fields(entry: DigestEntry) -> list[object]:
     """Everything a reader sees of an entry."""
-    paper = entry.paper
-    return [
-        *_entry_content(entry),
-        entry.rank,
-        paper.arxiv_id,
-        paper.title,
-        paper.authors,
-        paper.categories,
-        paper.comment,
-        paper.doi,
-        paper.journal_ref,
-    ]
+    of_paper = (getattr(entry.paper, name) for name in SHOWN_OF_PAPER)
+    return [*_entry_content(entry), entry.rank, *of_paper]
 
 
 def _fingerprint(seen: object) -> str:

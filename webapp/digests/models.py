@@ -86,9 +86,8 @@ class DigestEntry(models.Model):
     score = models.FloatField()
     announce_type = models.CharField(max_length=13)
     version = models.PositiveSmallIntegerField()
-    matches = models.JSONField(
-        default=list
-    )  # [{"keyword", "where": ["title", "abstract", "authors"], "points", "rarity"}]
+    # [{"keyword", "where": ["title", "abstract", "authors"], "points", "rarity"}]
+    matches = models.JSONField(default=list)
     # The paper's HTML with the matches marked: <mark data-k="0">…</mark>.
     title_html = models.TextField()
     abstract_html = models.TextField()

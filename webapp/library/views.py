@@ -116,19 +116,14 @@ def remove_list(request: HttpRequest, pk: int) -> HttpResponse:
 def import_(request: HttpRequest) -> HttpResponse:
     """Name papers one likes: what is here is saved, the rest is kept to learn from."""
     form = ImportForm(request.POST or None, request.FILES or None, label_suffix="")
+    context: dict[str, object] = {"section": "library", "form": form}
     if form.is_bound and form.is_valid():
-        done = import_liked(signed_in(request), form.cleaned_data["text"])
-        context = {
-            "section": "library",
-            "done": done,
-            "asked": bool(done.unknown) and ask_for(signed_in(request), done.unknown),
-            "form": ImportForm(label_suffix=""),
-        }
-        return render(request, "library/import.html", context)
-    status = 422 if form.is_bound else 200
-    return render(
-        request, "library/import.html", {"section": "library", "form": form}, status=status
-    )
+        reader = signed_in(request)
+        done = import_liked(reader, form.cleaned_data["text"])
+        asked = bool(done.unknown) and ask_for(reader, done.unknown)
+        context |= {"done": done, "asked": asked, "form": ImportForm(label_suffix="")}
+    status = 422 if form.errors else 200
+    return render(request, "library/import.html", context, status=status)
 
 
 @sensitive_post_parameters("key")
