@@ -185,7 +185,9 @@ def test_a_fetch_killed_anywhere_leaves_what_a_second_one_completes(processes: P
         assert len(undisturbed["papers"]) > 5
         assert statements >= 8
         # At the first write, amid papers, versions and announcements, and just before the commit.
-        for statement in (2, statements // 2, statements - 2, statements):
+        places = (2, statements // 2, statements - 2, statements)
+        # PostgreSQL sees no places, only that a client went away.
+        for statement in places if connection.vendor == "sqlite" else places[-1:]:
             Paper.objects.all().delete()
             Listing.objects.all().delete()
             process = processes.start("fetch", str(statement))
