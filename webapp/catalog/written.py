@@ -73,6 +73,7 @@ def _rendered(source: Path, known: tuple[str, ...], _written: int) -> str:
     # What may be wider than a phone scrolls by itself, by keyboard too.
     return (
         cleaned.replace("<pre>", '<pre tabindex="0">')
+        .replace("<th></th>", "<td></td>")  # the corner of a table heads nothing
         .replace("<table>", '<div class="table-scroll" tabindex="0"><table>')
         .replace("</table>", "</table></div>")
     )
