@@ -3,9 +3,9 @@
     python -m benchmarks.cold_start [--runs 3]
 
 Each run clones the checkout's HEAD, has no virtual environment and no data directory, and installs
-everything the first page needs; the package cache is warm from the second run on. A second start
-finds the environment and the database. A minute later, with the bench worker there, memory (each
-process's proportional share) and processor time are what the kernel says.
+everything the first page needs; the package cache is warm from the second run on, and arXiv is out
+of reach. A second start finds the environment and the database. A minute later, with the bench
+worker there, memory (proportional shares) and processor time are what the kernel says.
 """
 
 from __future__ import annotations
