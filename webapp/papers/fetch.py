@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import random
 import re
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 from django.conf import settings
+from django.utils.http import parse_http_date_safe
 
 from webapp.papers import limiter
 from webapp.papers.deadline import Deadline
@@ -103,12 +103,6 @@ def get(
     raise AssertionError("every last attempt returns or raises")
 
 
-def user_agent() -> str:
-    """Who we are and where to complain, as arXiv asks of robots."""
-    contact = settings.ARXIV_CONTACT or settings.BASE_URL or "self-hosted"
-    return f"Assay/0.1 (arXiv digest; {contact})"
-
-
 def _follow(url: str, headers: dict[str, str]) -> Answer:
     """The answer at the end of redirects, none of which leaves the host."""
     for _ in range(MAX_REDIRECTS + 1):
@@ -127,7 +121,10 @@ def _follow(url: str, headers: dict[str, str]) -> Answer:
 
 def _request(url: str, headers: dict[str, str]) -> Answer:
     deadline = Deadline(TOTAL_SECONDS)
-    sent = {"user-agent": user_agent(), "accept-encoding": "gzip", **headers}
+    # Who we are and where to complain, as arXiv asks of robots.
+    contact = settings.ARXIV_CONTACT or settings.BASE_URL or "self-hosted"
+    agent = f"Assay/0.1 (arXiv digest; {contact})"
+    sent = {"user-agent": agent, "accept-encoding": "gzip", **headers}
     try:
         with (
             deadline,
@@ -198,13 +195,8 @@ def retry_after(value: str, most: float = MAX_RETRY_AFTER) -> float | None:
     value = value.strip()
     if value.isascii() and value.isdigit():
         return min(float(value), most)
-    try:
-        moment = parsedate_to_datetime(value)
-    except (ValueError, TypeError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return min(max((moment - datetime.now(UTC)).total_seconds(), 0.0), most)
+    moment = parse_http_date_safe(value)
+    return None if moment is None else min(max(moment - time.time(), 0.0), most)
 
 
 def _backoff(attempt: int) -> float:

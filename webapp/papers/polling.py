@@ -164,7 +164,9 @@ class Poller:
         self.report.rows.append(listing)
 
     def _record_late(self, category: str, served: date, source: Listing.Source) -> None:
-        if reason := _late_reason(served, self.today):
+        """Say that a feed dated `served` is not enough today, where it is not."""
+        if served < self.today and has_batch(self.today):
+            reason = f"arXiv still serves the batch of {served:%A} {served}"
             self._record(category, self.today, Listing.State.STALE, source, reason)
 
     def _failed(self, category: str, day: date, source: Listing.Source, reason: str) -> None:
@@ -195,13 +197,6 @@ def _announced(entry: Entry, category: str, version: int | None) -> Entry:
     else:
         kind = AnnounceType.CROSS if number == 1 else AnnounceType.REPLACE_CROSS
     return replace(entry, type=kind, announced_version=number)
-
-
-def _late_reason(served: date, today: date) -> str:
-    """Why a feed dated `served` is not enough on `today`; nothing where it is."""
-    if served >= today or not has_batch(today):
-        return ""
-    return f"arXiv still serves the batch of {served:%A} {served}"
 
 
 def _empty_reason(day: date) -> str:

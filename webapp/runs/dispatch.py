@@ -71,8 +71,9 @@ def sealed(run: Run) -> dict[str, dict[str, object]]:
 def _claim(device: Device) -> Run | None:
     """Move the next run to dispatched if a worker is idle; committed before anything is sent."""
     # The workers' rows are the lock: a second dispatcher counts only after the first committed.
-    idle = len(live_workers(device).select_for_update()) - _busy(device)
-    run = _next(device) if idle > 0 else None
+    workers = len(live_workers(device).select_for_update())
+    busy = Run.objects.filter(device=device, state__in=WITH_WORKER).count()
+    run = _next(device) if workers > busy else None
     if run is None:
         return None
     now = timezone.now()
@@ -86,10 +87,6 @@ def _claim(device: Device) -> Run | None:
         start_by=now + START,
     )
     return run if moved else None
-
-
-def _busy(device: Device) -> int:
-    return Run.objects.filter(device=device, state__in=WITH_WORKER).count()
 
 
 def _next(device: Device) -> Run | None:

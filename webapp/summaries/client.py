@@ -97,7 +97,7 @@ class Server:
                 raise _broken_off(error) from error
         if deadline.passed:
             raise BusyError(f"the model's answer did not end within {SECONDS} s")
-        if response.status_code != 200:
+        if not response.is_success:
             raise _status_error(response.status_code, response.headers, _message(body))
         return _read_reply(body)
 

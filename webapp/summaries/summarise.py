@@ -40,7 +40,8 @@ def summarise(summary_id: int) -> str:
     except NotYetError as error:
         queue.postpone(summary, str(error), now + timedelta(minutes=15))
     except budget.SpentError as error:
-        queue.postpone(summary, str(error), _tomorrow(now))
+        tomorrow = datetime.combine(now.date() + timedelta(days=1), time(0, 1), tzinfo=now.tzinfo)
+        queue.postpone(summary, str(error), tomorrow)
     except BusyError as error:
         wait = error.wait if error.wait is not None else 30.0 * 4 ** (summary.attempt - 1)
         queue.put_back(summary, str(error), now + timedelta(seconds=wait))
@@ -120,7 +121,3 @@ def _claim(summary: Summary, position: int, claimed: ClaimedNumber, truth: Groun
         direction_near=direction_is_near(claimed.direction, claimed.metric, found.context),
         **claimed.model_dump(),
     )
-
-
-def _tomorrow(now: datetime) -> datetime:
-    return datetime.combine(now.date() + timedelta(days=1), time(0, 1), tzinfo=now.tzinfo)
