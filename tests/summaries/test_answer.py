@@ -194,7 +194,10 @@ def test_a_claim_is_kept_without_characters_that_turn_it_round() -> None:
         "quote": "It is\u200b 3.5x faster",
     }
     answer["contributions"]["problem"] = ["A \u202eproblem"]
+    table = {"title": "T", "columns": ["Speed-up"], "rows": [["\u202e5.3"]]}
+    answer["results"]["tables"] = [table]
     summary = parse(json.dumps(answer))
     claim = summary.claims[0]
     assert (claim.value, claim.unit, claim.quote) == ("5.3", "x", "It is 3.5x faster")
     assert summary.contributions.problem == ["A problem"]
+    assert summary.results.tables[0].rows == [["5.3"]]

@@ -89,7 +89,4 @@ def _interval() -> timedelta:
 
 
 def _make_row() -> None:
-    if not ArxivSlot.objects.filter(pk=_SLOT).exists():
-        ArxivSlot.objects.bulk_create(
-            [ArxivSlot(pk=_SLOT, held_until=_EPOCH, free_at=_EPOCH)], ignore_conflicts=True
-        )
+    ArxivSlot.objects.get_or_create(pk=_SLOT, defaults={"held_until": _EPOCH, "free_at": _EPOCH})

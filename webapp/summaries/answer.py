@@ -109,27 +109,22 @@ def ask_for_summary(ask: Ask, mode: str, messages: list[Message]) -> PaperSummar
     Raises UnusableError with the reason, or what `ask` raises.
     """
     wanted = response_format(mode, strict_schema(), "paper_summary")
-    reply = ask(messages, wanted)
-    try:
-        return parse(reply.text)
-    except ValueError as error:
-        wrong = _in_words(error, reply)
-    repair: list[Message] = [
-        *messages,
-        {"role": "assistant", "content": reply.text[:20_000]},
-        {
-            "role": "user",
-            "content": f"That answer cannot be used: {wrong}. "
-            "Answer again with the whole json object, corrected, and nothing around it.",
-        },
-    ]
-    again = ask(repair, wanted)
-    try:
-        return parse(again.text)
-    except ValueError as error:
-        raise UnusableError(
-            f"the model's answer cannot be used: {_in_words(error, again)}"
-        ) from error
+    for _ in range(2):
+        reply = ask(messages, wanted)
+        try:
+            return parse(reply.text)
+        except ValueError as error:
+            wrong = _in_words(error, reply)
+        again = (
+            f"That answer cannot be used: {wrong}. "
+            "Answer again with the whole json object, corrected, and nothing around it."
+        )
+        messages = [
+            *messages,
+            {"role": "assistant", "content": reply.text[:20_000]},
+            {"role": "user", "content": again},
+        ]
+    raise UnusableError(f"the model's answer cannot be used: {wrong}")
 
 
 def _in_words(error: ValueError, reply: Reply) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .client import Message, RefusedError, Server
+from .client import RefusedError, Server
 from .models import ServerCapability
 
 Mode = ServerCapability.Mode
@@ -51,10 +51,8 @@ def forget(server: Server) -> None:
 
 
 def _probe(server: Server) -> str:
-    prose: list[Message] = [{"role": "user", "content": "In one short sentence: what is a pruner?"}]
-    wants_json: list[Message] = [
-        {"role": "user", "content": 'Answer with the json object {"pruner": "one short sentence"}.'}
-    ]
+    prose = "In one short sentence: what is a pruner?"
+    wants_json = 'Answer with the json object {"pruner": "one short sentence"}.'
     if _as_object(server, prose, response_format(Mode.SCHEMA, _PROBE_SCHEMA, "probe")) == {
         "assay_probe": "granted"
     }:
@@ -65,11 +63,11 @@ def _probe(server: Server) -> str:
 
 
 def _as_object(
-    server: Server, messages: list[Message], wanted: dict[str, Any] | None
+    server: Server, question: str, wanted: dict[str, Any] | None
 ) -> dict[str, Any] | None:
     """The answer as a JSON object; None where the field is refused or the answer is none."""
     try:
-        answer = json.loads(server.ask(messages, wanted).text)
+        answer = json.loads(server.ask([{"role": "user", "content": question}], wanted).text)
     except RefusedError as error:
         if error.status in {401, 403, 404}:
             raise

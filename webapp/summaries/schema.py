@@ -27,6 +27,12 @@ def _written(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
+def _cleaned(value: object) -> object:
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    return clean(value) if isinstance(value, str) else value
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -34,9 +40,7 @@ class _Strict(BaseModel):
     @classmethod
     def _without_invisible_characters(cls, value: object) -> object:
         """A right-to-left override would show another number than the one that was checked."""
-        if isinstance(value, list):
-            return [clean(item) if isinstance(item, str) else item for item in value]
-        return clean(value) if isinstance(value, str) else value
+        return _cleaned(value)
 
 
 class Table(_Strict):
