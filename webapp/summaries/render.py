@@ -41,21 +41,14 @@ class _Marking:
         }
 
 
-@dataclass(frozen=True)
-class Rendered:
-    """A summary ready for a page: sanitised HTML, and how many of its numbers are marked."""
+def render_summary(
+    summary: PaperSummary, truth: GroundTruth, language: str
+) -> tuple[dict[str, str], int]:
+    """The columns that a page shows, and how many numbers are marked as not in the text.
 
-    gist: str
-    gist_text: str  # the same for readers without HTML
-    sections: str
-    missing: int
-
-
-def render_summary(summary: PaperSummary, truth: GroundTruth, language: str) -> Rendered:
-    """The gist and the sections as sanitised HTML, every number held against the text."""
+    `gist` is plain text; `gist_html` and `html`, the sections, are sanitised.
+    """
     marking = _Marking(truth)
-    gist_text = plain_line(summary.gist, truth.holds_number)
-    gist = marking.line(summary.gist)
     words = _HEADINGS[language]
     sections = []
     for name in ("contributions", "experiments", "results", "conclusions"):
@@ -70,4 +63,9 @@ def render_summary(summary: PaperSummary, truth: GroundTruth, language: str) -> 
             {"title": words[name], "groups": [g for g in groups if g[1]], "tables": tables}
         )
     html = render_to_string("summaries/content.html", {"sections": sections, "language": language})
-    return Rendered(gist, gist_text, sanitise_blocks(html), marking.missing)
+    columns = {
+        "gist": plain_line(summary.gist, truth.holds_number),
+        "gist_html": marking.line(summary.gist),
+        "html": sanitise_blocks(html),
+    }
+    return columns, marking.missing

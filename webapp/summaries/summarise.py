@@ -93,18 +93,16 @@ def _beginning(text: str) -> str:
 
 def _keep(summary: Summary, answer: PaperSummary, truth: GroundTruth) -> None:
     claims = [_claim(summary, n, claimed, truth) for n, claimed in enumerate(answer.claims)]
-    rendered = render_summary(answer, truth, summary.language)
+    columns, marked = render_summary(answer, truth, summary.language)
     with transaction.atomic():
         held = queue.finish(
             summary,
             State.DONE,
-            gist=rendered.gist_text,
-            gist_html=rendered.gist,
             content=answer.model_dump(),
-            html=rendered.sections,
             text_source=summary.text_source,
             text_share=summary.text_share,
-            unverified=rendered.missing + sum(c.state == Claim.State.MISSING for c in claims),
+            unverified=marked + sum(c.state == Claim.State.MISSING for c in claims),
+            **columns,
         )
         if held:
             Claim.objects.bulk_create(claims)

@@ -5,7 +5,8 @@ puts them together.
 """
 
 from .folding import Folded, fold, fold_with_places
-from .reader import Number, numbers, numbers_in
+from .number import Number
+from .reader import numbers, numbers_in
 from .units import unit_at, unit_named
 
 __all__ = [

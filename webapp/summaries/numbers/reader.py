@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 
 from .folding import Folded, fold_with_places
+from .number import Number
 from .units import unit_at
-from .words import WordNumber, word_numbers
+from .words import word_numbers
 
 # A number begins neither inside a word (v2, resnet50), nor after a word and a hyphen (gpt-4),
 # nor inside another number; it ends where no digit goes on. Words are Latin here: in Chinese a
@@ -40,25 +41,6 @@ _RANGE = re.compile(r" ?(?:-|to|->|至|到|or|/) ?")
 _LISTED_BY = re.compile(r", ?")
 
 
-@dataclass(frozen=True)
-class Number:
-    """A number at `start:end` of a folded text, its unit ("" where none is known) included.
-
-    `unit` may be taken from the next number: both ends of "2 to 3 ms" are milliseconds.
-    """
-
-    value: Decimal
-    unit: str
-    start: int
-    end: int
-    digits_end: int  # where the figures end, before magnitude, spread and unit
-    is_size: bool = False  # a side of 256x256
-    is_word: bool = False
-    is_spread: bool = False  # what stands behind ±
-    own_unit: bool = False  # the unit is written at this very number
-    same: tuple[tuple[Decimal, str], ...] = ()  # other values and units that say this
-
-
 def numbers(text: str) -> list[Number]:
     """Every number of a text that may be folded or not, in order."""
     return numbers_in(fold_with_places(text))
@@ -67,8 +49,7 @@ def numbers(text: str) -> list[Number]:
 def numbers_in(folded: Folded) -> list[Number]:
     """Every number of a folded text, in order, words like "eightfold" among them."""
     found = sorted(
-        [*_figures(folded), *(_word(folded.text, word) for word in word_numbers(folded.text))],
-        key=lambda n: (n.start, n.start - n.end),
+        [*_figures(folded), *word_numbers(folded.text)], key=lambda n: (n.start, n.start - n.end)
     )
     kept: list[Number] = []
     for number in found:
@@ -136,27 +117,6 @@ def _unit(text: str, at: int, match: re.Match[str]) -> tuple[str, int]:
         if unit and not (unit == "x" and start > at and text[at] == "-" and text[start] == "x"):
             return unit, end
     return "", at
-
-
-def _word(text: str, word: WordNumber) -> Number:
-    unit, end = word.unit, word.end
-    if unit is None:
-        unit, end = unit_at(text, word.end)
-        if not unit and text[word.end : word.end + 1] == " ":
-            unit, end = unit_at(text, word.end + 1)
-        end = end if unit else word.end
-        if not unit and text.endswith("factor of ", 0, word.start):
-            unit = "x"
-    return Number(
-        word.value,
-        unit,
-        word.start,
-        end,
-        word.end,
-        is_word=True,
-        own_unit=bool(unit),
-        same=word.same,
-    )
 
 
 def _with_shared_units(text: str, found: list[Number]) -> list[Number]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
+
+from .number import Number
+from .units import unit_at
 
 _ONES = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
@@ -65,50 +67,58 @@ _CHINESE_NUMBER = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class WordNumber:
-    """A number in words at `start:end`. `unit` is None where a unit may follow the word."""
-
-    value: Decimal
-    unit: str | None
-    start: int
-    end: int
-    same: tuple[tuple[Decimal, str], ...] = ()  # other (value, unit) that say this
-
-
-def word_numbers(text: str) -> Iterator[WordNumber]:
+def word_numbers(text: str) -> Iterator[Number]:
     """Every number that a folded text writes in words."""
     for match in _WORDS.finditer(text):
-        yield _english(match)
+        yield _english(text, match)
     for pattern, meanings in _FIXED_WORDS:
-        values = tuple((Decimal(value), unit) for value, unit in meanings)
+        (value, unit), *same = ((Decimal(value), unit) for value, unit in meanings)
         for match in pattern.finditer(text):
-            yield WordNumber(*values[0], *match.span(), same=values[1:])
+            yield _number(text, value, unit, match.span(), tuple(same))
     for match in _CHINESE_NUMBER.finditer(text):
         if match["percent"]:
-            yield WordNumber(chinese_value(match["part"]), "%", *match.span())
+            yield _number(text, chinese_value(match["part"]), "%", match.span())
         elif match["unit"] == "成":  # 三成 is 30 %
-            yield WordNumber(
-                10 * chinese_value(match["whole"]), "%", match.start(), match.end() + 1
-            )
+            span = match.start(), match.end() + 1
+            yield _number(text, 10 * chinese_value(match["whole"]), "%", span)
         else:
-            yield WordNumber(chinese_value(match["whole"]), None, *match.span("whole"))
+            yield _number(text, chinese_value(match["whole"]), None, match.span("whole"))
 
 
-def _english(match: re.Match[str]) -> WordNumber:
+def _english(text: str, match: re.Match[str]) -> Number:
     if match["orders"]:
         count = match["order_count"]
         power = 1 if count in {"a", "an"} else SMALL.get(count) or int(count[:2])
-        return WordNumber(Decimal(10) ** power, "x", *match.span(), same=((Decimal(power), ""),))
+        return _number(text, Decimal(10) ** power, "x", match.span(), ((Decimal(power), ""),))
     if match["fold"]:
         value = SMALL.get(match["fold"]) or _LARGE[match["fold"]]
-        return WordNumber(Decimal(value), "x", *match.span())
+        return _number(text, Decimal(value), "x", match.span())
     if match["half"]:  # half a second
-        return WordNumber(Decimal("0.5"), None, *match.span(), same=((Decimal(50), "%"),))
+        return _number(text, Decimal("0.5"), None, match.span(), ((Decimal(50), "%"),))
     if match["bare"]:
-        return WordNumber(Decimal(_LARGE[match["bare"]]), None, *match.span())
+        return _number(text, Decimal(_LARGE[match["bare"]]), None, match.span())
     value = SMALL[match["number"]] * _LARGE.get(match["large"], 1)
-    return WordNumber(Decimal(value), None, *match.span())
+    return _number(text, Decimal(value), None, match.span())
+
+
+def _number(
+    text: str,
+    value: Decimal,
+    unit: str | None,
+    span: tuple[int, int],
+    same: tuple[tuple[Decimal, str], ...] = (),
+) -> Number:
+    """A number in words at `span` of the text; where `unit` is None, one may follow the words."""
+    start, words_end = span
+    end = words_end
+    if unit is None:
+        unit, end = unit_at(text, words_end)
+        if not unit and text[words_end : words_end + 1] == " ":
+            unit, end = unit_at(text, words_end + 1)
+        end = end if unit else words_end
+        if not unit and text.endswith("factor of ", 0, start):
+            unit = "x"
+    return Number(value, unit, start, end, words_end, is_word=True, own_unit=bool(unit), same=same)
 
 
 def chinese_value(written: str) -> Decimal:

@@ -1,0 +1,25 @@
+"""A number of a text, however it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number at `start:end` of a folded text, its unit ("" where none is known) included.
+
+    `unit` may be taken from the next number: both ends of "2 to 3 ms" are milliseconds.
+    """
+
+    value: Decimal
+    unit: str
+    start: int
+    end: int
+    digits_end: int  # where the figures end, before magnitude, spread and unit
+    is_size: bool = False  # a side of 256x256
+    is_word: bool = False
+    is_spread: bool = False  # what stands behind ±
+    own_unit: bool = False  # the unit is written at this very number
+    same: tuple[tuple[Decimal, str], ...] = ()  # other values and units that say this
