@@ -88,10 +88,7 @@ def _render_digest(
 
 def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
     """A day without a digest: why, and where to turn instead."""
-    if slug is None:
-        found = Profile.objects.filter(is_site=True).first() or Profile(name="Assay", is_site=True)
-    else:
-        found = get_object_or_404(Profile, slug=slug)
+    found = _profile_at(slug) or Profile(name="Assay", is_site=True)
     previous, following = (
         queries.neighbouring_dates(found, date) if date and found.pk else (None, None)
     )
@@ -107,15 +104,17 @@ def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> Htt
     return render(request, "digests/day.html", context, status=404 if date else 200)
 
 
+def _profile_at(slug: str | None) -> Profile | None:
+    """The profile of an address; the site's own without a slug, where it is made already."""
+    if slug:
+        return get_object_or_404(Profile, slug=slug)
+    return Profile.objects.filter(is_site=True).first()
+
+
 @require_safe
 def archive(request: HttpRequest) -> HttpResponse:
     """Every day that has a digest, month by month; with `?date=`, that day."""
-    slug = request.GET.get("profile", "")
-    found = (
-        get_object_or_404(Profile, slug=slug)
-        if slug
-        else Profile.objects.filter(is_site=True).first()
-    )
+    found = _profile_at(request.GET.get("profile"))
     with suppress(ValueError):
         if found and (chosen := parse_date(request.GET.get("date", ""))):
             return redirect(day_address(found, chosen))
