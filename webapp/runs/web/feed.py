@@ -29,7 +29,7 @@ def _results_source() -> FeedSource:
     runs = Run.objects.filter(public=True, state=State.SUCCEEDED, finished_at__isnull=False)
     latest = runs.order_by("-finished_at", "pk")
     # The reader too: a feed is kept, and who deletes their account is named no more.
-    stamp = tuple(latest.values_list("pk", "finished_at", "reader__username")[:RESULTS])
+    stamp = tuple(latest.values_list("pk", "finished_at", "reader")[:RESULTS])
 
     def items(site: Site) -> list[Item]:
         related = Run.objects.select_related("environment", "reader").prefetch_related("series")
