@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +16,7 @@ from methods.errors import InputError
 from methods.kit.corpus import stdlib
 from methods.kit.report import Charts, Stages
 from methods.kit.seeds import generator
-from methods.kit.training import cosine_rate, descend
+from methods.kit.training import History, Plan, fit
 from methods.protocol import Variant
 from methods.sparse_attention.config import SparseAttentionConfig
 from methods.sparse_attention.gate import gate
@@ -55,7 +55,6 @@ class _Task:
     n_embd: int
     rate: float
     loss_of: Callable[[GPT2, torch.Generator], Tensor]
-    solved: float = 0.0  # training ends early when the mean of 20 losses is below
 
     def network(self, name: str) -> GPT2:
         """The model with a variant's attention."""
@@ -72,21 +71,18 @@ class _Task:
             )
         )
 
-    def train(self, net: GPT2, draw: torch.Generator, hear: Callable[[int], None]) -> None:
+    def train(self, net: GPT2, draw: torch.Generator, hear: Callable[..., None]) -> None:
         """AdamW, a tenth of warm-up, then a cosine to a tenth."""
-        weights, steps = list(net.parameters()), self.params.steps
-        optimiser = torch.optim.AdamW(weights, lr=self.rate, betas=(0.9, 0.98), weight_decay=0.01)
-        recent: deque[float] = deque([1.0] * 20, maxlen=20)
-        warm_up = max(1, steps // 10)
-        for step in range(steps):
-            for group in optimiser.param_groups:
-                group["lr"] = self.rate * cosine_rate(step, steps, warm_up, 0.1)
-            loss = self.loss_of(net, draw)
-            descend(optimiser, loss, weights, step=step, clip=1.0, error=InputError)
-            hear(step + 1)
-            recent.append(float(loss.detach()))
-            if sum(recent) / len(recent) < self.solved:
-                return
+        steps = self.params.steps
+        fit(
+            lambda _: self.loss_of(net, draw),
+            torch.optim.AdamW(net.parameters(), betas=(0.9, 0.98), weight_decay=0.01),
+            Plan(steps, self.rate, warm_up=max(1, steps // 10)),
+            History(),
+            module=net,
+            error=InputError,
+            on_step=hear,
+        )
 
 
 def _trained(
@@ -139,7 +135,6 @@ def _bits(net: GPT2, batch: Tensor, ctx: Context) -> Tensor:
 # --- Recall of needles ---------------------------------------------------------------------------
 
 KEYS, VALUES, FILLERS, NEEDLES = 6, 6, 16, 4
-SOLVED = 0.02  # nats: training ends early below this
 VOCAB = KEYS * VALUES + KEYS + FILLERS  # needle (key, value), question (key), filler
 
 
@@ -185,7 +180,7 @@ def recall(ctx: Context, params: RecallParams) -> None:
         logits = net(needles.tokens.to(ctx.device))[:, -NEEDLES:, :VALUES]
         return F.cross_entropy(logits.flatten(0, 1), needles.answers.flatten().to(ctx.device))
 
-    task = _Task(params, VOCAB, 2, RECALL_WIDTH, 4e-3, loss_of, SOLVED)
+    task = _Task(params, VOCAB, 2, RECALL_WIDTH, 4e-3, loss_of)
     for name, seed, net in _trained(ctx, task, charts.variants("quality")):
         right, needles = _answer(net, params, ctx)
         if name == "dense":
