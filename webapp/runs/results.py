@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -34,15 +33,6 @@ class BadResultError(ValueError):
 
 
 @dataclass(frozen=True)
-class Imported:
-    """What became of a file: whether its run is new, or why there is none."""
-
-    path: Path
-    is_new: bool = False
-    reason: str = ""
-
-
-@dataclass(frozen=True)
 class Result:
     """A result file, read and found good."""
 
@@ -52,24 +42,20 @@ class Result:
     bodies: tuple[protocol.Strict, ...]
 
 
-def import_all(paths: Iterable[Path]) -> list[Imported]:
-    """Publish every file; a bad one is named with its reason and keeps no other from it."""
-    return [_import(path) for path in paths]
-
-
-def _import(path: Path) -> Imported:
+def import_file(path: Path) -> bool:
+    """Publish a result file; False if it was published before. Raises BadResultError."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise BadResultError(f"it is larger than {MAX_BYTES // 2**20} MiB")
         content = path.read_bytes()
-        key = uuid.uuid5(NAMESPACE, sha256(content).hexdigest())
-        if Run.objects.filter(pk=key).exists():
-            return Imported(path)
-        return Imported(path, is_new=publish(read(content)))
+        known = Run.objects.filter(pk=_key(content)).exists()
+        return not known and publish(read(content))
     except OSError as error:
-        return Imported(path, reason=f"it cannot be read: {error.strerror}")
-    except BadResultError as error:
-        return Imported(path, reason=str(error))
+        raise BadResultError(f"it cannot be read: {error.strerror}") from error
+
+
+def _key(content: bytes) -> uuid.UUID:
+    return uuid.uuid5(NAMESPACE, sha256(content).hexdigest())
 
 
 def read(content: bytes) -> Result:
@@ -88,8 +74,7 @@ def read(content: bytes) -> Result:
     if started.at > time.time() + DAY:
         raise BadResultError("it says that it was measured in the future")
     _agrees(started, last, middle)
-    key = uuid.uuid5(NAMESPACE, sha256(content).hexdigest())
-    return Result(key, started, last, tuple(middle))
+    return Result(_key(content), started, last, tuple(middle))
 
 
 def _body(number: int, line: bytes) -> protocol.Strict:

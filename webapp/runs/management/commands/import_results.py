@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from webapp.runs.results import import_all
+from webapp.runs.results import BadResultError, import_file
 
 
 class Command(BaseCommand):
@@ -26,15 +26,17 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         given = options["paths"] or [settings.BASE_DIR / "benchmarks" / "results"]
         files = [file for path in given for file in _files(path)]
-        report = import_all(files)
-        bad = [one for one in report if one.reason]
-        new = [one for one in report if one.is_new]
-        for one in bad:
-            self.stderr.write(f"{one.path}: {one.reason}. Nothing of it was imported.")
-        known = len(report) - len(new) - len(bad)
-        self.stdout.write(f"{len(new)} published, {known} known before, {len(bad)} bad.")
+        new = bad = 0
+        for file in files:
+            try:
+                new += import_file(file)
+            except BadResultError as error:
+                bad += 1
+                self.stderr.write(f"{file}: {error}. Nothing of it was imported.")
+        known = len(files) - new - bad
+        self.stdout.write(f"{new} published, {known} known before, {bad} bad.")
         if bad:
-            raise CommandError(f"{len(bad)} of {len(report)} files hold no result to publish.")
+            raise CommandError(f"{bad} of {len(files)} files hold no result to publish.")
 
 
 def _files(path: Path) -> list[Path]:
