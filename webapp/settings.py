@@ -193,7 +193,7 @@ CELERY_BEAT_MAX_LOOP_INTERVAL = 5  # seconds between two signs of life
 
 LOG_LEVEL = ENV.log_level
 # One line a request says nothing that the audit does not, one a periodic task nothing at all.
-QUIET_LOGGERS = ["httpx", "httpx2"]
+QUIET_LOGGERS = ["httpx", "httpx2", "arxiv"]
 if LOG_LEVEL == "INFO":
     QUIET_LOGGERS += [
         "celery.worker.strategy",

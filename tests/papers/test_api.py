@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from datetime import date
-from typing import Any
 
 import pytest
 
@@ -76,25 +73,6 @@ def test_more_than_the_api_lists_is_an_error(
     monkeypatch.setattr(api, "MOST", 5)
     with pytest.raises(fetch.RefusedError, match="more than it can list"):
         api.submitted("cs.CL", TUESDAY, TUESDAY)
-
-
-def test_an_entry_that_cannot_be_read_is_named_and_costs_no_other(
-    arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = api.submitted("cs.CL", TUESDAY, TUESDAY)[TUESDAY]
-    get = fetch.get
-
-    def damaged(*args: Any, **kwargs: Any) -> fetch.Answer:
-        answer = get(*args, **kwargs)
-        body = re.sub(rb"<published>[^<]*", b"<published>never", answer.body, count=1)
-        return replace(answer, body=body)
-
-    monkeypatch.setattr(fetch, "get", damaged)
-    found = api.submitted("cs.CL", TUESDAY, TUESDAY)[TUESDAY]
-    assert len(found.entries) == len(whole.entries) - 1
-    (problem,) = found.problems
-    assert problem.paper is not None
-    assert problem.paper[0] in {entry.arxiv_id for entry in whole.entries}
 
 
 def test_lookup_gives_what_feeds_lack(arxiv: ArxivServer) -> None:

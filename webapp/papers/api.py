@@ -1,6 +1,7 @@
-"""arXiv's API: what the feeds missed, and what they lack.
+"""arXiv's API through the `arxiv` package: what the feeds missed, and what they lack.
 
-Its answers are pages of Atom (https://info.arxiv.org/help/api/user-manual.html), asked for through
+The package builds the queries, turns the pages and reads the entries. Its own way to the network
+has no timeout, no back-off and no Retry-After, so it gets a transport of ours that asks through
 `fetch.get`, which also refuses to believe an empty or cut-off page before it was asked for again.
 """
 
@@ -8,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
-from urllib.parse import urlencode
 
+import arxiv
+import requests
 from django.conf import settings
-from lxml import etree
+from requests.adapters import BaseAdapter
 
 from webapp.papers import fetch
 from webapp.papers.days import batch_day_of, submission_window
@@ -38,7 +38,6 @@ MOST = 30_000  # results of one query; arXiv answers 400 beyond
 IDS = 200  # identifiers of one query, so that the address stays short
 NOTE = "from the API, by submission: replacements and late announcements are not in it"
 _TOTAL = re.compile(rb"<(?:\w+:)?totalResults[^>]*>\s*(\d+)\s*<")
-_NAMES = {"atom": "http://www.w3.org/2005/Atom", "arxiv": "http://arxiv.org/schemas/atom"}
 
 
 def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
@@ -50,18 +49,26 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
     are not in it. Raises FetchError.
     """
     since, until = submission_window(first)[0], submission_window(last)[1] - timedelta(minutes=1)
-    window = f"submittedDate:[{since:%Y%m%d%H%M} TO {until:%Y%m%d%H%M}]"
-    query = {"search_query": f"cat:{category} AND {window}"}
-    query |= {"sortBy": "submittedDate", "sortOrder": "ascending"}
+    pages = _Pages()
+    query = f"cat:{category} AND submittedDate:[{since:%Y%m%d%H%M} TO {until:%Y%m%d%H%M}]"
+    search = arxiv.Search(
+        query,
+        max_results=MOST,
+        sort_by=arxiv.SortCriterion.SubmittedDate,
+        sort_order=arxiv.SortOrder.Ascending,
+    )
     entries: dict[date, list[Entry]] = defaultdict(list)
     problems: dict[date, list[Problem]] = defaultdict(list)
-    for found in _results(query, category):
-        if isinstance(found, Problem):
-            problems[last].append(found)
-        else:
-            # What the API gives beyond the days asked for counts to the nearest of them.
-            day = batch_day_of(found.submitted_at) if found.submitted_at else first
-            entries[min(max(day, first), last)].append(found)
+    seen = 0
+    for result in pages.results(search):
+        seen += 1
+        # What the API gives beyond the days asked for counts to the nearest of them.
+        day = min(max(batch_day_of(result.published), first), last)
+        _read(result, category, entries[day], problems[day])
+    # An entry that the library could not parse is missing from its pages, not from its count.
+    if seen < pages.total:
+        lost = Problem("API", f"{pages.total - seen} of {pages.total} entries cannot be read")
+        problems[last].append(lost)
     return {
         day: Batch(category, day, one_a_paper(entries[day]), tuple(problems[day]), NOTE)
         for day in entries.keys() | problems.keys()
@@ -75,81 +82,45 @@ def lookup(identifiers: Sequence[str]) -> tuple[Entry, ...]:
     """
     entries: list[Entry] = []
     for start in range(0, len(identifiers), IDS):
-        found = _results({"id_list": ",".join(identifiers[start : start + IDS])})
-        entries += [one for one in found if isinstance(one, Entry)]
+        asked = list(identifiers[start : start + IDS])
+        for result in _Pages().results(arxiv.Search(id_list=asked, max_results=len(asked))):
+            _read(result, "", entries, [])
     return one_a_paper(entries)
 
 
-def _results(query: Mapping[str, str], category: str = "") -> Iterator[Entry | Problem]:
-    """What a query finds, page by page; an entry that cannot be read is a problem."""
-    start, total = 0, 1
-    while start < total:
-        page, total = _page(query, start)
-        items = page.findall("atom:entry", _NAMES)
-        for item in items:
-            try:
-                yield _entry(item, category)
-            except (BadEntryError, ValueError) as error:
-                yield Problem(_line(item, "atom:id")[:120] or "API", str(error))
-        start += len(items) or total  # no entries: the query finds nothing
+def _read(
+    result: arxiv.Result, category: str, entries: list[Entry], problems: list[Problem]
+) -> None:
+    """Add what a result says to `entries`, or why it says nothing to `problems`."""
+    try:
+        entries.append(_entry(result, category))
+    except (BadEntryError, ValueError) as error:
+        problems.append(Problem(one_line(result.entry_id)[:120], str(error)))
 
 
-def _page(query: Mapping[str, str], start: int) -> tuple[Any, int]:
-    """The page of a query's results from `start` on, and how many there are in all."""
-    totals: list[int] = []
-
-    def check(body: bytes) -> None:
-        totals.append(_total(body))
-        if totals[-1] > MOST:
-            raise fetch.RefusedError(f"the API finds {totals[-1]} papers, more than it can list")
-        if start < totals[-1] and b"<entry" not in body:
-            raise fetch.RefusedError(f"the API says {totals[-1]} papers and sends an empty page")
-        # An empty first answer is now and then a mistake: once more before it is believed.
-        if totals[-1] == 0 and totals.count(0) == 1:
-            raise fetch.RefusedError("the API sends an empty page")
-
-    asked = urlencode({**query, "start": start, "max_results": PAGE})
-    answer = fetch.get(f"{settings.ARXIV_API_URL}?{asked}", check=check)
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
-    root = None
-    with suppress(etree.XMLSyntaxError):
-        root = etree.fromstring(answer.body, parser)
-    if root is None:
-        raise fetch.RefusedError("the API's answer cannot be read: it is no XML")
-    return root, totals[-1]
-
-
-def _entry(item: Any, category: str) -> Entry:
-    identifier, version = parse_identifier(_line(item, "atom:id"))
-    paths = ("arxiv:primary_category", "atom:category")
-    terms = [one.get("term", "") for path in paths for one in item.iterfind(path, _NAMES)]
-    categories = category_names(terms)
+def _entry(result: arxiv.Result, category: str) -> Entry:
+    identifier, version = parse_identifier(result.entry_id)
+    categories = category_names([result.primary_category, *result.categories])
     is_new = not category or not categories or categories[0] == category
     return Entry(
         arxiv_id=identifier,
         version=version or 1,
         announced_version=1,
         type=AnnounceType.NEW if is_new else AnnounceType.CROSS,
-        title=_line(item, "atom:title"),
-        abstract=paragraph(_unwrapped(item.findtext("atom:summary", "", _NAMES))),
-        authors=tuple(filter(None, map(_author, item.iterfind("atom:author", _NAMES)))),
+        title=one_line(result.title),
+        abstract=paragraph(_unwrapped(result.summary)),
+        authors=tuple(
+            Author(one_line(author.name), one_line(", ".join(author.affiliation)))
+            for author in result.authors
+            if one_line(author.name)
+        ),
         categories=categories or ((category,) if category else ()),
-        doi=_line(item, "arxiv:doi")[:255],
-        journal_ref=_line(item, "arxiv:journal_ref")[:1000],
-        comment=_line(item, "arxiv:comment")[:2000],
-        submitted_at=_moment(item, "atom:published"),
-        updated_at=_moment(item, "atom:updated"),
+        doi=one_line(result.doi or "")[:255],
+        journal_ref=one_line(result.journal_ref or "")[:1000],
+        comment=one_line(result.comment or "")[:2000],
+        submitted_at=_moment(result.published),
+        updated_at=_moment(result.updated),
     )
-
-
-def _author(item: Any) -> Author | None:
-    name = _line(item, "atom:name")
-    places = [one.text or "" for one in item.iterfind("arxiv:affiliation", _NAMES)]
-    return Author(name, one_line(", ".join(places))) if name else None
-
-
-def _line(item: Any, path: str) -> str:
-    return one_line(item.findtext(path, "", _NAMES))
 
 
 def _unwrapped(summary: str) -> str:
@@ -157,10 +128,65 @@ def _unwrapped(summary: str) -> str:
     return re.sub(r"(?<=\S)\n(?=\S)", " ", summary.strip())
 
 
-def _moment(item: Any, path: str) -> datetime | None:
-    moment = datetime.fromisoformat(_line(item, path))
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return moment.astimezone(UTC) if moment.year >= 1990 else None
+def _moment(value: datetime) -> datetime | None:
+    moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+    return moment if moment.year >= 1990 else None
+
+
+class _Pages(BaseAdapter):
+    """The transport under the package: requests in, `fetch.get`, responses out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+
+    def results(self, search: arxiv.Search) -> Iterator[arxiv.Result]:
+        """The results of `search`, page by page. Raises FetchError."""
+        client = arxiv.Client(page_size=min(PAGE, search.max_results or PAGE))
+        client.query_url_format = f"{settings.ARXIV_API_URL}?{{}}"
+        client.delay_seconds = 0.0  # the limiter waits, for every process at once
+        client.num_retries = 0  # fetch.get asks again
+        client._session.trust_env = False
+        client._session.mount("https://", self)
+        client._session.mount("http://", self)
+        try:
+            yield from client.results(search)
+        except arxiv.ArxivError as error:
+            raise fetch.RefusedError(f"the API's answer cannot be used: {error.message}") from error
+        except ValueError as error:  # a date that is none, anywhere in a page, ends its reading
+            raise fetch.RefusedError(f"the API's answer cannot be read: {error}") from error
+
+    def send(
+        self, request: requests.PreparedRequest, *_: object, **__: object
+    ) -> requests.Response:
+        """Answer a request of the package's."""
+        assert request.url is not None
+        start = int((re.search(r"[?&]start=(\d+)", request.url) or ["", "0"])[1])
+        empties = 0
+
+        def check(body: bytes) -> None:
+            nonlocal empties
+            total = _total(body)
+            if total > MOST:
+                raise fetch.RefusedError(f"the API finds {total} papers, more than it can list")
+            if start < total and b"<entry" not in body:
+                raise fetch.RefusedError(f"the API says {total} papers and sends an empty page")
+            # An empty first answer is now and then a mistake: once more before it is believed.
+            if total == 0 and empties == 0:
+                empties += 1
+                raise fetch.RefusedError("the API sends an empty page")
+            self.total = total
+
+        answer = fetch.get(request.url, check=check)
+        response = requests.Response()
+        response.status_code = answer.status
+        response.url = answer.url
+        response.request = request
+        response._content = answer.body
+        return response
+
+    def close(self) -> None:
+        """Nothing is kept open."""
 
 
 def _total(body: bytes) -> int:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 from django.conf import settings
 
 from webapp.papers.deadline import Deadline
 from webapp.papers.fetch import retry_after
+
+if TYPE_CHECKING:
+    from httpx2 import Request
+    from openai import OpenAI
 
 MAX_ANSWER = 2_000_000  # bytes
 SILENCE = 60.0  # seconds without a byte
@@ -75,59 +78,69 @@ class Server:
         self, messages: Sequence[Message], response_format: dict[str, Any] | None = None
     ) -> Reply:
         """One answer; raises RefusedError, BusyError, or ModelError for one that cannot be read."""
-        question: dict[str, Any] = {"model": self.model, "messages": list(messages)}
-        if response_format:
-            question["response_format"] = response_format
-        deadline = Deadline(SECONDS)
-        try:
-            with (
-                deadline,
-                httpx.Client(timeout=SILENCE, follow_redirects=True) as client,
-                client.stream(
-                    "POST",
-                    f"{self.base_url.rstrip('/')}/chat/completions",
-                    json=question,
-                    headers={"Authorization": f"Bearer {self.key or 'none'}"},
-                    extensions={"trace": deadline.watch},
-                ) as response,
-            ):
-                body = _capped_body(response)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            if not deadline.passed:
-                raise _broken_off(error) from error
+        # openai takes half a second to import, and most processes never ask a model.
+        import httpx2  # noqa: PLC0415 - openai's own HTTP client
+        import openai  # noqa: PLC0415
+
+        extra = {"response_format": response_format} if response_format else {}
+        with Deadline(SECONDS) as deadline:
+            try:
+                with self._open(deadline) as client:
+                    body = _capped_body(client, self.model, messages, extra)
+            except (openai.OpenAIError, httpx2.HTTPError) as error:
+                if deadline.passed:
+                    raise _too_slow() from error
+                raise _model_error(error) from error
         if deadline.passed:
-            raise BusyError(f"the model's answer did not end within {SECONDS} s")
-        if not response.is_success:
-            raise _status_error(response.status_code, response.headers, _message(body))
+            raise _too_slow()
         return _read_reply(body)
 
+    def _open(self, deadline: Deadline) -> OpenAI:
+        import openai  # noqa: PLC0415 - as above
 
-def _capped_body(response: httpx.Response) -> bytes:
+        def watch(request: Request) -> None:
+            request.extensions["trace"] = deadline.watch
+
+        return openai.OpenAI(
+            http_client=openai.DefaultHttpxClient(event_hooks={"request": [watch]}),
+            base_url=self.base_url,
+            api_key=self.key or "none",
+            timeout=SILENCE,
+            max_retries=0,  # the database decides when to ask again
+        )
+
+
+def _capped_body(
+    client: OpenAI, model: str, messages: Sequence[Message], extra: dict[str, Any]
+) -> bytes:
     body = bytearray()
-    for chunk in response.iter_bytes(65536):
-        body += chunk
-        if len(body) > MAX_ANSWER:
-            raise ModelError(f"the answer is longer than {MAX_ANSWER // 1_000_000} MB")
+    create: Any = client.chat.completions.with_streaming_response.create
+    with create(model=model, messages=list(messages), **extra) as response:
+        for chunk in response.iter_bytes(65536):
+            body += chunk
+            if len(body) > MAX_ANSWER:
+                raise ModelError(f"the answer is longer than {MAX_ANSWER // 1_000_000} MB")
     return bytes(body)
 
 
-def _broken_off(error: Exception) -> BusyError:
-    """What went wrong between us and the server, in words; asking again may help."""
-    if isinstance(error, httpx.TimeoutException):
+def _too_slow() -> BusyError:
+    return BusyError(f"the model's answer did not end within {SECONDS} s")
+
+
+def _model_error(error: Exception) -> ModelError:
+    """What went wrong between us and the server, in words, and whether asking again may help."""
+    import httpx2  # noqa: PLC0415 - as above
+    import openai  # noqa: PLC0415
+
+    if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
         return BusyError(f"the model's server did not answer for {SILENCE:.0f} s")
-    if isinstance(error, httpx.ReadError | httpx.RemoteProtocolError | httpx.DecodingError):
+    if isinstance(error, openai.APIConnectionError):
+        return BusyError(f"the model's server cannot be reached ({error.__cause__ or error})")
+    if isinstance(error, httpx2.HTTPError):
         return BusyError(f"the model's server broke off its answer ({error})")
-    return BusyError(f"the model's server cannot be reached ({error})")
-
-
-def _message(body: bytes) -> str:
-    """What a server says of an error, in whichever of the usual forms, else as it stands."""
-    try:
-        said = json.loads(body)
-        said = said.get("error", said)
-        return str(said["message"])
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return body.decode(errors="replace")
+    if isinstance(error, openai.APIStatusError):
+        return _status_error(error.status_code, error.response.headers, error.message)
+    return ModelError(f"the model's client failed: {error}")
 
 
 def _read_reply(body: bytes) -> Reply:
