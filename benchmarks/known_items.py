@@ -16,8 +16,8 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from benchmarks.large_site import empty_site
 from benchmarks.figures import Figure, arguments, report
+from benchmarks.large_site import empty_site
 from methods.measure.statistics import mean_interval
 
 TARGETS = {"two thirds": (2 / 3, 0.95), "one third": (1 / 3, 0.80)}
