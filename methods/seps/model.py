@@ -307,13 +307,13 @@ class Seps(nn.Module):
             raise SepsError(
                 f"the model was made with dense={self.config.dense}, the call {has} one"
             )
-        owners = len(patches) if self._by_image else len(sparse.words)
-        for name, text, rows in (("sparse", sparse, None), ("dense", dense, owners)):
+        for name, text in (("sparse", sparse), ("dense", dense)):
             if text is not None and text.words.shape[2] != self.config.dim:
                 raise SepsError(
                     f"{name} words are {text.words.shape[2]} wide, the model {self.config.dim}"
                 )
-            if text is not None and rows is not None and len(text.words) != rows:
-                raise SepsError(f"there are {len(text.words)} dense texts for {rows} rows")
+        rows = len(patches) if self._by_image else len(sparse.words)
+        if dense is not None and len(dense.words) != rows:
+            raise SepsError(f"there are {len(dense.words)} dense texts for {rows} rows")
         if not bool(torch.isfinite(patches).all()):
             raise SepsError("patches hold values that are no finite number")

@@ -12,7 +12,6 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from methods.seps.config import SepsError
 from methods.seps.model import Batch
 
 SIDE, PATCH, CELL = 32, 4, 8  # pixels
@@ -80,12 +79,7 @@ def draw(count: int, seed: int) -> Scenes:
     Equation: $x = \mathrm{clip}_{[0, 1]}(b + 0.05 \, g), \quad
     b = \mathrm{tone\ where\ inked}, \; \mathrm{else\ paint\ where\ torn}, \; \mathrm{else} \quad
     0.45 + 0.25 \, u$
-
-    Raises:
-        SepsError: when none are asked for.
     """
-    if count < 1:
-        raise SepsError(f"{count} scenes were asked for; at least one is needed")
     generator = torch.Generator().manual_seed(seed)
 
     def pick(high: int, *shape: int) -> Tensor:

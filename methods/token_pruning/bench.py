@@ -31,6 +31,7 @@ Table = dict[tuple[str, float | str], list[float]]  # per cent right of each see
 MERGED = 32
 LAYERS = (0, 2)  # before which tokens are dropped, ours and others at equal cost
 TWICE = ("random", "divprune", "cdpruner", "cdpruner_mean", "sparsevlm", "pyramiddrop", "oracle")
+ELSEWHERE = ("random_both", "cdpruner_both", "ours", "oracle_both")  # on crowded scenes
 TABLES = ("accuracy", "inside", "crowded")
 CROWDED = {"objects": 16, "clutter": 0.6}  # scenes of another kind than the heads were taught on
 LOSSES: tuple[Loss, ...] = ("adversarial", "mse", "none", "attention")
@@ -48,7 +49,7 @@ FINAL_BUDGET = 4
 
 def plans(pruner: Pruner) -> Plans:
     """Every selection at equal average tokens: before the model, or before two of its layers."""
-    found: Plans = {name: partial(_before, name) for name, one in REGISTRY.items() if one.before}
+    found: Plans = {name: partial(_at, BEFORE, one) for name, one in REGISTRY.items() if one.before}
     found |= {f"{name}_both": partial(_both, [REGISTRY[name]] * 2) for name in TWICE}
     found["ours"] = partial(_both, [pruner.head_selector(layer) for layer in LAYERS])
     if pruner.merger is not None:
@@ -56,8 +57,8 @@ def plans(pruner: Pruner) -> Plans:
     return found
 
 
-def _before(name: str, k: int) -> list[Stage]:
-    return [Stage(BEFORE, k, REGISTRY[name])]
+def _at(layer: int, selector: Selector, k: int) -> list[Stage]:
+    return [Stage(layer, k, selector)]
 
 
 def _both(selectors: Sequence[Selector], k: int) -> list[Stage]:
@@ -123,15 +124,17 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
         full["crowded"].append(crowded.accuracy())
         ctx.log(f"seed {seed}: unpruned {full['usual'][-1]:.1%} right, {said(exam.by_kind())}")
         ways = plans(pruner)
-        inside = {name: REGISTRY[name] for name in ("random", "fastv", "pyramiddrop", "oracle")}
-        inside["ours"] = pruner.head_selector(2)
+        late = {name: REGISTRY[name] for name in ("random", "fastv", "pyramiddrop", "oracle")}
+        late["ours"] = pruner.head_selector(2)
+        judged: dict[str, tuple[Exam, Plans]] = {
+            "accuracy": (exam, ways),
+            "inside": (exam, {name: partial(_at, 2, one) for name, one in late.items()}),
+            "crowded": (crowded, {name: ways[name] for name in ELSEWHERE}),
+        }
         for done, k in enumerate(params.budgets):
-            for name, way in ways.items():
-                _note(tables["accuracy"][name, k], name, exam, way(k), params.draws)
-            for name in ("random_both", "cdpruner_both", "ours", "oracle_both"):
-                _note(tables["crowded"][name, k], name, crowded, ways[name](k), params.draws)
-            for name, chosen in inside.items():
-                _note(tables["inside"][name, k], name, exam, [Stage(2, k, chosen)], params.draws)
+            for what, (questions, shown) in judged.items():
+                for name, way in shown.items():
+                    _note(tables[what][name, k], name, questions, way(k), params.draws)
             tick(params.judged * (done + 1) / len(params.budgets))
             kinds = said(exam.by_kind(ways["ours"](k)))
             ctx.log(f"seed {seed}, {k} tokens a layer: ours {kinds}")

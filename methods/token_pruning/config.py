@@ -181,16 +181,7 @@ def from_keys(keys: Mapping[str, Any]) -> PruningConfig:
     known = [field.name for field in fields(PruningConfig)]
     for name in values.keys() - known:
         raise PruningError(f"unknown key {name!r}; known: {', '.join([*known, *RENAMED])}")
-    layers = values.get("pruning_layers")
-    if isinstance(layers, list | tuple) and "keep_tokens" not in values:
-        values["keep_tokens"] = budgets(len(layers))
     return PruningConfig(**values)
-
-
-def budgets(heads: int) -> tuple[int, ...]:
-    """Visual tokens kept where the source's keys give none: 200, 150, 100, then half each time."""
-    source = PruningConfig().keep_tokens
-    return tuple(source[i] if i < len(source) else max(1, 100 >> (i - 2)) for i in range(heads))
 
 
 def _rates(optimisers: Any) -> dict[str, Any]:

@@ -146,8 +146,8 @@ def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
     faults: list[str] = []
     for one in asked:
         name = f"question {one.get('question_id')}"
-        path = folder / one["image"] if "image" in one else None
-        path = path or images.get(f"{one.get('image_id', ''):0>12}")
+        number = f"{one.get('image_id', ''):0>12}"
+        path = folder / one["image"] if "image" in one else images.get(number)
         why = unreadable(path) if path else "its image is not there"
         if not answers.get(one.get("question_id")):
             why = "no answer stands in annotations.json"
@@ -178,7 +178,7 @@ def supervised(llava: Any, processor: Any, examples: Sequence[Example]) -> Promp
     Choices look at the question; each place that is followed by a token of the answer has it as
     its target.
     """
-    plain = ask(llava, processor, [e.before + e.question for e in examples], _open(examples))
+    plain = question_of(llava, processor, examples)
     tokenizer = processor.tokenizer
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     answers = [tokenizer.encode(e.answers[0], add_special_tokens=False) + end for e in examples]
@@ -198,10 +198,7 @@ def supervised(llava: Any, processor: Any, examples: Sequence[Example]) -> Promp
     return Prompt(whole, plain.pixels, mask, left(asked, 0), left(targets, IGNORE))
 
 
-def _open(examples: Sequence[Example]) -> list[Any]:
-    return [Image.open(e.image).convert("RGB") for e in examples]
-
-
 def question_of(llava: Any, processor: Any, examples: Sequence[Example]) -> Prompt:
     """Questions alone, as they are answered."""
-    return ask(llava, processor, [e.before + e.question for e in examples], _open(examples))
+    images = [Image.open(e.image).convert("RGB") for e in examples]
+    return ask(llava, processor, [e.before + e.question for e in examples], images)

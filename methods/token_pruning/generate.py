@@ -1,8 +1,7 @@
 """Writing after a pruned prompt: token by token, and in words where a processor is given."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -30,9 +29,9 @@ def generate(
 
     Equation: $y_t = \mathrm{choose}(\mathrm{logits}(x, y_0, \ldots, y_{t - 1}))$, x pruned
 
-    Stops, pads, samples and weighs tokens as the model's generation_config says: transformers'
-    own `generate` makes of it what it gives to `_write`. Rows may hold different numbers of images,
-    none among them: rows of one number are read together.
+    Stops, pads, samples and weighs tokens as the model's generation_config says: transformers' own
+    `generate` prepares both, and `_writer` goes on from there. Rows may hold different numbers of
+    images, none among them: rows of one number are read together.
 
     Args:
         llava: the model.
@@ -68,7 +67,7 @@ def generate(
             part.ids,
             attention_mask=part.real().long(),
             max_new_tokens=new,
-            custom_generate=partial(_write, part, stages, generator),
+            custom_generate=_writer(part, stages, generator),
         )
         out[rows, : found.shape[1]] = found
         longest = max(longest, found.shape[1])
@@ -87,34 +86,32 @@ def _rows(prompt: Prompt, rows: Tensor, images: Tensor | None) -> Prompt:
     return replace(replace(prompt, pixels=None).each(lambda part: part[rows]), pixels=pixels)
 
 
-def _write(
-    prompt: Prompt,
-    stages: Sequence[Stage],
-    generator: torch.Generator | None,
-    llava: Any,
-    ids: Tensor,
-    *,
-    logits_processor: Any,
-    stopping_criteria: Any,
-    generation_config: Any,
-    **_: Any,
-) -> Tensor:
-    """Token ids (B, n) after rows that hold as many images each, as `generate` calls it."""
-    found = read(llava, prompt, stages, cached=True, generator=generator)
-    assert found.cache is not None
-    logits, begin = found.logits[:, -1], ids.shape[1]
-    done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
-    while True:
-        scores = logits_processor(ids, logits.float())  # (B, V)
-        token = scores.argmax(-1)
-        if generation_config.do_sample:
-            token = torch.multinomial(scores.softmax(-1), 1, generator=generator)[:, 0]
-        token = token.masked_fill(done, _padding(generation_config))  # (B,)
-        ids = torch.cat((ids, token[:, None]), 1)
-        done = done | stopping_criteria(ids, None)
-        if bool(done.all()):
-            return ids[:, begin:]
-        logits = step(llava, token[:, None], found.cache)
+def _writer(
+    prompt: Prompt, stages: Sequence[Stage], generator: torch.Generator | None
+) -> Callable[..., Tensor]:
+    """How transformers' `generate` goes on with rows that hold as many images each."""
+
+    def write(
+        llava: Any, ids: Tensor, logits_processor: Any, stopping_criteria: Any,
+        generation_config: Any, **_: Any,
+    ) -> Tensor:  # fmt: skip
+        found = read(llava, prompt, stages, cached=True, generator=generator)
+        assert found.cache is not None
+        logits, begin = found.logits[:, -1], ids.shape[1]
+        done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
+        while True:
+            scores = logits_processor(ids, logits.float())  # (B, V)
+            token = scores.argmax(-1)
+            if generation_config.do_sample:
+                token = torch.multinomial(scores.softmax(-1), 1, generator=generator)[:, 0]
+            token = token.masked_fill(done, _padding(generation_config))  # (B,)
+            ids = torch.cat((ids, token[:, None]), 1)
+            done = done | stopping_criteria(ids, None)
+            if bool(done.all()):
+                return ids[:, begin:]
+            logits = step(llava, token[:, None], found.cache)
+
+    return write
 
 
 def ask(llava: Any, processor: Any, questions: Sequence[str], images: Sequence[Any]) -> Prompt:
@@ -161,7 +158,6 @@ def answer(
     stages: Sequence[Stage],
     *,
     new: int | None = None,
-    generator: torch.Generator | None = None,
 ) -> list[str]:
     """What the pruned model says: one text a question.
 
@@ -172,12 +168,11 @@ def answer(
         images: for each question an image, a list of images, or None.
         stages: where visual tokens leave.
         new: tokens at most.
-        generator: of samples.
 
     Raises:
         PruningError: for what `ask` and `generate` refuse.
     """
     prompt = ask(llava, processor, questions, images)
-    ids = generate(llava, prompt, stages, new, generator=generator)
+    ids = generate(llava, prompt, stages, new)
     told = processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
     return [text.strip() for text in told]

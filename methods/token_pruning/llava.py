@@ -115,9 +115,8 @@ class Vision:
         heads = attention.num_heads
         q = attention.q_proj(self._inside[:, :1]).unflatten(2, (heads, -1)).transpose(1, 2)
         k = attention.k_proj(self._inside).unflatten(2, (heads, -1)).transpose(1, 2)
-        weights: Tensor = (q.float() @ k.float().mT / q.shape[-1] ** 0.5).softmax(
-            -1
-        )  # (B, heads, 1, 1 + N)
+        S = q.float() @ k.float().mT / q.shape[-1] ** 0.5  # (B, heads, 1, 1 + N)
+        weights: Tensor = S.softmax(-1)
         return weights.mean(1)[:, 0, 1:]
 
     def rows(self, index: Tensor) -> "Vision":

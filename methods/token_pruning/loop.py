@@ -8,7 +8,6 @@ it saw. The next token's position is the prompt's original length.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -39,7 +38,43 @@ class Stage:
 
 
 BEFORE = -1
-Before = tuple[Any, Stream, tuple[Tensor, Tensor]]  # a layer, what it read, cos and sin
+
+
+@dataclass(frozen=True)
+class Before:
+    """A decoder layer and what it reads: tokens, cos and sin of their positions."""
+
+    layer: Any
+    stream: Stream
+    rotary: tuple[Tensor, Tensor]
+
+    def attention(self, words: Tensor | None = None) -> Tensor:
+        r"""Attention paid to each visual token (B, n_v) by words (B, t), or by the last token.
+
+        Equation: $a_i = \frac{\sum_p w_p A_{pi}}{\sum_p w_p}$, A the mean over heads, w the weights
+        """
+        asking = torch.zeros_like(self.stream.valid, dtype=torch.float32)  # (B, n)
+        if words is None:
+            asking[:, -1] = 1.0
+        else:
+            spoken = (~self.stream.visual).nonzero()[:, 1].view(len(asking), -1)
+            asking = asking.scatter(1, spoken, words)
+        return self.paid(asking)
+
+    def paid(self, asking: Tensor) -> Tensor:
+        r"""Attention that places pay, by weights w (B, n), to each visual token: (B, n_v).
+
+        Equation: $a_i = \frac{\sum_p w_p A_{pi}}{\sum_p w_p}$, A the mean over heads
+        """
+        first = int(asking.any(0).nonzero()[0])
+        looking = slice(first, None)
+        # (B, H, q, n)
+        scores = attention_scores(self.layer, self.stream.hidden, self.rotary, looking)
+        allowed = self.stream.allowed()[:, None, first:]  # (B, 1, q, n)
+        A = scores.masked_fill(~allowed, MIN_MASK).softmax(-1).mean(1)  # (B, q, n)
+        w = asking[:, first:]
+        paid = torch.einsum("bq,bqn->bn", w, A) / w.sum(1, keepdim=True).clamp_min(1e-9)
+        return paid.gather(1, self.stream.places())
 
 
 @dataclass
@@ -80,18 +115,17 @@ def embed(llava: Any, prompt: Prompt, vision: Vision | None, first: Entered | No
     gate = None
     if vision is not None:
         B, N, images = len(ids), visual_tokens(llava), images_of(llava, prompt)
-        features = vision.features if first is None else first.features  # (B * images, k, d_v)
+        every = torch.arange(N, device=ids.device).expand(B * images, N)
+        first = first or Entered(vision.features, every)
         projector = llava.model.multi_modal_projector
-        projected = projector(features.to(projector.linear_1.weight.dtype)).to(hidden.dtype)
-        index = torch.arange(N, device=ids.device).expand(B * images, N)
-        index = index if first is None else first.index
+        projected = projector(first.features.to(projector.linear_1.weight.dtype)).to(hidden.dtype)
         ahead = N * torch.arange(images, device=ids.device)[:, None]  # patches of images before
-        index = (index.view(B, images, -1) + ahead).flatten(1)  # (B, images * k)
+        index = (first.index.view(B, images, -1) + ahead).flatten(1)  # (B, images * k)
         places = visual.nonzero()[:, 1].view(B, images * N).gather(1, index)
         patch = patch.scatter(1, places, index)
         projected = projected.reshape(B, -1, hidden.shape[-1])
         hidden = hidden.scatter(1, wide(places, hidden), projected)
-        if first is not None and first.bias is not None:
+        if first.bias is not None:
             gate = torch.zeros(ids.shape, device=ids.device)
             gate = gate.scatter(1, places, first.bias.float().view(B, -1))
     positions = (mask.cumsum(1) - 1).clamp_min(0)
@@ -195,21 +229,24 @@ def read(
     position = stream.positions[:, -1:] + 1
     decoder = llava.model.language_model
     cache = Cache(DynamicCache()) if cached else None
-    rotary, mask = decoder.rotary_emb(stream.hidden, stream.positions), stream.bias()
+
+    def around(stream: Stream) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
+        return decoder.rotary_emb(stream.hidden, stream.positions), stream.bias()
+
+    rotary, mask = around(stream)
     counts: list[int] = []
     previous: Before | None = None
     for at, layer in enumerate(decoder.layers):
         stage, index = by_layer.get(at), None
         if stage is not None and vision is not None:
-            ahead = (layer, stream, rotary)
-            context = _inside(vision, prompt, generator, previous, ahead)
+            context = _inside(vision, prompt, generator, previous, Before(layer, stream, rotary))
             index = stage.selector.select(context, stage.keep * images)
             kept[at] = context.patches.gather(1, index)
             if not stage.late:
                 stream = stream.keep_visual(index)
-                mask, rotary = stream.bias(), decoder.rotary_emb(stream.hidden, stream.positions)
+                rotary, mask = around(stream)
         counts.append(stream.hidden.shape[1])
-        previous = (layer, stream, rotary)
+        previous = Before(layer, stream, rotary)
         hidden = run_layer(
             layer, stream.hidden, mask, rotary, positions=stream.positions, cache=cache
         )
@@ -218,7 +255,7 @@ def read(
         stream = replace(stream, hidden=hidden)
         if stage is not None and stage.late and index is not None:
             stream = stream.keep_visual(index)
-            mask, rotary = stream.bias(), decoder.rotary_emb(stream.hidden, stream.positions)
+            rotary, mask = around(stream)
     last = decoder.norm(stream.hidden[:, -1:])
     if cache is not None:
         cache.position = position
@@ -278,50 +315,20 @@ def _inside(
     prompt: Prompt,
     generator: torch.Generator | None,
     previous: Before | None,
-    ahead: Before,
+    here: Before,
 ) -> Context:
-    """What a choice before a layer may look at; `previous` and `ahead` are layers and inputs."""
-    stream = ahead[1]
-    text, asked = stream.words()
-    places = stream.places()
-
-    def attention(of: Before, words: Tensor | None = None) -> Tensor:
-        layer, before, rotary = of
-        asking = torch.zeros_like(before.valid, dtype=torch.float32)  # (B, n)
-        if words is None:
-            asking[:, -1] = 1.0
-        else:
-            spoken = (~before.visual).nonzero()[:, 1].view(len(asking), -1)
-            asking = asking.scatter(1, spoken, words)
-        return attention_paid(layer, before, rotary, asking)
-
+    """What a choice before a layer may look at, the layer before it being `previous`."""
+    stream = here.stream
     return Context(
         stream.seen,
-        stream.patch.gather(1, places),
-        text,
-        asked,
+        stream.patch.gather(1, stream.places()),
+        *stream.words(),
         vision,
-        attention=None if previous is None else partial(attention, previous),
-        ahead=partial(attention, ahead),
+        attention=None if previous is None else previous.attention,
+        ahead=here.attention,
         generator=generator,
         needed=prompt.needed,
     )
-
-
-def attention_paid(
-    layer: Any, stream: Stream, rotary: tuple[Tensor, Tensor], asking: Tensor
-) -> Tensor:
-    r"""Attention that places pay in a layer, by weights w (B, n), to each visual token: (B, n_v).
-
-    Equation: $a_i = \frac{\sum_p w_p A_{pi}}{\sum_p w_p}$, A the mean over heads
-    """
-    first = int(asking.any(0).nonzero()[0])
-    scores = attention_scores(layer, stream.hidden, rotary, slice(first, None))  # (B, H, q, n)
-    allowed = stream.allowed()[:, None, first:]  # (B, 1, q, n)
-    A = scores.masked_fill(~allowed, MIN_MASK).softmax(-1).mean(1)  # (B, q, n)
-    w = asking[:, first:]
-    paid = torch.einsum("bq,bqn->bn", w, A) / w.sum(1, keepdim=True).clamp_min(1e-9)
-    return paid.gather(1, stream.places())
 
 
 def run_layer(

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from methods.token_pruning.config import PruningError
-
 GRID, PATCH = 8, 16
 SIDE, PATCHES = GRID * PATCH, GRID * GRID
 SHAPES, COLOURS, OBJECTS = 16, 6, 12
@@ -124,12 +122,7 @@ def draw(
     In each patch, G is its glyph in the colour c and C the corners that spell its target, both 0
     where there is none; brightness beta ~ U(.8, 1), u ~ U(0, clutter) in squares of 4 pixels,
     epsilon ~ N(0, 1).
-
-    Raises:
-        PruningError: for an empty batch.
     """
-    if batch < 1:
-        raise PruningError(f"a batch of {batch} scenes; at least one is needed")
     cells = torch.rand(batch, PATCHES, generator=generator).topk(objects).indices  # (B, objects)
     kinds = torch.rand(batch, SHAPES, generator=generator).argsort(-1)[:, :objects]
     hues = torch.randint(COLOURS, (batch, objects), generator=generator)
@@ -158,12 +151,7 @@ def ask(scenes: Scenes, count: int, generator: torch.Generator) -> Questions:
     a_q = \mathrm{COLOUR}_0 + \mathrm{colour}(p'_q) \;\mathrm{else}$
 
     p is the patch asked about, p' what it points to if the target's colour is asked, else p.
-
-    Raises:
-        PruningError: for no question.
     """
-    if count < 1:
-        raise PruningError(f"{count} questions a scene; at least one is needed")
     batch = len(scenes.cells)
     objects = scenes.cells.shape[1]
     which = torch.randint(objects, (batch, count), generator=generator)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from methods.token_pruning.llava import Vision
-from methods.token_pruning.loop import BEFORE, attention_paid, embed, first_context, run_layer
+from methods.token_pruning.loop import BEFORE, Before, embed, first_context, run_layer
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.stream import IGNORE, Prompt
 
@@ -43,7 +43,7 @@ def lessons(pruner: Pruner, prompt: Prompt, vision: Vision) -> list[Lesson]:
 
     Equation: $t^l_i = \frac{\sum_{l' \ge l} a^{l'}_i}{\sum_j \sum_{l' \ge l} a^{l'}_j}$
 
-    a is `attention_paid` in the unpruned model by the places with a target, or the last one; the
+    a is `Before.paid` in the unpruned model by the places with a target, or the last one; the
     merger is taught as if it stood at layer 0.
     """
     llava = pruner.llava
@@ -59,7 +59,7 @@ def lessons(pruner: Pruner, prompt: Prompt, vision: Vision) -> list[Lesson]:
         for number, layer in enumerate(decoder.layers):
             if str(number) in pruner.heads:
                 seen[number] = stream.seen(), *stream.words()
-            paid.append(attention_paid(layer, stream, rotary, asking))
+            paid.append(Before(layer, stream, rotary).paid(asking))
             stream.hidden = run_layer(
                 layer, stream.hidden, mask, rotary, positions=stream.positions
             )

@@ -63,13 +63,10 @@ def pruning(**changes: Any) -> PruningConfig:
 
 
 def split(budget: int) -> tuple[int, int]:
-    """Budgets of the two heads that average `budget` over four layers, as steep as the source's.
+    """Budgets of the two heads that average `budget`, 2 at least, over four layers.
 
-    Raises:
-        PruningError: for an average that two numbers of at least one token cannot have.
+    They are as steep as the source's.
     """
-    if budget < 2:
-        raise PruningError(f"an average of {budget} tokens: two heads need at least 2")
     first = (3 * budget + 1) // 2
     return first, 2 * budget - first
 
@@ -94,7 +91,7 @@ def trained(
         looks: whether two layers are told where to look; without, the task alone is learnt.
 
     Raises:
-        PruningError: for a model that is not there or does not speak of scenes, or no steps.
+        PruningError: for a model that is not there or does not speak of scenes.
     """
     kept = Path(folder) / f"base-{seed}-{steps}{'' if looks else '-free'}" if folder else None
     source = model or (str(kept) if kept is not None and kept.exists() else "")
@@ -108,8 +105,6 @@ def trained(
                 "made by methods.token_pruning.toy, or measure this one with `latency`"
             )
         return llava
-    if steps < 1:
-        raise PruningError(f"{steps} steps; at least one is needed to learn anything")
     llava = load_llava(sized("scenes"), seed=seed)
     with seeded(seed):
         _learn(llava, seed, steps, tell, looks=looks)
@@ -277,12 +272,10 @@ class Exam:
         generator = torch.Generator().manual_seed(7_000_000 + seed)
         drawn = scenes.draw(max(1, questions // 8), generator, **kind)
         self.asked = scenes.ask(drawn, 8, generator)
-        device = str(next(llava.parameters()).device)
-        self.prompt = prompts(drawn, self.asked).each(lambda part: part.to(device))
+        self.prompt = prompts(drawn, self.asked).each(lambda part: part.to(llava.device))
         with torch.no_grad():
-            seen = encode(llava, drawn.pixels.to(device))
-        rows = torch.arange(len(drawn.pixels)).repeat_interleave(8).to(device)
-        self.vision = seen.rows(rows)
+            seen = encode(llava, drawn.pixels.to(llava.device))
+        self.vision = seen.rows(torch.arange(len(drawn.pixels)).repeat_interleave(8))
         self.drawn = drawn
 
     def right(self, stages: Sequence[Stage] = (), draw: int = 0) -> Tensor:

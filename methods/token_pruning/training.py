@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from methods.kit import training as kit
-from methods.kit.checkpoint import Checkpoint
+from methods.kit.checkpoint import Checkpoint, Part
 from methods.kit.config import configuration
 from methods.kit.seeds import seeded
 from methods.token_pruning.config import Count, PruningError
@@ -190,20 +190,14 @@ class Trainer:
         if self.judge is not None and self.judge_optimiser is not None:
             judged = float(self.judge_gradients(self.judge, parts))
             self.judge_optimiser.step()
-        history = self.history
-        history.loss.append(float(loss))
-        history.judge.append(judged)
-        history.grad_norm.append(float(norm))
-        for name in ("task", "close", "accuracy", "kept"):
-            getattr(history, name).append(parts[name])
+        figures = parts | {"loss": float(loss), "judge": judged, "grad_norm": float(norm)}
+        for name, values in vars(self.history).items():
+            values.append(figures[name])
 
-    def checkpoint(self, path: Path, every: int) -> Checkpoint:
-        """The file that holds everything a resumed run needs."""
+    def checkpoint(self, path: Path | None, every: int) -> Checkpoint:
+        """The file, if any, that holds everything a resumed run needs."""
         about = {"config": asdict(self.pruner.config), "schedule": asdict(self.schedule)}
-        parts: dict[str, nn.Module | torch.optim.Optimizer] = {
-            "pruner": self.pruner,
-            "optimiser": self.optimiser,
-        }
+        parts: dict[str, Part] = {"pruner": self.pruner, "optimiser": self.optimiser}
         if self.judge is not None and self.judge_optimiser is not None:
             parts |= {"judge": self.judge, "judge_optimiser": self.judge_optimiser}
         return Checkpoint(path, about, parts, every)
@@ -240,5 +234,5 @@ def train(
         module=pruner,
         seed=schedule.seed,
         on_step=on_step,
-        checkpoint=None if checkpoint is None else trainer.checkpoint(checkpoint, every),
+        checkpoint=trainer.checkpoint(checkpoint, every),
     )

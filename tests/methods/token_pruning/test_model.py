@@ -202,8 +202,6 @@ def test_scenes_hold_what_they_say():
         assert (holds != named) == (kind == "target")
         if kind == "target":
             assert int(drawn.target[b, named]) == int(drawn.shape[b, holds])
-    with pytest.raises(PruningError, match="a batch of 0"):
-        scenes.draw(0, generator)
 
 
 @pytest.fixture
@@ -255,8 +253,6 @@ def test_models_that_do_not_speak_of_scenes(llava, tmp_path):
     llava.save_pretrained(tmp_path)
     with pytest.raises(PruningError, match="has 64 words and images of 32"):
         toy.trained(0, 1, model=str(tmp_path))
-    with pytest.raises(PruningError, match="an average of 1"):
-        toy.split(1)
     assert [sum(toy.split(k)) for k in (2, 3, 8, 16)] == [4, 6, 16, 32]
 
 
