@@ -182,6 +182,15 @@ def test_lists_of_a_method_are_feeds_in_every_format(
     assert f'href="{address}.rss"' in body(client, home.removeprefix("http://testserver"))
 
 
+@pytest.mark.usefixtures("published")
+def test_a_feed_follows_the_evidence_of_its_links(client: Client) -> None:
+    link = MethodLink.objects.get()
+    assert b"weighed anew" not in client.get("/methods/sparse_attention.rss").content
+    link.evidence = [{"words": "weighed anew", "place": "title", "weight": 1.0}]
+    link.save()
+    assert b"weighed anew" in client.get("/methods/sparse_attention.rss").content
+
+
 def test_feeds_of_an_unknown_method_are_not_there(client: Client) -> None:
     for address in ("x.rss", "x/verdicts.atom", "x/measurements.json"):
         assert client.get(f"/methods/{address}").status_code == 404

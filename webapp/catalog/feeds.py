@@ -33,7 +33,10 @@ def papers(request: HttpRequest, slug: str, suffix: str) -> HttpResponse:
     counting = MethodLink.objects.filter(MethodLink.counting(), method=slug)
     latest = counting.filter(paper__announced_on__isnull=False).select_related("paper")
     links = list(latest.order_by("-paper__announced_on", "-paper__arxiv_id")[:ITEMS])
-    stamp = tuple((one.pk, one.relation, one.paper.version, one.paper.enriched_at) for one in links)
+    stamp = tuple(
+        (one.pk, one.relation, str(one.evidence), one.paper.version, one.paper.enriched_at)
+        for one in links
+    )
     source = _source(
         f"method/{slug}",
         f"Papers about {method.title}",
