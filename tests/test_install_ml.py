@@ -22,25 +22,20 @@ def install(data: Path, code: str, **environment: str) -> tuple[int, dict[str, o
 
 
 def test_what_is_there_is_not_installed_again(tmp_path: Path) -> None:
-    code = "from workers.up.install_ml import main; raise SystemExit(main())"
+    code = "from workers.up.install_ml import install; raise SystemExit(install())"
     venv = tmp_path / "venv"
     assert install(tmp_path, code, ASSAY_VENV=str(venv)) == (0, {"state": "installed"})
     assert not venv.exists()
 
 
 def test_a_failure_is_told_in_words(tmp_path: Path) -> None:
-    # An interpreter that sees no packages, and a pip that finds none.
-    code = "import bootstrap, sys; from workers.up.install_ml import main; \n"
+    # An interpreter that sees no packages, and a uv that finds none.
+    code = "import bootstrap, sys; from workers.up.install_ml import main; bootstrap._pip = list\n"
     code += "sys.path = [folder for folder in sys.path if '-packages' not in folder]\n"
     code += "raise SystemExit(main())"
-    status, told = install(
-        tmp_path,
-        code,
-        ASSAY_VENV=str(tmp_path / "venv"),
-        PIP_NO_INDEX="1",
-        PIP_FIND_LINKS="",
-        PIP_CONFIG_FILE=os.devnull,
-    )
+    place = {"ASSAY_VENV": str(tmp_path / "venv"), "UV_CACHE_DIR": str(tmp_path / "cache")}
+    programs = str(Path(sys.executable).parent)
+    status, told = install(tmp_path, code, **place, PATH=programs, UV_OFFLINE="1")
     assert status == 1
     assert told["state"] == "failed"
     assert "Is this machine online?" in str(told["reason"])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import ROOT
+from tests.runs import forks
 
 
 def test_the_worker_imports_neither_django_nor_torch() -> None:
@@ -41,14 +42,13 @@ def test_the_worker_imports_neither_django_nor_torch() -> None:
 def test_a_worker_that_cannot_work_says_why(
     tmp_path: Path, queue: str, given: dict[str, str], said: str
 ) -> None:
-    environment = {"ASSAY_WORKER_NAME": "one", "ASSAY_WORKER_KEY": "ab" * 32, **given}
-    done = subprocess.run(
-        [sys.executable, "-m", "celery", "-A", "workers.bench.app", "worker", "-Q", queue],
-        cwd=ROOT,
-        env={**os.environ, "ASSAY_DATA": str(tmp_path), **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
+    worker = {"ASSAY_WORKER_NAME": "one", "ASSAY_WORKER_KEY": "ab" * 32, **given}
+    process = forks.start(
+        ("-A", "workers.bench.app", "worker", "-Q", queue),
+        {**os.environ, "ASSAY_DATA": str(tmp_path), **worker},
+        tmp_path / "log",
+        anew=False,
     )
-    assert done.returncode
-    assert said in done.stdout + done.stderr
+    process.join(60)
+    assert process.exitcode
+    assert said in (tmp_path / "log").read_text()
