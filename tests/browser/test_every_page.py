@@ -57,6 +57,7 @@ class Tabs:
         context = self.browser.new_context(
             base_url=self.site(scene).address,
             storage_state=self.state() if signed_in else None,  # type: ignore[arg-type]
+            bypass_csp=True,  # what the policy would refuse is seen as it is asked for
             java_script_enabled=scripts,
             viewport=DESKTOP,  # type: ignore[arg-type]
         )

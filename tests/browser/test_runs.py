@@ -166,7 +166,7 @@ def test_every_state_is_accessible_whole_and_of_one_origin(
     browser: Browser, still, session
 ) -> None:
     address, pages, _ = still
-    context = browser.new_context(storage_state=session)
+    context = browser.new_context(storage_state=session, bypass_csp=True)
     context.add_init_script(path=AXE)
     tab, found = context.new_page(), {}
     for number, (name, path) in enumerate(pages.items()):
