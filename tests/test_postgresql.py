@@ -1,6 +1,7 @@
 """What speaks to the database, once more on PostgreSQL: writes, locks, searches and long queries.
 
-What only shows what such a query gave (forms, feeds, scoring, texts) is tested on SQLite alone.
+What only shows what such a query gave (forms, feeds, scoring, texts) is tested on SQLite alone, and
+so is a file whose every query another file of these asks, too.
 """
 
 import os
@@ -11,6 +12,18 @@ import pytest
 
 from tests.processes import ROOT
 
+RUNS = (
+    "test_dispatch.py",
+    "test_hostile_worker.py",
+    "test_record.py",
+    "test_results.py",
+    "test_retention.py",
+    "test_standing.py",
+    "test_states.py",
+    "test_submit.py",
+    "test_sweep.py",
+    "web/test_views.py",
+)
 FILES = (
     "api",
     "catalog/test_linking.py",
@@ -28,7 +41,7 @@ FILES = (
     "papers/test_store.py",
     "papers/test_views.py",
     "readers/test_links.py",
-    "runs",
+    *(f"runs/{name}" for name in RUNS),
     "summaries/test_summarise.py",
     "summaries/test_views.py",
     "ui/test_input.py",
