@@ -47,10 +47,10 @@ _RATE_OF_INPUT = re.compile(
     r"|(?:corpus|data|dataset) of (?:approximately |about |around |nearly |over |more than )?$"
 )
 # ... and behind it.
-_INTERVAL_BEFORE = re.compile(r"(?:interval|\bci)\)?[,:]? ?$")
+_INTERVAL_BEFORE = re.compile(r"(?:interval|\bci|(?:upper|lower) bound)\)?[,:]? ?$")
 _INTERVAL_AFTER = re.compile(
     r" ?(?:[a-z]+ )?(?:cis?\b|confidence|credible|half ?-?width"
-    r"|(?:prediction|uncertainty) interval)| completion\b"
+    r"|(?:prediction|uncertainty) interval)| (?:completion|(?:upper|lower) bound)\b"
 )
 _OPERATING_POINT = re.compile(r" ?(?:\w+ (?=coverage))?" + words("operating point") + r"\b")
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -141,8 +141,8 @@ def is_outcome(expression: Expression, place: Place, last: Expression | None = N
     unit = expression.unit
     if unit == "x":
         return is_factor(expression, place) and bool(RESULT.search(place.words))
-    if unit in _GAINS:
-        return _is_share(expression, place)
+    if unit in _GAINS:  # "70M points" are a size
+        return expression.numbers[-1].value < 10**6 and _is_share(expression, place)
     return _is_change(expression, place) or _is_level(expression, place)
 
 
@@ -228,9 +228,8 @@ def _is_length(expression: Expression, place: Place) -> bool:
         return True
     if expression.numbers[-1].is_word or _LENGTH_GIVEN.search(place.before):
         return False
-    if _TARGET_AFTER.match(place.after):
-        return False
-    return bool(_LENGTH_MEASURED.search(place.before[-60:]))
+    is_target = _TARGET_AFTER.match(place.after)
+    return not is_target and bool(_LENGTH_MEASURED.search(place.before[-60:]))
 
 
 def _is_time(expression: Expression, place: Place) -> bool:
@@ -238,7 +237,8 @@ def _is_time(expression: Expression, place: Place) -> bool:
     is_attribute = place.folded.text[expression.numbers[-1].digits_end] == "-"
     if is_attribute and not _GAIN_AFTER.match(place.after):
         return False
-    if _LENGTH_OF_INPUT.search(place.before):
+    is_name = place.folded.cased.startswith("H", expression.end - 1)  # "174 H&N patients"
+    if is_name or _LENGTH_OF_INPUT.search(place.before):
         return False
     if expression.unit in {"h", "min"} and _HOURS_OF.search(place.words):
         return False
