@@ -13,6 +13,8 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -28,6 +30,23 @@ def wait_for(look: Callable[[], Any], seconds: float, what: str) -> Any:
         assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
         time.sleep(0.1)
     return found
+
+
+def forked(act: Callable[[], object]) -> ForkProcess:
+    """Start `act` in a fork of this process, over a connection of its own to the same database."""
+    from django.db import connections
+
+    ours = connections["default"]
+    connections.close_all()  # a connection belongs to one process
+
+    def run() -> None:
+        # While Playwright's loop runs here, Django keeps connections where a fork does not look.
+        connections["default"] = type(ours)(ours.settings_dict, "default")
+        act()
+
+    process = get_context("fork").Process(target=run)
+    process.start()
+    return process
 
 
 def processes_of(data: Path) -> dict[int, str]:

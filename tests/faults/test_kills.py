@@ -8,13 +8,11 @@ import subprocess
 import time
 from collections.abc import Callable
 from importlib import import_module
-from multiprocessing import get_context
 
 import pytest
-from django.db import connections
 from django.utils import timezone
 
-from tests.processes import wait_for
+from tests.processes import forked, wait_for
 from tests.runs.asking import ask, ended, measuring, reached
 from tests.runs.rig import Rig
 from webapp.runs import submit
@@ -142,9 +140,7 @@ def _killed_at(function: str, act: Callable[[], object]) -> None:
         setattr(import_module(module), name, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         act()
 
-    connections.close_all()  # a database connection belongs to one process
-    process = get_context("fork").Process(target=run)
-    process.start()
+    process = forked(run)
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from multiprocessing import get_context
 
 import pytest
 from django.core.management import call_command
-from django.db import connections
 
-from tests.processes import wait_for
+from tests.processes import forked, wait_for
 from tests.servers.openai import OpenAIServer, paper_of
 from webapp.papers.models import Paper
 from webapp.summaries import queue
@@ -48,9 +46,7 @@ def test_a_killed_batch_is_finished_without_doing_anything_twice(
     papers: None, model: OpenAIServer
 ) -> None:
     model.by_title = {"Paper number 2": "stall"}
-    connections.close_all()  # a database connection belongs to one process
-    batch = get_context("fork").Process(target=summarise)
-    batch.start()
+    batch = forked(summarise)
     wait_for(lambda: model.summaries_asked == 3, 60, "the third paper")
     batch.kill()
     batch.join()

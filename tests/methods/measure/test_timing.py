@@ -189,7 +189,7 @@ def test_comparisons_are_timed_in_turn_with_progress_of_their_own() -> None:
     }
     done = [event for event in events if isinstance(event, Progress)]
     assert done[-1].fraction == 1
-    assert done[0].message == "Sleep, 1 things"
+    assert done[0].message == "Sleep, 1 thing"
 
 
 @pytest.mark.gpu
