@@ -21,7 +21,7 @@ LOOKS = {
 }
 # Scheme and width of each, both of both: the next page is seen in the other two, since colours and
 # layout come from one stylesheet for all.
-PAIRS = (("light", "dark phone"), ("dark", "phone"))
+PAIRS = (("dark phone", "light"), ("phone", "dark"))  # a tab is left as wide as it began
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 
 
@@ -77,14 +77,14 @@ VIOLATIONS = """async (colours) => {
 
 
 def kinds(tab: Tab) -> set[str]:
-    """What kinds of element are shown, by tag, class, role and what they say to a screen reader."""
+    """What kinds of element are shown, by tag, class, names and what a screen reader is told."""
     return set(
         tab.evaluate(
             """() => [...document.body.querySelectorAll("*")]
                 .filter((node) => node.checkVisibility())
-                .map((node) => [node.localName, node.getAttribute("class"), ...node
-                    .getAttributeNames().filter((name) => /^(role|type|aria-.*)$/.test(name))
-                ].join(" "))"""
+                .map((node) => [node.localName, ...node.getAttributeNames().map((name) =>
+                    /^(class|id|name|role|type)$/.test(name) ? node.getAttribute(name)
+                    : name.startsWith("aria-") && name)].filter(Boolean).join(" "))"""
         )
     )
 
