@@ -37,7 +37,10 @@ def redeem(token: str) -> User | None:
     Of two requests with the same token one gets the reader: the row changes hands in one UPDATE.
     """
     now = timezone.now()
-    link = SignInLink.objects.filter(token_hash=_hashed(token), reader__is_active=True)
+    # A join would go into a subquery of the UPDATE, which PostgreSQL does not ask again for a row
+    # that somebody else has changed meanwhile.
+    active = User.objects.filter(is_active=True)
+    link = SignInLink.objects.filter(token_hash=_hashed(token), reader__in=active)
     if not link.filter(used_at=None, expires_at__gt=now).update(used_at=now):
         return None
     return User.objects.get(signinlink__token_hash=_hashed(token))
