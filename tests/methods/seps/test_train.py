@@ -5,7 +5,6 @@ import xml.etree.ElementTree as ET
 import pytest
 import torch
 
-from methods import registry, runner
 from methods.kit.checkpoint import CheckpointError
 from methods.measure.statistics import Interval
 from methods.protocol import Artefact, Failed, Log, Series
@@ -14,6 +13,7 @@ from methods.seps.config import SepsConfig, SepsError
 from methods.seps.recall import folds, recall
 from methods.seps.train import Plan, assemble, drawn, teach
 from methods.seps.train import train as train_drawn
+from tests.methods.running import run_here
 
 BASE = SepsConfig(dim=32, patches=64)
 
@@ -164,19 +164,7 @@ def test_folds_search_within_themselves():
 
 
 def run(name, **settings):
-    method, benchmark = registry.find(name)
-    events = []
-    params = benchmark.resolve("smoke", settings)
-    code = runner.run(
-        method,
-        benchmark,
-        params,
-        device="cpu",
-        seed=0,
-        preset="smoke",
-        emit=events.append,
-        process=0,
-    )
+    code, events = run_here(name, settings)
     assert code == 0, [event for event in events if isinstance(event, Failed)]
     return events
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from methods import registry, runner
 from methods.kit.compare import relative
-from methods.protocol import CheckResult, Failed, Result, Series, Started, Strict
+from methods.protocol import CheckResult, Failed, Result, Series, Started
 from methods.sparse_attention import bench_quality, peers
 from methods.sparse_attention.bench_quality import STRIDE, Needles
 from methods.sparse_attention.config import SparseAttentionConfig
 from methods.sparse_attention.spec import METHOD
+from tests.methods.running import run_here
 
 SMALLEST = {
     "latency": {"lengths": "128,192", "backward_up_to": 128, "max_warm_up_s": 0},
@@ -22,22 +22,10 @@ SMALLEST = {
 
 @pytest.mark.parametrize("slug", SMALLEST)
 def test_a_benchmark_checks_then_shows_series(slug: str) -> None:
-    method, benchmark = registry.find(f"sparse_attention.{slug}")
-    params = benchmark.resolve("smoke", SMALLEST[slug])
-    events: list[Strict] = []
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        code = runner.run(
-            method,
-            benchmark,
-            params,
-            device="cpu",
-            seed=0,
-            preset="smoke",
-            emit=events.append,
-            process=0,
-        )
+        code, events = run_here(f"sparse_attention.{slug}", SMALLEST[slug])
     finally:
         torch.set_num_threads(threads)
     assert code == 0, [event for event in events if isinstance(event, Failed)]

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from methods import registry, runner
-from methods.protocol import Artefact, CheckResult, Failed, Result, Series, Strict
+from methods.protocol import Artefact, CheckResult, Failed, Result, Series
 from methods.token_pruning import bench_latency, checks
 from methods.token_pruning.checks import example
 from methods.token_pruning.spec import METHOD
+from tests.methods.running import run_here
 
 SMALLEST = {
     "tradeoff": {"base_steps": 1, "steps": 1},
@@ -18,30 +18,13 @@ SMALLEST = {
 }
 
 
-def run(slug: str, given: dict[str, object]) -> tuple[int, list[Strict]]:
-    method, benchmark = registry.find(f"token_pruning.{slug}")
-    params = benchmark.resolve("smoke", given)
-    events: list[Strict] = []
-    code = runner.run(
-        method,
-        benchmark,
-        params,
-        device="cpu",
-        seed=0,
-        preset="smoke",
-        emit=events.append,
-        process=0,
-    )
-    return code, events
-
-
 @pytest.mark.parametrize("slug", SMALLEST)
 def test_a_benchmark_checks_then_shows_series(slug: str, tmp_path: Path) -> None:
     given = dict(SMALLEST[slug])
     if "model" in given:  # as real weights are given
         example("cpu").save_pretrained(tmp_path)
         given["model"] = str(tmp_path)
-    code, events = run(slug, given)
+    code, events = run_here(f"token_pruning.{slug}", given)
     assert code == 0, [event for event in events if isinstance(event, Failed)]
     assert isinstance(events[-1], Result)
     series = [event for event in events if isinstance(event, Series)]
@@ -59,7 +42,7 @@ def test_a_benchmark_checks_then_shows_series(slug: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("slug", SMALLEST)
 def test_a_model_that_is_not_there(slug: str, tmp_path: Path) -> None:
-    code, events = run(slug, {"model": str(tmp_path / "none")})
+    code, events = run_here(f"token_pruning.{slug}", {"model": str(tmp_path / "none")})
     assert code == 2
     assert isinstance(events[-1], Failed)
     assert "give a folder with config.json" in events[-1].message
