@@ -29,7 +29,6 @@ from methods.protocol import Limit, Variant
 from methods.spec import Case
 
 BURST = 16  # tokens a call; a whole number of segments for every 1 / rho up to 16
-LONG_BURST = 64  # where rows begin out of step: getting into step is a small part of it
 
 
 class Plain:
@@ -114,14 +113,14 @@ def build(params: DecodeParams, device: str) -> ConceptLM:
         kv_heads=max(1, params.d // 128),
         d_ff=3 * params.d,
         vocab=params.vocab,
-        max_positions=max(params.contexts) + LONG_BURST,
+        max_positions=max(params.contexts) + params.row_tokens,
     )
     base = load_base(source, dtype=getattr(torch, params.dtype))
     split = (params.shallow, params.middle, params.deep)
     config = ConceptConfig(*split, n_concepts=params.n_concepts, boundary="fixed")
     model = ConceptLM(base, config).to(device).eval()
     model.fold()
-    if max(params.contexts) + LONG_BURST > model.base_config.max_position_embeddings:
+    if max(params.contexts) + params.row_tokens > model.base_config.max_position_embeddings:
         raise ConceptError(
             f"contexts of {max(params.contexts)} do not fit the base's "
             f"{model.base_config.max_position_embeddings} positions"
@@ -257,13 +256,13 @@ def _rows_apart(
 
     def calls(apart: int) -> dict[str, Callable[[], object]]:
         lengths = T - apart * torch.arange(params.rows).clamp_max(T - 1)
-        plain = Plain(model, prompt, lengths, LONG_BURST)
-        ours = Ours(model, rules[n], prompt, lengths, LONG_BURST)
+        plain = Plain(model, prompt, lengths, params.row_tokens)
+        ours = Ours(model, rules[n], prompt, lengths, params.row_tokens)
         waiting = partial(ours.burst, patience=n - 1)
         return {"plain": plain.burst, "ours": ours.burst, "waiting": waiting}
 
     for name, apart in (("in step", 0), ("one token apart", 1)):
-        yield Comparison(series, name, partial(calls, apart), work=LONG_BURST * params.rows)
+        yield Comparison(series, name, partial(calls, apart), work=params.row_tokens * params.rows)
 
 
 @torch.no_grad()

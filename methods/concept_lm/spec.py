@@ -41,6 +41,9 @@ class DecodeParams(_Split, TimedParams):
     rows: int = parameter(
         8, "Rows timed in step and one token apart, at the first context; 0 skips.", ge=0, le=64
     )
+    row_tokens: int = parameter(
+        64, "Tokens of each of these rows: getting into step takes a few.", ge=16, le=1024
+    )
     longest_prompt: int = parameter(
         2048, "Longest prompt whose reading is timed.", unit="tokens", ge=0, le=32_768
     )
