@@ -109,17 +109,18 @@ def keep_busy(rig: UpRig, victim: str, over: Event) -> Thread:
     return reading
 
 
+CHILDREN = [f"{role} child" for role in FORKING]
+
+
 @pytest.mark.parametrize(
-    "victims",
-    [[role for role in ROLES if role != "redis"], [f"{role} child" for role in FORKING]],
-    ids=["leaders", "children"],
+    "victims", [["supervisor"], *([role] for role in ROLES), CHILDREN], ids=" and ".join
 )
-def test_kill_9_of_all_that_idle(rig: UpRig, victims: list[str]) -> None:
-    """But Redis, whose connections nobody else must have lost by dying."""
+def test_kill_9_while_idle(rig: UpRig, victims: list[str]) -> None:
+    """Each leader in turn; children, which their own leaders replace, together."""
     comes_back_after_kill(rig, *victims)
 
 
-@pytest.mark.parametrize("victim", ["supervisor", *ROLES, *(f"{role} child" for role in FORKING)])
+@pytest.mark.parametrize("victim", ["supervisor", *ROLES, *CHILDREN])
 def test_kill_9_while_busy(rig: UpRig, victim: str) -> None:
     run = measuring(ask(seconds=2))
     over = Event()
