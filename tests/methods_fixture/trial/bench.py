@@ -62,6 +62,7 @@ def forks_grandchildren(context: Context, seconds: float) -> None:
             os._exit(0)
     context.log("forked")
     measure_one(context)
+    time.sleep(1.0)  # a test that stops the reaper must come before the end that it waits for
 
 
 def measure_one(context: Context) -> None:
