@@ -36,12 +36,12 @@ def test_nobody_is_nobody() -> None:
 
 
 def test_ten_thousand_authors_take_no_time() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     assert (
         len(parse_authors(", ".join(f"Author {n} (Lab {n}, East)" for n in range(10_000))))
         == 10_000
     )
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 _NAME = st.text(
