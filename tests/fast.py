@@ -32,6 +32,7 @@ PLACES = (
     "methods/test_checks.py",
     "methods/test_cli.py",
     "methods/test_interrupts.py",
+    "methods/test_new.py",
     "methods/test_trace.py",
     "methods/test_write_a_method.py",
     "papers/test_limiter.py",
