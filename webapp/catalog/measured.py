@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
+from urllib.parse import urlencode
 
 from cachetools import LRUCache
 
@@ -83,10 +84,10 @@ class Answered:
         return f"{counted.__module__.rpartition('.')[2]}.py" if counted else ""
 
     @property
-    def reasoning(self) -> tuple[str, str]:
-        """The method's document and the heading in it that argue the answer, or two empty."""
+    def reasoning(self) -> str:
+        """Where the method's documents argue the answer: `?file=README.md#recall-of-needles`."""
         document, _, heading = self.claim.argument.partition("#")
-        return document, heading
+        return f"?{urlencode({'file': document})}#{heading}"
 
 
 def standing(method: Method) -> list[Measurement]:

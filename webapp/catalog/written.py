@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import nh3
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -42,14 +43,14 @@ def paths(slug: str) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (name != "README.md", name)))
 
 
-def html(slug: str, path: str) -> str:
+def html(slug: str, path: str) -> SafeString:
     """One of the `paths` of a method as sanitised HTML whose headings can be linked to."""
     source = registry.folder(slug) / path
     return _rendered(source, paths(slug), source.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=32)
-def _rendered(source: Path, known: tuple[str, ...], _written: int) -> str:
+def _rendered(source: Path, known: tuple[str, ...], _written: int) -> SafeString:
     """The file's time is an argument so that a page follows its source."""
     tokens = _MARKDOWN.parse(source.read_text(encoding="utf-8"))
     for opening, text in pairwise(tokens):
@@ -71,9 +72,10 @@ def _rendered(source: Path, known: tuple[str, ...], _written: int) -> str:
         url_schemes={"http", "https"},
     )
     # What may be wider than a phone scrolls by itself, by keyboard too.
-    return (
+    made = (
         cleaned.replace("<pre>", '<pre tabindex="0">')
         .replace("<th></th>", "<td></td>")  # the corner of a table heads nothing
         .replace("<table>", '<div class="table-scroll" tabindex="0"><table>')
         .replace("</table>", "</table></div>")
     )
+    return mark_safe(made)  # noqa: S308

@@ -54,12 +54,6 @@ def highlighted(html: str) -> SafeString:
     return mark_safe(_COLOURED.clean(html))  # noqa: S308
 
 
-@register.filter
-def document_html(html: str) -> SafeString:
-    """A method's document as `written.html` rendered and cleaned it."""
-    return mark_safe(html)  # noqa: S308
-
-
 @register.simple_tag
 def source_row(file: reading.File, row: reading.SourceLine) -> SafeString:
     """One numbered line of source, with what it bound; inside `pre`, where every space shows."""
