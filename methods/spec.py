@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -152,6 +153,12 @@ class Claim:
             )
         if self.ruling:
             _require("#" in self.argument, f"claim {self.id!r} is argued: name document#heading")
+
+    @property
+    def counting_file(self) -> str:
+        """The file of the method's folder that counts the answer, or none."""
+        counts = self.counted.func if isinstance(self.counted, partial) else self.counted
+        return f"{counts.__module__.rpartition('.')[2]}.py" if counts else ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

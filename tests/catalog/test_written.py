@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 
 from methods import registry
-from webapp.catalog import written
+from webapp.catalog import reading, written
 
 ARGUED = [
     (slug, claim.argument)
@@ -36,6 +36,14 @@ def test_an_argued_answer_links_to_its_reasons(slug: str, argument: str, client:
     address = f"/methods/{slug}/documents/?file={document}"
     assert f'href="{address}#{heading}"' in client.get(f"/methods/{slug}/").content.decode()
     assert f' id="{heading}">' in client.get(address).content.decode()
+
+
+@pytest.mark.parametrize("slug", registry.slugs())
+def test_a_counted_answer_links_to_the_code_that_counts_it(slug: str) -> None:
+    for claim in registry.get(slug).claims:
+        if claim.counted:
+            assert claim.counting_file in reading.paths(slug), claim.id
+            assert reading.file(slug, claim.counting_file, "shapes").parts
 
 
 def test_some_answers_are_argued() -> None:

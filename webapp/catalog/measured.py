@@ -78,12 +78,6 @@ class Answered:
     unit: str = ""
 
     @property
-    def file(self) -> str:
-        """The file of the method's code that counts the answer, or none."""
-        counted = self.claim.counted
-        return f"{counted.__module__.rpartition('.')[2]}.py" if counted else ""
-
-    @property
     def reasoning(self) -> str:
         """Where the method's documents argue the answer: `?file=README.md#recall-of-needles`."""
         document, _, heading = self.claim.argument.partition("#")

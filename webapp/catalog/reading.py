@@ -79,12 +79,16 @@ def _trace(folder: Path) -> Trace | None:
 def paths(slug: str) -> tuple[str, ...]:
     """The recorded files of a method, in the order of `python -m methods read`, or none.
 
-    Raises UnknownNameError for a method that is not there.
+    Behind them what counts the answers to its claims, which no example runs. Raises
+    UnknownNameError for a method that is not there.
     """
     folder = registry.folder(slug)
     reading = _trace(folder)
-    files = reading.files if reading else ()
-    return tuple(one.path for one in files if (folder / one.path).is_file())
+    recorded = [one.path for one in reading.files] if reading else []
+    counting = [claim.counting_file for claim in registry.get(slug).claims if recorded]
+    return tuple(
+        path for path in dict.fromkeys([*recorded, *counting]) if (folder / path).is_file()
+    )
 
 
 def file(slug: str, path: str, level: str) -> File:
@@ -100,8 +104,8 @@ def _shown(folder: Path, path: str, level: str, _read: int, _written: int) -> Fi
     reading = _trace(folder)
     if reading is None:
         raise FileNotFoundError(folder / TRACE_FILE)
-    recorded = next(one for one in reading.files if one.path == path)
-    return _file(recorded, folder / path, level, stale=path in reading.stale(folder))
+    recorded = next((one for one in reading.files if one.path == path), None)
+    return _file(path, recorded, folder / path, level, stale=path in reading.stale(folder))
 
 
 FIGURE = "mechanism.svg"  # in a method's folder: how it works, in one drawing
@@ -143,17 +147,19 @@ def _equations(folder: Path, _read: int) -> tuple[PlacedFormula, ...]:
     return tuple(ordered[:EQUATIONS])
 
 
-def _file(read: TraceFile, source: Path, level: str, *, stale: bool) -> File:
-    bound = {line.line: line.tensors for line in read.lines} if level == "shapes" else {}
+def _file(path: str, read: TraceFile | None, source: Path, level: str, *, stale: bool) -> File:
+    bound = {line.line: line.tensors for line in read.lines} if read and level == "shapes" else {}
     rows = [
         SourceLine(line, html, () if stale else tuple(tensor(one) for one in bound.get(line, ())))
         for line, html in enumerate(_highlighted(source.read_text()), start=1)
     ]
     parts = (
-        tuple(_parts(read, rows)) if level == "equations" and not stale else (Part(tuple(rows)),)
+        tuple(_parts(read, rows))
+        if read and level == "equations" and not stale
+        else (Part(tuple(rows)),)
     )
-    anchor = read.path.removesuffix(".py").replace("/", "-")
-    return File(read.path, anchor, parts, stale)
+    anchor = path.removesuffix(".py").replace("/", "-")
+    return File(path, anchor, parts, stale)
 
 
 def _parts(read: TraceFile, rows: list[SourceLine]) -> Iterator[Part]:
