@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI, Router, Status
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -19,14 +20,14 @@ from methods.protocol import clean_json
 from methods.spec import InputError, Method, ParameterError, UnknownNameError
 from webapp.api import reading
 from webapp.api.problems import MEDIA_TYPE, ProblemError, answer
-from webapp.api.schemas import MethodSchema, Problem, RunRequest, RunResults, RunStatus
+from webapp.api.schemas import MethodSchema, Problem, RunRequest
 from webapp.api.security import Bearer, reader_of
 from webapp.digests.lookup import NotFoundError
 from webapp.runs import submit
 from webapp.runs.models import Run, State
 from webapp.runs.queries import may_cancel, visible_runs
 from webapp.runs.quota import QuotaError
-from webapp.runs.web import export
+from webapp.runs.web.export import RunResults, RunStatus
 
 LATEST = 100  # runs of a list
 REFUSED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 503)
@@ -103,13 +104,13 @@ def methods(request: HttpRequest) -> tuple[Method, ...]:
 @runs.get("", response=list[RunStatus], summary="The latest runs")
 def latest(
     request: HttpRequest, method: str = "", benchmark: str = "", state: str = ""
-) -> list[dict[str, Any]]:
+) -> QuerySet[Run]:
     """At most a hundred, the latest first, narrowed by method, benchmark or state."""
     if state and state not in State.values:
         raise ProblemError(422, f"No state is called {state[:40]!r}: {', '.join(State.values)}.")
     narrow = {"method": method, "benchmark": benchmark, "state": state}
     found = visible_runs(_visitor(request)).filter(**{k: v for k, v in narrow.items() if v})
-    return [export.status(run) for run in found.select_related("worker")[:LATEST]]
+    return found.select_related("worker")[:LATEST]
 
 
 @runs.post("", auth=Bearer("runs"), response={202: RunStatus}, summary="Ask for a run")
@@ -118,7 +119,7 @@ def create(
     response: HttpResponse,
     wanted: RunRequest,
     idempotency_key: Annotated[str, Header(max_length=64)] = "",
-) -> Status[dict[str, Any]]:
+) -> Status[Run]:
     """Queue a run. With the header Idempotency-Key, asking twice is answered by one run;
     409 for a key that was sent with another request."""
     device, key = wanted.device, idempotency_key
@@ -127,33 +128,33 @@ def create(
     )
     run = submit.submit(reader_of(request), asked)
     response["Location"] = f"{request.path.rstrip('/')}/{run.pk}"
-    return Status(202, export.status(run))
+    return Status(202, run)
 
 
 @runs.get("/{uuid:pk}", response=RunStatus, summary="Where a run stands")
-def status(request: HttpRequest, pk: UUID) -> dict[str, Any]:
+def status(request: HttpRequest, pk: UUID) -> Run:
     """State, progress, and the reason where it failed."""
-    return export.status(_run(request, pk))
+    return _run(request, pk)
 
 
 @runs.get("/{uuid:pk}/results", response=RunResults, summary="What it measured")
-def results(request: HttpRequest, pk: UUID) -> dict[str, Any]:
+def results(request: HttpRequest, pk: UUID) -> Run:
     """Checks, series, environment and command; 409 while there are no results yet."""
     run = _run(request, pk)
     if not run.ended:
         raise ProblemError(409, f"The run is {run.get_state_display()}: it has no results yet.")
-    return export.results(run)
+    return run
 
 
 @runs.post("/{uuid:pk}/cancel", auth=Bearer("runs"), response={202: RunStatus}, summary="End a run")
-def cancel(request: HttpRequest, pk: UUID) -> Status[dict[str, Any]]:
+def cancel(request: HttpRequest, pk: UUID) -> Status[Run]:
     """Cancel a run of yours; 409 if it has ended."""
     run = _run(request, pk, reader_of(request))
     if not may_cancel(reader_of(request), run):
         raise ProblemError(403, "Only its reader and staff may cancel a run.")
     if not submit.cancel(run):
         raise ProblemError(409, f"The run has ended: it is {run.get_state_display()}.")
-    return Status(202, export.status(run))
+    return Status(202, run)
 
 
 api.add_router("/runs", runs)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from datetime import date as Date
 from datetime import datetime
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 from ninja import Schema
 from pydantic import ConfigDict, Field
@@ -38,47 +37,6 @@ class RunRequest(Schema):
     )
     seed: int = Field(0, ge=0, le=MAX_SEED)
     device: Literal["cpu", "gpu"] = "cpu"
-
-
-class RunStatus(Schema):
-    """Where a run stands."""
-
-    id: UUID
-    url: str = Field(description="The run's page.")
-    method: str
-    benchmark: str
-    version: int
-    preset: str
-    params: dict[str, Any]
-    seed: int
-    device: str
-    state: str = Field(
-        description="queued, dispatched, running, cancelling; ended: succeeded, failed, "
-        "timed_out, cancelled."
-    )
-    ended: bool
-    failure: str
-    reason: str
-    attempt: int
-    imported: bool
-    limit_seconds: int
-    queued_at: datetime | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    worker: str | None
-    progress: dict[str, Any] | None
-
-
-class RunResults(RunStatus):
-    """Everything of a run: what it measured, on what, and the command that repeats it."""
-
-    command: str
-    hardware: str | None
-    environment: dict[str, Any] | None
-    result: dict[str, Any] | None
-    checks: list[dict[str, Any]]
-    series: list[dict[str, Any]]
-    artefacts: list[dict[str, Any]]
 
 
 class Problem(Schema):

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import F, Q
+from django.urls import reverse
 
 from methods import protocol
 
@@ -169,6 +170,10 @@ class Run(models.Model):
             models.Index(fields=["reader", "charged_on"], name="run_quota"),
         ]
 
+    def get_absolute_url(self) -> str:
+        """Its page."""
+        return reverse("runs:run", args=[self.pk])
+
     @property
     def ended(self) -> bool:
         """Whether the run stands in a state it can never leave."""
@@ -295,6 +300,10 @@ class Artefact(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["run", "name"], name="one_artefact_a_name"),
         ]
+
+    def get_absolute_url(self) -> str:
+        """Where it is to be had."""
+        return reverse("runs:artefact", args=[self.run_id, self.name])
 
 
 class MethodAccess(models.Model):

@@ -1,16 +1,21 @@
-"""A run as a file: JSON with everything, CSV with one line a measured point."""
+"""A run for programs: JSON as a file and in the interface, CSV with one line a measured point.
+
+The JSON is made from the run itself: a field is read by its name, or by its `resolve_` function.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Any
+from operator import attrgetter
+from typing import Annotated, Any
 
-from django.urls import reverse
+from django.db.models import QuerySet
+from ninja import ModelSchema
+from pydantic import BeforeValidator, Field
 
-from webapp.runs.models import Run
+from webapp.runs.models import Artefact, Run
 from webapp.runs.web import present
 
 COLUMNS = (
@@ -20,44 +25,58 @@ COLUMNS = (
     *("baseline", "ratio", "ratio_low", "ratio_high", "verdict", "flags", "partial"),
 )
 
-
-ASKED = ("method", "benchmark", "version", "preset", "params", "seed", "device")
-CAME = ("state", "ended", "failure", "reason", "attempt", "imported", "limit_seconds")
-MOMENTS = ("queued_at", "started_at", "finished_at")
+Data = Annotated[dict[str, Any], BeforeValidator(attrgetter("data"))]  # of a row that holds it
 
 
-def status(run: Run) -> dict[str, Any]:
-    """Where a run stands, without what it measured."""
-    return {
-        "id": str(run.pk),
-        "url": reverse("runs:run", args=[run.pk]),
-        **{name: getattr(run, name) for name in (*ASKED, *CAME)},
-        **{name: _time(getattr(run, name)) for name in MOMENTS},
-        "worker": run.worker.name if run.worker else None,
-        "progress": run.progress or None,
-    }
+class RunStatus(ModelSchema):
+    """Where a run stands. States are queued, dispatched, running, cancelling; and, ended:
+    succeeded, failed, timed_out, cancelled."""
+
+    url: str = Field(alias="get_absolute_url", description="The run's page.")
+    params: dict[str, Any]
+    ended: bool
+    worker: str | None = Field(None, alias="worker.name")
+    progress: Annotated[dict[str, Any] | None, BeforeValidator(lambda latest: latest or None)]
+
+    class Meta:
+        model = Run
+        fields = (
+            *("id", "method", "benchmark", "version", "preset", "seed", "device"),
+            *("state", "failure", "reason", "attempt", "imported", "limit_seconds"),
+            *("queued_at", "started_at", "finished_at"),
+        )
 
 
-def results(run: Run) -> dict[str, Any]:
-    """Everything: where it stands, on what it ran, its checks and series, how to repeat it."""
-    return {
-        **status(run),
-        "command": present.command(run),
-        "hardware": run.environment.hardware if run.environment else None,
-        "environment": run.environment.data if run.environment else None,
-        "result": run.result,
-        "checks": [check.data for check in run.checks.all()],
-        "series": [series.data for series in run.series.all()],
-        "artefacts": [
-            {
-                "name": one.name,
-                "media_type": one.media_type,
-                "sha256": one.sha256,
-                "url": reverse("runs:artefact", args=[run.pk, one.name]),
-            }
-            for one in run.artefacts.defer("content")
-        ],
-    }
+class ArtefactSchema(ModelSchema):
+    """A file that a benchmark made, and where it is to be had."""
+
+    url: str = Field(alias="get_absolute_url")
+
+    class Meta:
+        model = Artefact
+        fields = ("name", "media_type", "sha256")
+
+
+class RunResults(RunStatus):
+    """Everything of a run: what it measured, on what, and the command that repeats it."""
+
+    command: str
+    hardware: str | None = Field(None, alias="environment.hardware")
+    environment: dict[str, Any] | None = Field(None, alias="environment.data")
+    result: dict[str, Any] | None
+    checks: list[Data]
+    series: list[Data]
+    artefacts: list[ArtefactSchema]
+
+    @staticmethod
+    def resolve_command(run: Run) -> str:
+        """As the page shows it."""
+        return present.command(run)
+
+    @staticmethod
+    def resolve_artefacts(run: Run) -> QuerySet[Artefact]:
+        """Without their content."""
+        return run.artefacts.defer("content")
 
 
 def table(run: Run) -> str:
@@ -103,7 +122,3 @@ def _lines(run: Run) -> Iterator[dict[str, object]]:
 def _inert(text: str) -> str:
     """A worker's text that no spreadsheet takes for a formula."""
     return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text
-
-
-def _time(moment: datetime | None) -> str | None:
-    return moment.isoformat(timespec="seconds") if moment else None

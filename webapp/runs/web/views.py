@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
 from django.views.decorators.cache import cache_control
@@ -136,7 +136,8 @@ def chart_style(request: HttpRequest) -> HttpResponse:
 @require_safe
 def as_json(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Everything of a run, as a file."""
-    response = JsonResponse(export.results(open_run(request, pk)), json_dumps_params={"indent": 1})
+    text = export.RunResults.from_orm(open_run(request, pk)).model_dump_json(indent=1)
+    response = HttpResponse(text, content_type="application/json")
     return _kept(response, f"run-{str(pk)[:8]}.json")
 
 
