@@ -30,6 +30,7 @@ from webapp.papers import views as search_page
 from webapp.papers.models import AnnounceType, Listing
 from webapp.runs.models import State
 from webapp.runs.web.forms import RunForm
+from webapp.runs.web.listing import Filters
 from webapp.summaries.models import Summary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -178,7 +179,8 @@ def test_what_forms_and_states_are_called_is_in_the_catalogue() -> None:
     }
     named |= {*filters.ORDERS.values(), *filters.VIEWS.values(), *library.SHOWN.values()}
     named |= {*search_page.ORDERS.values(), *search_page.PERIODS.values(), *SCOPES.values()}
-    for form in (ProfileForm, DeliveryForm, EntryForm, ImportForm, FirstStepsForm, RunForm):
+    forms = (ProfileForm, DeliveryForm, EntryForm, ImportForm, FirstStepsForm, RunForm, Filters)
+    for form in forms:
         for name, field in form.base_fields.items():
             if not field.widget.is_hidden:
                 named |= {str(field.label or pretty_name(name)), str(field.help_text)}

@@ -122,10 +122,7 @@ def create(
 ) -> Status[Run]:
     """Queue a run. With the header Idempotency-Key, asking twice is answered by one run;
     409 for a key that was sent with another request."""
-    device, key = wanted.device, idempotency_key
-    asked = submit.Request(
-        wanted.method, wanted.benchmark, wanted.preset, wanted.params, wanted.seed, device, key
-    )
+    asked = submit.Request(**wanted.dict(), key=idempotency_key)
     run = submit.submit(reader_of(request), asked)
     response["Location"] = f"{request.path.rstrip('/')}/{run.pk}"
     return Status(202, run)

@@ -32,8 +32,8 @@ class RunRequest(Schema):
     method: str = Field(max_length=64, examples=["sparse_attention"])
     benchmark: str = Field(max_length=64, examples=["latency"])
     preset: Literal["smoke", "standard", "full"] = "smoke"
-    params: dict[str, Any] = Field(
-        default_factory=dict, description="Parameters that differ from the preset's."
+    settings: dict[str, Any] = Field(
+        {}, alias="params", description="Parameters that differ from the preset's."
     )
     seed: int = Field(0, ge=0, le=MAX_SEED)
     device: Literal["cpu", "gpu"] = "cpu"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
+from django import forms
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q, QuerySet
+from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
 
 from methods import registry
@@ -19,55 +22,41 @@ from webapp.runs.web.state_text import ICONS, TONES, took
 GROUPS = {"open": OPEN, "ended": ENDED}  # beside each single state
 
 
-@dataclass(frozen=True)
-class Filters:
-    """What a list is narrowed to; an unknown value narrows nothing."""
+class Filters(forms.Form):
+    """What a list is narrowed to; an unknown state or device narrows nothing."""
 
-    method: str = ""
-    benchmark: str = ""
-    state: str = ""
-    device: str = ""
-    mine: str = ""
+    method = forms.CharField(required=False, max_length=64, widget=forms.Select)
+    benchmark = forms.CharField(required=False, max_length=64, widget=forms.Select)
+    state = forms.ChoiceField(
+        required=False,
+        choices=[("", "Any"), ("open", "waiting or running"), ("ended", "ended"), *State.choices],
+    )
+    device = forms.ChoiceField(required=False, choices=[("", "Any"), *Device.choices])
+    mine = forms.BooleanField(required=False, label="Mine only")
 
-    @classmethod
-    def read(cls, query: Mapping[str, str]) -> Filters:
-        """The filters of a query string."""
-        state, device = query.get("state", ""), query.get("device", "")
-        return cls(
-            method=query.get("method", "")[:64],
-            benchmark=query.get("benchmark", "")[:64],
-            state=state if state in {*State.values, *GROUPS} else "",
-            device=device if device in Device.values else "",
-            mine="1" if query.get("mine") else "",
-        )
+    def __init__(self, query: QueryDict) -> None:
+        super().__init__(query, auto_id="%s")
+        known = registry.all_methods()
+        self._offer("method", {one.slug: one.title for one in known})
+        method = query.get("method", "")
+        of_method = [one for one in known if one.slug == method] or known
+        self._offer("benchmark", {b.slug: b.title for one in of_method for b in one.benchmarks})
+        self.full_clean()
+
+    def _offer(self, name: str, titles: Mapping[str, str]) -> None:
+        widget = self.fields[name].widget
+        assert isinstance(widget, forms.Select)
+        widget.choices = [("", "All"), *sorted(titles.items(), key=itemgetter(1))]
 
     def narrow(self, runs: QuerySet[Run], reader: User | AnonymousUser) -> QuerySet[Run]:
         """The runs that fit, the latest first."""
-        named = {"method": self.method, "benchmark": self.benchmark, "device": self.device}
-        runs = runs.filter(**{name: value for name, value in named.items() if value})
-        if self.state:
-            runs = runs.filter(state__in=GROUPS.get(self.state, (self.state,)))
-        if self.mine:
+        chosen = {name: value for name, value in self.cleaned_data.items() if value}
+        if state := chosen.pop("state", ""):
+            runs = runs.filter(state__in=GROUPS.get(state, (state,)))
+        if chosen.pop("mine", False):
             runs = runs.filter(reader=reader) if reader.is_authenticated else runs.none()
-        related = runs.select_related("environment", "worker", "reader")
+        related = runs.filter(**chosen).select_related("environment", "worker", "reader")
         return related.order_by("-queued_at", "pk")
-
-    def choices(self) -> dict[str, list[tuple[str, str]]]:
-        """What may be chosen: value and label, by filter."""
-        known = registry.all_methods()
-        benchmarks = {
-            benchmark.slug: benchmark.title
-            for method in known
-            if self.method in {"", method.slug}
-            for benchmark in method.benchmarks
-        }
-        states = [("open", "waiting or running"), ("ended", "ended")]
-        return {
-            "method": [(method.slug, method.title) for method in known],
-            "benchmark": sorted(benchmarks.items(), key=lambda pair: pair[1]),
-            "state": [*states, *((str(s.value), str(s.label)) for s in State)],
-            "device": [(d.value, d.label) for d in Device],
-        }
 
 
 @dataclass(frozen=True)

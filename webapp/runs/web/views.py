@@ -84,14 +84,13 @@ def _anew(request: HttpRequest, found: Run) -> HttpResponse:
 @require_safe
 def runs(request: HttpRequest) -> HttpResponse:
     """The runs that a visitor may see, narrowed by the query string, the latest first."""
-    filters = listing.Filters.read(request.GET)
+    filters = listing.Filters(request.GET)
     found = filters.narrow(visible_runs(request.user), request.user)
     after = request.GET.get("after", "")
     page = listing.RunPage.read(found, after, RUNS_A_PAGE)
     context = {
         "section": "runs",
         "filters": filters,
-        "choices": filters.choices(),
         "page": page,
         "after": after,
         "lines": [listing.listed_run(run) for run in page.runs],
