@@ -16,7 +16,7 @@ from webapp.papers.days import DAY, batch_days
 from webapp.papers.models import Announcement, Listing, Paper
 from webapp.papers.queries import announced_on
 from webapp.papers.sample import load_sample
-from webapp.papers.schedule import Progress, fetch
+from webapp.papers.schedule import fetch
 
 pytestmark = pytest.mark.django_db
 
@@ -227,32 +227,33 @@ def test_a_paper_is_new_wherever_it_was_cross_listed_first(arxiv: ArxivServer) -
         Announcement.objects.filter(type="cross").values_list("paper__arxiv_id", flat=True)
     )
     assert len(new & crossed) > 5
-    assert {name for name, one in merged.items() if one.type == "new"} == new
+    assert {name for name, one in merged.items() if one.announce_type == "new"} == new
     in_lg = announced_on(WEDNESDAY, ["cs.LG"])
     assert {one.paper.arxiv_id for one in in_lg} == {
         name for name, *_ in keys(arxiv, WEDNESDAY, "cs.LG")
     }
-    assert any(one.type == "new" and one.paper.primary_category != "cs.LG" for one in in_lg)
+    assert any(
+        one.announce_type == "new" and one.paper.primary_category != "cs.LG" for one in in_lg
+    )
 
 
 def test_missed_days_come_from_the_api(arxiv: ArxivServer) -> None:
     arxiv.be(date(2026, 2, 26))
     fetch(["cs.CL"], at=noon(date(2026, 2, 26)))
     arxiv.be(WEDNESDAY)
-    seen: list[Progress] = []
-    report = fetch(["cs.CL"], on_progress=seen.append, at=noon(WEDNESDAY))
+    seen: list[tuple[int, int, str]] = []
+    report = fetch(["cs.CL"], None, lambda *told: seen.append(told), at=noon(WEDNESDAY))
     missed = {date(2026, 2, 27), date(2026, 3, 2), TUESDAY}
     assert report.dates == {*missed, WEDNESDAY}
     for day in missed:
         assert (listing(day).state, listing(day).source) == (State.COMPLETE, "api")
         by_feed = {key for key in keys(arxiv, day) if key[1] == "new"}
         assert {key for key in stored(day) if key[1] == "new"} == by_feed
-    assert [progress.step for progress in seen] == [
-        "cs.CL today",
-        "cs.CL 2026-02-27 to 2026-03-03",
-        "done",
+    assert seen == [
+        (0, 1, "cs.CL today"),
+        (1, 2, "cs.CL 2026-02-27 to 2026-03-03"),
+        (2, 2, "done"),
     ]
-    assert seen[-1].done == seen[-1].total == 2
     asked = len(arxiv.log)
     fetch(["cs.CL"], at=noon(WEDNESDAY))
     assert len(arxiv.log) == asked + 1  # nothing is missed any more

@@ -22,32 +22,35 @@ def take(category: str, kind: AnnounceType, version: int = 1, day: date = WEDNES
     store_batch(Batch(category, day, (one,)), Listing.Source.RSS, noon(day), {})
 
 
+def announced(day: date = WEDNESDAY) -> list[tuple[str, int]]:
+    return [(one.announce_type, one.version) for one in queries.announced_on(day)]
+
+
 def test_announcements_are_merged_over_all_listings_before_any_is_dropped() -> None:
     take("cs.AI", AnnounceType.REPLACE_CROSS, version=2)
     take("cs.CL", AnnounceType.REPLACE, version=2)
-    assert [(one.type, one.version) for one in queries.announced_on(WEDNESDAY)] == [("replace", 2)]
+    assert announced() == [("replace", 2)]
     take("cs.DC", AnnounceType.CROSS)
-    assert [(one.type, one.version) for one in queries.announced_on(WEDNESDAY)] == [("cross", 1)]
+    assert announced() == [("cross", 1)]
     take("cs.LG", AnnounceType.NEW)
     with CaptureQueriesContext(connection) as asked:
         merged = queries.announced_on(WEDNESDAY, ["cs.AI"])
-    assert [(one.paper.arxiv_id, one.type) for one in merged] == [("2603.00001", "new")]
+    assert [(one.paper.arxiv_id, one.announce_type) for one in merged] == [("2603.00001", "new")]
+    assert merged[0].categories == ("cs.AI", "cs.CL", "cs.DC", "cs.LG")
     assert len(asked) == 1
     assert queries.announced_on(WEDNESDAY, ["math.CO"]) == []
     assert queries.announced_on(WEDNESDAY - DAY) == []
 
 
 def test_days_with_papers() -> None:
-    assert queries.latest_date() is None
     assert queries.dates() == []
     take("cs.CL", AnnounceType.NEW, day=WEDNESDAY - DAY)
     take("cs.LG", AnnounceType.NEW)
     take("cs.CL", AnnounceType.CROSS)
     store_batch(Batch("cs.CL", WEDNESDAY + DAY, ()), Listing.Source.RSS, noon(WEDNESDAY), {})
-    assert queries.latest_date() == WEDNESDAY
     assert queries.dates() == [WEDNESDAY, WEDNESDAY - DAY]
     assert queries.dates(1) == [WEDNESDAY]
     assert Listing.objects.filter(date=WEDNESDAY).count() == 2
     assert Listing.objects.count() == 4
-    announced = queries.announced_in(Paper.objects.get())
-    assert [row.listing.date for row in announced] == [WEDNESDAY, WEDNESDAY, WEDNESDAY - DAY]
+    found = queries.announced_in(Paper.objects.get())
+    assert [row.listing.date for row in found] == [WEDNESDAY, WEDNESDAY, WEDNESDAY - DAY]

@@ -64,8 +64,9 @@ def score_since(
             on_progress(len(chunk))
     papers_of = Paper.objects.in_bulk([one.id for one in best], field_name="arxiv_id")
     announced = [
-        Announced(papers_of[one.id], AnnounceType.NEW, papers_of[one.id].version) for one in best
+        Announced(paper, AnnounceType.NEW, paper.version, tuple(paper.categories))
+        for paper in (papers_of[one.id] for one in best)
     ]
-    day = Batch(since, announced, best)
+    day = Batch(since, announced)
     entries = entries_of(day, scorer.kept(best)[0], ProfileScorer(scorer, 0))
     return Backlog(digest, entries, reading, scoring)

@@ -15,7 +15,7 @@ from hashlib import sha256
 
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.scoring.scorer import Candidate, Rules
-from webapp.papers.models import Announcement, AnnounceType, Paper
+from webapp.papers.models import AnnounceType, Paper
 from webapp.papers.queries import Announced, announced_on
 
 # In a fingerprint: raise it when what a digest stores of the same papers looks different.
@@ -24,11 +24,17 @@ ENTRY_FORMAT = 2
 
 @dataclass(frozen=True)
 class Batch:
-    """A day's papers as scoring sees them, in the order of identifiers."""
+    """A day's papers, in the order of identifiers."""
 
     date: Date
     announced: Sequence[Announced]
-    candidates: Sequence[Candidate]
+
+    @cached_property
+    def candidates(self) -> Sequence[Candidate]:
+        """As scoring sees them."""
+        return [
+            candidate_of(one.paper, one.categories, one.announce_type) for one in self.announced
+        ]
 
     def considered(self, rules: Rules) -> int:
         """How many of them the rules look at."""
@@ -41,17 +47,8 @@ class Batch:
 
 
 def load_batch(date: Date) -> Batch:
-    """The papers announced on `date`, with the categories that announced them."""
-    listed: dict[int, list[str]] = defaultdict(list)
-    rows = Announcement.objects.filter(listing__date=date).order_by("listing__category")
-    for paper, category in rows.values_list("paper_id", "listing__category"):
-        listed[paper].append(category)
-    announced = announced_on(date)
-    return Batch(
-        date,
-        announced,
-        [candidate_of(one.paper, listed[one.paper.pk], one.type) for one in announced],
-    )
+    """The papers announced on `date`."""
+    return Batch(date, announced_on(date))
 
 
 def candidate_of(paper: Paper, categories: Sequence[str], announced_as: AnnounceType) -> Candidate:

@@ -101,7 +101,8 @@ def not_shown_before(day: Batch, kept: Iterable[Kept], shown: set[int]) -> list[
     return [
         one
         for one in kept
-        if day.announced[one.at].type in REPLACEMENTS or day.announced[one.at].paper.pk not in shown
+        if day.announced[one.at].announce_type in REPLACEMENTS
+        or day.announced[one.at].paper.pk not in shown
     ]
 
 
@@ -154,7 +155,7 @@ def _facts(day: Batch, one: Kept, scorer: ProfileScorer) -> dict[str, Any]:
     announced = day.announced[one.at]
     return {
         "score": one.score,
-        "announce_type": announced.type.value,
+        "announce_type": announced.announce_type.value,
         "version": announced.version,
         "matches": scorer.matches(day.candidates[one.at]),
     }

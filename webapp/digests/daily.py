@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from itertools import chain
 
@@ -28,7 +28,7 @@ def categories_to_fetch() -> list[str]:
 def update(
     categories: Sequence[str],
     since: date | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Progress = lambda done, total, step: None,
 ) -> FetchReport:
     """Fetch what is new or was missed and rebuild the digests that it bears on.
 

@@ -138,7 +138,7 @@ def _category_page(request: HttpRequest, category: str) -> HttpResponse:
     wanted = request.GET.get("date", "")
     date = next((day for day in dates if wanted in ("", day.isoformat())), None)
     papers = announced_on(date, [category]) if date else []
-    papers.sort(key=lambda one: (one.type.precedence, one.paper.arxiv_id))
+    papers.sort(key=lambda one: (one.announce_type.precedence, one.paper.arxiv_id))
     page = Paginator(papers, PAPERS_A_PAGE).get_page(request.GET.get("page"))
     at = dates.index(date) if date else 0
     context = {

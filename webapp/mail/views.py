@@ -27,7 +27,7 @@ from webapp.digests.models import Profile
 from webapp.mail.deliver import UNSUBSCRIBE
 from webapp.mail.models import Delivery
 from webapp.papers.days import eastern_date, now
-from webapp.papers.queries import latest_date
+from webapp.papers.queries import dates
 from webapp.readers.links import page_address
 from webapp.ui.feeds import Outline, opml
 from webapp.ui.pages import signed_in
@@ -87,7 +87,7 @@ def account_mail(request: HttpRequest) -> HttpResponse:
             defaults={"frequency": data["frequency"]},
             create_defaults={
                 "frequency": data["frequency"],
-                "sent_until": latest_date() or today,
+                "sent_until": max(dates(1), default=today),
                 "looked_on": today if data["frequency"] == "weekly" else today - timedelta(days=1),
             },
         )

@@ -30,22 +30,12 @@ class Span:
 
 @dataclass(frozen=True)
 class Change:
-    """From one kept version of a paper to the next."""
+    """From one kept version of a paper to the next; a text with the same words has no spans."""
 
     old: PaperVersion
     new: PaperVersion
     title: tuple[Span, ...]
     abstract: tuple[Span, ...]
-
-    @property
-    def title_changed(self) -> bool:
-        """Whether the title has other words."""
-        return any(span.kind != Kind.SAME for span in self.title)
-
-    @property
-    def abstract_changed(self) -> bool:
-        """Whether the abstract has other words."""
-        return any(span.kind != Kind.SAME for span in self.abstract)
 
 
 def changes(paper: Paper) -> list[Change]:
@@ -58,12 +48,14 @@ def changes(paper: Paper) -> list[Change]:
 
 
 def compare(old: str, new: str) -> tuple[Span, ...]:
-    """`new` with what it added to and removed from `old`; blanks alone are no change.
+    """`new` with what it added to and removed from `old`; nothing where only blanks changed.
 
     The spans that are not removed, joined, are the words of `new`; those not added, of `old`.
     """
     before, after = old.split(), new.split()
-    if before != after and max(len(before), len(after)) > MAX_WORDS:
+    if before == after:
+        return ()
+    if max(len(before), len(after)) > MAX_WORDS:
         codes = [("replace", 0, len(before), 0, len(after))]
     else:
         codes = list(SequenceMatcher(None, before, after).get_opcodes())

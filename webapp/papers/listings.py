@@ -19,50 +19,28 @@ STALE_SHARE = 0.5  # of a batch's papers, known from the previous batch
 _OUTCOME = ("state", "source", "reason", "etag", "last_modified")
 
 
-def stale_reason(batch: Batch) -> str:
-    """Why `batch` is an old one under a new date; nothing where it is fresh.
+def judge(batch: Batch) -> tuple[str, bool]:
+    """Why `batch` is an old one under a new date ("": it is fresh); whether it replaces a listing.
 
     A paper is new in a category once, so new papers decide; a batch without any is judged by all
-    its papers. arXiv's own date says nothing: a feed built too early carries the new one.
+    its papers. arXiv's own date says nothing: a feed built too early carries the new one. Where the
+    day's complete listing has other, earlier papers, it is the batch before, not known as such:
+    the very first poll of a category met a stale feed.
     """
-    previous = (
-        Listing.objects.filter(
-            category=batch.category, date__lt=batch.date, state=Listing.State.COMPLETE
-        )
-        .exclude(source=Listing.Source.SAMPLE)
-        .first()
-    )
     if not batch.entries:
-        return ""
+        return "", False
+    complete = Listing.objects.filter(category=batch.category, state=Listing.State.COMPLETE)
+    earlier = complete.filter(date__lt=batch.date).exclude(source=Listing.Source.SAMPLE)
+    previous = earlier.first()
     if previous is not None and _overlap(batch, previous) >= STALE_SHARE:
-        return f"arXiv sends the batch of {previous.date} again under this date"
-    other = _other_listing(batch)
-    if other is not None and not _is_later(batch, other):
-        return "arXiv sends older papers than it sent before under this date"
-    return ""
-
-
-def replaces_listing(batch: Batch) -> bool:
-    """Whether the batch brings other, later papers than the day's complete listing has.
-
-    That listing is then the batch before, not known as such: the very first poll of a category
-    met a stale feed.
-    """
-    other = _other_listing(batch)
-    return other is not None and _is_later(batch, other)
-
-
-def _other_listing(batch: Batch) -> Listing | None:
-    """The day's complete listing from a feed, where it holds other papers than `batch`."""
-    standing = Listing.objects.filter(
-        category=batch.category,
-        date=batch.date,
-        state=Listing.State.COMPLETE,
-        source__in=(Listing.Source.RSS, Listing.Source.ATOM),
-    ).first()
-    if standing is None or not batch.entries or _overlap(batch, standing) >= STALE_SHARE:
-        return None
-    return standing
+        return f"arXiv sends the batch of {previous.date} again under this date", False
+    of_feeds = (Listing.Source.RSS, Listing.Source.ATOM)
+    standing = complete.filter(date=batch.date, source__in=of_feeds).first()
+    if standing is None or _overlap(batch, standing) >= STALE_SHARE:
+        return "", False
+    if _is_later(batch, standing):
+        return "", True
+    return "arXiv sends older papers than it sent before under this date", False
 
 
 def _is_later(batch: Batch, listing: Listing) -> bool:

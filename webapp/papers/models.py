@@ -87,9 +87,6 @@ class PaperVersion(models.Model):
             models.UniqueConstraint(fields=["paper", "number"], name="one_row_a_version"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.paper_id} v{self.number}"
-
 
 class Listing(models.Model):
     """The audit of one category's batch on one day: what arXiv sent, and what became of it."""
@@ -158,8 +155,10 @@ class Announcement(models.Model):
             models.UniqueConstraint(fields=["listing", "paper"], name="announced_once_a_listing"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.paper_id} {self.type} v{self.version}"
+    @property
+    def weight(self) -> tuple[int, int]:
+        """The least for the announcement that counts most when several meet in one paper."""
+        return AnnounceType(self.type).precedence, -self.version
 
 
 class ArxivSlot(models.Model):
@@ -168,6 +167,3 @@ class ArxivSlot(models.Model):
     holder = models.CharField(max_length=64, blank=True)
     held_until = models.DateTimeField()
     free_at = models.DateTimeField()  # no request begins before
-
-    def __str__(self) -> str:
-        return self.holder or "free"

@@ -125,10 +125,11 @@ class Poller:
         if batch.date > self.today + DAY:
             raise BrokenFeedError(f"the feed is dated {batch.date}, which has not come yet")
         asked = {"etag": batch.etag, "last_modified": batch.last_modified}
-        if reason := listings.stale_reason(batch):
+        reason, afresh = listings.judge(batch)
+        if reason:
             self._record(batch.category, batch.date, Listing.State.STALE, source, reason, **asked)
         elif batch.entries:
-            self.store(batch, source)
+            self.store(batch, source, afresh=afresh)
         else:
             reason = _empty_reason(batch.date)
             self._record(batch.category, batch.date, Listing.State.EMPTY, source, reason, **asked)
@@ -153,9 +154,11 @@ class Poller:
                 reason = "the API knows no papers submitted for this day"
                 self._record(category, day, Listing.State.EMPTY, Listing.Source.API, reason)
 
-    def store(self, batch: Batch, source: Listing.Source) -> None:
-        """Store a batch that was found fresh, and report what it brought."""
-        afresh = source != Listing.Source.API and listings.replaces_listing(batch)
+    def store(self, batch: Batch, source: Listing.Source, *, afresh: bool = False) -> None:
+        """Store a batch that was found fresh, and report what it brought.
+
+        `afresh`: in the place of what the day's listing had.
+        """
         if afresh:
             batch = replace(batch, note="an earlier poll had been sent the batch before")
         listing = store_batch(batch, source, self.at, prepare(batch.entries), afresh=afresh)

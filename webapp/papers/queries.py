@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date
+from itertools import groupby
+from operator import attrgetter
 
 from django.db.models import QuerySet
 
@@ -16,13 +17,9 @@ class Announced:
     """A paper on a day, as its weightiest announcement over all categories has it."""
 
     paper: Paper
-    type: AnnounceType
+    announce_type: AnnounceType
     version: int
-
-    @property
-    def announce_type(self) -> str:
-        """As cards show it."""
-        return self.type.value
+    categories: tuple[str, ...]  # those that announced it, by name
 
 
 def announced_on(date: date, categories: list[str] | None = None) -> list[Announced]:
@@ -33,33 +30,21 @@ def announced_on(date: date, categories: list[str] | None = None) -> list[Announ
     the papers to those announced in one of them, never the merging.
     """
     rows = Announcement.objects.filter(listing__date=date).select_related("paper", "listing")
-    seen_in: dict[int, set[str]] = defaultdict(set)
-    best: dict[int, Announced] = {}
-    for row in rows.order_by("paper__arxiv_id", "pk"):
-        seen_in[row.paper_id].add(row.listing.category)
-        announced = Announced(row.paper, AnnounceType(row.type), row.version)
-        known = best.get(row.paper_id)
-        if known is None or _weight(announced) < _weight(known):
-            best[row.paper_id] = announced
-    if categories is None:
-        return list(best.values())
-    wanted = set(categories)
-    return [announced for key, announced in best.items() if seen_in[key] & wanted]
-
-
-def _weight(announced: Announced) -> tuple[int, int]:
-    return announced.type.precedence, -announced.version
-
-
-def latest_date() -> date | None:
-    """The last day with papers."""
-    return _with_papers().order_by("-date").values_list("date", flat=True).first()
+    announced = []
+    ordered = rows.order_by("paper__arxiv_id", "listing__category")
+    for _, of_paper in groupby(ordered, key=attrgetter("paper_id")):
+        listed = list(of_paper)
+        best = min(listed, key=attrgetter("weight"))
+        names = tuple(row.listing.category for row in listed)
+        if categories is None or not set(categories).isdisjoint(names):
+            announced.append(Announced(best.paper, AnnounceType(best.type), best.version, names))
+    return announced
 
 
 def dates(limit: int | None = None) -> list[date]:
     """The days with papers, the latest first."""
-    days = _with_papers().order_by("-date").values_list("date", flat=True).distinct()
-    return list(days[:limit])
+    complete = Listing.objects.filter(state=Listing.State.COMPLETE)
+    return list(complete.order_by("-date").values_list("date", flat=True).distinct()[:limit])
 
 
 def announced_in(paper: Paper) -> QuerySet[Announcement]:
@@ -71,7 +56,3 @@ def categories() -> list[str]:
     """Every category that was ever polled, in the order of names."""
     names = Listing.objects.order_by("category").values_list("category", flat=True)
     return list(names.distinct())
-
-
-def _with_papers() -> QuerySet[Listing]:
-    return Listing.objects.filter(state=Listing.State.COMPLETE)

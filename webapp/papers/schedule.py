@@ -7,7 +7,6 @@ knows no other app, so whoever calls rebuilds the digests of `report.dates`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from webapp.papers.days import (
@@ -33,19 +32,14 @@ _FIRST_WAIT = timedelta(minutes=5)
 _LONGEST_WAIT = timedelta(hours=1)
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a fetch has come: `done` of `total` steps, and what the next one is."""
-
-    done: int
-    total: int
-    step: str
+# How far a fetch has come: the steps done, all of them, and what the next one is.
+Progress = Callable[[int, int, str], object]
 
 
 def fetch(
     categories: Sequence[str],
     since: date | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Progress = lambda done, total, step: None,
     *,
     at: datetime | None = None,
 ) -> FetchReport:
@@ -60,10 +54,9 @@ def fetch(
             raise ValueError(f"{category!r} is no arXiv category; write for instance cs.CL")
     names = list(dict.fromkeys(categories))
     poller = Poller(at or now())
-    report_progress = on_progress or (lambda progress: None)
     shown_before = sample_days()
     for done, category in enumerate(names):
-        report_progress(Progress(done, len(names), f"{category} today"))
+        on_progress(done, len(names), f"{category} today")
         poller.poll(category)
     # After the feeds, which may have completed some of these days.
     gaps: list[tuple[str, list[date]]] = []
@@ -73,9 +66,9 @@ def fetch(
         gaps += [(category, run) for run in _consecutive(days[-MOST_MISSED:])]
     total = len(names) + len(gaps)
     for done, (category, days) in enumerate(gaps, start=len(names)):
-        report_progress(Progress(done, total, f"{category} {days[0]} to {days[-1]}"))
+        on_progress(done, total, f"{category} {days[0]} to {days[-1]}")
         poller.backfill(category, days)
-    report_progress(Progress(total, total, "done"))
+    on_progress(total, total, "done")
     # Days whose sample papers have just been replaced need new digests, too.
     poller.report.dates.update(shown_before - sample_days())
     return poller.report

@@ -19,7 +19,6 @@ from webapp.catalog import chips, linking  # noqa: E402 (after django.setup())
 from webapp.digests.daily import categories_to_fetch, update  # noqa: E402 (after django.setup())
 from webapp.digests.models import Digest  # noqa: E402
 from webapp.papers.models import Listing  # noqa: E402
-from webapp.papers.schedule import Progress  # noqa: E402
 
 
 def main() -> int:
@@ -47,9 +46,9 @@ def main() -> int:
     return 0
 
 
-def _print_progress(progress: Progress) -> None:
-    if progress.done < progress.total:
-        print(f"Asking arXiv, {progress.done + 1} of {progress.total}: {progress.step} …")
+def _print_progress(done: int, total: int, step: str) -> None:
+    if done < total:
+        print(f"Asking arXiv, {done + 1} of {total}: {step} …")
 
 
 def _describe(row: Listing) -> str:

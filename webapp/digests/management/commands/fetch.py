@@ -11,7 +11,6 @@ from webapp.digests.daily import categories_to_fetch, update
 from webapp.digests.lookup import day
 from webapp.papers.entries import is_category
 from webapp.papers.models import AnnounceType, Listing
-from webapp.papers.schedule import Progress
 
 HEADS = ("category", "day", "state", *AnnounceType.values, "refused", "why")
 
@@ -42,13 +41,8 @@ class Command(BaseCommand):
         with progress_bar() as bar:
             task = bar.add_task("", total=None)
 
-            def show(progress: Progress) -> None:
-                bar.update(
-                    task,
-                    completed=progress.done,
-                    total=progress.total,
-                    description=progress.step,
-                )
+            def show(done: int, total: int, step: str) -> None:
+                bar.update(task, completed=done, total=total, description=step)
 
             report = update(categories, options["since"], show)
         right = (*AnnounceType.values, "refused")

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from methods.terminal import progress_bar
 from webapp.papers.models import Paper
-from webapp.papers.queries import announced_on, latest_date
+from webapp.papers.queries import announced_on, dates
 from webapp.summaries import queue
 from webapp.summaries.client import Server
 from webapp.summaries.models import Summary
@@ -59,7 +59,7 @@ class Command(BaseCommand):
                     returncode=2,
                 )
             return list(found)
-        if day is None and (day := latest_date()) is None:
+        if day is None and (day := max(dates(1), default=None)) is None:
             raise CommandError("No papers yet: manage.py fetch gets them.", returncode=2)
         of_day = [one.paper for one in announced_on(day)]
         if not of_day:
