@@ -5,9 +5,9 @@ Celery is imported when a task is sent: most commands send none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+import logging
+from collections.abc import Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from webapp.redis_broker import CONTROL_EXCHANGE, use_own_transport
@@ -15,9 +15,7 @@ from webapp.redis_broker import CONTROL_EXCHANGE, use_own_transport
 if TYPE_CHECKING:
     from celery import Celery
 
-
-class BrokerDownError(Exception):
-    """The broker could not be reached."""
+log = logging.getLogger(__name__)
 
 
 @cache
@@ -35,23 +33,22 @@ def app() -> Celery:
     return made
 
 
-def send(task: str, queue: str, args: list[object]) -> None:
-    """Put a task on a queue. Raises BrokerDownError."""
-    with _broker():
-        app().send_task(task, args=args, queue=queue, retry=False)
+def send(task: str, queue: str, args: list[object], *, lost: str) -> bool:
+    """Put a task on a queue; False where the broker is down: the log has what is `lost`."""
+    return _reached(partial(app().send_task, task, args=args, queue=queue, retry=False), lost)
 
 
-def broadcast(command: str, arguments: dict[str, object]) -> None:
-    """Tell every bench worker a control command. Raises BrokerDownError."""
-    with _broker():
-        app().control.broadcast(command, arguments=arguments, reply=False)
+def broadcast(command: str, arguments: dict[str, object], *, lost: str) -> bool:
+    """Tell every bench worker a control command; False as above."""
+    return _reached(partial(app().control.broadcast, command, arguments, reply=False), lost)
 
 
-@contextmanager
-def _broker() -> Iterator[None]:
+def _reached(tell: Callable[[], object], lost: str) -> bool:
     from kombu.exceptions import OperationalError  # noqa: PLC0415 - with Celery
 
     try:
-        yield
+        tell()
     except (OperationalError, OSError) as error:
-        raise BrokerDownError(str(error)) from error
+        log.warning("Broker unreachable, %s: %s", lost, error)
+        return False
+    return True

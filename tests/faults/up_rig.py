@@ -11,7 +11,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -103,9 +102,8 @@ class UpRig(Rig):
         """Ask the worker of a queue for a sign of life, as the beat does; so often."""
         from webapp import tasks
 
-        with suppress(tasks.BrokerDownError):
-            for _ in range(number):
-                tasks.send("health.token", queue, [queue])
+        for _ in range(number):
+            tasks.send("health.token", queue, [queue], lost="no token")
 
     def wait_until_back(
         self, since: datetime, seconds: float, *, lost: str = "", beat: bool = True

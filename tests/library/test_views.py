@@ -161,7 +161,7 @@ def test_a_paper_named_that_is_not_here_is_fetched_and_saved(
     client: Client, reader: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[list[Any]] = []
-    monkeypatch.setattr(tasks, "send", lambda _name, _queue, args: sent.append(args))
+    monkeypatch.setattr(tasks, "send", lambda _name, _queue, args, **_: not sent.append(args))
     with ArxivServer(today=WEDNESDAY) as arxiv:
         settings.ARXIV_API_URL, settings.ARXIV_SECONDS = arxiv.api_url, 0
         known = next(arxiv.corpus.latest()).arxiv_id
@@ -175,9 +175,9 @@ def test_a_paper_named_that_is_not_here_is_fetched_and_saved(
 def test_while_no_worker_can_be_asked_the_page_says_so(
     client: Client, reader: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def down(*_: object) -> None:
-        raise tasks.BrokerDownError
+    def down(*_: object, **__: object) -> None:
+        raise OSError("no broker")
 
-    monkeypatch.setattr(tasks, "send", down)
+    monkeypatch.setattr(tasks.app(), "send_task", down)
     page = client.post("/library/import/", {"text": "2699.00001"}).content.decode()
     assert "arXiv cannot be asked now: 2699.00001" in page

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Run, dict]]:
     sent: list[tuple[Run, dict]] = []
-    monkeypatch.setattr(broker, "send_job", lambda *args: sent.append(args))
+    monkeypatch.setattr(broker, "send_job", lambda *args: sent.append(args) is None)
     return sent
 
 

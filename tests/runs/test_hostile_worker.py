@@ -29,7 +29,7 @@ SHOWN = ("/runs/", "/runs/{}/", "/runs/{}/results.json", "/runs/{}/results.csv",
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker, "cancel", lambda *_: None)
-    monkeypatch.setattr(broker, "send_job", lambda *_: None)
+    monkeypatch.setattr(broker, "send_job", lambda *_: True)
 
 
 def places(value: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

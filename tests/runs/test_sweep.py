@@ -29,7 +29,8 @@ class Sent(list):
 def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     sent = Sent()
     for name in ("cancel", "send_job", "request_lease_check"):
-        monkeypatch.setattr(broker, name, lambda *args, name=name: sent.append((name, *args)))
+        said = lambda *args, name=name: sent.append((name, *args)) is None  # noqa: E731
+        monkeypatch.setattr(broker, name, said)
     return sent
 
 
@@ -238,11 +239,8 @@ def test_a_worker_that_says_farewell_is_given_nothing() -> None:
 
 
 def test_a_broker_that_is_down_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def down(*_: object) -> None:
-        raise broker.BrokerDownError("no")
-
-    monkeypatch.setattr(broker, "send_job", down)
-    monkeypatch.setattr(broker, "request_lease_check", down)
+    for name in ("send_job", "request_lease_check"):
+        monkeypatch.setattr(broker, name, lambda *_: False)
     saying.live_worker()
     run = saying.queued()
     sweep.sweep()

@@ -98,14 +98,9 @@ def save_named(reader_id: int, identifiers: Sequence[str]) -> int:
 
 def ask_for(reader: User, identifiers: Sequence[str]) -> bool:
     """Have a worker do `save_named`; False where the broker is down."""
-    try:
-        queue = settings.CELERY_TASK_DEFAULT_QUEUE
-        for start in range(0, len(identifiers), IDS):
-            part = list(identifiers[start : start + IDS])
-            tasks.send("site.save_named", queue, [reader.pk, part])
-    except tasks.BrokerDownError:
-        return False
-    return True
+    queue, lost = settings.CELERY_TASK_DEFAULT_QUEUE, "papers are not asked for"
+    parts = (list(identifiers[at : at + IDS]) for at in range(0, len(identifiers), IDS))
+    return all(tasks.send("site.save_named", queue, [reader.pk, part], lost=lost) for part in parts)
 
 
 def _csl(text: str) -> Iterator[Reference]:

@@ -7,7 +7,6 @@ loudly as one of the recent papers that stand for everything else.
 
 from __future__ import annotations
 
-import logging
 import random
 from dataclasses import dataclass
 from functools import partial
@@ -29,8 +28,6 @@ from webapp.learning.tfidf import vector
 from webapp.library.models import LibraryEntry, LikedText, ReadingList
 from webapp.papers.models import Paper
 from webapp.papers.queries import dates
-
-log = logging.getLogger(__name__)
 
 LEAST = 5  # liked papers from which on something is learned
 READ = 1 / 3  # weight of a paper that was only opened
@@ -152,7 +149,5 @@ def _changed(instance: Model, **_: object) -> None:
 
 def ask(reader_id: int) -> None:
     """Have a worker learn now; where the broker is down, the next tick of the beat does."""
-    try:
-        tasks.send("site.learn", settings.CELERY_TASK_DEFAULT_QUEUE, [reader_id])
-    except tasks.BrokerDownError as error:
-        log.warning("Broker unreachable, learning waits for the next tick: %s", error)
+    queue = settings.CELERY_TASK_DEFAULT_QUEUE
+    tasks.send("site.learn", queue, [reader_id], lost="learning waits for the next tick")

@@ -6,7 +6,6 @@ says of them stay ours until a worker is free.
 
 from __future__ import annotations
 
-import logging
 from secrets import token_urlsafe
 
 from django.db import transaction
@@ -18,8 +17,6 @@ from webapp.runs.keys import key_of
 from webapp.runs.models import MIB, WITH_WORKER, Device, Run, State, Worker
 from webapp.runs.queries import live_workers
 from webapp.runs.times import START
-
-log = logging.getLogger(__name__)
 
 
 def dispatch() -> list[Run]:
@@ -37,10 +34,7 @@ def send(run: Run) -> bool:
 
     The worker takes a token once, so a repeated job is never measured twice.
     """
-    try:
-        broker.send_job(run, sealed(run))
-    except broker.BrokerDownError as error:
-        log.warning("Run %s is not sent yet: %s", run.pk, error)
+    if not broker.send_job(run, sealed(run)):
         return False
     Run.objects.filter(pk=run.pk, token=run.token).update(sent_at=timezone.now())
     return True

@@ -37,10 +37,7 @@ def sweep() -> None:
     _for_each(cancelling, lambda run: broker.cancel(run.pk, run.token))
     redis_users.update()
     dispatch()
-    try:
-        broker.request_lease_check()
-    except broker.BrokerDownError as error:
-        log.warning("Lease check skipped, broker unreachable: %s", error)
+    broker.request_lease_check()
 
 
 def expire_leases(sent_at: float) -> None:
