@@ -18,18 +18,15 @@ from methods.errors import CheckFailedError
 from methods.protocol import (
     MAX_LOG_BYTES,
     Artefact,
-    Axis,
     CheckResult,
-    Limit,
     Log,
     Point,
     Progress,
     Series,
     Strict,
-    Variant,
     clean,
 )
-from methods.spec import Case, Direction, Relation
+from methods.spec import Case, Relation
 
 PROGRESS_INTERVAL_S = 0.5
 
@@ -135,35 +132,11 @@ class Context:
                 raise CheckFailedError(f"{what}: measured {case.measured}, {wanted}")
             self.checks += 1
 
-    def series(
-        self,
-        name: str,
-        title: str,
-        *,
-        x: Axis,
-        y: Axis,
-        direction: Direction,
-        variants: Iterable[Variant],
-        baseline: str | None = None,
-        limits: Iterable[Limit] = (),
-        caption: str = "",
-    ) -> OpenSeries:
+    def series(self, empty: Series) -> OpenSeries:
         """Open a series to add points to; shown when the benchmark has ended."""
-        if name in self._series:
-            raise ValueError(f"there is a series {name!r} already")
-        header = Series(
-            name=name,
-            title=title,
-            x=x,
-            y=y,
-            direction=direction,
-            variants=tuple(variants),
-            points=(),
-            baseline=baseline,
-            limits=tuple(limits),
-            caption=caption,
-        )
-        self._series[name] = opened = OpenSeries(self, header)
+        if empty.name in self._series:
+            raise ValueError(f"there is a series {empty.name!r} already")
+        self._series[empty.name] = opened = OpenSeries(self, empty)
         return opened
 
     def artefact(self, name: str, content: str | bytes) -> None:

@@ -10,8 +10,7 @@ from typing import Any, Self
 
 from methods.context import Context, OpenSeries
 from methods.measure.statistics import over_seeds
-from methods.protocol import Axis, Limit, Variant
-from methods.spec import Direction
+from methods.protocol import Axis, Limit, Series, Variant
 
 Table = Mapping[tuple[str, Any], Sequence[float]]  # (variant, x): a value of each seed
 
@@ -61,17 +60,19 @@ class Charts:
         quantity can be at most.
         """
         told = self.words(name)
-        return self.ctx.series(
-            told.get("name", name),
-            told["title"].format(**words),
+        every = self.variants(told["variants"], shown) if variants is None else variants
+        empty = Series(
+            name=told.get("name", name),
+            title=told["title"].format(**words),
             x=Axis(**told["x"]),
             y=Axis(**{"most": most, **told["y"]}),
             direction=told["direction"],
-            variants=self.variants(told["variants"], shown) if variants is None else variants,
+            variants=tuple(every),
             baseline=told.get("baseline", "").format(**words) or None,
-            limits=limits,
+            limits=tuple(limits),
             caption=told.get("caption", "").format(**words),
         )
+        return self.ctx.series(empty)
 
     def seeds(
         self,
@@ -83,7 +84,11 @@ class Charts:
         most: float | None = None,
         **words: object,
     ) -> None:
-        """The series called `name` with what seeds found; `limits` are heights, or take x."""
+        """The series called `name` with what seeds found; `limits` are heights, or take x.
+
+        A variant is held against the baseline's seeds at its x; where the baseline stands at one x
+        alone, all are held against that.
+        """
         told = self.words(name)
         xs = dict.fromkeys(x for _, x in table)
         lines = [
@@ -92,24 +97,12 @@ class Charts:
         ]
         shown = dict.fromkeys(variant for variant, _ in table)
         series = self.open(name, shown, variants=variants, limits=lines, most=most, **words)
-        add_seeds(series, table, told.get("baseline", "").format(**words), told["direction"])
-
-
-def add_seeds(
-    series: OpenSeries,
-    table: Table,
-    baseline: str | None = None,
-    direction: Direction = "higher",
-) -> None:
-    """A point for each variant and x of a table: its seeds, against the baseline's at that x.
-
-    Where the baseline stands at one x alone, all are held against that.
-    """
-    theirs = {x: values for (variant, x), values in table.items() if variant == baseline}
-    only = next(iter(theirs.values())) if len(theirs) == 1 else None
-    for (variant, x), values in table.items():
-        against = None if variant == baseline else theirs.get(x, only)
-        series.add(over_seeds(variant, x, values, direction=direction, baseline=against))
+        baseline, direction = told.get("baseline", "").format(**words), told["direction"]
+        theirs = {x: values for (variant, x), values in table.items() if variant == baseline}
+        only = next(iter(theirs.values())) if len(theirs) == 1 else None
+        for (variant, x), values in table.items():
+            against = None if variant == baseline else theirs.get(x, only)
+            series.add(over_seeds(variant, x, values, direction=direction, baseline=against))
 
 
 class Stages:

@@ -125,7 +125,7 @@ class Series(Strict):
     y: Axis
     direction: Literal["lower", "higher"]
     variants: Annotated[tuple[Variant, ...], Field(min_length=1, max_length=40)]
-    points: Annotated[tuple[Point, ...], Field(max_length=2_000)]
+    points: Annotated[tuple[Point, ...], Field(max_length=2_000)] = ()
     baseline: Name | None = None
     limits: Annotated[tuple[Limit, ...], Field(max_length=10)] = ()
     caption: Sentence = ""

@@ -15,6 +15,7 @@ from methods.protocol import (
     CheckResult,
     Log,
     Progress,
+    Series,
     Strict,
     Variant,
 )
@@ -28,12 +29,14 @@ def context() -> tuple[Context, list[Strict]]:
 
 def opened(ctx: Context):
     return ctx.series(
-        "speed",
-        "Speed",
-        x=Axis(label="n"),
-        y=Axis(label="time"),
-        direction="lower",
-        variants=[Variant(name="a", label="A")],
+        Series(
+            name="speed",
+            title="Speed",
+            x=Axis(label="n"),
+            y=Axis(label="time"),
+            direction="lower",
+            variants=(Variant(name="a", label="A"),),
+        )
     )
 
 
@@ -92,12 +95,14 @@ def test_a_point_that_is_not_finite_is_refused_where_it_is_added() -> None:
         opened(ctx).add(point("a", 1, [[math.nan]], direction="lower"))
     with pytest.raises(ValidationError):
         ctx.series(
-            "other",
-            "Other",
-            x=Axis(label="n"),
-            y=Axis(label="t"),
-            direction="lower",
-            variants=[Variant(name="a", label="A")],
+            Series(
+                name="other",
+                title="Other",
+                x=Axis(label="n"),
+                y=Axis(label="t"),
+                direction="lower",
+                variants=(Variant(name="a", label="A"),),
+            )
         ).add(point("b", 1, [[1.0]], direction="lower"))
 
 

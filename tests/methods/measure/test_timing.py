@@ -14,7 +14,7 @@ from methods.context import Context
 from methods.measure import environment
 from methods.measure.timing import Comparison, compare, machine_flags, time_all, warm_up
 from methods.params import TimedParams
-from methods.protocol import Axis, Flag, MachineState, Progress, Variant
+from methods.protocol import Axis, Flag, MachineState, Progress, Series, Variant
 
 
 def test_a_call_twice_as_long_is_found_to_be() -> None:
@@ -161,13 +161,18 @@ def test_comparisons_are_timed_in_turn_with_progress_of_their_own() -> None:
     ctx = Context("cpu", 0, events.append)
     ctx.check("one", 1, 1)
     series = ctx.series(
-        "s",
-        "Sleep",
-        x=Axis(label="n", unit="things"),
-        y=Axis(label="time", unit="ms"),
-        direction="lower",
-        variants=[Variant(name="a", label="a"), Variant(name="b", label="b")],
-        baseline="a",
+        Series(
+            name="s",
+            title="Sleep",
+            x=Axis(label="n", unit="things"),
+            y=Axis(label="time", unit="ms"),
+            direction="lower",
+            variants=(
+                Variant(name="a", label="a"),
+                Variant(name="b", label="b"),
+            ),
+            baseline="a",
+        )
     )
     built: list[int] = []
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from methods.context import Context
-from methods.protocol import Axis, Point, Variant
+from methods.protocol import Axis, Point, Series, Variant
 
 
 def sleep(context: Context, params) -> None:
@@ -30,12 +30,14 @@ def sleep(context: Context, params) -> None:
 def begin(context: Context):
     context.check("clock_runs", time.perf_counter() > 0, True, "==")
     return context.series(
-        "latency",
-        "How long a sleep takes",
-        x=Axis(label="step"),
-        y=Axis(label="time", unit="s"),
-        direction="lower",
-        variants=[Variant(name="clock", label="clock", ours=True)],
+        Series(
+            name="latency",
+            title="How long a sleep takes",
+            x=Axis(label="step"),
+            y=Axis(label="time", unit="s"),
+            direction="lower",
+            variants=(Variant(name="clock", label="clock", ours=True),),
+        )
     )
 
 

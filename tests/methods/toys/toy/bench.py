@@ -5,22 +5,24 @@ import signal
 import time
 
 from methods.measure.statistics import point, point_of_runs
-from methods.protocol import Axis, Variant
+from methods.protocol import Axis, Series, Variant
 
 
 def begin(ctx):
     ctx.check("sums", 1 + 1, 2, "==")
     return ctx.series(
-        "speed",
-        "Speed of nothing",
-        x=Axis(label="n", scale="log"),
-        y=Axis(label="time", unit="ms", scale="log"),
-        direction="lower",
-        variants=[
-            Variant(name="slow", label="slow"),
-            Variant(name="fast", label="ours", ours=True),
-        ],
-        baseline="slow",
+        Series(
+            name="speed",
+            title="Speed of nothing",
+            x=Axis(label="n", scale="log"),
+            y=Axis(label="time", unit="ms", scale="log"),
+            direction="lower",
+            variants=(
+                Variant(name="slow", label="slow"),
+                Variant(name="fast", label="ours", ours=True),
+            ),
+            baseline="slow",
+        )
     )
 
 
@@ -55,12 +57,14 @@ def raising(ctx, params):
 
 def unchecked(ctx, params):
     series = ctx.series(
-        "s",
-        "s",
-        x=Axis(label="x"),
-        y=Axis(label="y"),
-        direction="lower",
-        variants=[Variant(name="a", label="a")],
+        Series(
+            name="s",
+            title="s",
+            x=Axis(label="x"),
+            y=Axis(label="y"),
+            direction="lower",
+            variants=(Variant(name="a", label="a"),),
+        )
     )
     series.add(point("a", 1, [[1.0]], direction="lower"))
 
