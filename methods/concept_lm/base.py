@@ -13,7 +13,8 @@ from peft import LoraConfig, get_peft_model
 from torch import Tensor, nn
 from transformers import Qwen2ForCausalLM, Qwen3ForCausalLM
 
-from methods.concept_lm.config import ConceptConfig, ConceptError
+from methods.concept_lm.config import ConceptConfig
+from methods.errors import InputError
 from methods.kit.frozen import load_frozen, read_config
 from methods.kit.seeds import seeded
 
@@ -57,35 +58,27 @@ def load_base(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) -
         seed: of the random weights.
 
     Raises:
-        ConceptError: when there is no such model, it is of another family, or it uses sliding
+        InputError: when there is no such model, it is of another family, or it uses sliding
             windows, which the split of its layers would silently change.
     """
-    config = (
-        read_config(source, ConceptError, "base model")
-        if isinstance(source, (str, Path))
-        else source
-    )
+    config = read_config(source, "base model") if isinstance(source, (str, Path)) else source
     if config.model_type not in MODELS:
-        raise ConceptError(
+        raise InputError(
             f"the base is a {config.model_type!r} model; this method reads {' and '.join(MODELS)}"
         )
     if "sliding_attention" in (getattr(config, "layer_types", None) or []):
-        raise ConceptError(
-            "the base uses sliding-window layers; load it with use_sliding_window off"
-        )
-    return load_frozen(
-        MODELS[config.model_type], source, error=ConceptError, dtype=dtype, seed=seed
-    )
+        raise InputError("the base uses sliding-window layers; load it with use_sliding_window off")
+    return load_frozen(MODELS[config.model_type], source, dtype=dtype, seed=seed)
 
 
 def check_tokenizer(tokenizer: Any, config: Any) -> None:
     """Check that every id of a tokenizer has an embedding in the base.
 
     Raises:
-        ConceptError: when the tokenizer is larger than the base's vocabulary.
+        InputError: when the tokenizer is larger than the base's vocabulary.
     """
     if len(tokenizer) > config.vocab_size:
-        raise ConceptError(
+        raise InputError(
             f"the tokenizer has {len(tokenizer)} tokens and the base {config.vocab_size}; "
             "use the tokenizer that the base was trained with"
         )
@@ -95,19 +88,17 @@ def check_tokens(x: Tensor, config: Any) -> None:
     """Check token ids and their number against the base.
 
     Raises:
-        ConceptError: for an empty batch, ids outside the vocabulary, or too many positions.
+        InputError: for an empty batch, ids outside the vocabulary, or too many positions.
     """
     if x.ndim != 2 or x.numel() == 0:
-        raise ConceptError(
-            f"tokens have shape {tuple(x.shape)}; a non-empty (batch, time) is needed"
-        )
+        raise InputError(f"tokens have shape {tuple(x.shape)}; a non-empty (batch, time) is needed")
     if x.shape[1] > config.max_position_embeddings:
-        raise ConceptError(
+        raise InputError(
             f"{x.shape[1]} tokens, but the base has {config.max_position_embeddings} positions"
         )
     low, high = int(x.min()), int(x.max())
     if low < 0 or high >= config.vocab_size:
-        raise ConceptError(
+        raise InputError(
             f"token ids lie in {low}..{high}, the base's vocabulary in 0..{config.vocab_size - 1}"
         )
 

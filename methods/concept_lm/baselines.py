@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 
 from methods.concept_lm.base import add_lora
-from methods.concept_lm.config import ConceptConfig, ConceptError
+from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.flops import concept_token, plain_token
 from methods.concept_lm.head import entropy, since
 from methods.concept_lm.model import Codes, ConceptLM, token_nll
 from methods.concept_lm.train import OnText
 from methods.concept_lm.v3.monitors import Stats
+from methods.errors import InputError
 from methods.kit.corpus import Corpus
 
 WITHOUT_CONCEPTS = ("plain", "dropped", "equal")
@@ -128,10 +129,10 @@ def candidate(name: str, base: Any, config: ConceptConfig, corpus: Corpus, *size
     """One of `NAMES` with its own copy of a base, which stays frozen.
 
     Raises:
-        ConceptError: for another name.
+        InputError: for another name.
     """
     if name not in NAMES:
-        raise ConceptError(f"no candidate {name!r}; choose from {', '.join(NAMES)}")
+        raise InputError(f"no candidate {name!r}; choose from {', '.join(NAMES)}")
     base = copy.deepcopy(base)
     model = add_lora(base, config) if name == "plain" else ConceptLM(base, config)
     codes = random_codes(config.n_concepts) if name == "random" else None

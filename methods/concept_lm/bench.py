@@ -13,7 +13,7 @@ from transformers import DynamicCache
 from methods.concept_lm import checks
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.cache import SlotCache
-from methods.concept_lm.config import ConceptConfig, ConceptError
+from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.decode import prefill, step, step_ready
 from methods.concept_lm.flops import QWEN3_SMALL, speedup_bound
 from methods.concept_lm.model import ConceptLM
@@ -21,6 +21,7 @@ from methods.concept_lm.reference import sequential_logits
 from methods.concept_lm.rules import Fixed
 from methods.concept_lm.spec import DecodeParams
 from methods.context import Context, OpenSeries
+from methods.errors import InputError
 from methods.kit.compare import difference, relative
 from methods.kit.report import Charts
 from methods.kit.seeds import generator
@@ -121,7 +122,7 @@ def build(params: DecodeParams, device: str) -> ConceptLM:
     model = ConceptLM(base, config).to(device).eval()
     model.fold()
     if max(params.contexts) + params.row_tokens > model.base_config.max_position_embeddings:
-        raise ConceptError(
+        raise InputError(
             f"contexts of {max(params.contexts)} do not fit the base's "
             f"{model.base_config.max_position_embeddings} positions"
         )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import shuffled_codes
-from methods.concept_lm.config import ConceptConfig, ConceptError
+from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.head import since
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.synthetic import PlanTask, RecallTask
@@ -39,7 +39,6 @@ def learn_recall(device: str, window: int, steps: int = 300) -> float:
         Falling(steps, 5e-3, clip=1e3),
         History(),
         module=model,
-        error=ConceptError,
     )
     found = []
     for codes in (None, shuffled_codes):
@@ -71,7 +70,7 @@ def null_rate(device: str) -> Iterator[Case]:
             return model.loss(output, x)
 
         optimiser = torch.optim.AdamW(model.trainable().values())
-        fit(loss, optimiser, Plan(120, 3e-3), History(), module=model, error=ConceptError)
+        fit(loss, optimiser, Plan(120, 3e-3), History(), module=model)
         model.settle([corpus.batch(i, 8, 64).to(device) for i in range(16)])
         with torch.no_grad():
             routing = model(corpus.judged(64, 64).to(device)).routing

@@ -24,11 +24,7 @@ Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class ConceptError(InputError):
-    """A model, checkpoint or data cannot be used as asked; the message says what to change."""
-
-
-@configuration(ConceptError)
+@configuration
 class ConceptConfig:
     """The shape of v2: which layers see what, and how concepts are chosen.
 
@@ -37,7 +33,7 @@ class ConceptConfig:
     the notes: pure cross entropy, global shallow attention, the concept reads out.
 
     Raises:
-        ConceptError: for values that no model can have.
+        InputError: for values that no model can have.
     """
 
     shallow: Some
@@ -88,10 +84,10 @@ class ConceptConfig:
         """Check the split against a base model.
 
         Raises:
-            ConceptError: when the split does not add up to the base's layers.
+            InputError: when the split does not add up to the base's layers.
         """
         if self.layers != base_layers:
-            raise ConceptError(
+            raise InputError(
                 f"split {self.shallow}/{self.middle}/{self.deep} adds up to {self.layers} layers; "
                 f"the base model has {base_layers}"
             )

@@ -18,9 +18,9 @@ from torch import Tensor
 from methods.concept_lm.base import check_tokens
 from methods.concept_lm.boundaries import HNet
 from methods.concept_lm.cache import SlotCache
-from methods.concept_lm.config import ConceptError
 from methods.concept_lm.head import draw, since
 from methods.concept_lm.model import ConceptLM, gather, pack
+from methods.errors import InputError
 
 
 @dataclass
@@ -78,13 +78,13 @@ def prefill(
         (B, V) logits of the token after each prompt, and the state to go on from.
 
     Raises:
-        ConceptError: for tokens the base cannot read, or lengths outside 1 .. T.
+        InputError: for tokens the base cannot read, or lengths outside 1 .. T.
     """
     check_tokens(x, model.base_config)
     B, T = x.shape
     lengths = torch.full((B,), T) if lengths is None else lengths.cpu()
     if int(lengths.min()) < 1 or int(lengths.max()) > T:
-        raise ConceptError(f"prompt lengths must lie in 1..{T}")
+        raise InputError(f"prompt lengths must lie in 1..{T}")
     config, device = model.config, x.device
     state = DecodeState.empty(B, T + room, config.shallow_window)
 
@@ -132,7 +132,7 @@ def step(model: ConceptLM, token: Tensor, state: DecodeState) -> Tensor:
     h_t])_{-1})$
 
     Raises:
-        ConceptError: when the base has no position left.
+        InputError: when the base has no position left.
     """
     return step_ready(model, token, state, 0)[0]
 
@@ -155,12 +155,12 @@ def step_ready(
     \max_{b' : c_{b'}} \mathrm{waited}_{b'} \ge \mathrm{patience}$
 
     Raises:
-        ConceptError: when the base has no position left.
+        InputError: when the base has no position left.
     """
     config, device = model.config, token.device
     active = torch.ones_like(state.waited, dtype=torch.bool) if active is None else active
     if int(state.shallow.lengths[active].max()) >= model.base_config.max_position_embeddings:
-        raise ConceptError(f"the base has {model.base_config.max_position_embeddings} positions")
+        raise InputError(f"the base has {model.base_config.max_position_embeddings} positions")
     B = len(token)
     here = state.shallow.lengths[:, None].to(device)  # (B, 1)
     h = model.qwen.embed_tokens(token[:, None])  # (B, 1, d)

@@ -23,8 +23,9 @@ from torch.nn import functional as F
 from methods.concept_lm import boundaries, masks
 from methods.concept_lm.base import add_lora, check_tokens, widen_norms
 from methods.concept_lm.cache import SlotCache, run_cached
-from methods.concept_lm.config import ConceptConfig, ConceptError
+from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.head import ConceptHead, FSQHead, Routing, cap_runs, since, usage
+from methods.errors import InputError
 from methods.kit.noise import gumbel
 from methods.kit.seeds import seeded
 
@@ -81,7 +82,7 @@ class ConceptLM(nn.Module):
         seed: of the new parameters.
 
     Raises:
-        ConceptError: when the split does not fit the base.
+        InputError: when the split does not fit the base.
     """
 
     def __init__(self, base: Any, config: ConceptConfig, *, seed: int = 0) -> None:
@@ -279,7 +280,7 @@ class ConceptLM(nn.Module):
             codes: replaces the chosen ids, to measure what the concepts carry.
 
         Raises:
-            ConceptError: for tokens the base cannot read.
+            InputError: for tokens the base cannot read.
         """
         check_tokens(x, self.base_config)
         h = self.run_shallow(x)  # (B, T, d)
@@ -307,7 +308,7 @@ class ConceptLM(nn.Module):
         positions = self.deep_positions(is_concept)
         if self.attention == "flex":
             if self.config.readout == "token":
-                raise ConceptError("FlexAttention runs the seed readout; use sdpa for token")
+                raise InputError("FlexAttention runs the seed readout; use sdpa for token")
             return self.run_layers(self.deep, D, positions, masks.block_mask(is_concept))
         allow = masks.deep_allow(is_concept)  # (B, T, T)
         if self.config.readout == "seed" or not C:

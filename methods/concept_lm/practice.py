@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from methods.concept_lm.base import check_tokenizer, check_tokens, load_base
 from methods.concept_lm.baselines import shuffled_codes
-from methods.concept_lm.config import ConceptConfig, ConceptError, recommended
+from methods.concept_lm.config import ConceptConfig, recommended
 from methods.concept_lm.decode import generate
 from methods.concept_lm.marks import in_words, marks, named, nearest
 from methods.concept_lm.model import ConceptLM, token_nll
@@ -23,6 +23,7 @@ from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.em import HardEM, roles
 from methods.concept_lm.v3.planner import PlanShape
 from methods.concept_lm.v3.role import Backbones
+from methods.errors import InputError
 from methods.kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
 from methods.kit.corpus import Corpus, folder
 from methods.kit.frozen import load_tokenizer
@@ -36,10 +37,10 @@ def load(source: str, dtype: str, device: str) -> tuple[Any, Any]:
     """Base and tokenizer of a folder or hub id, on a device.
 
     Raises:
-        ConceptError: for a base that `load_base` refuses, or one without a fitting tokenizer.
+        InputError: for a base that `load_base` refuses, or one without a fitting tokenizer.
     """
     base = load_base(source, dtype=None if dtype == "auto" else getattr(torch, dtype))
-    tokenizer = load_tokenizer(source, ConceptError)
+    tokenizer = load_tokenizer(source)
     check_tokenizer(tokenizer, base.config)
     return base.to(device), tokenizer
 
@@ -83,11 +84,11 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
     """Teach a Qwen to compress (v2) or to plan (v3); bits a byte before and after, in words.
 
     Raises:
-        ConceptError: for a model, data or split that does not fit, before any work.
+        InputError: for a model, data or split that does not fit, before any work.
         CheckpointError: for a checkpoint of another run.
     """
     if not Path(params.out).is_dir():
-        raise ConceptError(f"out={params.out!r} is no folder; make it first")
+        raise InputError(f"out={params.out!r} is no folder; make it first")
     text = folder(params.data)
     base, tokenizer = load(params.model, params.dtype, device)
     corpus = tokenised(text, tokenizer)
@@ -222,7 +223,7 @@ def write(params: GenerateParams, device: str, tell: Tell) -> str:
     """Go on from a prompt with what `train` wrote: the text, and the concepts it came with.
 
     Raises:
-        ConceptError: for a model that does not fit, or a prompt without tokens.
+        InputError: for a model that does not fit, or a prompt without tokens.
         CheckpointError: for weights that are none, or of another base.
     """
     state = read_state(Path(params.out) / WEIGHTS)

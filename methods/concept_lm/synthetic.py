@@ -16,12 +16,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from methods.concept_lm.config import ConceptError, Some
+from methods.concept_lm.config import Some
 from methods.concept_lm.v3.planner import PlanShape
 from methods.kit.config import configuration
 
 
-@configuration(ConceptError)
+@configuration
 class PlanTask:
     """Two or more independent codes, each writing `bits` tokens of 4 values.
 

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from methods.concept_lm.config import ConceptError
 from methods.concept_lm.model import Codes, ConceptLM, ConceptOutput, token_nll
 from methods.kit.checkpoint import Checkpoint
 from methods.kit.corpus import Corpus
@@ -100,7 +99,7 @@ def train(
 
     Raises:
         CheckpointError: for a checkpoint of another version or another model.
-        ConceptError: for a loss that is no number.
+        InputError: for a loss that is no number.
     """
     module = learner.model
     learnt = [p for p in module.parameters() if p.requires_grad]
@@ -113,7 +112,6 @@ def train(
         plan,
         History(),
         module=module,
-        error=ConceptError,
         on_step=on_step,
         checkpoint=Checkpoint(checkpoint, about, parts, every),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar, dataclass_transform
 
@@ -16,29 +16,26 @@ C = TypeVar("C")
 
 
 @dataclass_transform(frozen_default=True)
-def configuration(error: type[InputError]) -> Callable[[type[C]], type[C]]:
-    """Make a frozen dataclass whose fields pydantic checks; what it refuses is raised as `error`.
+def configuration(plain: type[C]) -> type[C]:
+    """Make a frozen dataclass whose fields pydantic checks; what it refuses is an InputError.
 
     Bounds stand in the annotations (`Annotated[int, Field(ge=1)]`, `Literal["a", "b"]`), what
     concerns several fields in `__post_init__`, which may raise any `ValueError`.
     """
 
-    def make(plain: type[C]) -> type[C]:
-        config = ConfigDict(extra="forbid", allow_inf_nan=False)
-        made: Any = dataclass(frozen=True, config=config)(plain)
-        checked = made.__init__
+    config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    made: Any = dataclass(frozen=True, config=config)(plain)
+    checked = made.__init__
 
-        def initialise(self: Any, *args: Any, **values: Any) -> None:
-            try:
-                checked(self, *args, **values)
-            except ValidationError as refused:
-                names = [field.name for field in dataclasses.fields(self)]
-                raise error(in_words(refused, names)) from None
+    def initialise(self: Any, *args: Any, **values: Any) -> None:
+        try:
+            checked(self, *args, **values)
+        except ValidationError as refused:
+            names = [field.name for field in dataclasses.fields(self)]
+            raise InputError(in_words(refused, names)) from None
 
-        made.__init__ = initialise
-        return made  # type: ignore[no-any-return]
-
-    return make
+    made.__init__ = initialise
+    return made  # type: ignore[no-any-return]
 
 
 def in_words(refused: ValidationError, names: Sequence[str] = ()) -> str:
@@ -58,16 +55,16 @@ def in_words(refused: ValidationError, names: Sequence[str] = ()) -> str:
     return "\n".join(lines)
 
 
-def read_yaml(path: str | Path, error: type[InputError]) -> dict[str, Any]:
-    """The mapping in a YAML file; raises `error` where there is no such file or no mapping."""
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """The mapping in a YAML file; raises InputError where there is no such file or no mapping."""
     import yaml  # noqa: PLC0415 - the site knows configurations, and is installed without YAML
 
     try:
         values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as problem:
-        raise error(f"the configuration {path} cannot be read: {problem}") from problem
+        raise InputError(f"the configuration {path} cannot be read: {problem}") from problem
     except yaml.YAMLError as problem:
-        raise error(f"{path} is no YAML: {problem}") from problem
+        raise InputError(f"{path} is no YAML: {problem}") from problem
     if not isinstance(values, dict):
-        raise error(f"{path} holds no mapping of names to values")
+        raise InputError(f"{path} holds no mapping of names to values")
     return values

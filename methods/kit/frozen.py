@@ -12,14 +12,14 @@ from methods.errors import InputError
 from methods.kit.seeds import seeded
 
 
-def read_config(source: str | Path, error: type[InputError], what: str = "model") -> Any:
-    """The configuration in a folder or on the hub; raises `error` saying what to give instead."""
+def read_config(source: str | Path, what: str = "model") -> Any:
+    """The configuration in a folder or on the hub; raises InputError where there is none."""
     from transformers import AutoConfig  # noqa: PLC0415 - slow to import
 
     try:
         return AutoConfig.from_pretrained(str(source))
     except (OSError, ValueError) as problem:
-        raise error(
+        raise InputError(
             f"no {what} at {str(source)!r}: give a folder with config.json and weights, or a "
             f"hub id this machine can reach ({str(problem).splitlines()[0]})"
         ) from problem
@@ -29,7 +29,6 @@ def load_frozen(
     model_class: Any,
     source: Any,
     *,
-    error: type[InputError],
     dtype: torch.dtype | None = None,
     seed: int = 0,
     **options: Any,
@@ -39,10 +38,12 @@ def load_frozen(
     Args:
         model_class: of transformers.
         source: a configuration (random weights), a path written by `save_pretrained`, or a hub id.
-        error: what is raised when weights cannot be read, are missing or are no numbers.
         dtype: of the weights; that of the files, or float32, where not given.
         seed: of random weights.
         options: of the class, such as `add_pooling_layer`.
+
+    Raises:
+        InputError: when weights cannot be read, are missing or are no numbers.
     """
     if not isinstance(source, str | Path):
         with seeded(seed):
@@ -53,27 +54,27 @@ def load_frozen(
             str(source), dtype=dtype or "auto", output_loading_info=True, **options
         )
     except (OSError, ValueError, RuntimeError) as problem:
-        raise error(f"the weights of {source} cannot be read: {problem}") from problem
+        raise InputError(f"the weights of {source} cannot be read: {problem}") from problem
     if report["missing_keys"]:
         missing = ", ".join(sorted(report["missing_keys"])[:3])
-        raise error(f"{source} lacks weights of a {model_class.__name__}: {missing}")
-    check_finite(model, str(source), error)
+        raise InputError(f"{source} lacks weights of a {model_class.__name__}: {missing}")
+    check_finite(model, str(source))
     return model.requires_grad_(False).eval()
 
 
-def load_tokenizer(source: str, error: type[InputError]) -> Any:
-    """The tokenizer beside a model's weights; raises `error` where there is none."""
+def load_tokenizer(source: str) -> Any:
+    """The tokenizer beside a model's weights; raises InputError where there is none."""
     from transformers import AutoTokenizer  # noqa: PLC0415 - slow to import
 
     try:
         return AutoTokenizer.from_pretrained(source, use_fast=True)
     except (OSError, ValueError) as problem:
         told = str(problem).splitlines()[0]
-        raise error(f"{source!r} has no tokenizer beside its weights: {told}") from problem
+        raise InputError(f"{source!r} has no tokenizer beside its weights: {told}") from problem
 
 
-def check_finite(module: nn.Module, what: str, error: type[InputError]) -> None:
-    """Raise `error`, naming the weight, where one is NaN or infinite."""
+def check_finite(module: nn.Module, what: str) -> None:
+    """Raise InputError, naming the weight, where one is NaN or infinite."""
     for name, weight in module.named_parameters():
         if not torch.isfinite(weight).all():
-            raise error(f"{what}: {name} holds NaN or infinity; the weights are damaged")
+            raise InputError(f"{what}: {name} holds NaN or infinity; the weights are damaged")

@@ -24,11 +24,11 @@ def unreadable(path: Path) -> str:
     return ""
 
 
-def refuse(faults: Sequence[str], what: str, error: type[InputError]) -> None:
-    """Raise `error` naming the first faults and counting all, if there are any."""
+def refuse(faults: Sequence[str], what: str) -> None:
+    """Raise InputError naming the first faults and counting all, if there are any."""
     if faults:
         more = f" and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
-        raise error(
+        raise InputError(
             f"{len(faults)} {what} cannot be used: {'; '.join(faults[:SHOWN])}{more}; mend them, "
             "or leave them out with --set skip=true"
         )

@@ -21,7 +21,7 @@ from methods.kit.config import configuration
 from methods.kit.seeds import seeded
 
 
-@configuration(InputError)
+@configuration
 class Plan:
     """How long and how fast to train.
 
@@ -38,15 +38,10 @@ class Plan:
 
     def rate_at(self, step: int) -> float:
         """Linear warm-up, then a cosine down."""
-        return self.rate * cosine_rate(step, self.steps, self.warm_up, self.least)
-
-
-def cosine_rate(step: int, steps: int, warm_up: int, least: float) -> float:
-    """Share of the highest rate: linear warm-up, then a cosine down to `least`."""
-    if step < warm_up:
-        return (step + 1) / warm_up
-    done = (step - warm_up) / max(1, steps - warm_up)
-    return least + (1 - least) * (1 + math.cos(math.pi * done)) / 2
+        if step < self.warm_up:
+            return self.rate * ((step + 1) / self.warm_up)
+        done = (step - self.warm_up) / max(1, self.steps - self.warm_up)
+        return self.rate * (self.least + (1 - self.least) * (1 + math.cos(math.pi * done)) / 2)
 
 
 @dataclass
@@ -107,7 +102,6 @@ def fit(
     history: H,
     *,
     module: nn.Module,
-    error: type[InputError],
     on_step: Callable[[int, H], None] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> H:
@@ -122,7 +116,7 @@ def fit(
         for group in optimiser.param_groups:
             group["lr"] = plan.rate_at(i) * group.get("speed", 1.0)
         value = loss(i)
-        norm = descend(optimiser, value, parameters, step=i, clip=plan.clip, error=error)
+        norm = descend(optimiser, value, parameters, step=i, clip=plan.clip)
         history.loss.append(float(value.detach()))
         history.grad_norm.append(norm)
 
@@ -144,7 +138,6 @@ def descend(
     *,
     step: int,
     clip: float,
-    error: type[InputError],
 ) -> float:
     r"""One clipped step down the gradient; the norm before clipping.
 
@@ -152,10 +145,10 @@ def descend(
     \min(1, \mathrm{clip} / \lVert g \rVert)), \quad g = \nabla_\theta L$
 
     Raises:
-        InputError: as `error`, where the loss is no number.
+        InputError: where the loss is no number.
     """
     if not torch.isfinite(loss):
-        raise error(f"the loss is {float(loss.detach())} at step {step}; lower the rate")
+        raise InputError(f"the loss is {float(loss.detach())} at step {step}; lower the rate")
     optimiser.zero_grad(set_to_none=True)
     torch.autograd.backward(loss)
     norm = nn.utils.clip_grad_norm_(parameters, clip)

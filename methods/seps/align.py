@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.seps.config import SepsError
+from methods.errors import InputError
 
 LEAK = 0.1  # slope of open_source's LeakyReLU
 
@@ -99,17 +99,17 @@ def alignment_loss(
     Equation: $L = h L_{align} + (1 - h) \operatorname{mean}_{T', I'} L_{align}$
 
     Raises:
-        SepsError: when the batch has no negative pair.
+        InputError: when the batch has no negative pair.
     """
     if S.ndim != 2 or S.shape[0] != S.shape[1] or len(S) < 2:
-        raise SepsError(f"S is {tuple(S.shape)}; two or more images, each with its caption")
+        raise InputError(f"S is {tuple(S.shape)}; two or more images, each with its caption")
     true = S.diagonal()  # (B,)
     if owners is None:
         owners = torch.arange(len(S), device=S.device)
     same = owners[:, None] == owners  # (B, B)
     negatives = int((~same).sum())
     if not negatives:
-        raise SepsError("every pair of the batch has the same image; there is no negative")
+        raise InputError("every pair of the batch has the same image; there is no negative")
     of_image = (margin - true[None] + S).relu().masked_fill(same, 0.0)  # (B, B)
     of_text = (margin - true[:, None] + S).relu().masked_fill(same, 0.0)  # (B, B)
     worst = of_image.amax(0).mean() + of_text.amax(1).mean()

@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from methods.errors import InputError
 from methods.seps import align
-from methods.seps.config import MENDED, SepsConfig, SepsError
+from methods.seps.config import MENDED, SepsConfig
 from methods.seps.model import Output, Prepared, Seps, Texts
 
 
@@ -69,11 +70,11 @@ def candidate(name: str, base: SepsConfig) -> Seps:
     """The model that a row of the comparison trains.
 
     Raises:
-        SepsError: for a name that is none of `CANDIDATES`.
+        InputError: for a name that is none of `CANDIDATES`.
     """
     if name not in CANDIDATES:
         known = ", ".join(CANDIDATES)
-        raise SepsError(f"no candidate is called {name[:40]!r}; choose from {known}")
+        raise InputError(f"no candidate is called {name[:40]!r}; choose from {known}")
     model, changes = CANDIDATES[name]
     return model(replace(base, **changes))
 

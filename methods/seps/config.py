@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from methods.errors import InputError
 from methods.kit.config import configuration
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -14,11 +13,7 @@ Positive = Annotated[float, Field(gt=0)]
 MENDED: dict[str, Any] = {"relaxation": "gumbel_sigmoid", "gate": True, "idle_biases": False}
 
 
-class SepsError(InputError):
-    """A model, checkpoint or input cannot be used as asked; the message says what to change."""
-
-
-@configuration(SepsError)
+@configuration
 class SepsConfig:
     """The shape of a slimming model and which of the source's faults are mended.
 
@@ -26,7 +21,7 @@ class SepsConfig:
     changes the first three. `tokens` and `halves` are ablations.
 
     Raises:
-        SepsError: for values that no model can have.
+        InputError: for values that no model can have.
     """
 
     dim: Annotated[int, Field(ge=5)] = 512  # C, width of patches and words

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from methods.errors import InputError
 from methods.kit.images import refuse, unreadable
-from methods.seps.config import SepsError
 
 IMAGES = {"f30k": "flickr30k-images", "coco": "coco-images"}
 TEST = {"f30k": "test", "coco": "testall"}
@@ -68,7 +68,7 @@ def load(
         the split, and what was left out and why.
 
     Raises:
-        SepsError: naming every file that is missing and where it is to be had; for files that do
+        InputError: naming every file that is missing and where it is to be had; for files that do
             not fit each other; without `skip` also for images and captions that cannot be used.
     """
     folder, base = root / dataset, root / IMAGES[dataset]
@@ -77,11 +77,11 @@ def load(
     missing = [str(folder / name) for name in names if not (folder / name).is_file()]
     missing += [] if base.is_dir() else [f"{base}/"]
     if missing:
-        raise SepsError(f"missing: {', '.join(missing)}; {SOURCES}")
+        raise InputError(f"missing: {', '.join(missing)}; {SOURCES}")
     lines = _lines(folder / names[0])
     captions = _lines(folder / names[1])
     if not lines or not captions or len(captions) % len(lines):
-        raise SepsError(
+        raise InputError(
             f"{names[1]} has {len(captions)} captions for the {len(lines)} images of {names[0]}: "
             "every line of images needs as many captions as the others"
         )
@@ -104,7 +104,7 @@ def load(
             why[i] = why[i] or f"the dense text of image {ids[i]} is empty"
     faults = [fault for fault in why if fault]
     if not skip or len(faults) == len(ids):
-        refuse(faults, f"images of {dataset}/{split}", SepsError)
+        refuse(faults, f"images of {dataset}/{split}")
     every = Split(
         tuple(path or base for path in paths), tuple(captions), tuple(owners), tuple(texts)
     )
@@ -115,16 +115,16 @@ def _lines(path: Path) -> list[str]:
     try:
         return [line.strip() for line in path.read_text(encoding="utf-8").rstrip().split("\n")]
     except (OSError, UnicodeDecodeError) as problem:
-        raise SepsError(f"{path.name} cannot be read: {problem}") from problem
+        raise InputError(f"{path.name} cannot be read: {problem}") from problem
 
 
 def _json(path: Path, text: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
     except ValueError as problem:
-        raise SepsError(f"{path.name} is no JSON: {problem}") from problem
+        raise InputError(f"{path.name} is no JSON: {problem}") from problem
     if not isinstance(values, dict):
-        raise SepsError(f"{path.name} holds {type(values).__name__}, not a mapping")
+        raise InputError(f"{path.name} holds {type(values).__name__}, not a mapping")
     return values
 
 
@@ -132,7 +132,7 @@ def _texts(path: Path, images: int) -> list[str]:
     """The dense texts; a line that cannot be read would give every later image another's text."""
     texts = [str(_json(path, line).get("text", "")).strip() for line in _lines(path)]
     if len(texts) != images:
-        raise SepsError(f"{path.name} has {len(texts)} dense texts for {images} images")
+        raise InputError(f"{path.name} has {len(texts)} dense texts for {images} images")
     return texts
 
 
@@ -145,7 +145,7 @@ def with_validation(
     never looked at.
 
     Raises:
-        SepsError: as `load`, and when nothing is left to train on.
+        InputError: as `load`, and when nothing is left to train on.
     """
     train, faults = load(root, dataset, "train", dense=dense, skip=skip)
     if (root / dataset / "dev_ids.txt").is_file():
@@ -153,7 +153,7 @@ def with_validation(
         return train, dev, faults + more
     count = len(train.images) - held_out
     if count < 2:
-        raise SepsError(
+        raise InputError(
             f"{len(train.images)} images of train, of which {held_out} are held out: fewer than "
             "two are left; lower held_out, or add dev_ids.txt and dev_caps.txt"
         )

@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from methods.errors import InputError
 from methods.kit import noise
 from methods.seps import align, slimming
-from methods.seps.config import SepsConfig, SepsError
+from methods.seps.config import SepsConfig
 from methods.seps.scores import ScoreMLP, cosine_guide, minmax, self_guide
 from methods.seps.slimming import Aggregation, Shares, top_mask
 
@@ -56,7 +57,7 @@ class Texts:
     """Words of captions, padded to one length.
 
     Raises:
-        SepsError: for shapes that disagree, a caption without a word, or values that are no number.
+        InputError: for shapes that disagree, a caption without a word, or values that are none.
     """
 
     words: Tensor  # (T, W, C)
@@ -64,14 +65,14 @@ class Texts:
 
     def __post_init__(self) -> None:
         if self.words.ndim != 3 or self.real.shape != self.words.shape[:2]:
-            raise SepsError(
+            raise InputError(
                 f"words are {tuple(self.words.shape)} and their mask {tuple(self.real.shape)}; "
                 "(captions, words, dim) and (captions, words) are needed"
             )
         if self.real.dtype != torch.bool or not bool(self.real.any(1).all()):
-            raise SepsError("the mask of words must be boolean, with a word in every caption")
+            raise InputError("the mask of words must be boolean, with a word in every caption")
         if not bool(torch.isfinite(self.words[self.real]).all()):
-            raise SepsError("words hold values that are no finite number")
+            raise InputError("words hold values that are no finite number")
 
     def prepared(self) -> Prepared:
         r"""What every image asks of a text, computed once for all of them.
@@ -129,7 +130,7 @@ class Seps(nn.Module):
         Equation: $S = S_{sparse} + S_{dense}$ for open_source; equation 5 for the paper
 
         Raises:
-            SepsError: for shapes that disagree with the configuration or each other, or values
+            InputError: for shapes that disagree with the configuration or each other, or values
                 that are no number.
         """
         self.check(patches, sparse, dense)
@@ -293,27 +294,27 @@ class Seps(nn.Module):
         """Check what is about to be compared.
 
         Raises:
-            SepsError: for the first thing that does not fit.
+            InputError: for the first thing that does not fit.
         """
         first = int(self.config.cls)
         wanted = (first + self.config.patches, self.config.dim)
         if patches.ndim != 3 or patches.shape[1:] != wanted or not len(patches):
-            raise SepsError(
+            raise InputError(
                 f"patches are {tuple(patches.shape)}; (images, {first} + {self.config.patches}, "
                 f"{self.config.dim}) are needed, {'CLS first' if first else 'no CLS'}"
             )
         if (dense is not None) != self.config.dense:
             has = "has" if dense is not None else "has no"
-            raise SepsError(
+            raise InputError(
                 f"the model was made with dense={self.config.dense}, the call {has} one"
             )
         for name, text in (("sparse", sparse), ("dense", dense)):
             if text is not None and text.words.shape[2] != self.config.dim:
-                raise SepsError(
+                raise InputError(
                     f"{name} words are {text.words.shape[2]} wide, the model {self.config.dim}"
                 )
         rows = len(patches) if self._by_image else len(sparse.words)
         if dense is not None and len(dense.words) != rows:
-            raise SepsError(f"there are {len(dense.words)} dense texts for {rows} rows")
+            raise InputError(f"there are {len(dense.words)} dense texts for {rows} rows")
         if not bool(torch.isfinite(patches).all()):
-            raise SepsError("patches hold values that are no finite number")
+            raise InputError("patches hold values that are no finite number")

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from methods.errors import InputError
 from methods.kit.checkpoint import load_weights, read_state, save_state, state_of
 from methods.kit.seeds import generator, seeded
 from methods.seps.baselines import candidate
-from methods.seps.config import SepsConfig, SepsError
+from methods.seps.config import SepsConfig
 from methods.seps.data import TEST, Split, load, with_validation
 from methods.seps.model import Batch, Texts
 from methods.seps.pretrained import BertEncoder, VisionEncoder, pixels
@@ -39,7 +40,7 @@ def build(params: TrainParams | EvaluateParams, name: str, shape: dict[str, Any]
     """Encoders of the folders given, and the slimming model called `name` on top of them.
 
     Raises:
-        SepsError: for weights that cannot be read or do not fit.
+        InputError: for weights that cannot be read or do not fit.
     """
     vision = VisionEncoder(params.vision, shape["dim"])
     text = BertEncoder(params.text, shape["dim"])
@@ -51,11 +52,11 @@ def batches(matcher: Retriever, split: Split, plan: Plan, words: int, device: st
     """Pairs of a step: all captions once an epoch, in an order of its own.
 
     Raises:
-        SepsError: for batches that might hold captions of one image alone, or more than there are.
+        InputError: for batches that might hold captions of one image alone, or more than there are.
     """
     most = max(split.owners.count(0), len(split.captions) // len(split.images))
     if not most < plan.batch <= len(split.captions):
-        raise SepsError(
+        raise InputError(
             f"batch is {plan.batch}; with {most} captions an image and {len(split.captions)} in "
             f"all, {most + 1} to {len(split.captions)} pairs have a negative each"
         )
@@ -120,12 +121,12 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
     """Train a matcher, keep the one that is best on validation; what was learnt, in words.
 
     Raises:
-        SepsError: for data, weights or settings that do not fit, before any work.
+        InputError: for data, weights or settings that do not fit, before any work.
         CheckpointError: for a checkpoint of another run.
     """
     out = Path(params.out)
     if not out.is_dir():
-        raise SepsError(f"out={params.out!r} is no folder; make it first")
+        raise InputError(f"out={params.out!r} is no folder; make it first")
     shape = params.model_dump(include={"dim", "keep", "aggregate"})
     with seeded(params.seed):
         matcher = build(params, params.candidate, shape).to(device)
@@ -163,16 +164,16 @@ def evaluate(params: EvaluateParams, device: str, tell: Tell) -> str:
     """Search a split both ways with what `train` kept; recalls in words.
 
     Raises:
-        SepsError: for data or weights that do not fit, before any work.
+        InputError: for data or weights that do not fit, before any work.
         CheckpointError: for a file that is no checkpoint, or of other encoders.
     """
     path = Path(params.matcher)
     if not path.is_file():
-        raise SepsError(f"no file at {params.matcher!r}: give the best.pt that train wrote")
+        raise InputError(f"no file at {params.matcher!r}: give the best.pt that train wrote")
     state = read_state(path)
     about = state.get("about", {})
     if not {"candidate", "shape", "words"} <= about.keys():
-        raise SepsError(f"{path.name} is not what train wrote as best.pt")
+        raise InputError(f"{path.name} is not what train wrote as best.pt")
     matcher = build(params, about["candidate"], about["shape"]).to(device)
     load_weights(matcher, state["weights"], path.name)
     config = matcher.slimmer.config

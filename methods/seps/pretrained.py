@@ -9,8 +9,8 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from methods.errors import InputError
 from methods.kit.frozen import load_frozen, load_tokenizer, read_config
-from methods.seps.config import SepsError
 from methods.seps.model import Texts
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as in the source
@@ -25,15 +25,14 @@ def _load(source: str, kind: str, classes: dict[str, str]) -> Any:
     """A model without its pooler, in float32 whatever the file has, to be trained."""
     import transformers  # noqa: PLC0415 - slow to import
 
-    found = read_config(source, SepsError, f"{kind} encoder (the source's: {WANTED[kind]})")
+    found = read_config(source, f"{kind} encoder (the source's: {WANTED[kind]})")
     if found.model_type not in classes:
-        raise SepsError(
+        raise InputError(
             f"{source!r} is of type {found.model_type!r}; {kind} encoders are {', '.join(classes)}"
         )
     made = load_frozen(
         getattr(transformers, classes[found.model_type]),
         source,
-        error=SepsError,
         dtype=torch.float32,
         add_pooling_layer=False,
     )
@@ -48,7 +47,7 @@ class VisionEncoder(nn.Module):
     """Pixels (B, 3, side, side) to what `Seps` reads: CLS and patches of a ViT, a Swin's patches.
 
     Raises:
-        SepsError: for weights that cannot be read or are of neither.
+        InputError: for weights that cannot be read or are of neither.
     """
 
     def __init__(self, source: str, dim: int) -> None:
@@ -74,16 +73,16 @@ class BertEncoder(nn.Module):
     """Word ids (T, W), padding being the tokenizer's, to words (T, W, C).
 
     Raises:
-        SepsError: for weights that cannot be read or are of no BERT, or a missing tokenizer.
+        InputError: for weights that cannot be read or are of no BERT, or a missing tokenizer.
     """
 
     def __init__(self, source: str, dim: int) -> None:
         super().__init__()
         self.bert = _load(source, "text", {"bert": "BertModel"})
         self.to_shared = _to_shared(self.bert.config.hidden_size, dim)
-        self.tokenizer = load_tokenizer(source, SepsError)
+        self.tokenizer = load_tokenizer(source)
         if self.tokenizer.mask_token_id is None or self.tokenizer.pad_token_id is None:
-            raise SepsError(
+            raise InputError(
                 f"the tokenizer of {source!r} has no [MASK] or no [PAD]; BERT's has both"
             )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from methods.seps.config import SepsError
+from methods.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,20 @@ def recall(S: Tensor, owners: Tensor | None = None) -> Recall:
     Equation: $R@k = \frac{100}{n} \sum_i [\operatorname{rank}_i \le k]$
 
     Raises:
-        SepsError: for similarities that are no numbers or, without owners, not square; owners that
+        InputError: for similarities that are no numbers or, without owners, not square; owners that
             are no images; an image without a caption.
     """
     if S.ndim != 2 or not S.numel() or not bool(torch.isfinite(S).all()):
-        raise SepsError(
+        raise InputError(
             f"recall needs finite similarities (captions, images), not {tuple(S.shape)}"
         )
     n, m = S.shape
     if owners is None:
         if n != m:
-            raise SepsError(f"{n} captions for {m} images: say by `owners` whose each caption is")
+            raise InputError(f"{n} captions for {m} images: say by `owners` whose each caption is")
         owners = torch.arange(n, device=S.device)
     if owners.shape != (n,) or sorted(set(owners.tolist())) != list(range(m)):
-        raise SepsError(f"owners must give each of {n} captions one of {m} images, each image some")
+        raise InputError(f"owners give each of {n} captions one of {m} images, each image some")
     true = S.gather(1, owners[:, None])  # (n, 1)
     own = owners[:, None] == torch.arange(m, device=S.device)  # (n, m)
 
@@ -63,11 +63,11 @@ def folds(S: Tensor, owners: Tensor, count: int = 5) -> Recall:
     Equation: $R = \frac{1}{F} \sum_f R(S_f)$, S_f the f-th part's images with their captions
 
     Raises:
-        SepsError: when the images do not divide into so many parts.
+        InputError: when the images do not divide into so many parts.
     """
     m = S.shape[1]
     if count < 1 or m % count:
-        raise SepsError(f"{m} images do not divide into {count} folds")
+        raise InputError(f"{m} images do not divide into {count} folds")
     size, found = m // count, []
     for begin in range(0, m, size):
         rows = (owners >= begin) & (owners < begin + size)

@@ -19,7 +19,6 @@ from methods.kit.checkpoint import Checkpoint, Part
 from methods.kit.config import configuration
 from methods.kit.seeds import seeded
 from methods.seps import scenes
-from methods.seps.config import SepsError
 from methods.seps.encoders import ImageEncoder, TextEncoder
 from methods.seps.model import Batch, Output, Seps
 from methods.seps.recall import Recall, recall
@@ -30,12 +29,12 @@ Draw = Callable[[int], Batch]
 Asked = Literal["sparse", "dense"]
 
 
-@configuration(SepsError)
+@configuration
 class Plan(kit.Plan):
     """How long and how fast to train, and on what.
 
     Raises:
-        SepsError: for values with which nothing would be learnt.
+        InputError: for values with which nothing would be learnt.
     """
 
     least: float = 0.05
@@ -122,7 +121,6 @@ def teach(
             Plan(steps, 2e-3),
             kit.History(),
             module=images,
-            error=SepsError,
             on_step=on_step,
         )
     return images, texts
@@ -167,7 +165,7 @@ def train(
 
     Raises:
         CheckpointError: for a checkpoint of another plan, configuration or shape.
-        SepsError: for a loss that is no number.
+        InputError: for a loss that is no number.
     """
     old: list[nn.Parameter] = []
     new: list[nn.Parameter] = []
@@ -184,7 +182,6 @@ def train(
         plan,
         History(),
         module=matcher,
-        error=SepsError,
         on_step=on_step,
         checkpoint=Checkpoint(checkpoint, about, parts, every),
     )

@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from methods.context import Context
-from methods.errors import InputError
 from methods.kit.corpus import stdlib
 from methods.kit.report import Charts, Stages
 from methods.kit.seeds import generator
@@ -80,7 +79,6 @@ class _Task:
             Plan(steps, self.rate, warm_up=max(1, steps // 10)),
             History(),
             module=net,
-            error=InputError,
             on_step=hear,
         )
 

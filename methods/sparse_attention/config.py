@@ -26,11 +26,7 @@ ModelSize = Literal["small", "medium", "large"]
 Positive = Annotated[int, Field(ge=1)]
 
 
-class ConfigError(InputError):
-    """A configuration that cannot be attended with; the message names the field and the value."""
-
-
-@configuration(ConfigError)
+@configuration
 class SparseAttentionConfig:
     """Which heads attend to what.
 
@@ -138,10 +134,10 @@ def resolve_window(config: SparseAttentionConfig, context: int) -> int:
     Equation: $w = \min(n, \max(w_{min}, \min(w_{max}, \lfloor b \sqrt{n / b} \rfloor)))$
 
     Raises:
-        ConfigError: if `context` is below 1.
+        InputError: if `context` is below 1.
     """
     if context < 1:
-        raise ConfigError(f"context must be at least 1 token, not {context}")
+        raise InputError(f"context must be at least 1 token, not {context}")
     window = config.window_size
     if config.adaptive_window:
         window = int(window * math.sqrt(context / window))
@@ -155,21 +151,21 @@ def head_groups(
     """Split a model's heads into runs that attend alike: the local ones first, then the global.
 
     Raises:
-        ConfigError: if the configuration's heads do not add up to the model's, or a split would
+        InputError: if the configuration's heads do not add up to the model's, or a split would
             cut through a group of query heads that share one key-value head.
     """
     if config.heads != heads:
-        raise ConfigError(
+        raise InputError(
             f"local_heads ({config.local_heads}) + global_heads ({config.global_heads}) = "
             f"{config.heads}, but the model has {heads} heads"
         )
     kv_heads = heads if kv_heads is None else kv_heads
     if kv_heads < 1 or heads % kv_heads:
-        raise ConfigError(f"{heads} query heads cannot share {kv_heads} key-value heads evenly")
+        raise InputError(f"{heads} query heads cannot share {kv_heads} key-value heads evenly")
     groups, sharing = tuple(_groups(config, context)), heads // kv_heads
     for group in groups:
         if group.start % sharing:
-            raise ConfigError(
+            raise InputError(
                 f"the split at head {group.start} cuts a key-value head that {sharing} query "
                 f"heads share; make it a multiple of {sharing}"
             )
@@ -227,19 +223,19 @@ def get_recommended_config(
     we keep their proportion and scale it to the model's own heads.
 
     Raises:
-        ConfigError: if there are fewer than 2 heads, `context` is below 1, or `size` is unknown.
+        InputError: if there are fewer than 2 heads, `context` is below 1, or `size` is unknown.
     """
     if heads < 2:
-        raise ConfigError(f"heads must be at least 2 to form two groups, not {heads}")
+        raise InputError(f"heads must be at least 2 to form two groups, not {heads}")
     if context < 1:
-        raise ConfigError(f"context must be at least 1 token, not {context}")
+        raise InputError(f"context must be at least 1 token, not {context}")
     if size is None:
         local, global_, window = next(found for most, found in _BY_LENGTH if context <= most)
     elif size in _BY_SIZE:
         local, global_, largest = _BY_SIZE[size]
         window = max(1, min(largest, context // 4))
     else:
-        raise ConfigError(f"size must be one of {', '.join(_BY_SIZE)}, not {size!r}")
+        raise InputError(f"size must be one of {', '.join(_BY_SIZE)}, not {size!r}")
     scaled = max(1, round(heads * global_ / (local + global_)))
     base = SparseAttentionConfig(local_heads=heads - scaled, global_heads=scaled)
     return replace(

@@ -157,7 +157,7 @@ class GPT2(nn.Module):
         """
         from transformers import GPT2LMHeadModel  # noqa: PLC0415 - slow to import
 
-        weights = load_frozen(GPT2LMHeadModel, name_or_path, error=InputError, **UNDROPPED)
+        weights = load_frozen(GPT2LMHeadModel, name_or_path, **UNDROPPED)
         config = GPT2Config(
             **{name: getattr(weights.config, name) for name in SHAPE},
             use_sparse_attention=sparse_config is not None,

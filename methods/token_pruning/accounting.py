@@ -60,7 +60,7 @@ def token_counts(config: PruningConfig, layers: int, visual: int, text: int) -> 
     "after", of the last head before layer l.
 
     Raises:
-        PruningError: for layers that do not exist or budgets above the tokens there.
+        InputError: for layers that do not exist or budgets above the tokens there.
     """
     config.fit(layers, visual)
     late = config.drop == "after"

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from methods.context import Context, OpenSeries
+from methods.errors import InputError
 from methods.kit.compare import relative
 from methods.kit.report import Charts
 from methods.measure import memory
@@ -17,7 +18,7 @@ from methods.protocol import Limit
 from methods.spec import Case
 from methods.token_pruning import accounting, checks
 from methods.token_pruning.accounting import Shape
-from methods.token_pruning.config import PruningConfig, PruningError
+from methods.token_pruning.config import PruningConfig
 from methods.token_pruning.llava import encode, load_llava, sized, visual_tokens
 from methods.token_pruning.loop import Cache, Stage, read, step
 from methods.token_pruning.model import Pruner
@@ -80,7 +81,7 @@ def latency(ctx: Context, params: LatencyParams) -> None:
     timed = _series(ctx, shape, config, params)
     room = llava.config.text_config.max_position_embeddings
     if shape.visual + params.text + params.decoded > room:
-        raise PruningError(f"{params.text} words do not fit the model's {room} positions")
+        raise InputError(f"{params.text} words do not fit the model's {room} positions")
     comparisons = partial(_comparisons, ctx, params, llava, stages, timed)
     time_all(ctx, comparisons(), params, baseline="plain")
     layers = Charts.of(ctx, __file__).open("kv_layers", ("plain", "pruned"))

@@ -98,7 +98,7 @@ class Selector:
         Equation: $x_{bj} = v_{b, i_{bj}} \;\mathrm{where\ it\ does\ not}$, i (B, k) the choice
 
         Raises:
-            PruningError: for a budget above the tokens.
+            InputError: for a budget above the tokens.
         """
         check_budget(k, context.vision.features.shape[1])
         found = self.choose(context, k)

@@ -19,11 +19,7 @@ Positive = Annotated[float, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
 
 
-class PruningError(InputError):
-    """A model, image, checkpoint or setting cannot be used as asked; says what to change."""
-
-
-@configuration(PruningError)
+@configuration
 class PruningConfig:
     """Both stages of pruning and how they are trained; defaults are the source's, for 7B.
 
@@ -33,7 +29,7 @@ class PruningConfig:
     "after" removes tokens behind layer l in place of before it.
 
     Raises:
-        PruningError: for values that no model can have.
+        InputError: for values that no model can have.
     """
 
     merger_type: MergerType = "question_aware"
@@ -94,7 +90,7 @@ class PruningConfig:
         `target_merge_tokens` is M where it is given, and without a merger M = N.
 
         Raises:
-            PruningError: when more should leave than enter.
+            InputError: when more should leave than enter.
         """
         if self.merger_type == "none":
             return visual
@@ -102,29 +98,29 @@ class PruningConfig:
         if count is None:
             return max(1, round(self.merge_ratio * visual))
         if count > visual:
-            raise PruningError(f"target_merge_tokens {count} exceeds the {visual} visual tokens")
+            raise InputError(f"target_merge_tokens {count} exceeds the {visual} visual tokens")
         return count
 
     def fit(self, layers: int, visual: int) -> None:
         """Check the configuration against a model's decoder layers and visual tokens.
 
         Raises:
-            PruningError: for a layer that does not exist, or a budget above the tokens there.
+            InputError: for a layer that does not exist, or a budget above the tokens there.
         """
         for layer in self.pruning_layers:
             if layer >= layers:
-                raise PruningError(
+                raise InputError(
                     f"pruning layer {layer} does not exist: the model has layers 0 to {layers - 1}"
                 )
         for layer in self.discriminator_layers:
             if not -layers - 1 <= layer <= layers:
-                raise PruningError(
+                raise InputError(
                     f"discriminator layer {layer} does not exist: the model has {layers + 1} "
                     "hidden states"
                 )
         first = self.merged(visual)
         if self.keep_tokens and self.keep_tokens[0] > first:
-            raise PruningError(
+            raise InputError(
                 f"a budget of {self.keep_tokens[0]} visual tokens exceeds the {first} there are"
             )
 
@@ -133,14 +129,14 @@ def check_counts(keep: tuple[int, ...], heads: int) -> None:
     """Check the visual tokens kept by each head: one number a head, falling, at least one.
 
     Raises:
-        PruningError: saying which rule is broken.
+        InputError: saying which rule is broken.
     """
     if len(keep) != heads:
-        raise PruningError(f"{len(keep)} budgets for {heads} pruning layers; give one for each")
+        raise InputError(f"{len(keep)} budgets for {heads} pruning layers; give one for each")
     if any(k < 1 for k in keep):
-        raise PruningError(f"keep_tokens are {keep}; at least one visual token is kept")
+        raise InputError(f"keep_tokens are {keep}; at least one visual token is kept")
     if any(a < b for a, b in pairwise(keep)):
-        raise PruningError(f"keep_tokens are {keep}; dropped tokens do not come back")
+        raise InputError(f"keep_tokens are {keep}; dropped tokens do not come back")
 
 
 def faithful(**changes: Any) -> PruningConfig:
@@ -165,33 +161,33 @@ def load_config(path: str | Path) -> PruningConfig:
     """Read a YAML file with the source's keys or ours.
 
     Raises:
-        PruningError: for a file that is not there or not YAML, an unknown key, or a bad value.
+        InputError: for a file that is not there or not YAML, an unknown key, or a bad value.
     """
-    return from_keys(read_yaml(path, PruningError))
+    return from_keys(read_yaml(path))
 
 
 def from_keys(keys: Mapping[str, Any]) -> PruningConfig:
     """A configuration from the source's keys; `optimizers.*.lr` are nested.
 
     Raises:
-        PruningError: for an unknown key or a value that does not fit.
+        InputError: for an unknown key or a value that does not fit.
     """
     values = {RENAMED.get(key, key): value for key, value in keys.items()}
     values |= _rates(values.pop("optimizers", {}))
     known = [field.name for field in fields(PruningConfig)]
     for name in values.keys() - known:
-        raise PruningError(f"unknown key {name!r}; known: {', '.join([*known, *RENAMED])}")
+        raise InputError(f"unknown key {name!r}; known: {', '.join([*known, *RENAMED])}")
     return PruningConfig(**values)
 
 
 def _rates(optimisers: Any) -> dict[str, Any]:
     if not isinstance(optimisers, Mapping):
-        raise PruningError("optimizers holds a section for each of merger, pruner, discriminator")
+        raise InputError("optimizers holds a section for each of merger, pruner, discriminator")
     rates = {}
     for name, section in optimisers.items():
         if name not in OPTIMISERS:
-            raise PruningError(f"unknown optimiser {name!r}; known: {', '.join(OPTIMISERS)}")
+            raise InputError(f"unknown optimiser {name!r}; known: {', '.join(OPTIMISERS)}")
         if not isinstance(section, Mapping) or "lr" not in section:
-            raise PruningError(f"optimizers.{name} has no lr")
+            raise InputError(f"optimizers.{name} has no lr")
         rates[OPTIMISERS[name]] = section["lr"]
     return rates

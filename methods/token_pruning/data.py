@@ -12,8 +12,8 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from methods.errors import InputError
 from methods.kit.images import refuse, unreadable
-from methods.token_pruning.config import PruningError
 from methods.token_pruning.generate import ask
 from methods.token_pruning.stream import IGNORE, Prompt
 
@@ -43,7 +43,7 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
         examples, and what was left out and why.
 
     Raises:
-        PruningError: for a folder without conversations; without `skip` also for records that
+        InputError: for a folder without conversations; without `skip` also for records that
             are none, and images that are not there or cannot be read.
     """
     found: list[Example] = []
@@ -74,7 +74,7 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
 def _records(folder: Path) -> list[tuple[str, Any]]:
     """Every record of every JSON file, by file and number."""
     if not folder.is_dir():
-        raise PruningError(f"{str(folder)!r} is no folder; give one with *.json and images")
+        raise InputError(f"{str(folder)!r} is no folder; give one with *.json and images")
     found: list[tuple[str, Any]] = []
     for path in sorted(folder.glob("*.json")):
         records = read_json(path)
@@ -87,12 +87,12 @@ def read_json(path: Path) -> Any:
     """What a JSON file holds.
 
     Raises:
-        PruningError: when it is not there or not JSON.
+        InputError: when it is not there or not JSON.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise PruningError(f"{path.name} cannot be read: {error}") from error
+        raise InputError(f"{path.name} cannot be read: {error}") from error
 
 
 def _turns(path: Path, turns: Sequence[Any]) -> list[Example]:
@@ -107,9 +107,9 @@ def _turns(path: Path, turns: Sequence[Any]) -> list[Example]:
 
 
 def _tell(folder: Path, found: Sequence[Example], faults: Sequence[str]) -> None:
-    refuse(faults, f"records of {folder.name}", PruningError)
+    refuse(faults, f"records of {folder.name}")
     if not found:
-        raise PruningError(
+        raise InputError(
             f"{folder.name} holds no example: a *.json with records of image and conversations, as "
             "LLaVA's instruction data has them, or questions.json with annotations.json"
         )
@@ -124,7 +124,7 @@ def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
         examples, and what was left out and why.
 
     Raises:
-        PruningError: as `instruct`; also for questions without an answer.
+        InputError: as `instruct`; also for questions without an answer.
     """
     questions = read_json(folder / "questions.json")
     annotations = read_json(folder / "annotations.json")
@@ -135,7 +135,7 @@ def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
         }
         asked = list(questions["questions"])
     except (KeyError, TypeError) as error:
-        raise PruningError(f"{folder.name}: not in the format of VQA v2: {error} fails") from error
+        raise InputError(f"{folder.name}: not in the format of VQA v2: {error} fails") from error
     images = {  # image folders are often links, which Path.rglob does not follow
         Path(name).stem[-12:]: Path(where) / name
         for where, _, names in os.walk(folder, followlinks=True)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from methods.token_pruning.config import PruningError
+from methods.errors import InputError
 from methods.token_pruning.llava import images_in
 from methods.token_pruning.loop import Stage, read, step
 from methods.token_pruning.stream import Prompt
@@ -41,12 +41,12 @@ def generate(
         generator: of samples, and of random selections.
 
     Raises:
-        PruningError: for beam search, padding on the right, no room to write.
+        InputError: for beam search, padding on the right, no room to write.
     """
     told = llava.generation_config
     mode = told.get_generation_mode()
     if mode not in ("greedy_search", "sample") or told.num_return_sequences not in (None, 1):
-        raise PruningError(
+        raise InputError(
             f"generation_config asks for {mode.value}, {told.num_return_sequences or 1} a row; "
             "pruned decoding is greedy or samples, once a row: set num_beams and "
             "num_return_sequences to 1, or measure with transformers' own generate"
@@ -54,7 +54,7 @@ def generate(
     new = new if new is not None else (told.max_new_tokens or NEW)
     room = llava.config.text_config.max_position_embeddings - prompt.ids.shape[1]
     if not 1 <= new <= room:
-        raise PruningError(f"{new} new tokens; the model has room for 1 to {room}")
+        raise InputError(f"{new} new tokens; the model has room for 1 to {room}")
     counts = images_in(llava, prompt.ids, prompt.real(), prompt.pixels)
     first = counts.cumsum(0) - counts  # number of each row's first image
     out = torch.full((len(counts), new), _padding(told), device=prompt.ids.device)
@@ -118,10 +118,10 @@ def ask(llava: Any, processor: Any, questions: Sequence[str], images: Sequence[A
     """A prompt from words and images; an entry of `images` is one, a list of them, or None.
 
     Raises:
-        PruningError: for another number of images than questions, or a processor without padding.
+        InputError: for another number of images than questions, or a processor without padding.
     """
     if len(questions) != len(images) or not questions:
-        raise PruningError(f"{len(questions)} questions and {len(images)} entries of images")
+        raise InputError(f"{len(questions)} questions and {len(images)} entries of images")
     several = [[] if i is None else list(i) if isinstance(i, list | tuple) else [i] for i in images]
     texts = [
         _worded(processor, question, len(own))
@@ -129,7 +129,7 @@ def ask(llava: Any, processor: Any, questions: Sequence[str], images: Sequence[A
     ]
     tokenizer = processor.tokenizer
     if tokenizer.pad_token is None:
-        raise PruningError("the processor's tokenizer has no padding token; set pad_token")
+        raise InputError("the processor's tokenizer has no padding token; set pad_token")
     tokenizer.padding_side = "left"
     flat = [image for own in several for image in own]
     made = processor(images=flat or None, text=texts, padding=True, return_tensors="pt")
@@ -170,7 +170,7 @@ def answer(
         new: tokens at most.
 
     Raises:
-        PruningError: for what `ask` and `generate` refuse.
+        InputError: for what `ask` and `generate` refuse.
     """
     prompt = ask(llava, processor, questions, images)
     ids = generate(llava, prompt, stages, new)

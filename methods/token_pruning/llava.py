@@ -14,8 +14,8 @@ from torch import Tensor
 from transformers import LlavaConfig, LlavaForConditionalGeneration
 from transformers.models.llama.modeling_llama import rotate_half
 
+from methods.errors import InputError
 from methods.kit.frozen import load_frozen, read_config
-from methods.token_pruning.config import PruningError
 
 DECODERS = ("llama", "mistral", "qwen2")  # whose layers take the same arguments
 MIN_MASK = torch.finfo(torch.float32).min
@@ -47,31 +47,29 @@ def load_llava(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) 
         seed: of the random weights.
 
     Raises:
-        PruningError: when there is no such model here, it is of another kind, weights are missing
+        InputError: when there is no such model here, it is of another kind, weights are missing
             or of other shapes, or one of them is no number.
     """
     named = isinstance(source, str | Path)
-    _check_kind(read_config(source, PruningError, "LLaVA") if named else source)
-    return load_frozen(
-        LlavaForConditionalGeneration, source, error=PruningError, dtype=dtype, seed=seed
-    )
+    _check_kind(read_config(source, "LLaVA") if named else source)
+    return load_frozen(LlavaForConditionalGeneration, source, dtype=dtype, seed=seed)
 
 
 def _check_kind(config: Any) -> None:
     if config.model_type != "llava":
-        raise PruningError(f"the model is a {config.model_type!r}; this method prunes llava models")
+        raise InputError(f"the model is a {config.model_type!r}; this method prunes llava models")
     vision, text = config.vision_config, config.text_config
     if vision is None or vision.model_type != "clip_vision_model":
         found = "no vision tower" if vision is None else vision.model_type
-        raise PruningError(f"a llava with {found}; the tower must be a clip_vision_model")
+        raise InputError(f"a llava with {found}; the tower must be a clip_vision_model")
     if text.model_type not in DECODERS:
-        raise PruningError(f"a llava on {text.model_type}; {', '.join(DECODERS)} are read")
+        raise InputError(f"a llava on {text.model_type}; {', '.join(DECODERS)} are read")
     if config.vision_feature_select_strategy != "default":
-        raise PruningError("a llava that reads CLS beside the patches; `default` features are read")
+        raise InputError("a llava that reads CLS beside the patches; `default` features are read")
     if getattr(text, "sliding_window", None) is not None:
-        raise PruningError("a decoder with a sliding window: its cache drops what pruning keeps")
+        raise InputError("a decoder with a sliding window: its cache drops what pruning keeps")
     if not isinstance(config.vision_feature_layer, int):
-        raise PruningError("visual features of several layers at once are not supported")
+        raise InputError("visual features of several layers at once are not supported")
 
 
 @dataclass(frozen=True)
@@ -149,13 +147,13 @@ def encode(llava: Any, pixels: Tensor | None) -> Vision:
         V (B, N, d_vision), and what its layer read.
 
     Raises:
-        PruningError: for no images, or of another size or number of channels.
+        InputError: for no images, or of another size or number of channels.
     """
     if pixels is None:
-        raise PruningError("there are no images to look at; pixels are None")
+        raise InputError("there are no images to look at; pixels are None")
     side = llava.config.vision_config.image_size
     if pixels.ndim != 4 or tuple(pixels.shape[1:]) != (3, side, side):
-        raise PruningError(
+        raise InputError(
             f"images have shape {tuple(pixels.shape)}; the vision tower reads (batch, 3, {side}, "
             f"{side}); resize them with the model's processor"
         )
@@ -180,29 +178,29 @@ def images_in(llava: Any, ids: Tensor, mask: Tensor, pixels: Tensor | None) -> T
         pixels: (images, 3, side, side), in the order of rows; None for words alone.
 
     Raises:
-        PruningError: for an empty batch, ids outside the vocabulary, another number of
+        InputError: for an empty batch, ids outside the vocabulary, another number of
             placeholders than the images have patches.
     """
     if ids.ndim != 2 or ids.numel() == 0 or mask.shape != ids.shape:
-        raise PruningError(
+        raise InputError(
             f"tokens {tuple(ids.shape)} with a mask {tuple(mask.shape)}; both (batch, time), not "
             "empty, are needed"
         )
     vocab = llava.config.text_config.vocab_size
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= vocab:
-        raise PruningError(f"token ids lie in {low}..{high}, the vocabulary in 0..{vocab - 1}")
+        raise InputError(f"token ids lie in {low}..{high}, the vocabulary in 0..{vocab - 1}")
     found = ((ids == llava.config.image_token_id) & mask).sum(1)  # (B,)
     wanted = visual_tokens(llava)
     if bool((found % wanted).any()):
-        raise PruningError(
+        raise InputError(
             f"rows hold {sorted(set(found.tolist()))} image placeholders; an image has {wanted} "
             "patches and needs as many"
         )
     counts: Tensor = found // wanted
     given = 0 if pixels is None else len(pixels)
     if given != int(counts.sum()):
-        raise PruningError(f"{given} images are given and the rows ask for {int(counts.sum())}")
+        raise InputError(f"{given} images are given and the rows ask for {int(counts.sum())}")
     return counts
 
 

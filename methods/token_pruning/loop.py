@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from methods.errors import InputError
 from methods.token_pruning.choice import Context, Entered, Selector, wide
-from methods.token_pruning.config import PruningError
 from methods.token_pruning.llava import (
     MIN_MASK,
     Vision,
@@ -164,7 +164,7 @@ def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor]:
     visual = (prompt.ids == llava.config.image_token_id) & mask
     asked = (mask if prompt.asked is None else prompt.asked & mask) & ~visual
     if not bool(asked.any(1).all()):
-        raise PruningError("a row has no words beside the image; choices need a question to read")
+        raise InputError("a row has no words beside the image; choices need a question to read")
     return visual, asked
 
 
@@ -172,11 +172,11 @@ def images_of(llava: Any, prompt: Prompt) -> int:
     """How many images every row of a prompt holds.
 
     Raises:
-        PruningError: for what `images_in` refuses, and rows with different numbers of images.
+        InputError: for what `images_in` refuses, and rows with different numbers of images.
     """
     counts = images_in(llava, prompt.ids, prompt.real(), prompt.pixels)
     if bool((counts != counts[0]).any()):
-        raise PruningError(
+        raise InputError(
             f"rows hold {sorted(set(counts.tolist()))} images; rows that are read together need as "
             "many each, `generate` takes them apart"
         )
@@ -205,12 +205,12 @@ def read(
         vision: what the tower saw, where it has been run before.
 
     Raises:
-        PruningError: for stages out of order, layers that do not exist, budgets above what is
+        InputError: for stages out of order, layers that do not exist, budgets above what is
             there, and prompts or images that do not fit the model.
     """
     by_layer, images = check_stages(llava, stages), images_of(llava, prompt)
     if not bool(prompt.real()[:, -1].all()):
-        raise PruningError(
+        raise InputError(
             "a row ends with padding, so there is no last word to go on from; pad on the left "
             '(tokenizer.padding_side = "left")'
         )
@@ -287,25 +287,25 @@ def check_stages(llava: Any, stages: Sequence[Stage]) -> dict[int, Stage]:
     """Stages by layer.
 
     Raises:
-        PruningError: for layers that do not exist or repeat, budgets that grow or exceed the
+        InputError: for layers that do not exist or repeat, budgets that grow or exceed the
             visual tokens, and selectors that cannot stand where they were put.
     """
     layers = llava.config.text_config.num_hidden_layers
     here, last = visual_tokens(llava), BEFORE - 1
     for stage in stages:
         if not BEFORE <= stage.layer < layers:
-            raise PruningError(
+            raise InputError(
                 f"pruning layer {stage.layer} does not exist: the model has layers 0 to "
                 f"{layers - 1}, and {BEFORE} is before all"
             )
         if stage.layer <= last:
-            raise PruningError("pruning layers must rise")
+            raise InputError("pruning layers must rise")
         if not 1 <= stage.keep <= here:
-            raise PruningError(f"a budget of {stage.keep} visual tokens; {here} are there")
+            raise InputError(f"a budget of {stage.keep} visual tokens; {here} are there")
         usable = stage.selector.before if stage.layer == BEFORE else stage.selector.inside
         if not usable:
             where = "before" if stage.layer == BEFORE else "inside"
-            raise PruningError(f"{stage.selector.label} cannot choose {where} the language model")
+            raise InputError(f"{stage.selector.label} cannot choose {where} the language model")
         here, last = stage.keep, stage.layer
     return {stage.layer: stage for stage in stages}
 

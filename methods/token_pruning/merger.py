@@ -13,9 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from methods.errors import InputError
 from methods.kit.noise import gumbel
 from methods.token_pruning.choice import take, wide
-from methods.token_pruning.config import PruningConfig, PruningError
+from methods.token_pruning.config import PruningConfig
 from methods.token_pruning.relax import log_membership, straight_through
 
 
@@ -89,14 +90,14 @@ class Merger(nn.Module):
                 gone could not teach the scorer that it was needed.
 
         Raises:
-            PruningError: for M outside 1 to n, or scores that are no numbers.
+            InputError: for M outside 1 to n, or scores that are no numbers.
         """
         given, dtype = V, self.query.weight.dtype  # the model may be of half precision
         V, text = V.to(dtype), text.to(dtype)
         s, inner = self.score(V, text, valid)
         n = V.shape[1]
         if not 1 <= keep <= n:
-            raise PruningError(f"{n} visual tokens cannot be merged to {keep}")
+            raise InputError(f"{n} visual tokens cannot be merged to {keep}")
         if keep == n and self.scored:
             index = torch.arange(n, device=V.device).expand(len(V), n)
             same = torch.eye(n, dtype=V.dtype, device=V.device).expand(len(V), n, n)

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from methods.errors import InputError
 from methods.kit.checkpoint import load_weights, read_state, save_state
 from methods.kit.seeds import seeded
 from methods.token_pruning.choice import Context, Entered, Selector
-from methods.token_pruning.config import PruningConfig, PruningError, check_counts, from_keys
+from methods.token_pruning.config import PruningConfig, check_counts, from_keys
 from methods.token_pruning.heads import LayerHead
 from methods.token_pruning.llava import Vision, visual_tokens
 from methods.token_pruning.loop import BEFORE, Stage, embed, first_context, run_layer
@@ -51,7 +52,7 @@ class Pruner(nn.Module):
         config: checked against it.
 
     Raises:
-        PruningError: when configuration and model do not fit.
+        InputError: when configuration and model do not fit.
     """
 
     def __init__(self, llava: Any, config: PruningConfig, *, seed: int = 0) -> None:
@@ -80,7 +81,7 @@ class Pruner(nn.Module):
             merged: visual tokens that leave the merger; the configuration's where not given.
 
         Raises:
-            PruningError: for budgets that are not one a head, falling, at least one.
+            InputError: for budgets that are not one a head, falling, at least one.
         """
         keep = self.config.keep_tokens if keep is None else keep
         check_counts(keep, len(self.config.pruning_layers))
@@ -177,7 +178,7 @@ def load_pruner(llava: Any, path: Path) -> Pruner:
 
     Raises:
         CheckpointError: for a file that is none, or another format.
-        PruningError: for a configuration that does not fit the model.
+        InputError: for a configuration that does not fit the model.
     """
     pruner = Pruner(llava, from_keys(read_state(path).get("config", {})))
     pruner.restore(path)
@@ -204,12 +205,12 @@ def run(
         states (a, d) for each of the discriminator's layers, logits (a, V), targets (a,).
 
     Raises:
-        PruningError: for prompts without an answer to predict.
+        InputError: for prompts without an answer to predict.
     """
     decoder = llava.model.language_model
     at = stream.targets != IGNORE
     if not bool(at.any()):
-        raise PruningError("the prompts have no targets: there is nothing to learn from them")
+        raise InputError("the prompts have no targets: there is nothing to learn from them")
     rotary = decoder.rotary_emb(stream.hidden, stream.positions)
     states = []
     for number, layer in enumerate(decoder.layers):

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from transformers import AutoProcessor
 
+from methods.errors import InputError
 from methods.measure.statistics import mean_interval
-from methods.token_pruning.config import PruningConfig, PruningError, load_config
+from methods.token_pruning.config import PruningConfig, load_config
 from methods.token_pruning.data import batches, instruct, question_of, vqa
 from methods.token_pruning.generate import generate
 from methods.token_pruning.llava import load_llava
@@ -28,13 +29,13 @@ def load(source: str, dtype: str, device: str) -> tuple[Any, Any]:
     """Model and processor of a folder or hub id, on a device.
 
     Raises:
-        PruningError: for a model that `load_llava` refuses, or one without a processor.
+        InputError: for a model that `load_llava` refuses, or one without a processor.
     """
     llava = load_llava(source, dtype=None if dtype == "auto" else getattr(torch, dtype))
     try:
         processor = AutoProcessor.from_pretrained(source)
     except (OSError, ValueError) as error:
-        raise PruningError(
+        raise InputError(
             f"{source!r} has no processor (tokenizer and image sizes): {str(error).splitlines()[0]}"
         ) from error
     return llava.to(device), processor
@@ -44,13 +45,13 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
     """Teach a pruner; what was learnt and where it lies, in words.
 
     Raises:
-        PruningError: for a model, data or configuration that does not fit, before any work.
+        InputError: for a model, data or configuration that does not fit, before any work.
         CheckpointError: for a checkpoint of another run.
     """
     examples, left_out = instruct(Path(params.data), skip=params.skip)
     out = Path(params.out)
     if not out.is_dir():
-        raise PruningError(f"out={params.out!r} is no folder; make it first")
+        raise InputError(f"out={params.out!r} is no folder; make it first")
     llava, processor = load(params.model, params.dtype, device)
     config = load_config(params.config) if params.config else PruningConfig(loss="attention")
     pruner = Pruner(llava, config, seed=params.seed).to(device)
@@ -78,7 +79,7 @@ def evaluate(params: EvaluateParams, device: str, tell: Tell) -> str:
     """Answer every question unpruned and pruned; both accuracies with 95 % intervals, in words.
 
     Raises:
-        PruningError: for a model, data or pruner that does not fit, before any work.
+        InputError: for a model, data or pruner that does not fit, before any work.
     """
     examples, left_out = vqa(Path(params.data), skip=params.skip)
     llava, processor = load(params.model, params.dtype, device)

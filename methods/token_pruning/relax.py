@@ -7,15 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from methods.errors import InputError
 from methods.kit import noise
 from methods.kit.noise import gumbel
-from methods.token_pruning.config import PruningError
 
 
 def check_budget(k: int, n: int) -> None:
-    """Refuse a budget k of n tokens that is not 1 to n; raises PruningError."""
+    """Refuse a budget k of n tokens that is not 1 to n; raises InputError."""
     if not 1 <= k <= n:
-        raise PruningError(f"a budget of {k} tokens; there are {n}, and at least one is kept")
+        raise InputError(f"a budget of {k} tokens; there are {n}, and at least one is kept")
 
 
 def top(scores: Tensor, k: int) -> Tensor:
@@ -24,11 +24,11 @@ def top(scores: Tensor, k: int) -> Tensor:
     Equation: $\mathrm{idx} = \mathrm{sort}(\mathrm{topk}_i\, s_i)$
 
     Raises:
-        PruningError: for a budget outside 1 to n, or scores that are no numbers.
+        InputError: for a budget outside 1 to n, or scores that are no numbers.
     """
     check_budget(k, scores.shape[-1])
     if torch.isnan(scores).any():
-        raise PruningError("a token's score is no number: there is NaN in the weights or the image")
+        raise InputError("a token's score is no number: there is NaN in the weights or the image")
     return scores.topk(k, dim=-1).indices.sort(dim=-1).values
 
 

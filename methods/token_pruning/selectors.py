@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from methods.errors import InputError
 from methods.token_pruning.choice import Context, Entered, Selector, take
-from methods.token_pruning.config import PruningError
 from methods.token_pruning.relax import check_budget, top
 
 
@@ -38,14 +38,14 @@ def pooled(context: Context, k: int) -> Entered:
     The image has S x S patches, the grid R x C = k cells.
 
     Raises:
-        PruningError: when k cells make no grid inside the image's.
+        InputError: when k cells make no grid inside the image's.
     """
     features = context.vision.features
     B, n, d = features.shape
     side = round(n**0.5)
     grids = [(r, k // r) for r in range(1, side + 1) if k % r == 0 and k // r <= side]
     if not grids:
-        raise PruningError(f"pooling makes a grid inside {side} x {side}; {k} cells make none")
+        raise InputError(f"pooling makes a grid inside {side} x {side}; {k} cells make none")
     rows, columns = min(grids, key=lambda grid: abs(grid[0] - grid[1]))
     image = features.mT.reshape(B, d, side, side)
     cells = F.adaptive_avg_pool2d(image, (rows, columns)).flatten(2).mT  # (B, k, d)
@@ -98,10 +98,10 @@ def fastv(context: Context, k: int) -> Tensor:
     Equation: $\mathrm{idx} = \mathrm{topk}_i\, \frac{1}{H} \sum_h A_{h, last, i}$
 
     Raises:
-        PruningError: before the first layer, where nothing has attended yet.
+        InputError: before the first layer, where nothing has attended yet.
     """
     if context.attention is None:
-        raise PruningError("FastV reads the attention of the layer before; layer 0 has none")
+        raise InputError("FastV reads the attention of the layer before; layer 0 has none")
     return top(context.attention(), k)
 
 
@@ -178,10 +178,10 @@ def pyramiddrop(context: Context, k: int) -> Tensor:
     Equation: $\mathrm{idx} = \mathrm{topk}_i\, \frac{1}{H} \sum_h A_{h, last, i}$
 
     Raises:
-        PruningError: before the language model, where no layer comes.
+        InputError: before the language model, where no layer comes.
     """
     if context.ahead is None:
-        raise PruningError("PyramidDrop reads the attention of a layer; before the model is none")
+        raise InputError("PyramidDrop reads the attention of a layer; before the model is none")
     return top(context.ahead(None), k)
 
 
@@ -195,10 +195,10 @@ def sparsevlm(context: Context, k: int) -> Tensor:
     What is dropped is not recycled into new tokens, and the budget is given, not found by rank.
 
     Raises:
-        PruningError: before the language model, where no layer comes.
+        InputError: before the language model, where no layer comes.
     """
     if context.ahead is None:
-        raise PruningError("SparseVLM reads the attention of a layer; before the model is none")
+        raise InputError("SparseVLM reads the attention of a layer; before the model is none")
     likeness = context.visual.float() @ context.text.float().mT  # (B, n, t)
     likeness = likeness.masked_fill(~context.asked[:, None], -torch.inf)
     p = likeness.softmax(-1).mean(1)  # (B, t)
@@ -310,10 +310,10 @@ def oracle(context: Context, k: int) -> Tensor:
     p_i is the patch of token i, a the one asked about, b the one with the answer.
 
     Raises:
-        PruningError: where nobody knows what is needed.
+        InputError: where nobody knows what is needed.
     """
     if context.needed is None:
-        raise PruningError("the oracle knows drawn scenes only; their `needed` patches are missing")
+        raise InputError("the oracle knows drawn scenes only; their `needed` patches are missing")
     first, last = (context.patches == context.needed[:, i, None] for i in (0, 1))
     return top(context.noise() + 2.0 * first + 4.0 * last, k)
 

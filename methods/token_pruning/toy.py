@@ -16,10 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from methods.errors import InputError
 from methods.kit.seeds import seeded
 from methods.kit.training import History, Plan, fit
 from methods.token_pruning import scenes
-from methods.token_pruning.config import PruningConfig, PruningError
+from methods.token_pruning.config import PruningConfig
 from methods.token_pruning.llava import (
     MIN_MASK,
     attention_scores,
@@ -91,7 +92,7 @@ def trained(
         looks: whether two layers are told where to look; without, the task alone is learnt.
 
     Raises:
-        PruningError: for a model that is not there or does not speak of scenes.
+        InputError: for a model that is not there or does not speak of scenes.
     """
     kept = Path(folder) / f"base-{seed}-{steps}{'' if looks else '-free'}" if folder else None
     source = model or (str(kept) if kept is not None and kept.exists() else "")
@@ -99,7 +100,7 @@ def trained(
         llava = load_llava(source, dtype=torch.float32)
         text, vision = llava.config.text_config, llava.config.vision_config
         if (text.vocab_size, vision.image_size) != (scenes.VOCAB, scenes.SIDE):
-            raise PruningError(
+            raise InputError(
                 f"{source!r} has {text.vocab_size} words and images of {vision.image_size}; the "
                 f"questions about drawn scenes need {scenes.VOCAB} and {scenes.SIDE}: give a model "
                 "made by methods.token_pruning.toy, or measure this one with `latency`"
@@ -135,7 +136,6 @@ def _learn(llava: Any, seed: int, steps: int, tell: Tell, *, looks: bool) -> Non
             plan,
             History(),
             module=llava,
-            error=PruningError,
             on_step=lambda step, _: tell(before + step),
         )
 

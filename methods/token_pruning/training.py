@@ -9,11 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from methods.errors import InputError
 from methods.kit import training as kit
 from methods.kit.checkpoint import Checkpoint, Part
 from methods.kit.config import configuration
 from methods.kit.seeds import seeded
-from methods.token_pruning.config import Count, PruningError
+from methods.token_pruning.config import Count
 from methods.token_pruning.discriminator import Discriminator
 from methods.token_pruning.llava import Vision, encode
 from methods.token_pruning.losses import closeness, count_term, discriminator_loss, sparsity
@@ -45,12 +46,12 @@ class History(kit.History):
 OnStep = Callable[[int, History], None]
 
 
-@configuration(PruningError)
+@configuration
 class Schedule:
     """How long to train and from which seed; rates and weights stand in the configuration.
 
     Raises:
-        PruningError: for no step.
+        InputError: for no step.
     """
 
     steps: Count
@@ -70,7 +71,7 @@ class Trainer:
             groups.append({"params": list(pruner.merger.parameters()), "lr": config.merger_lr})
         groups = [group for group in groups if group["params"]]
         if not groups:
-            raise PruningError("there is neither merger nor head: nothing to train")
+            raise InputError("there is neither merger nor head: nothing to train")
         self.rates = [group["lr"] for group in groups]
         self.optimiser = torch.optim.AdamW(groups, weight_decay=0.0)
         self.judge: Discriminator | None = None
@@ -170,7 +171,7 @@ class Trainer:
         \quad \eta_t = \eta \min(1, \frac{t + 1}{20})$
 
         Raises:
-            PruningError: for a loss that is no number.
+            InputError: for a loss that is no number.
         """
         tau = self.pruner.config.tau(number, self.schedule.steps)
         ramp = min(1.0, (number + 1) / 20)
@@ -178,10 +179,10 @@ class Trainer:
             group["lr"] = rate * ramp
         loss, parts = self.generator_gradients(prompt, tau)
         if not torch.isfinite(loss):
-            raise PruningError(f"the loss is {float(loss)} at step {number}; lower the rates")
+            raise InputError(f"the loss is {float(loss)} at step {number}; lower the rates")
         norm = nn.utils.clip_grad_norm_(self.pruner.parameters(), CLIP)
         if not torch.isfinite(norm):
-            raise PruningError(
+            raise InputError(
                 f"a gradient is infinite at step {number}; load the model in bfloat16, or teach by "
                 'attention (loss="attention"), which needs no gradient through it'
             )
@@ -224,7 +225,7 @@ def train(
 
     Raises:
         CheckpointError: for a checkpoint of another run.
-        PruningError: for a loss or gradient that is no number.
+        InputError: for a loss or gradient that is no number.
     """
     trainer = Trainer(pruner, schedule)
     return kit.run_steps(

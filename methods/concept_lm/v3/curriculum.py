@@ -4,16 +4,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from methods.concept_lm.config import ConceptError, Count, Positive, Share, Some
+from methods.concept_lm.config import Count, Positive, Share, Some
 from methods.kit.config import configuration
 
 
-@configuration(ConceptError)
+@configuration
 class Curriculum:
     """Warm-up, then Hard-EM.
 
     Raises:
-        ConceptError: for shares outside [0, 1], no steps, or another way than the three.
+        InputError: for shares outside [0, 1], no steps, or another way than the three.
     """
 
     warm_up: Count = 900  # steps of the autoencoder on fresh data; 0 is naive
@@ -49,12 +49,12 @@ class Curriculum:
         return max(1, round(share * longest))
 
 
-@configuration(ConceptError)
+@configuration
 class EMSettings:
     """How Hard-EM is run; `naive` turns off all that keeps it from collapsing.
 
     Raises:
-        ConceptError: for values with which nothing would be learnt.
+        InputError: for values with which nothing would be learnt.
     """
 
     samples: Some = 2048  # examples whose plans are kept

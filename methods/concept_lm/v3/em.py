@@ -22,7 +22,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from methods.concept_lm.config import ConceptError
 from methods.concept_lm.head import entropy
 from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.estep import Choice, EStep
@@ -108,7 +107,7 @@ class HardEM(WarmUp):
 
         Raises:
             CheckpointError: for a file to resume from that is of another run.
-            ConceptError: for a loss that is no number.
+            InputError: for a loss that is no number.
         """
         plan, settings, trace = self.curriculum, self.settings, Trace()
 
@@ -129,7 +128,6 @@ class HardEM(WarmUp):
             Falling(plan.total, settings.lr, warm_up=50, clip=settings.clip, seed=settings.seed),
             self.history,
             module=self.everything,
-            error=ConceptError,
             on_step=told,
             checkpoint=kept,
         )

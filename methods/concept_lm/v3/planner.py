@@ -11,19 +11,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.config import ConceptError, Count, Some
+from methods.concept_lm.config import Count, Some
 from methods.concept_lm.head import draw
 from methods.concept_lm.v3.role import Role, fit
 from methods.kit.config import configuration
 from methods.kit.seeds import seeded
 
 
-@configuration(ConceptError)
+@configuration
 class PlanShape:
     """Sizes shared by planner, executor and recogniser.
 
     Raises:
-        ConceptError: for an empty vocabulary or no types.
+        InputError: for an empty vocabulary or no types.
     """
 
     types: Some

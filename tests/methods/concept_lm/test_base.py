@@ -6,9 +6,10 @@ from transformers import LlamaConfig
 
 from methods.concept_lm import checks
 from methods.concept_lm.base import check_tokenizer, load_base, tiny_config
-from methods.concept_lm.config import ConceptConfig, ConceptError, recommended
+from methods.concept_lm.config import ConceptConfig, recommended
 from methods.concept_lm.decode import generate, prefill, step
 from methods.concept_lm.model import ConceptLM
+from methods.errors import InputError
 
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen3"])
@@ -24,26 +25,26 @@ def test_a_saved_model_loads_through_the_same_code(tmp_path, family):
 
 
 def test_no_model_there(tmp_path):
-    with pytest.raises(ConceptError, match=r"no base model at .*give a folder with config\.json"):
+    with pytest.raises(InputError, match=r"no base model at .*give a folder with config\.json"):
         load_base(tmp_path / "nothing")
 
 
 def test_weights_missing(tmp_path):
     tiny_config().save_pretrained(tmp_path)
-    with pytest.raises(ConceptError, match=r"weights of .* cannot be read"):
+    with pytest.raises(InputError, match=r"weights of .* cannot be read"):
         load_base(tmp_path)
 
 
 def test_another_family(tmp_path):
     LlamaConfig().save_pretrained(tmp_path)
-    with pytest.raises(ConceptError, match="'llama' model; this method reads qwen2 and qwen3"):
+    with pytest.raises(InputError, match="'llama' model; this method reads qwen2 and qwen3"):
         load_base(tmp_path)
 
 
 def test_sliding_windows_are_refused():
     config = tiny_config()
     config.layer_types = ["sliding_attention"] * 6
-    with pytest.raises(ConceptError, match="sliding-window"):
+    with pytest.raises(InputError, match="sliding-window"):
         load_base(config)
 
 
@@ -65,26 +66,24 @@ def test_sliding_windows_are_refused():
     ],
 )
 def test_bad_configurations(changes, message):
-    with pytest.raises(ConceptError, match=message):
+    with pytest.raises(InputError, match=message):
         ConceptConfig(**({"shallow": 2, "middle": 2, "deep": 2} | changes))
 
 
 def test_the_split_must_add_up():
-    with pytest.raises(ConceptError, match="2/3/2 adds up to 7 layers; the base model has 6"):
+    with pytest.raises(InputError, match="2/3/2 adds up to 7 layers; the base model has 6"):
         ConceptLM(load_base(tiny_config()), ConceptConfig(2, 3, 2))
 
 
 def test_bad_tokens():
     model = checks.example("cpu")
-    with pytest.raises(
-        ConceptError, match=r"ids lie in 0\.\.256, the base's vocabulary in 0\.\.255"
-    ):
+    with pytest.raises(InputError, match=r"ids lie in 0\.\.256, the base's vocabulary in 0\.\.255"):
         model(torch.tensor([[0, 256]]))
-    with pytest.raises(ConceptError, match="5000 tokens, but the base has 4096 positions"):
+    with pytest.raises(InputError, match="5000 tokens, but the base has 4096 positions"):
         model(torch.zeros(1, 5000, dtype=torch.long))
-    with pytest.raises(ConceptError, match="non-empty"):
+    with pytest.raises(InputError, match="non-empty"):
         model(torch.zeros(1, 0, dtype=torch.long))
-    with pytest.raises(ConceptError, match=r"prompt lengths must lie in 1\.\.24"):
+    with pytest.raises(InputError, match=r"prompt lengths must lie in 1\.\.24"):
         prefill(model, checks.tokens("cpu"), torch.tensor([0, 4]))
 
 
@@ -92,12 +91,12 @@ def test_decoding_past_the_positions():
     base = load_base(tiny_config(max_positions=6))
     model = ConceptLM(base, ConceptConfig(2, 2, 2, n_concepts=8)).eval()
     _, state = prefill(model, torch.zeros(1, 6, dtype=torch.long))
-    with pytest.raises(ConceptError, match="6 positions"):
+    with pytest.raises(InputError, match="6 positions"):
         step(model, torch.zeros(1, dtype=torch.long), state)
 
 
 def test_tokenizer_that_does_not_fit():
-    with pytest.raises(ConceptError, match="tokenizer has 300 tokens and the base 256"):
+    with pytest.raises(InputError, match="tokenizer has 300 tokens and the base 256"):
         check_tokenizer(range(300), tiny_config())
     check_tokenizer(range(256), tiny_config())
 

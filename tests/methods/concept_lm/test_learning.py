@@ -7,11 +7,11 @@ import torch
 
 from methods.concept_lm import checks_learning as checks
 from methods.concept_lm import checks_plans
-from methods.concept_lm.config import ConceptError
 from methods.concept_lm.head import NullController, usage
 from methods.concept_lm.v3 import planner
 from methods.concept_lm.v3.curriculum import Curriculum
 from methods.concept_lm.v3.monitors import Stats, diagnose, measured
+from methods.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
@@ -108,7 +108,7 @@ def test_the_ninth_monitor_is_what_the_planners_own_plan_is_worth():
 
 
 def test_a_warm_up_goes_no_fourth_way():
-    with pytest.raises(ConceptError, match="through: Input should be 'text', 'prompt' or 'elbo'"):
+    with pytest.raises(InputError, match="through: Input should be 'text', 'prompt' or 'elbo'"):
         Curriculum(through="promt")
 
 

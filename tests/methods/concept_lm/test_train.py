@@ -10,7 +10,7 @@ from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import NAMES, judge, shuffled_codes
 from methods.concept_lm.baselines import candidate as one_of
 from methods.concept_lm.bench_scratch import CONCEPTS, make
-from methods.concept_lm.config import ConceptConfig, ConceptError
+from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.flops import concept_token, plain_token
 from methods.concept_lm.head import FSQHead
 from methods.concept_lm.rules import Words
@@ -68,7 +68,7 @@ def test_checkpoints_of_another_model(tmp_path):
 def test_a_loss_that_is_no_number():
     made = candidate()
     made.training_loss = lambda step: torch.tensor(math.nan, requires_grad=True)
-    with pytest.raises(ConceptError, match="loss is nan at step 0"):
+    with pytest.raises(InputError, match="loss is nan at step 0"):
         train(made, Plan(1))
 
 
@@ -106,7 +106,7 @@ def test_monitors_of_v2_see_concepts_that_mean_nothing():
 
 
 def test_unknown_candidate():
-    with pytest.raises(ConceptError, match="no candidate 'best'"):
+    with pytest.raises(InputError, match="no candidate 'best'"):
         candidate("best")
 
 
@@ -147,13 +147,13 @@ def test_floors_are_those_of_the_data():
 
 
 def test_bad_settings_of_v3():
-    with pytest.raises(ConceptError, match="codes: Input should be greater than or equal to 1"):
+    with pytest.raises(InputError, match="codes: Input should be greater than or equal to 1"):
         PlanShape(2, 0, 1, 4, 4)
-    with pytest.raises(ConceptError, match="drop: Input should be less than or equal to 1"):
+    with pytest.raises(InputError, match="drop: Input should be less than or equal to 1"):
         Curriculum(drop=1.5)
-    with pytest.raises(ConceptError, match="samples >= batch"):
+    with pytest.raises(InputError, match="samples >= batch"):
         EMSettings(samples=4, batch=8)
-    with pytest.raises(ConceptError, match="bits: Input should be 2, 4 or 6"):
+    with pytest.raises(InputError, match="bits: Input should be 2, 4 or 6"):
         PlanTask(bits=3)
 
 
@@ -239,7 +239,7 @@ def test_fsq_codes_name_their_digits():
     ids = head.route(z, None).ids
     digits = torch.stack([ids // 4**i % 4 for i in range(3)], -1)
     assert torch.equal(digits, z.round().clamp(0, 3).long())
-    with pytest.raises(ConceptError, match="choose a boundary rule"):
+    with pytest.raises(InputError, match="choose a boundary rule"):
         ConceptConfig(1, 1, 1, n_concepts=64, codes="fsq")
-    with pytest.raises(ConceptError, match="a power of 4"):
+    with pytest.raises(InputError, match="a power of 4"):
         ConceptConfig(1, 1, 1, n_concepts=32, boundary="words", codes="fsq")

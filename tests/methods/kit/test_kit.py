@@ -19,11 +19,7 @@ from methods.kit.seeds import randn, seeded
 from methods.kit.training import History, Plan, descend, fit, run_steps
 
 
-class OurError(InputError):
-    pass
-
-
-@configuration(OurError)
+@configuration
 class Settings:
     layers: Annotated[int, Field(ge=1)]
     kind: Literal["a", "b"] = "a"
@@ -37,13 +33,13 @@ class Settings:
 def test_settings_are_checked_whichever_way_they_are_given():
     assert Settings(2, kind="b").kind == "b"
     assert hash(Settings(2)) == hash(Settings(layers=2))
-    with pytest.raises(OurError, match=r"layers: .* 1, not 0\nkind: .*'a' or 'b', not 'c'"):
+    with pytest.raises(InputError, match=r"layers: .* 1, not 0\nkind: .*'a' or 'b', not 'c'"):
         Settings(0, kind="c")
-    with pytest.raises(OurError, match="kind b needs two layers"):
+    with pytest.raises(InputError, match="kind b needs two layers"):
         Settings(1, kind="b")
-    with pytest.raises(OurError, match="rate: "):
+    with pytest.raises(InputError, match="rate: "):
         Settings(1, rate=math.nan)
-    with pytest.raises(OurError, match="depth"):
+    with pytest.raises(InputError, match="depth"):
         Settings(1, depth=3)
 
 
@@ -54,8 +50,8 @@ def test_a_file_of_settings_that_is_none(tmp_path, text, said):
     path = tmp_path / "settings.yaml"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(OurError, match=said):
-        read_yaml(path, OurError)
+    with pytest.raises(InputError, match=said):
+        read_yaml(path)
 
 
 def test_a_seeded_block_leaves_the_generator_as_it_was():
@@ -112,7 +108,7 @@ def train(path=None, steps=6, stop=None, about=None):
         if i == stop:
             raise KeyboardInterrupt
         loss = ((line.slope - torch.rand(3) - line.base) ** 2).sum()
-        norm = descend(optimiser, loss, [line.slope], step=i, clip=1.0, error=OurError)
+        norm = descend(optimiser, loss, [line.slope], step=i, clip=1.0)
         history.loss.append(float(loss.detach()))
         history.grad_norm.append(norm)
 
@@ -181,8 +177,8 @@ def test_a_file_is_whole_or_absent(tmp_path, monkeypatch):
 def test_a_loss_that_is_no_number():
     weight = torch.zeros(1, requires_grad=True)
     optimiser = torch.optim.SGD([weight])
-    with pytest.raises(OurError, match="the loss is nan at step 4"):
-        descend(optimiser, weight.sum() * math.nan, [weight], step=4, clip=1.0, error=OurError)
+    with pytest.raises(InputError, match="the loss is nan at step 4"):
+        descend(optimiser, weight.sum() * math.nan, [weight], step=4, clip=1.0)
 
 
 def test_rates_rise_and_fall_and_groups_have_their_speed():
@@ -198,7 +194,7 @@ def test_rates_rise_and_fall_and_groups_have_their_speed():
     begun = [p.detach().clone() for p in model.parameters()]
     history = fit(
         lambda i: model(torch.ones(1)).sum(), optimiser, Plan(2, 0.1, warm_up=0, clip=2.0, least=1),
-        History(), module=model, error=InputError,
+        History(), module=model,
     )  # fmt: skip
     assert history.grad_norm == pytest.approx([2**0.5] * 2)
     moved = [float(old - new.detach()) for old, new in zip(begun, model.parameters(), strict=True)]

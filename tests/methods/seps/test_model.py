@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from methods.errors import InputError
 from methods.seps import align, baselines, checks, slimming
-from methods.seps.config import SepsConfig, SepsError, mended
+from methods.seps.config import SepsConfig, mended
 from methods.seps.model import Seps, Texts
 
 SMALL = checks.VARIANTS["paper"]
@@ -29,7 +30,7 @@ SMALL = checks.VARIANTS["paper"]
     ],
 )
 def test_bad_configurations(changes, message):
-    with pytest.raises(SepsError, match=message):
+    with pytest.raises(InputError, match=message):
         SepsConfig(**changes)
 
 
@@ -51,19 +52,19 @@ def spoil(given, name, change):
 )
 def test_bad_inputs(name, change, message):
     given = checks.inputs("cpu", SMALL)
-    with pytest.raises(SepsError, match=message):
+    with pytest.raises(InputError, match=message):
         checks.example("cpu", SMALL)(**spoil(given, name, change))
 
 
 def test_bad_texts():
     words, real = torch.zeros(2, 3, 4), torch.ones(2, 3, dtype=torch.bool)
-    with pytest.raises(SepsError, match="words are"):
+    with pytest.raises(InputError, match="words are"):
         Texts(words, real[:, :2])
-    with pytest.raises(SepsError, match="with a word in every caption"):
+    with pytest.raises(InputError, match="with a word in every caption"):
         Texts(words, real & False)
-    with pytest.raises(SepsError, match="must be boolean"):
+    with pytest.raises(InputError, match="must be boolean"):
         Texts(words, real.float())
-    with pytest.raises(SepsError, match="no finite number"):
+    with pytest.raises(InputError, match="no finite number"):
         Texts(words / 0, real)
     Texts(torch.where(real[..., None], words, torch.nan), real)  # padding may hold anything
 
@@ -101,7 +102,7 @@ def test_the_ratio_loss_is_the_squared_distance_from_keep():
 
 
 def test_losses_need_a_negative():
-    with pytest.raises(SepsError, match="two or more images"):
+    with pytest.raises(InputError, match="two or more images"):
         align.alignment_loss(torch.zeros(1, 1), 0.2)
     S = torch.tensor([[1.0, 0.9], [0.0, 1.0]])
     assert align.alignment_loss(S, 0.2) == pytest.approx(0.1)  # one negative within the margin
@@ -120,7 +121,7 @@ def test_siblings_are_no_negatives():
     assert align.alignment_loss(S, 0.2, owners=owners) == pytest.approx(0.2 / 3)
     assert align.alignment_loss(S, 0.2, owners=owners, hardest=0) == pytest.approx(0.2 / 4)
     assert align.alignment_loss(S, 0.2) == pytest.approx((0.2 + 0.2 + 0.1 + 0.2 + 0.2) / 3)
-    with pytest.raises(SepsError, match="there is no negative"):
+    with pytest.raises(InputError, match="there is no negative"):
         align.alignment_loss(S, 0.2, owners=torch.zeros(3))
 
 
@@ -150,7 +151,7 @@ def test_candidates():
         own = given if made.config.dense else given | {"dense": None}
         assert made(**own).similarity.shape == (3, 3)
         assert torch.isfinite(made.all_pairs(**own)).all()
-    with pytest.raises(SepsError, match="no candidate is called 'best'"):
+    with pytest.raises(InputError, match="no candidate is called 'best'"):
         baselines.candidate("best", base)
 
 

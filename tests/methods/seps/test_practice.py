@@ -17,10 +17,11 @@ from transformers import (
     ViTModel,
 )
 
+from methods.errors import InputError
 from methods.kit.seeds import generator
 from methods.seps import data, practice, pretrained
 from methods.seps.baselines import candidate
-from methods.seps.config import SepsConfig, SepsError
+from methods.seps.config import SepsConfig
 from methods.seps.train import Plan
 from tests.methods import own_data
 from tests.methods.own_data import interrupted
@@ -207,10 +208,10 @@ def test_dense_texts_belong_to_their_images(folder):
     path = folder / "data" / "f30k" / "f30k_test.jsonl"
     lines = path.read_text().splitlines()
     path.write_text("\n".join(lines[1:]))
-    with pytest.raises(SepsError, match="4 dense texts for 5 images"):
+    with pytest.raises(InputError, match="4 dense texts for 5 images"):
         data.load(folder / "data", "f30k", "test", dense=True)
     path.write_text("\n".join(["no", *lines[1:]]))  # the source would pass over it
-    with pytest.raises(SepsError, match=r"f30k_test.jsonl is no JSON"):
+    with pytest.raises(InputError, match=r"f30k_test.jsonl is no JSON"):
         data.load(folder / "data", "f30k", "test", dense=True)
 
 

@@ -5,11 +5,12 @@ import xml.etree.ElementTree as ET
 import pytest
 import torch
 
+from methods.errors import InputError
 from methods.kit.checkpoint import CheckpointError
 from methods.measure.statistics import Interval
 from methods.protocol import Artefact, Failed, Log, Series
 from methods.seps import baselines, bench, scenes
-from methods.seps.config import SepsConfig, SepsError
+from methods.seps.config import SepsConfig
 from methods.seps.recall import folds, recall
 from methods.seps.train import Plan, assemble, drawn, teach
 from methods.seps.train import train as train_drawn
@@ -97,7 +98,7 @@ def test_checkpoints_of_another_run(tmp_path, taught):
     "values", [{"steps": 0}, {"steps": 1, "batch": 1}, {"steps": 1, "rate": float("nan")}]
 )
 def test_bad_plans(values):
-    with pytest.raises(SepsError, match=f"{list(values)[-1]}: "):
+    with pytest.raises(InputError, match=f"{list(values)[-1]}: "):
         Plan(**values)
 
 
@@ -111,7 +112,7 @@ def test_the_hardest_negatives_count_ever_more():
 def test_a_loss_that_is_no_number(taught):
     made = matcher(taught)
     made.loss = lambda batch, hardest: torch.tensor(float("nan"), requires_grad=True)
-    with pytest.raises(SepsError, match="the loss is nan at step 0"):
+    with pytest.raises(InputError, match="the loss is nan at step 0"):
         train(made, Plan(1, batch=4))
 
 
@@ -123,7 +124,7 @@ def test_recall_counts_ranks():
     S[0, 1] = 2.0  # caption 0 likes image 1 better, image 1 likes caption 0 better
     assert recall(S).to_image == (95.0, 100.0, 100.0)
     assert recall(S).to_text == (95.0, 100.0, 100.0)
-    with pytest.raises(SepsError, match="finite similarities"):
+    with pytest.raises(InputError, match="finite similarities"):
         recall(S / 0)
 
 
@@ -145,9 +146,9 @@ def test_five_captions_an_image():
     assert found.to_image[0] == 50  # captions 1 and 2 prefer the other image, or do not tell
     S[2, 0] = 9.0
     assert recall(S, owners).to_text[0] == 50  # a foreign caption as good as image 0's best
-    with pytest.raises(SepsError, match="say by `owners` whose"):
+    with pytest.raises(InputError, match="say by `owners` whose"):
         recall(S)
-    with pytest.raises(SepsError, match="each image some"):
+    with pytest.raises(InputError, match="each image some"):
         recall(S, torch.zeros(4, dtype=torch.long))
 
 
@@ -159,7 +160,7 @@ def test_folds_search_within_themselves():
     assert folds(S, owners).to_image[0] == 100
     S[0, 1] = 2.0  # the same fold: one of two captions there is lost
     assert folds(S, owners).to_image[0] == pytest.approx(90)
-    with pytest.raises(SepsError, match="10 images do not divide into 3"):
+    with pytest.raises(InputError, match="10 images do not divide into 3"):
         folds(S, owners, 3)
 
 

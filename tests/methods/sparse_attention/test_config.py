@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from methods.errors import InputError
 from methods.sparse_attention.config import (
-    ConfigError,
     GlobalGroup,
     LocalGroup,
     SparseAttentionConfig,
@@ -57,17 +57,17 @@ def test_a_fixed_window_is_clipped_to_the_context_only() -> None:
     ],
 )
 def test_a_wrong_field_is_named(fields: dict[str, object], named: str) -> None:
-    with pytest.raises(ConfigError, match=named):
+    with pytest.raises(InputError, match=named):
         SparseAttentionConfig(**fields)  # type: ignore[arg-type]
 
 
 def test_heads_must_add_up_and_respect_shared_key_heads() -> None:
     config = SparseAttentionConfig()
-    with pytest.raises(ConfigError, match=r"8\) \+ global_heads \(4\) = 12, .* 16 heads"):
+    with pytest.raises(InputError, match=r"8\) \+ global_heads \(4\) = 12, .* 16 heads"):
         head_groups(config, 16, 512)
-    with pytest.raises(ConfigError, match="cuts a key-value head"):
+    with pytest.raises(InputError, match="cuts a key-value head"):
         head_groups(config, 12, 512, kv_heads=2)
-    with pytest.raises(ConfigError, match="evenly"):
+    with pytest.raises(InputError, match="evenly"):
         head_groups(config, 12, 512, kv_heads=5)
     assert len(head_groups(config, 12, 512, kv_heads=3)) == 2
 
@@ -136,7 +136,7 @@ def test_recommendation_by_length(context: int, window: int, split: tuple[int, i
 
 def test_recommendation_refuses_nonsense() -> None:
     for wrong in ({"context": 0}, {"context": 9, "heads": 1}, {"context": 9, "size": "huge"}):
-        with pytest.raises(ConfigError):
+        with pytest.raises(InputError):
             get_recommended_config(**wrong)  # type: ignore[arg-type]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from methods.errors import InputError
 from methods.token_pruning.accounting import (
     LLAVA_7B,
     kv_bytes,
@@ -12,7 +13,7 @@ from methods.token_pruning.accounting import (
     token_counts,
     total_flops,
 )
-from methods.token_pruning.config import PruningConfig, PruningError, faithful, load_config
+from methods.token_pruning.config import PruningConfig, faithful, load_config
 from methods.token_pruning.spec import METHOD
 from webapp.catalog.verdicts import judge
 
@@ -64,12 +65,12 @@ def test_the_source_s_keys_load(tmp_path):
 def test_bad_files(tmp_path, text, said):
     path = tmp_path / "config.yaml"
     path.write_text(text)
-    with pytest.raises(PruningError, match=said):
+    with pytest.raises(InputError, match=said):
         load_config(path)
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(PruningError, match=r"none\.yaml cannot be read"):
+    with pytest.raises(InputError, match=r"none\.yaml cannot be read"):
         load_config(tmp_path / "none.yaml")
 
 
@@ -97,18 +98,18 @@ def test_no_file(tmp_path):
     ],
 )
 def test_values_no_model_can_have(values, said):
-    with pytest.raises(PruningError, match=said):
+    with pytest.raises(InputError, match=said):
         PruningConfig(**values)
 
 
 def test_models_it_does_not_fit():
-    with pytest.raises(PruningError, match="pruning layer 31 does not exist: the model has layers"):
+    with pytest.raises(InputError, match="pruning layer 31 does not exist: the model has layers"):
         PruningConfig().fit(24, 576)
-    with pytest.raises(PruningError, match="a budget of 200 visual tokens exceeds the 128"):
+    with pytest.raises(InputError, match="a budget of 200 visual tokens exceeds the 128"):
         PruningConfig().fit(32, 256)
-    with pytest.raises(PruningError, match="target_merge_tokens 288 exceeds the 64"):
+    with pytest.raises(InputError, match="target_merge_tokens 288 exceeds the 64"):
         PruningConfig(target_merge_tokens=288).fit(32, 64)
-    with pytest.raises(PruningError, match="discriminator layer -40 does not exist"):
+    with pytest.raises(InputError, match="discriminator layer -40 does not exist"):
         PruningConfig(discriminator_layers=(-40,)).fit(32, 576)
 
 

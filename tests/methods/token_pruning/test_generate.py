@@ -11,8 +11,8 @@ from transformers import (
     SiglipVisionConfig,
 )
 
+from methods.errors import InputError
 from methods.token_pruning.checks import TINY, answered, example, keep_all, prompt_of, pruner_of
-from methods.token_pruning.config import PruningError
 from methods.token_pruning.generate import answer, ask, generate
 from methods.token_pruning.llava import load_llava, sized
 from methods.token_pruning.loop import BEFORE, Stage, read
@@ -61,14 +61,14 @@ def test_rows_end_where_transformers_ends_them(llava):
 def test_padding_on_the_right_is_refused(llava):
     prompt = prompt_of(llava)
     ids = torch.nn.functional.pad(prompt.ids, (0, 2))
-    with pytest.raises(PruningError, match="pad on the left"):
+    with pytest.raises(InputError, match="pad on the left"):
         generate(llava, Prompt(ids, prompt.pixels, ids > 0), [], 3)
 
 
 @pytest.mark.parametrize("name", ["num_beams", "num_return_sequences", "prompt_lookup_num_tokens"])
 def test_what_is_not_done_here_is_refused(llava, name):
     setattr(llava.generation_config, name, 4)
-    with pytest.raises(PruningError, match="pruned decoding is greedy or samples, once a row"):
+    with pytest.raises(InputError, match="pruned decoding is greedy or samples, once a row"):
         generate(llava, prompt_of(llava), [], 3)
 
 
@@ -137,9 +137,9 @@ def test_several_images_and_words_alone(llava):
     assert read(llava, alone[1], stages).counts == [8] * 4
     zipped = read(llava, alone[2], [Stage(BEFORE, 6, REGISTRY["visionzip"])])
     assert zipped.counts == [8 + 2 * 6] * 4
-    with pytest.raises(PruningError, match="3 images are given and the rows ask for 1"):
+    with pytest.raises(InputError, match="3 images are given and the rows ask for 1"):
         read(llava, replace(alone[0], pixels=prompt.pixels))
-    with pytest.raises(PruningError, match=r"rows hold \[0, 1, 2\] images"):
+    with pytest.raises(InputError, match=r"rows hold \[0, 1, 2\] images"):
         read(llava, prompt)
 
 
@@ -156,7 +156,7 @@ def test_other_decoders(text):
 
 
 def test_kinds_of_models_that_are_refused():
-    with pytest.raises(PruningError, match="sliding window"):
+    with pytest.raises(InputError, match="sliding window"):
         load_llava(sized(text={"model_type": "mistral"}))
 
 
@@ -173,7 +173,7 @@ def test_kinds_of_models_that_are_refused():
 def test_configurations_that_are_refused(name, value, said):
     config = sized()
     setattr(config, name, value)
-    with pytest.raises(PruningError, match=said):
+    with pytest.raises(InputError, match=said):
         load_llava(config)
 
 
@@ -245,5 +245,5 @@ def test_questions_become_prompts(tmp_path, saved):
         llava, processor, ["what ?", "two ?"], [[picture(), picture(1)], None], [], new=3
     )
     assert len(texts) == 2
-    with pytest.raises(PruningError, match="1 questions and 2 entries"):
+    with pytest.raises(InputError, match="1 questions and 2 entries"):
         ask(llava, processor, ["what ?"], [None, None])

@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from methods.errors import InputError
 from methods.kit.checkpoint import CheckpointError
 from methods.token_pruning import scenes, toy
 from methods.token_pruning.checks import TINY, answered, example, prompt_of, pruner_of
 from methods.token_pruning.choice import take
-from methods.token_pruning.config import PruningConfig, PruningError, faithful
+from methods.token_pruning.config import PruningConfig, faithful
 from methods.token_pruning.generate import generate
 from methods.token_pruning.llava import load_llava, sized
 from methods.token_pruning.loop import BEFORE, Stage, read
@@ -38,34 +39,34 @@ def test_a_saved_model_is_pruned_like_the_one_in_memory(llava, tmp_path):
 
 def test_no_model_here(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(PruningError, match=r"no LLaVA at .*give a folder with config.json"):
+    with pytest.raises(InputError, match=r"no LLaVA at .*give a folder with config.json"):
         load_llava(tmp_path / "none")
     (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
-    with pytest.raises(PruningError, match="'gpt2'; this method prunes llava"):
+    with pytest.raises(InputError, match="'gpt2'; this method prunes llava"):
         load_llava(tmp_path)
 
 
 def test_a_model_without_weights_or_with_nan(llava, tmp_path):
     llava.config.save_pretrained(tmp_path)
-    with pytest.raises(PruningError, match=r"weights of .* cannot be read"):
+    with pytest.raises(InputError, match=r"weights of .* cannot be read"):
         load_llava(tmp_path)
     damaged = example("cpu")
     with torch.no_grad():
         damaged.lm_head.weight[0, 0] = math.nan
     damaged.save_pretrained(tmp_path)
-    with pytest.raises(PruningError, match=r"lm_head\.weight holds NaN"):
+    with pytest.raises(InputError, match=r"lm_head\.weight holds NaN"):
         load_llava(tmp_path)
 
 
 def test_prompts_and_images_that_do_not_fit(llava):
     prompt = prompt_of(llava)
-    with pytest.raises(PruningError, match=r"images have shape \(2, 3, 16, 16\)"):
+    with pytest.raises(InputError, match=r"images have shape \(2, 3, 16, 16\)"):
         read(llava, replace(prompt, pixels=prompt.pixels[..., :16, :16]))
-    with pytest.raises(PruningError, match=r"rows hold \[15\] image placeholders"):
+    with pytest.raises(InputError, match=r"rows hold \[15\] image placeholders"):
         read(llava, replace(prompt, ids=prompt.ids[:, 3:], mask=None))
-    with pytest.raises(PruningError, match="token ids lie in"):
+    with pytest.raises(InputError, match="token ids lie in"):
         read(llava, replace(prompt, ids=prompt.ids + 60))
-    with pytest.raises(PruningError, match="not empty"):
+    with pytest.raises(InputError, match="not empty"):
         read(llava, replace(prompt, ids=prompt.ids[:, :0], mask=None))
 
 
@@ -81,12 +82,12 @@ def test_prompts_and_images_that_do_not_fit(llava):
 )
 def test_stages_that_do_not_fit(llava, stages, said):
     plan = [Stage(layer, keep, REGISTRY["random"]) for layer, keep in stages]
-    with pytest.raises(PruningError, match=said):
+    with pytest.raises(InputError, match=said):
         read(llava, prompt_of(llava), plan)
 
 
 def test_pruners_that_do_not_fit(llava, tmp_path):
-    with pytest.raises(PruningError, match="pruning layer 9 does not exist"):
+    with pytest.raises(InputError, match="pruning layer 9 does not exist"):
         Pruner(llava, replace(TINY, pruning_layers=(1, 2, 9)))
     pruner = pruner_of(llava)
     path = tmp_path / "pruner.pt"
@@ -104,7 +105,7 @@ def test_pruners_that_do_not_fit(llava, tmp_path):
     path.write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
         pruner_of(llava).restore(path)
-    with pytest.raises(PruningError, match="no number"):
+    with pytest.raises(InputError, match="no number"):
         top(torch.tensor([[1.0, math.nan]]), 1)
 
 
@@ -112,7 +113,7 @@ def test_writing_after_pruning(llava):
     prompt = prompt_of(llava, 2, padding=(0, 3))
     text = generate(llava, prompt, pruner_of(llava).stages(), 5)
     assert text.shape == (2, 5)
-    with pytest.raises(PruningError, match="room for 1 to"):
+    with pytest.raises(InputError, match="room for 1 to"):
         generate(llava, prompt, [], 10_000)
 
 
@@ -155,12 +156,12 @@ def test_checkpoints_of_another_run(llava, tmp_path):
 
 
 def test_what_cannot_be_trained(llava):
-    with pytest.raises(PruningError, match=r"steps: .* 1, not 0"):
+    with pytest.raises(InputError, match=r"steps: .* 1, not 0"):
         Schedule(0)
     nothing = replace(TINY, merger_type="none", pruning_layers=(), keep_tokens=())
-    with pytest.raises(PruningError, match="nothing to train"):
+    with pytest.raises(InputError, match="nothing to train"):
         Trainer(pruner_of(llava, nothing), Schedule(1))
-    with pytest.raises(PruningError, match="no targets"):
+    with pytest.raises(InputError, match="no targets"):
         train(learner(llava), lambda _: prompt_of(llava), Schedule(1))
 
 
@@ -251,7 +252,7 @@ def test_questions_in_one_sequence_are_read_as_if_each_were_alone():
 
 def test_models_that_do_not_speak_of_scenes(llava, tmp_path):
     llava.save_pretrained(tmp_path)
-    with pytest.raises(PruningError, match="has 64 words and images of 32"):
+    with pytest.raises(InputError, match="has 64 words and images of 32"):
         toy.trained(0, 1, model=str(tmp_path))
     assert [sum(toy.split(k)) for k in (2, 3, 8, 16)] == [4, 6, 16, 32]
 

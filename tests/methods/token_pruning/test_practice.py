@@ -9,8 +9,8 @@ import torch
 from transformers import AutoProcessor
 
 from methods.__main__ import main
+from methods.errors import InputError
 from methods.token_pruning import data, practice
-from methods.token_pruning.config import PruningError
 from methods.token_pruning.llava import load_llava
 from methods.token_pruning.practice import vqa_accuracy
 from methods.token_pruning.stream import IGNORE
@@ -165,12 +165,12 @@ def test_vqa_accuracy_is_its_definition():
 def test_vqa_faults_are_named(folder):
     annotations = {"annotations": [{"question_id": 0, "answers": [{"answer": "cat"}]}]}
     (folder / "vqa" / "annotations.json").write_text(json.dumps(annotations))
-    with pytest.raises(PruningError, match="question 1: no answer stands"):
+    with pytest.raises(InputError, match="question 1: no answer stands"):
         data.vqa(folder / "vqa")
     assert len(data.vqa(folder / "vqa", skip=True)[0]) == 1
     (folder / "data" / "images" / "000000000000.jpg").unlink()
-    with pytest.raises(PruningError, match="question 0: its image is not there"):
+    with pytest.raises(InputError, match="question 0: its image is not there"):
         data.vqa(folder / "vqa")
     (folder / "vqa" / "annotations.json").write_text("{}")
-    with pytest.raises(PruningError, match="not in the format of VQA v2"):
+    with pytest.raises(InputError, match="not in the format of VQA v2"):
         data.vqa(folder / "vqa")

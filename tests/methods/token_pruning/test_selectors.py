@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from methods.errors import InputError
 from methods.token_pruning import choice, selectors
 from methods.token_pruning.checks import example, prompt_of
-from methods.token_pruning.config import PruningError
 from methods.token_pruning.llava import encode
 from methods.token_pruning.loop import BEFORE, Stage, first_context, read
 from methods.token_pruning.selectors import REGISTRY
@@ -49,7 +49,7 @@ def test_every_selector_keeps_its_budget_in_order(context, name, k):
 @pytest.mark.parametrize("k", [0, 17])
 @torch.no_grad()
 def test_budgets_above_the_tokens(context, name, k):
-    with pytest.raises(PruningError, match=f"{k}"):
+    with pytest.raises(InputError, match=f"{k}"):
         REGISTRY[name].enter(context, k)
 
 
@@ -184,15 +184,15 @@ def test_cdpruner_grows_the_determinant_greedily(monkeypatch):
 
 def test_places_where_a_rule_cannot_stand(llava, context):
     prompt = prompt_of(llava)
-    with pytest.raises(PruningError, match="FastV cannot choose before"):
+    with pytest.raises(InputError, match="FastV cannot choose before"):
         read(llava, prompt, [Stage(BEFORE, 4, REGISTRY["fastv"])])
-    with pytest.raises(PruningError, match="ToMe cannot choose inside"):
+    with pytest.raises(InputError, match="ToMe cannot choose inside"):
         read(llava, prompt, [Stage(1, 4, REGISTRY["tome"])])
-    with pytest.raises(PruningError, match="layer 0 has none"):
+    with pytest.raises(InputError, match="layer 0 has none"):
         read(llava, prompt, [Stage(0, 4, REGISTRY["fastv"])])
-    with pytest.raises(PruningError, match="the oracle knows drawn scenes only"):
+    with pytest.raises(InputError, match="the oracle knows drawn scenes only"):
         read(llava, prompt, [Stage(0, 4, REGISTRY["oracle"])])
-    with pytest.raises(PruningError, match="7 cells make none"), torch.no_grad():
+    with pytest.raises(InputError, match="7 cells make none"), torch.no_grad():
         selectors.pooled(context, 7)
 
 
