@@ -132,7 +132,7 @@ def rule_points(
     keywords: list[str], past: list[Paper], days: list[list[Paper]]
 ) -> list[list[float]]:
     """Points by a profile with these keywords, weighted by how seldom they occur in `past`."""
-    from webapp.digests.scoring.scorer import Keyword, Rules, Scorer
+    from webapp.digests.scoring.scorer import Keyword, Rules, Scorer, total
 
     counter = Scorer([Rules((Keyword(word),)) for word in keywords])
     counted = past[-COUNTED:]
@@ -142,7 +142,7 @@ def rule_points(
         Keyword(word, frequency=often) for word, often in zip(keywords, frequencies, strict=True)
     )
     scorer = Scorer([Rules(known, by_rarity=True)])
-    return [[scorer.score(paper.candidate)[0].score for paper in day] for day in days]
+    return [[total(scorer.matches(0, paper.candidate)) for paper in day] for day in days]
 
 
 def rank(

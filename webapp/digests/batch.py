@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date as Date
 from functools import cached_property
 from hashlib import sha256
@@ -70,9 +70,7 @@ def fingerprints(day: Batch, profiles: Sequence[tuple[Profile, Rules]]) -> dict[
     before = shown_before(day, [profile for profile, _ in profiles])
     return {
         profile.pk: sha256(
-            repr(
-                (papers, str(profile.language), _of_rules(rules), sorted(before[profile.pk]))
-            ).encode()
+            repr((papers, str(profile.language), rules, sorted(before[profile.pk]))).encode()
         ).hexdigest()
         for profile, rules in profiles
     }
@@ -92,12 +90,6 @@ def _of_papers(day: Batch) -> str:
         shown = (one.version, paper.categories, paper.comment, paper.doi, paper.journal_ref)
         seen.update(repr((candidate, shown)).encode())
     return seen.hexdigest()
-
-
-def _of_rules(rules: Rules) -> list[object]:
-    """The rules, sets in one order."""
-    values = (getattr(rules, field.name) for field in fields(rules))
-    return [sorted(value) if isinstance(value, frozenset) else value for value in values]
 
 
 def shown_before(day: Batch, profiles: Sequence[Profile]) -> Mapping[int, set[int]]:

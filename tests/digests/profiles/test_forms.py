@@ -31,8 +31,8 @@ def test_a_form_becomes_rules() -> None:
             Keyword("C++"),
         ),
         exclude=("survey",),
-        categories=frozenset({"cs.CL", "hep-th", "cond-mat.str-el"}),
-        announce_types=frozenset({"new", "cross"}),
+        categories=("cs.CL", "hep-th", "cond-mat.str-el"),
+        announce_types=("new", "cross"),
         min_score=1.5,
         size=20,
     )

@@ -20,15 +20,15 @@ class TestPreview:
 
     def test_it_says_what_comes_goes_and_moves(self) -> None:
         mine = self.days()
-        new = Rules((Keyword("zebra"), Keyword("models")), categories=frozenset({"cs.CL"}))
+        new = Rules((Keyword("zebra"), Keyword("models")), categories=("cs.CL",))
         tuesday, monday = preview_profile(mine, rules_of(mine), new)
         assert (monday.date, monday.before, monday.after) == (MONDAY, 2, 3)
-        assert [one.paper.arxiv_id for one in monday.added] == ["2603.00003"]
+        assert [one.entry.paper.arxiv_id for one in monday.added] == ["2603.00003"]
         assert not monday.dropped
-        moved = {one.paper.arxiv_id: one.place for one in monday.moved}
+        moved = {one.entry.paper.arxiv_id: one.place for one in monday.moved}
         assert moved == {"2603.00002": "2→1", "2603.00001": "1→3"}
         # The zebra stood in Monday's digest, so it does not come again.
-        assert [one.paper.arxiv_id for one in tuesday.moved] == []
+        assert [one.entry.paper.arxiv_id for one in tuesday.moved] == []
         assert (tuesday.before, tuesday.after) == (1, 1)
 
     def test_the_same_rules_change_nothing(self) -> None:
@@ -37,7 +37,7 @@ class TestPreview:
 
     def test_it_says_what_saving_then_does(self) -> None:
         mine = self.days()
-        new = Rules((Keyword("zebra"),), categories=frozenset({"cs.CL"}))
+        new = Rules((Keyword("zebra"),), categories=("cs.CL",))
         changes = preview_profile(mine, rules_of(mine), new)
         mine.keywords = [{"keyword": "zebra", "weight": 1.0, "title_bonus": 0.5}]
         mine.announce_types = ["new", "cross", "replace", "replace-cross"]
@@ -45,11 +45,11 @@ class TestPreview:
         build([MONDAY, TUESDAY], [mine])
         for day in changes:
             assert len(shown(mine, day.date)) == day.after
-            assert {one.paper.arxiv_id for one in day.added} <= set(shown(mine, day.date))
+            assert {one.entry.paper.arxiv_id for one in day.added} <= set(shown(mine, day.date))
 
     def test_a_new_profile_only_adds(self) -> None:
         self.days()
-        new = Rules((Keyword("zebra"),), categories=frozenset({"cs.CL"}))
+        new = Rules((Keyword("zebra"),), categories=("cs.CL",))
         changes = preview_profile(None, None, new)
         assert [(day.before, len(day.added), len(day.dropped)) for day in changes] == [
             (0, 1, 0),

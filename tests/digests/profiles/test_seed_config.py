@@ -36,8 +36,8 @@ def test_a_configuration_becomes_rules() -> None:
     rules = read().rules
     assert rules.keywords == tuple(map(Keyword, seed_bot.KEYWORDS))
     assert rules.exclude == seed_bot.EXCLUDE
-    assert rules.categories == {"cs.AI", "cs.CL", "cs.DC", "cs.LG"}
-    assert rules.announce_types == {"new"}
+    assert rules.categories == ("cs.AI", "cs.CL", "cs.DC", "cs.LG")
+    assert rules.announce_types == ("new",)
     assert (rules.substring, rules.min_score, rules.size) == (True, 0.1, 30)
 
 

@@ -9,28 +9,18 @@ from typing import NamedTuple
 
 from webapp.digests.batch import Batch, load_batch, shown_before
 from webapp.digests.build import not_shown_before
-from webapp.digests.models import Profile
+from webapp.digests.models import DigestEntry, Profile
 from webapp.digests.scoring.scorer import Kept, Rules, Scorer, in_order
-from webapp.papers.models import Paper
 from webapp.papers.queries import dates
 
 DAYS = 5  # a week of arXiv's
-
-
-class Ranked(NamedTuple):
-    """A paper's rank and score by some rules."""
-
-    paper: Paper
-    rank: int
-    score: float
 
 
 class Change(NamedTuple):
     """A paper that comes, goes or moves: `place` is `+ 3`, `− 3` or `3→5`."""
 
     place: str
-    paper: Paper
-    score: float  # by the new rules; of one that goes by the old
+    entry: DigestEntry  # by the new rules; of a paper that goes by the old
 
 
 @dataclass(frozen=True)
@@ -69,35 +59,30 @@ def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> l
     return changes[::-1]
 
 
-def _ranked(day: Batch, rules: Rules, kept: Sequence[Kept], shown: set[int]) -> dict[str, Ranked]:
+def _ranked(
+    day: Batch, rules: Rules, kept: Sequence[Kept], shown: set[int]
+) -> dict[int, DigestEntry]:
     unseen = not_shown_before(day, kept, shown)
     ranked = in_order(rules, unseen, day.candidates)[: rules.size]
-    papers = [day.announced[one.at].paper for one in ranked]
-    shown.update(paper.pk for paper in papers)
-    return {
-        paper.arxiv_id: Ranked(paper, rank, one.score)
-        for rank, (paper, one) in enumerate(zip(papers, ranked, strict=True), 1)
-    }
+    entries = [
+        DigestEntry(paper=day.announced[one.at].paper, rank=rank, score=one.score)
+        for rank, one in enumerate(ranked, 1)
+    ]
+    shown.update(entry.paper_id for entry in entries)
+    return {entry.paper_id: entry for entry in entries}
 
 
-def _compare(date: Date, before: dict[str, Ranked], after: dict[str, Ranked]) -> DayChange:
+def _compare(
+    date: Date, before: dict[int, DigestEntry], after: dict[int, DigestEntry]
+) -> DayChange:
+    coming = [after[paper] for paper in after if paper not in before]
+    going = [before[paper] for paper in before if paper not in after]
+    staying = [(before[paper].rank, after[paper]) for paper in after if paper in before]
     return DayChange(
         date,
         len(before),
         len(after),
-        [
-            Change(f"+ {new.rank}", new.paper, new.score)
-            for name, new in after.items()
-            if name not in before
-        ],
-        [
-            Change(f"− {old.rank}", old.paper, old.score)
-            for name, old in before.items()
-            if name not in after
-        ],
-        [
-            Change(f"{before[name].rank}→{new.rank}", new.paper, new.score)
-            for name, new in after.items()
-            if name in before and before[name].rank != new.rank
-        ],
+        [Change(f"+ {entry.rank}", entry) for entry in coming],
+        [Change(f"− {entry.rank}", entry) for entry in going],
+        [Change(f"{old}→{entry.rank}", entry) for old, entry in staying if old != entry.rank],
     )

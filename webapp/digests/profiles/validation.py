@@ -123,8 +123,8 @@ class ProfileSettings(BaseModel):
                 Keyword(k.keyword, k.weight, k.title_bonus, k.frequency) for k in self.keywords
             ),
             exclude=tuple(self.exclude),
-            categories=frozenset(self.categories),
-            announce_types=frozenset(self.announce_types),
+            categories=tuple(self.categories),
+            announce_types=tuple(self.announce_types),
             substring=self.matching == Profile.Matching.SUBSTRING,
             by_rarity=self.matching == Profile.Matching.RARITY,
             min_score=self.min_score,

@@ -1,4 +1,4 @@
-"""JSON lines of papers, scored one by one."""
+"""JSON lines of papers, to be scored one by one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError
 
-from webapp.digests.scoring.scorer import Candidate, Rules, Score, Scorer
+from webapp.digests.scoring.scorer import Candidate
 from webapp.digests.scoring.terms import normalise
 from webapp.papers.models import AnnounceType
 
@@ -32,14 +32,11 @@ class PaperLine(BaseModel):
     announce_type: AnnounceType = AnnounceType.NEW
 
 
-def score_json_lines(
-    rules: Rules, lines: Iterable[bytes], on_error: Callable[[int, str], None]
-) -> Iterator[tuple[str, Score]]:
-    """The ids and scores of the papers of `lines`, in their order; empty lines are nothing.
+def papers_in(lines: Iterable[bytes], on_error: Callable[[int, str], None]) -> Iterator[Candidate]:
+    """The papers of `lines`, in their order; empty lines are nothing.
 
     `on_error` gets the number of a line that is none, and why; it costs only itself.
     """
-    scorer = Scorer([rules])
     for number, raw in enumerate(lines, 1):
         if not raw.strip():
             continue
@@ -48,7 +45,7 @@ def score_json_lines(
         except ValueError as error:
             on_error(number, str(error))
             continue
-        yield line.id, scorer.score(Candidate(**line.model_dump()))[0]
+        yield Candidate(**line.model_dump())
 
 
 def _parse(raw: bytes) -> PaperLine:

@@ -54,8 +54,8 @@ class Rules:
 
     keywords: tuple[Keyword, ...]
     exclude: tuple[str, ...] = ()
-    categories: frozenset[str] = frozenset()
-    announce_types: frozenset[str] = frozenset()
+    categories: tuple[str, ...] = ()
+    announce_types: tuple[str, ...] = ()
     substring: bool = False
     by_rarity: bool = False
     min_score: float = 0.0
@@ -65,7 +65,7 @@ class Rules:
     def admits(self, categories: Iterable[str], announce_type: str) -> bool:
         """Whether a paper announced so is looked at at all."""
         return (not self.announce_types or announce_type in self.announce_types) and (
-            not self.categories or not self.categories.isdisjoint(categories)
+            not self.categories or not set(self.categories).isdisjoint(categories)
         )
 
 
@@ -99,15 +99,6 @@ class Match:
         """As it is stored and printed."""
         told = {"keyword": self.keyword, "where": list(self.where), "points": self.points}
         return told | ({"rarity": self.rarity} if self.rarity else {})
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """What a paper earns by one profile's rules, whether they keep it, and why."""
-
-    score: float = 0.0
-    kept: bool = False
-    matches: tuple[Match, ...] = ()
 
 
 class Kept(NamedTuple):
@@ -148,21 +139,6 @@ class Scorer:
         self._least = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
         self._learning = [i for i, one in enumerate(self.rules) if one.learned is not None]
         self._admitting = lru_cache(10_000)(self._find_admitting)
-
-    def score(self, candidate: Candidate) -> list[Score]:
-        """The scores of one paper, one for each set of rules, whether they keep it or not."""
-        totals, excluded = self._points_by_rule(candidate)
-        admitted = self._admitting(candidate.categories, candidate.announce_type)
-        return [
-            Score(
-                totals.get(index, 0) / _UNIT,
-                index in admitted
-                and index not in excluded
-                and totals.get(index, 0) >= self._least[index],
-                self.matches(index, candidate) if index in totals else (),
-            )
-            for index in range(len(self.rules))
-        ]
 
     def kept(self, candidates: Iterable[Candidate]) -> list[list[Kept]]:
         """Which of `candidates` each set of rules keeps, in their order."""
@@ -300,6 +276,11 @@ def _comparable_names(authors: Iterable[str]) -> set[str]:
     """The names of authors as they are compared: in full, and with an initial (`j doe`)."""
     names = {_comparable_name(author) for author in authors}
     return names | {f"{name[0]} {name.rpartition(' ')[2]}" for name in names if " " in name}
+
+
+def total(matches: Iterable[Match]) -> float:
+    """The score that they add up to."""
+    return sum(round(one.points * _UNIT) for one in matches) / _UNIT
 
 
 def in_order(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]) -> list[Kept]:

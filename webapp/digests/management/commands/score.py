@@ -13,8 +13,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from methods.terminal import table
 from webapp.digests.lookup import NotFoundError, find_profile
 from webapp.digests.profiles.validation import ProfileError, rules_of
-from webapp.digests.scoring.json_lines import score_json_lines
-from webapp.digests.scoring.scorer import Score
+from webapp.digests.scoring.json_lines import papers_in
+from webapp.digests.scoring.scorer import Candidate, Scorer, total
 from webapp.digests.scoring.terms import keyword_name
 
 
@@ -32,7 +32,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            rules = rules_of(find_profile(options["profile"]))
+            scorer = Scorer([rules_of(find_profile(options["profile"]))])
         except (NotFoundError, ProfileError) as error:
             raise CommandError(str(error), returncode=2) from None
         refused = 0
@@ -44,11 +44,12 @@ class Command(BaseCommand):
 
         rows = []
         with _opened(options["input"]) as lines:
-            for paper, score in score_json_lines(rules, lines, refuse):
+            for paper in papers_in(lines, refuse):
+                scored = _scored(scorer, paper)
                 if options["json"]:
-                    self.stdout.write(_as_json(paper, score))
+                    self.stdout.write(json.dumps(scored, ensure_ascii=False))
                 else:
-                    rows.append(_cells(paper, score))
+                    rows.append(_cells(scored))
         if not options["json"]:
             self.stdout.write(table(("score", "kept", "id", "why"), rows, right=["score"]))
         if refused:
@@ -63,21 +64,23 @@ def _opened(name: str) -> BinaryIO:
         raise CommandError(f"{name}: {error.strerror}", returncode=2) from None
 
 
-def _as_json(paper: str, score: Score) -> str:
+def _scored(scorer: Scorer, paper: Candidate) -> dict[str, Any]:
     """`{"id", "score", "kept", "matches": [{"keyword", "where", "points"}]}`, where `where` lists
     the fields that hold the keyword: "title", "abstract" or both.
     """
-    matches = [one.as_json() for one in score.matches]
-    told = {"id": paper, "score": score.score, "kept": score.kept, "matches": matches}
-    return json.dumps(told, ensure_ascii=False)
+    matches, kept = scorer.matches(0, paper), bool(scorer.kept([paper])[0])
+    told = [one.as_json() for one in matches]
+    return {"id": paper.id, "score": total(matches), "kept": kept, "matches": told}
 
 
-def _cells(paper: str, score: Score) -> tuple[str, ...]:
-    why = ", ".join(f"{keyword_name(one.keyword)} +{one.points:g}" for one in score.matches)
-    name = "".join(char if char.isprintable() else "�" for char in paper)
+def _cells(scored: dict[str, Any]) -> tuple[str, ...]:
+    why = ", ".join(
+        f"{keyword_name(one['keyword'])} +{one['points']:g}" for one in scored["matches"]
+    )
+    name = "".join(char if char.isprintable() else "�" for char in scored["id"])
     return (
-        f"{score.score:g}",
-        "yes" if score.kept else "no",
+        f"{scored['score']:g}",
+        "yes" if scored["kept"] else "no",
         name,
         textwrap.shorten(why, 60, placeholder="…"),
     )
