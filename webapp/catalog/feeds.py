@@ -19,6 +19,7 @@ from webapp.catalog.measured import Answered, Measurement, best
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
 from webapp.digests.feeds.sources import paper_item
+from webapp.digests.models import DigestEntry
 from webapp.ui import feed_http
 from webapp.ui.feed_http import NEVER, FeedSource, Site
 from webapp.ui.feeds import Item
@@ -103,7 +104,7 @@ def _source(
 def _paper_item(site: Site, method: Method, link: MethodLink) -> Item:
     words = ", ".join(f"“{one['words']}”" for one in link.evidence[:3])
     reason = f"{link.get_relation_display().capitalize()}: {method.title}. {words}".strip()
-    return paper_item(site, link.paper, reason)
+    return paper_item(site, DigestEntry(paper=link.paper), reason)
 
 
 def _ended(measurement: Measurement) -> datetime:

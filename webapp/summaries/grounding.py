@@ -12,12 +12,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
 
+from .models import Claim
 from .numbers import Number, fold, fold_with_places, numbers, numbers_in, unit_at, unit_named
 
+State = Claim.State
 MIN_QUOTE_WORDS = 3
 MAX_QUOTE = 1000  # characters: a quote is a sentence or two, not the paper
 MAX_PLACES = 20  # a quote that stands more often than this says nothing about a place
@@ -30,14 +31,6 @@ _BEHIND_NUMBERS = _FILLERS | frozenset(
 )
 PAIR_REACH = 120  # characters between the two numbers of "from 74.97 (dense) to 79.66"
 NOUN_REACH = 32  # characters between a number and the words it counts
-
-
-class State(StrEnum):
-    """How much of a claim stands in the text. Only the first may get a verdict."""
-
-    UNIT = "number and unit"
-    NUMBER = "number only"
-    MISSING = "not found"
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class Claim(models.Model):
         UNKNOWN = "unknown", "not said"
 
     class State(models.TextChoices):
-        """How much of it stands in the text; the values are `webapp.summaries.grounding.State`."""
+        """How much of it stands in the text. Only the first may get a verdict."""
 
         UNIT = "number and unit", "number and unit found in the text"
         NUMBER = "number only", "number found, its unit is not written there"
@@ -127,9 +127,6 @@ class Claim(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["summary", "position"], name="a_place_once_a_summary"),
         ]
-
-    def __str__(self) -> str:
-        return f"{self.metric} {self.value}{self.unit}"
 
     @property
     def verified(self) -> bool:

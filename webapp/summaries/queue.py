@@ -24,16 +24,8 @@ MAX_ATTEMPTS = 4
 
 def request(papers: Iterable[Paper], language: str, server: Server) -> None:
     """Have each paper's latest version summarised unless it is or will be."""
-    wanted = [
-        Summary(
-            paper=paper,
-            version=paper.version,
-            prompt_version=PROMPT_VERSION,
-            model=server.model,
-            language=language,
-        )
-        for paper in papers
-    ]
+    made_by = _made_by(language, server)
+    wanted = [Summary(paper=paper, version=paper.version, **made_by) for paper in papers]
     Summary.objects.bulk_create(wanted, ignore_conflicts=True)
 
 
@@ -104,13 +96,12 @@ def postpone(summary: Summary, reason: str, not_before: datetime) -> bool:
 
 def asked(papers: Iterable[Paper], language: str, server: Server) -> QuerySet[Summary]:
     """The summaries of the papers' latest versions that `request` asks for."""
-    return Summary.objects.filter(
-        paper__in=papers,
-        paper__version=F("version"),
-        model=server.model,
-        language=language,
-        prompt_version=PROMPT_VERSION,
-    )
+    made_by = _made_by(language, server)
+    return Summary.objects.filter(paper__in=papers, paper__version=F("version"), **made_by)
+
+
+def _made_by(language: str, server: Server) -> dict[str, str]:
+    return {"model": server.model, "language": language, "prompt_version": PROMPT_VERSION}
 
 
 def retry(summaries: QuerySet[Summary]) -> int:

@@ -113,7 +113,7 @@ def _claim(summary: Summary, position: int, claimed: ClaimedNumber, truth: Groun
     return Claim(
         summary=summary,
         position=position,
-        state=found.state.value,
+        state=found.state,
         reason=found.reason,
         metric_near=metric_is_near(claimed.metric, found.context),
         direction_near=direction_is_near(claimed.direction, claimed.metric, found.context),

@@ -19,7 +19,7 @@ from webapp.digests.models import Digest, DigestEntry, Gist, Profile
 from webapp.digests.templatetags.digests import day_address, profile_address
 from webapp.digests.text_formats import score_terms
 from webapp.papers.days import EASTERN
-from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
+from webapp.papers.models import Announcement, AnnounceType, Listing
 from webapp.papers.queries import categories
 from webapp.papers.search import search
 from webapp.ui.feed_http import NEVER, FeedSource, Site
@@ -53,24 +53,23 @@ def digest_feed_source(slug: str | None, date: Date | None) -> FeedSource | None
     statement = _DIGESTS.format(papers=_PAPERS, whose=whose, when=when, days=DIGEST_DAYS)
     digests: list[Any] = list(Digest.objects.raw(statement, [one for one in (slug, date) if one]))
     if digests:
-        name, found_slug = digests[0].profile_name, digests[0].profile_slug
-        updated = max(one.changed_at for one in digests)
+        shown = Profile(name=digests[0].profile_name, slug=digests[0].profile_slug)
     else:  # of a profile that has none yet
-        profile = Profile.objects.filter(**{"slug": slug} if slug else {"is_site": True}).first()
-        if date is not None or (profile is None and slug is not None):
+        site = Profile(name="Assay", slug="site", created_at=NEVER)
+        known = Profile.objects.filter(**{"slug": slug} if slug else {"is_site": True}).first()
+        shown = known or site
+        if date is not None or (known is None and slug is not None):
             return None
-        name, found_slug = (profile.name, profile.slug) if profile else ("Assay", "site")
-        updated = profile.created_at if profile else NEVER
-    day = f", {date}" if date else ""
-    shown = Profile(slug=found_slug, is_site=not slug)
+    shown.is_site = not slug
+    name, day = shown.name, f", {date}" if date else ""
     return FeedSource(
-        f"digest/{found_slug}{f'/{date}' if date else ''}",
+        f"digest/{shown.slug}{f'/{date}' if date else ''}",
         f"{name}{day}",
         f"arXiv papers by the profile “{name}”{day}: each with its score and the reason.",
         day_address(shown, date) if date else profile_address(shown),
         (name, *((one.pk, one.fingerprint, one.words, one.facts) for one in digests)),
         lambda site: _digest_items(site, digests),
-        updated,
+        max((one.changed_at for one in digests), default=shown.created_at),
     )
 
 
@@ -81,24 +80,14 @@ def _digest_items(site: Site, digests: list[Digest]) -> list[Item]:
     # A paper has a gist for each language.
     details = {(g.paper_id, g.html): g.details for g in Gist.objects.filter(paper__in=summarised)}
     return _without_duplicates(
-        _digest_item(site, entry, details.get((entry.paper_id, entry.gist_html), ""))
+        paper_item(
+            site,
+            entry,
+            f"Score {entry.score:g}: {score_terms(entry)}",
+            entry.digest.date,
+            details.get((entry.paper_id, entry.gist_html), ""),
+        )
         for entry in entries
-    )
-
-
-def _digest_item(site: Site, entry: DigestEntry, details: str) -> Item:
-    sample = "Sample day. " if entry.digest.is_sample else ""
-    reason = f"{sample}Score {entry.score:g}: {score_terms(entry)}"
-    return paper_item(
-        site,
-        entry.paper,
-        reason,
-        announce_type=entry.announce_type,
-        version=entry.version,
-        day=entry.digest.date,
-        abstract_html=entry.abstract_html,
-        gist=(entry.gist, entry.gist_html, details),
-        updated=entry.changed_at,
     )
 
 
@@ -126,14 +115,15 @@ def _category_items(site: Site, listings: list[Listing]) -> list[Item]:
     announced = Announcement.objects.filter(listing__in=listings)
     ordered = announced.order_by("-listing__date", "paper__arxiv_id")
     rows = ordered.select_related("paper", "listing")
-    return _without_duplicates(_category_item(site, one) for one in rows)
-
-
-def _category_item(site: Site, one: Announcement) -> Item:
-    sample = "Sample day. " if one.paper.is_sample else ""
-    reason = f"{sample}Announced as {AnnounceType(one.type).label} in {one.listing.category}"
-    kind, day = one.type, one.listing.date
-    return paper_item(site, one.paper, reason, announce_type=kind, version=one.version, day=day)
+    return _without_duplicates(
+        paper_item(
+            site,
+            DigestEntry(paper=one.paper, announce_type=one.type, version=one.version),
+            f"Announced as {AnnounceType(one.type).label} in {one.listing.category}",
+            one.listing.date,
+        )
+        for one in rows
+    )
 
 
 def search_feed_source(q: str, category: str) -> FeedSource | None:
@@ -151,10 +141,8 @@ def search_feed_source(q: str, category: str) -> FeedSource | None:
         lambda site: [
             paper_item(
                 site,
-                one.paper,
+                DigestEntry(paper=one.paper, announce_type="new", abstract_html=one.abstract_html),
                 f"Found by “{name}”",
-                announce_type=AnnounceType.NEW,
-                abstract_html=one.abstract_html,
             )
             for one in results.marked()
         ],
@@ -162,29 +150,22 @@ def search_feed_source(q: str, category: str) -> FeedSource | None:
 
 
 def paper_item(
-    site: Site,
-    paper: Paper,
-    reason: str,
-    *,
-    announce_type: str = "",
-    version: int = 0,
-    day: Date | None = None,
-    abstract_html: str = "",
-    gist: tuple[str, str, str] = ("", "", ""),
-    updated: datetime | None = None,
+    site: Site, entry: DigestEntry, reason: str, day: Date | None = None, details: str = ""
 ) -> Item:
     """A paper in a feed: the same identity in every list; `reason` says why it is in this.
 
-    What is not given is as the paper has it. `gist` is a sentence, the same as HTML, and details.
+    What the entry, which need not be stored, leaves open is as the paper has it. `details` is what
+    a summary says beside the gist, as HTML.
     """
-    number = f"{paper.arxiv_id}v{version or paper.version}"
+    paper = entry.paper
+    reason = f"{'Sample day. ' if paper.is_sample else ''}{reason}"
+    number = f"{paper.arxiv_id}v{entry.version or paper.version}"
     names = [author["name"] for author in paper.authors]
-    facts = " · ".join(filter(None, (", ".join(paper.categories), announce_type, number)))
-    sentence, gist_html, details = gist
-    gist_paragraph = f"<p>{gist_html}</p>" if gist_html else ""
+    facts = " · ".join(filter(None, (", ".join(paper.categories), entry.announce_type, number)))
+    gist = f"<p>{entry.gist_html}</p>" if entry.gist_html else ""
     html = (
-        f"<p>{escape(', '.join(names))}</p>{gist_paragraph}"
-        f"<p>{abstract_html or paper.abstract_html}</p>{details}"
+        f"<p>{escape(', '.join(names))}</p>{gist}"
+        f"<p>{entry.abstract_html or paper.abstract_html}</p>{details}"
         f"<p>{escape(reason)}<br>{escape(facts)}</p>"
         f'<p><a href="{escape(f"{ARXIV}/abs/{number}")}">arXiv</a> · '
         f'<a href="{escape(f"{ARXIV}/pdf/{number}")}">PDF</a></p>'
@@ -195,12 +176,12 @@ def paper_item(
         site.base + reverse("papers:paper", args=[paper.arxiv_id]),
         f"{ARXIV}/abs/{number}",
         f"{'Withdrawn: ' if paper.withdrawn else ''}{plain(paper.title)}",
-        f"{sentence} ({reason})" if sentence else reason,
+        f"{entry.gist} ({reason})" if entry.gist else reason,
         html,
         names,
         paper.categories,
         published,
-        updated or max(published, paper.enriched_at or published),
+        entry.changed_at or max(published, paper.enriched_at or published),
     )
 
 

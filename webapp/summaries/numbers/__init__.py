@@ -8,14 +8,3 @@ from .folding import Folded, fold, fold_with_places
 from .number import Number
 from .reader import numbers, numbers_in
 from .units import unit_at, unit_named
-
-__all__ = [
-    "Folded",
-    "Number",
-    "fold",
-    "fold_with_places",
-    "numbers",
-    "numbers_in",
-    "unit_at",
-    "unit_named",
-]
