@@ -34,5 +34,5 @@ def standing_rig(
 
     It ends with its file: what comes after in this process must not see its database.
     """
-    with django_db_blocker.unblock(), standing(tmp_path_factory.mktemp("rig")) as rig:
+    with django_db_blocker.unblock(), standing(Rig(tmp_path_factory.mktemp("rig"))) as rig:
         yield rig

@@ -8,11 +8,13 @@ from contextlib import suppress
 import pytest
 from django.contrib.auth.models import User
 from django.db import OperationalError, connection
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.urls import reverse
+from psycopg.errors import CannotConnectNow, DiskFull
 
 from tests import factories
 from webapp.api import tokens
+from webapp.health.views import server_error
 from webapp.readers import links
 from webapp.readers.models import SignInLink
 from webapp.runs.models import Run
@@ -31,7 +33,7 @@ def readers() -> list[User]:
 def full(readers: list[User]) -> Iterator[None]:
     """SQLite's own limit stands for the disk's: the same error from the same call."""
     if connection.vendor != "sqlite":
-        pytest.skip("PostgreSQL has no limit to set; tests/faults fills its disk")
+        pytest.skip("PostgreSQL has no limit to set: tests/faults/test_full_postgresql.py")
     with connection.cursor() as cursor:
         # Free pages would be used before the file grows.
         cursor.execute("VACUUM")
@@ -78,3 +80,23 @@ def test_pages_say_so(readers: list[User], request: pytest.FixtureRequest) -> No
         assert Client().get(page).status_code == 200
     signed_in = sum(answer.status_code == 302 for answer in answers)
     assert SignInLink.objects.exclude(used_at=None).count() == signed_in, "no link is lost"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (DiskFull("Auf dem Gerät ist kein Speicherplatz mehr verfügbar"), "The disk is full"),
+        (CannotConnectNow("Das Datenbanksystem startet"), "The database does not answer"),
+    ],
+)
+def test_whatever_language_postgresql_speaks(
+    error: Exception, words: str, rf: RequestFactory
+) -> None:
+    try:
+        raise OperationalError(str(error)) from error
+    except OperationalError:
+        answer = server_error(rf.get("/"))
+    assert (answer.status_code, answer.reason_phrase) == (503, f"{words}: nothing was changed")
+    page = answer.content.decode()
+    assert f"{words}: nothing was changed." in " ".join(page.split())
+    assert ("can still be read" in page) == (words == "The disk is full")

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 
 from tests import scenes
 from tests.processes import wait_for
-from tests.runs.rig import standing
+from tests.runs.rig import Rig, standing
 from webapp.digests.models import Digest, LearnedModel, Profile, Star
 from webapp.papers.models import Paper
 
@@ -19,7 +19,7 @@ from webapp.papers.models import Paper
 def test_a_worker_learns_from_a_star(
     tmp_path: Path, django_db_setup: None, django_db_blocker: Any
 ) -> None:
-    with django_db_blocker.unblock(), standing(tmp_path) as rig:
+    with django_db_blocker.unblock(), standing(Rig(tmp_path)) as rig:
         scenes.full()
         rig.start("site", "-A", "workers.site.app", "worker", "-Q", "site", "-c", "1")
         reader = User.objects.get(username=scenes.READER)

@@ -201,9 +201,8 @@ class Redis:
 
 
 @contextmanager
-def standing(data: Path, lease: int = LEASE) -> Iterator[Rig]:
+def standing(rig: Rig) -> Iterator[Rig]:
     """A rig with Redis and an empty database, to which this process's Django speaks meanwhile."""
-    rig = Rig(data, lease=lease)
     with rig.connected():
         try:
             rig.migrate()

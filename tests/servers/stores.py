@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 START_SECONDS = 30.0
@@ -33,36 +34,59 @@ def redis(program: str, folder: Path) -> Iterator[str]:
 
 @contextmanager
 def postgresql(programs: Path) -> Iterator[str]:
-    """A PostgreSQL cluster on a socket in a short folder; its URL.
+    """A PostgreSQL cluster on a socket in a short folder; its URL."""
+    folder = Path(tempfile.mkdtemp(prefix="assay-pg-"))  # a socket's path has 107 characters
+    cluster = Cluster(programs, folder)
+    try:
+        cluster.make()
+        with cluster.running():
+            yield cluster.url
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
+class Cluster:
+    """A PostgreSQL cluster in an empty folder, which may end and be started again.
 
     PostgreSQL refuses to run as root, so root lends it another user.
     """
-    folder = Path(tempfile.mkdtemp(prefix="assay-pg-"))  # a socket's path has 107 characters
-    folder.chmod(0o711)  # whoever a test runs as reaches the socket
-    user = _lent_user()
-    if user:
-        os.chown(folder, user.pw_uid, user.pw_gid)
-    identity = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
-    data, log = folder / "data", folder / "log"
-    try:
-        initdb = [programs / "initdb", "--pgdata", data, "--username", "assay", "--auth", "trust"]
+
+    programs: Path
+    folder: Path
+
+    def __post_init__(self) -> None:
+        user = _lent_user()
+        lent = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user else {}
+        self._options = {"cwd": self.folder, **lent}
+        if user:
+            os.chown(self.folder, user.pw_uid, user.pw_gid)
+        self.folder.chmod(0o711)  # whoever a test runs as reaches the socket
+        self.url = f"postgresql://assay@{str(self.folder).replace('/', '%2F')}/postgres"
+
+    def make(self) -> None:
+        """Initialise it."""
+        data = ("--pgdata", self.folder / "data")
+        initdb = [self.programs / "initdb", *data, "--username", "assay", "--auth", "trust"]
         made = subprocess.run(
             [*initdb, "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync"],
-            cwd=folder,
             capture_output=True,
             text=True,
-            **identity,
+            **self._options,
         )
         if made.returncode:
             raise DidNotStartError(made.stderr)
-        options = ["listen_addresses=", f"unix_socket_directories={folder}", "fsync=off"]
-        command = [str(programs / "postgres"), "-D", str(data)]
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen]:
+        """Start it, and wait until it answers."""
+        log = self.folder / "log"
+        options = ["listen_addresses=", f"unix_socket_directories={self.folder}", "fsync=off"]
+        command = [str(self.programs / "postgres"), "-D", str(self.folder / "data")]
         command += [word for option in options for word in ("-c", option)]
-        with log.open("wb") as output, _running(command, output, cwd=folder, **identity) as server:
-            _wait(server, log, lambda: _ask(folder))
-            yield f"postgresql://assay@{str(folder).replace('/', '%2F')}/postgres"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with log.open("ab") as output, _running(command, output, **self._options) as server:
+            _wait(server, log, lambda: _ask(self.folder))
+            yield server
 
 
 def new_database(server: str, name: str) -> str:

@@ -15,6 +15,8 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from webapp.health.checks import readiness
 from webapp.health.metrics import exposition
 
+DISK_FULL = "53100"  # SQLSTATE
+
 
 @never_cache
 @require_safe
@@ -43,13 +45,17 @@ def metrics(request: HttpRequest) -> HttpResponse:
 def server_error(_request: HttpRequest) -> HttpResponse:
     """500; 503 and why where the database did not take or give what the page needed."""
     error = sys.exc_info()[1]
-    said = ""
+    full, said = False, ""
     if isinstance(error, InterfaceError | OperationalError):
-        full = any(words in str(error) for words in ("is full", "No space left", "disk I/O"))
+        # PostgreSQL's words are in the language of its machine.
+        full = getattr(error.__cause__, "sqlstate", "") == DISK_FULL or any(
+            words in str(error) for words in ("is full", "No space left", "disk I/O")
+        )
         said = "The disk is full" if full else "The database does not answer"
         said += ": nothing was changed"
     status = 503 if said else 500
-    page = loader.get_template("500.html").render({"status": status, "said": said})
+    about = {"status": status, "said": said, "full": full}
+    page = loader.get_template("500.html").render(about)
     # The reason phrase is what the log says, and the API.
     response = HttpResponse(page, status=status, reason=said or None)
     if said:
