@@ -18,6 +18,7 @@ from tests.processes import wait_for
 from tests.runs import saying
 from tests.runs.asking import ask, ended, measuring, reached
 from tests.runs.rig import Rig
+from webapp import tasks
 from webapp.runs import broker, submit
 from webapp.runs.dispatch import send
 from webapp.runs.models import Run, State, Worker
@@ -25,14 +26,14 @@ from webapp.runs.models import Run, State, Worker
 
 def purge(queue: str) -> int:
     """Lose every message of a queue."""
-    app: Celery = broker.app()
+    app: Celery = tasks.app()
     with app.connection_for_write() as connection:
         return connection.default_channel.queue_purge(queue)
 
 
 def taken(queue: str) -> list[dict]:
     """Every event that waits, in order; none waits any more."""
-    app: Celery = broker.app()
+    app: Celery = tasks.app()
     with app.connection_for_write() as connection:
         channel = connection.default_channel
         messages = list(iter(lambda: channel.basic_get(queue, no_ack=True), None))
@@ -41,7 +42,7 @@ def taken(queue: str) -> list[dict]:
 
 
 def put(task: str, queue: str, *args: object) -> None:
-    broker.app().send_task(task, args=args, queue=queue)
+    tasks.app().send_task(task, args=args, queue=queue)
 
 
 def test_a_lost_job_is_sent_again(rig: Rig) -> None:
@@ -129,7 +130,7 @@ def test_forged_replayed_malformed_and_oversized(rig: Rig) -> None:
 
 def _raw(queue: str, data: bytes) -> None:
     """Put bytes on a queue past every library."""
-    app: Celery = broker.app()
+    app: Celery = tasks.app()
     with app.connection_for_write() as connection:
         connection.default_channel.client.lpush(queue, data)
 

@@ -227,8 +227,7 @@ def _settings(environment: Mapping[str, str]) -> Iterator[None]:
     from django.db import connections
     from django.test import override_settings
 
-    from webapp import env, redis_broker
-    from webapp.runs import broker
+    from webapp import env, redis_broker, tasks
 
     data = Path(environment["ASSAY_DATA"])
     database = environment["DATABASE_URL"] or f"sqlite:///{data / 'assay.sqlite3'}"
@@ -236,7 +235,7 @@ def _settings(environment: Mapping[str, str]) -> Iterator[None]:
     kept = connections["default"]
     connections.settings["default"] = {**former, "OPTIONS": {}, **env.database_from(database)}
     connections["default"] = connections.create_connection("default")
-    broker.app.cache_clear()
+    tasks.app.cache_clear()
     changed = override_settings(
         SECRET_KEY=environment["ASSAY_SECRET_KEY"],
         CELERY_BROKER_URL=redis_broker.url(data),
@@ -250,4 +249,4 @@ def _settings(environment: Mapping[str, str]) -> Iterator[None]:
         connections["default"].close()
         connections.settings["default"] = former
         connections["default"] = kept
-        broker.app.cache_clear()
+        tasks.app.cache_clear()
