@@ -67,5 +67,5 @@ def test_every_class_of_hardware_has_its_own() -> None:
     _, benchmark = registry.find(f"{scenes.METHOD}.{scenes.BENCHMARK}")
     params = benchmark.resolve("full").model_dump(mode="json")
     there = scenes.measured(hardware="NVIDIA H200", preset="full", params=params)
-    found = {m.hardware: m.run for m in Carried(registry.get(scenes.METHOD)).measurements}
+    found = {m.row.hardware: m.run for m in Carried(registry.get(scenes.METHOD)).measurements}
     assert found == {scenes.ENVIRONMENT.hardware: here, "NVIDIA H200": there}

@@ -148,7 +148,7 @@ def test_history_keeps_the_best_of_each_version_and_hardware() -> None:
     scenes.measured(preset="standard", version=2, hardware="NVIDIA H200")
     carried = Carried(registry.get(scenes.METHOD))
     assert len(carried.standing) == 3
-    assert {(one.version, one.hardware) for one in carried.measurements} == {
+    assert {(one.row.version, one.row.hardware) for one in carried.measurements} == {
         (2, scenes.ENVIRONMENT.hardware), (2, "NVIDIA H200")
     }  # fmt: skip
 

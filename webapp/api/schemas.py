@@ -201,7 +201,7 @@ class MethodClaim(Schema):
     low: float | None = Field(None, alias="figure.low")
     high: float | None = Field(None, alias="figure.high")
     unit: str
-    hardware: str = Field("", alias="measurement.hardware")
+    hardware: str = Field("", alias="measurement.row.hardware")
 
 
 class LibraryItem(Schema):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from hashlib import sha256
 from html import escape
+from operator import attrgetter
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
@@ -52,7 +53,7 @@ def papers(request: HttpRequest, slug: str, suffix: str) -> HttpResponse:
 def measurements(request: HttpRequest, slug: str, suffix: str) -> HttpResponse:
     """What stands measured of a method, the last measured first."""
     carried = Carried(_method(slug))
-    found = sorted(carried.standing, key=_ended, reverse=True)[:ITEMS]
+    found = sorted(carried.standing, key=attrgetter("row.measured_at"), reverse=True)[:ITEMS]
     source = _source(
         f"method/{slug}/measurements",
         f"Measurements of {carried.method.title}",
@@ -107,15 +108,11 @@ def _paper_item(site: Site, method: Method, link: MethodLink) -> Item:
     return paper_item(site, DigestEntry(paper=link.paper), reason)
 
 
-def _ended(measurement: Measurement) -> datetime:
-    return measurement.at or NEVER
-
-
 def _measurement_item(site: Site, method: Method, one: Measurement) -> Item:
     address = site.base + reverse("runs:run", args=[one.run.pk])
     found = best([one])
     told = f"{found.ratio:.2f}× {found.word} at {found.x}" if found else "no gain was shown"
-    summary = f"{one.series.title}: {told}. {one.where}, version {one.version}."
+    summary = f"{one.series.title}: {told}. {one.where}, version {one.row.version}."
     return Item(
         id=site.tag(f"measurement:{one.run.pk}:{one.series.name}"),
         link=address,
@@ -125,16 +122,16 @@ def _measurement_item(site: Site, method: Method, one: Measurement) -> Item:
         html=f"<p>{escape(summary)}</p>",
         authors=["Assay"],
         categories=[f"{method.slug}.{one.run.benchmark}"],
-        published=_ended(one),
-        updated=_ended(one),
+        published=one.row.measured_at,
+        updated=one.row.measured_at,
     )
 
 
 def _judged_at(carried: Carried, answered: Answered) -> datetime:
     """When a verdict became what it is; one without a measurement is as old as the first of all."""
     if answered.measurement:
-        return _ended(answered.measurement)
-    return min((_ended(one) for one in carried.standing), default=NEVER)
+        return answered.measurement.row.measured_at
+    return min((one.row.measured_at for one in carried.standing), default=NEVER)
 
 
 def _verdict_item(site: Site, method: Method, one: Answered, at: datetime) -> Item:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from threading import Lock
 from urllib.parse import urlencode
 
@@ -27,14 +26,15 @@ _lock = Lock()
 
 @dataclass(frozen=True)
 class Measurement:
-    """A series as a run measured it."""
+    """A standing measurement with its series as the run measured it."""
 
-    run: Run
-    hardware: str
+    row: StandingMeasurement
     series: Series
-    headline: bool = False  # the first series of its run: what its benchmark is about
-    version: int = 1  # of the benchmark
-    rank: int = 0  # what was asked for: see StandingMeasurement.Rank
+
+    @property
+    def run(self) -> Run:
+        """The run that measured it."""
+        return self.row.series.run
 
     @property
     def counted(self) -> bool:
@@ -59,12 +59,12 @@ class Measurement:
     @property
     def where(self) -> str:
         """What the numbers hold for: a class of hardware, or any."""
-        return "counted, the same on any machine" if self.counted else self.hardware
+        return "counted, the same on any machine" if self.counted else self.row.hardware
 
     @property
-    def at(self) -> datetime | None:
-        """When the run ended."""
-        return self.run.finished_at
+    def place(self) -> tuple[str, str, str]:
+        """What one measurement answers for: a benchmark's series on a class of hardware."""
+        return self.row.benchmark, self.row.name, self.row.hardware
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,14 @@ class Answered:
     verdict: Verdict
     figure: Figure | None = None
     measurement: Measurement | None = None
-    unit: str = ""
+
+    @property
+    def unit(self) -> str:
+        """The unit of its figure."""
+        if self.measurement is None:
+            return "×" if self.claim.unit == "times" else self.claim.unit
+        wanted = self.claim.answer
+        return "×" if wanted and wanted.quantity == "ratio" else self.measurement.series.y.unit
 
     @property
     def reasoning(self) -> str:
@@ -89,28 +96,13 @@ def standing(method: Method) -> list[Measurement]:
     stored = StandingMeasurement.objects.filter(method=method.slug).select_related("series__run")
     rows = list(stored.defer("series__data").order_by("rank", "-measured_at", "series_id"))
     series = _series([row.series for row in rows])
-    return [
-        Measurement(
-            row.series.run,
-            row.hardware,
-            series[row.series_id],
-            row.headline,
-            row.version,
-            row.rank,
-        )
-        for row in rows
-    ]
+    return [Measurement(row, series[row.series_id]) for row in rows]
 
 
-def current(measurements: Iterable[Measurement]) -> list[Measurement]:
+def current(measurements: Sequence[Measurement]) -> list[Measurement]:
     """Of each series on each class of hardware the one that counts most."""
-    found: dict[tuple[str, str, str], Measurement] = {}
-    for one in measurements:
-        key = (one.run.benchmark, one.series.name, one.hardware)
-        kept = found.setdefault(key, one)
-        if (-one.rank, one.version) > (-kept.rank, kept.version):
-            found[key] = one
-    return list(found.values())
+    kept = {one.place: one for one in sorted(measurements, key=lambda one: one.row.weight)}
+    return [one for one in measurements if kept[one.place] is one]
 
 
 def _series(stored: list[StoredSeries]) -> dict[int, Series]:
@@ -126,35 +118,23 @@ def _series(stored: list[StoredSeries]) -> dict[int, Series]:
     return {key: series for key, series in known.items() if series is not None}
 
 
-def answer(method: Method, measurements: Iterable[Measurement]) -> list[Answered]:
+def answer(method: Method, measurements: Sequence[Measurement]) -> list[Answered]:
     """Every claim of the source with its verdict, once for each hardware that answers it."""
-    measurements = list(measurements)
-    answered: list[Answered] = []
-    for claim in method.claims:
-        points = _points(claim.answer, measurements) if claim.answer else []
-        if not points:
-            unit = "×" if claim.unit == "times" else claim.unit
-            answered.append(Answered(claim, judge(claim, None), figure(claim, None), unit=unit))
-        for measurement, point in points:
-            ratio = claim.answer is not None and claim.answer.quantity == "ratio"
-            answered.append(
-                Answered(
-                    claim,
-                    judge(claim, point),
-                    figure(claim, point),
-                    measurement,
-                    "×" if ratio else measurement.series.y.unit,
-                )
-            )
-    return answered
+    return [
+        Answered(claim, judge(claim, point), figure(claim, point), measurement)
+        for claim in method.claims
+        for measurement, point in _points(claim.answer, measurements) or [(None, None)]
+    ]
 
 
-def _points(wanted: Answer, measurements: Iterable[Measurement]) -> list[tuple[Measurement, Point]]:
+def _points(
+    wanted: Answer | None, measurements: Sequence[Measurement]
+) -> list[tuple[Measurement, Point]]:
     """The point that answers on each hardware: at the wanted x, or the series' largest."""
     found = []
     for measurement in measurements:
-        series = measurement.series
-        if (measurement.run.benchmark, series.name) != (wanted.benchmark, wanted.series):
+        series, of = measurement.series, measurement.place[:2]
+        if wanted is None or of != (wanted.benchmark, wanted.series):
             continue
         at = [p for p in series.points if wanted.x is None or p.x == wanted.x]
         mine = [p for p in at if p.variant == wanted.variant]
@@ -227,7 +207,7 @@ def best(measurements: Iterable[Measurement]) -> Best | None:
             if ratio.verdict in {"faster", "better"} and ratio.low <= _most(series, point.x):
                 where = series.x.at(point.x)
                 found.append(
-                    (measurement.headline, Best(ratio.value, ratio.verdict, where, measurement))
+                    (measurement.row.headline, Best(ratio.value, ratio.verdict, where, measurement))
                 )
     ordered = sorted(found, key=lambda pair: (pair[1].word == "faster", pair[0], pair[1].ratio))
     return ordered[-1][1] if ordered else None

@@ -92,16 +92,16 @@ class Carried:
         """The best figure on each class of hardware in each version, the latest first."""
         groups: dict[tuple[str, int], list[Measurement]] = defaultdict(list)
         for one in self.standing:
-            groups[one.where, one.version].append(one)
+            groups[one.where, one.row.version].append(one)
         found = [figure for group in groups.values() if (figure := best(group))]
-        return sorted(found, key=lambda one: str(one.measurement.at), reverse=True)
+        return sorted(found, key=lambda one: one.measurement.row.measured_at, reverse=True)
 
 
 def _gain(measurement: Measurement) -> tuple[bool, bool, float]:
     """As in a chip: time, then what a benchmark is about, then the largest ratio."""
     ratios = [p.ratio for p in measurement.series.points if p.ratio]
     faster = any(r.verdict == "faster" for r in ratios)
-    return faster, measurement.headline, max((r.value for r in ratios), default=0.0)
+    return faster, measurement.row.headline, max((r.value for r in ratios), default=0.0)
 
 
 def all_carried() -> list[Carried]:
