@@ -123,15 +123,18 @@ def answer(method: Method, measurements: Sequence[Measurement]) -> list[Answered
     return [
         Answered(claim, judge(claim, point), figure(claim, point), measurement)
         for claim in method.claims
-        for measurement, point in _points(claim.answer, measurements) or [(None, None)]
+        for measurement, point in _points(claim.answer, measurements)
     ]
 
 
 def _points(
     wanted: Answer | None, measurements: Sequence[Measurement]
-) -> list[tuple[Measurement, Point]]:
-    """The point that answers on each hardware: at the wanted x, or the series' largest."""
-    found = []
+) -> list[tuple[Measurement | None, Point | None]]:
+    """The point that answers on each hardware: at the wanted x, or the series' largest.
+
+    Once nothing where no measurement answers.
+    """
+    found: list[tuple[Measurement | None, Point | None]] = []
     for measurement in measurements:
         series, of = measurement.series, measurement.place[:2]
         if wanted is None or of != (wanted.benchmark, wanted.series):
@@ -142,7 +145,7 @@ def _points(
             mine = _against(mine[-1], [p for p in at if p.variant == wanted.against])
         if mine:
             found.append((measurement, mine[-1]))
-    return found
+    return found or [(None, None)]
 
 
 def _against(point: Point, others: list[Point]) -> list[Point]:
