@@ -7,10 +7,9 @@ made: nothing of the method is run here. A file whose source has changed since i
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from html import escape
 from pathlib import Path
 
 from pygments import highlight
@@ -19,8 +18,7 @@ from pygments.lexers import PythonLexer
 
 from methods import registry
 from methods.charts import tensor
-from methods.protocol import TRACE_FILE, Equation, ProtocolError, Trace, TraceFile
-from webapp.ui.formulas import mathml
+from methods.protocol import TRACE_FILE, Block, Equation, ProtocolError, Trace
 
 log = logging.getLogger(__name__)
 
@@ -41,20 +39,11 @@ class SourceLine:
 
 
 @dataclass(frozen=True)
-class Formula:
-    """An equation as MathML (or, where it cannot be made, as TeX) with its number in the source."""
-
-    html: str
-    number: str
-
-
-@dataclass(frozen=True)
 class Part:
     """Lines that belong together: a block with its equations, or what stands between two."""
 
     rows: tuple[SourceLine, ...]
-    formulas: tuple[Formula, ...] = ()
-    name: str = ""
+    block: Block | None = None
 
 
 @dataclass(frozen=True)
@@ -94,31 +83,30 @@ def paths(slug: str) -> tuple[str, ...]:
 def file(slug: str, path: str, level: str) -> File:
     """One of the `paths` of a method at a level."""
     folder = registry.folder(slug)
-    kept, source = folder / TRACE_FILE, folder / path
-    return _shown(folder, path, level, kept.stat().st_mtime_ns, source.stat().st_mtime_ns)
+    written = tuple((folder / one).stat().st_mtime_ns for one in (TRACE_FILE, path))
+    return _file(folder, path, level, written)
 
 
 @lru_cache(maxsize=128)
-def _shown(folder: Path, path: str, level: str, _read: int, _written: int) -> File:
-    """The times of the files are arguments so that a page follows its sources."""
-    reading = _trace(folder)
-    if reading is None:
-        raise FileNotFoundError(folder / TRACE_FILE)
-    recorded = next((one for one in reading.files if one.path == path), None)
-    return _file(path, recorded, folder / path, level, stale=path in reading.stale(folder))
+def _file(folder: Path, path: str, level: str, _written: tuple[int, ...]) -> File:
+    """The times of the files are an argument so that a page follows its sources."""
+    trace = _trace(folder)
+    read = next((one for one in trace.files if one.path == path), None) if trace else None
+    stale = trace is not None and path in trace.stale(folder)
+    recorded = read if not stale else None
+    lines = recorded.lines if recorded and level == "shapes" else ()
+    bound = {one.line: tuple(map(tensor, one.tensors)) for one in lines}
+    rows = [
+        SourceLine(number, html, bound.get(number, ()))
+        for number, html in enumerate(_highlighted((folder / path).read_text()), start=1)
+    ]
+    blocks = recorded.blocks if recorded and level == "equations" else ()
+    anchor = path.removesuffix(".py").replace("/", "-")
+    return File(path, anchor, tuple(_parts(blocks, rows)), stale)
 
 
 FIGURE = "mechanism.svg"  # in a method's folder: how it works, in one drawing
 EQUATIONS = 8  # shown on a method's page; the rest stand beside the code
-
-
-@dataclass(frozen=True)
-class PlacedFormula:
-    """An equation, and the file and block that implement it."""
-
-    formula: Formula
-    path: str
-    block: str
 
 
 def mechanism(slug: str) -> str:
@@ -127,51 +115,37 @@ def mechanism(slug: str) -> str:
     return path.read_text() if path.is_file() else ""
 
 
-def equations(slug: str) -> tuple[PlacedFormula, ...]:
-    """The first equations of a method in the order of its code, those with a number before all."""
+def equations(slug: str) -> tuple[tuple[Equation, str, str], ...]:
+    """The first equations of a method in the order of its code, those with a number before all.
+
+    Each with the file and the block that implement it.
+    """
     folder = registry.folder(slug)
     kept = folder / TRACE_FILE
     return _equations(folder, kept.stat().st_mtime_ns) if kept.is_file() else ()
 
 
 @lru_cache(maxsize=32)
-def _equations(folder: Path, _read: int) -> tuple[PlacedFormula, ...]:
+def _equations(folder: Path, _written: int) -> tuple[tuple[Equation, str, str], ...]:
     trace = _trace(folder)
     found = {
-        one.tex: PlacedFormula(formula(one), read.path, block.name)
+        one.tex: (one, read.path, block.name)
         for read in (trace.files if trace else ())
         for block in read.blocks
         for one in block.equations
     }
-    ordered = sorted(found.values(), key=lambda one: not one.formula.number)
-    return tuple(ordered[:EQUATIONS])
+    return tuple(sorted(found.values(), key=lambda placed: not placed[0].number)[:EQUATIONS])
 
 
-def _file(path: str, read: TraceFile | None, source: Path, level: str, *, stale: bool) -> File:
-    bound = {line.line: line.tensors for line in read.lines} if read and level == "shapes" else {}
-    rows = [
-        SourceLine(line, html, () if stale else tuple(tensor(one) for one in bound.get(line, ())))
-        for line, html in enumerate(_highlighted(source.read_text()), start=1)
-    ]
-    parts = (
-        tuple(_parts(read, rows))
-        if read and level == "equations" and not stale
-        else (Part(tuple(rows)),)
-    )
-    anchor = path.removesuffix(".py").replace("/", "-")
-    return File(path, anchor, parts, stale)
-
-
-def _parts(read: TraceFile, rows: list[SourceLine]) -> Iterator[Part]:
+def _parts(blocks: Iterable[Block], rows: list[SourceLine]) -> Iterator[Part]:
     """The file cut at the blocks that have equations; a block within one belongs to it."""
     done = 0
-    for block in read.blocks:
+    for block in blocks:
         if not block.equations or block.first <= done:
             continue
         if block.first - 1 > done:
             yield Part(tuple(rows[done : block.first - 1]))
-        made = tuple(formula(one) for one in block.equations)
-        yield Part(tuple(rows[block.first - 1 : block.last]), made, block.name)
+        yield Part(tuple(rows[block.first - 1 : block.last]), block)
         done = block.last
     if done < len(rows):
         yield Part(tuple(rows[done:]))
@@ -183,9 +157,3 @@ def _highlighted(source: str) -> list[str]:
         source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True, classprefix="py-")
     )
     return made.removesuffix("\n").split("\n")
-
-
-def formula(equation: Equation) -> Formula:
-    """An equation for a page."""
-    made = mathml(equation.tex, block=True)
-    return Formula(made or f'<code class="tex">{escape(equation.tex)}</code>', equation.number)

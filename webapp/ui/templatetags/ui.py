@@ -12,11 +12,12 @@ from django import template
 from django.template.context import RequestContext
 from django.templatetags.static import static
 from django.utils.formats import date_format
-from django.utils.html import format_html
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 
 from webapp.ui import drawings, markup
+from webapp.ui.formulas import mathml
 from webapp.ui.personal import is_shared, mark
 
 register = template.Library()
@@ -125,6 +126,12 @@ def at(counts: dict[str, int], name: str) -> int:
 def tex(text: str) -> SafeString:
     """Hostile text with TeX in it, made into HTML now: for text no row keeps rendered."""
     return mark_safe(_render(text))  # noqa: S308
+
+
+@register.filter
+def formula(source: str) -> SafeString:
+    """TeX mathematics on a line of its own; as it is written where MathML cannot be made of it."""
+    return sanitised(mathml(source, block=True) or f'<code class="tex">{escape(source)}</code>')
 
 
 @register.filter
