@@ -7,37 +7,6 @@ texts, control characters and foreign signatures get no further than this module
 """
 
 from methods.protocol.base import ProtocolError, Strict, canonical
-from methods.protocol.envelope import (
-    MAX_JOB_BYTES,
-    VERSION,
-    Event,
-    Heartbeat,
-    Job,
-    Limits,
-    open_event,
-    open_heartbeat,
-    open_job,
-    seal,
-)
-from methods.protocol.events import (
-    BODIES,
-    KINDS,
-    MAX_EVENT_BYTES,
-    MAX_LOG_BYTES,
-    MEASURED,
-    TERMINAL,
-    Artefact,
-    Cancelled,
-    CheckResult,
-    Failed,
-    Kind,
-    Line,
-    Log,
-    Progress,
-    Result,
-    Started,
-    parse_body,
-)
 from methods.protocol.measured import (
     Axis,
     Environment,
@@ -50,6 +19,35 @@ from methods.protocol.measured import (
     Series,
     Variant,
     Verdict,
+)
+from methods.protocol.messages import (
+    BODIES,
+    KINDS,
+    MAX_EVENT_BYTES,
+    MAX_JOB_BYTES,
+    MAX_LOG_BYTES,
+    MEASURED,
+    TERMINAL,
+    VERSION,
+    Artefact,
+    Cancelled,
+    CheckResult,
+    Event,
+    Failed,
+    Heartbeat,
+    Job,
+    Kind,
+    Limits,
+    Line,
+    Log,
+    Progress,
+    Result,
+    Started,
+    open_event,
+    open_heartbeat,
+    open_job,
+    parse_body,
+    seal,
 )
 from methods.protocol.text import clean, clean_json, one_line
 from methods.protocol.trace import TRACE_FILE, Block, Bound, Equation, Trace, TraceFile, TraceLine

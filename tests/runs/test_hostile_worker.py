@@ -14,7 +14,7 @@ import pytest
 from django.test import Client
 
 from methods import protocol
-from methods.protocol import envelope
+from methods.protocol.messages import _signature
 from tests.runs import saying
 from webapp.runs import broker, heartbeats, keys
 from webapp.runs.models import Run, Worker
@@ -54,7 +54,7 @@ def signed(kind: type, message: dict[str, Any]) -> dict[str, Any] | None:
     """The message under the worker's own signature; None where no JSON can carry it."""
     data = {name: value for name, value in message.items() if name != "sig"}
     try:
-        return {**data, "sig": envelope._signature(kind, data, key())}
+        return {**data, "sig": _signature(kind, data, key())}
     except protocol.ProtocolError:
         return None
 

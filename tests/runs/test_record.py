@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from methods import protocol
-from methods.protocol import envelope
+from methods.protocol.messages import _signature
 from tests.runs import saying
 from tests.runs.saying import say
 from webapp.runs import broker, heartbeats, keys
@@ -183,7 +183,7 @@ def test_oversized(run: Run, worker: Worker) -> None:
     data = {name: value for name, value in good.items() if name != "sig"}
     for body in ({"offset": 0, "text": "x" * 9_000}, {"offset": 0, "text": "x" * 5_000_000}):
         data["body"] = body
-        signature = envelope._signature(protocol.Event, data, keys.key_of(worker))
+        signature = _signature(protocol.Event, data, keys.key_of(worker))
         assert not store_event({**data, "sig": signature})
     assert not run.events.exists()
 
