@@ -1,7 +1,7 @@
 """How often intervals cover and verdicts are false, simulated: ``python -m benchmarks.coverage``.
 
 Two variants with a known ratio are "measured" by simulated processes through the very functions
-that real measurements go through (`statistics` and `looks` in `methods.measure`): five interleaved
+that real measurements go through (`statistics` and `Looks` in `methods.measure`): five interleaved
 blocks a process, then further processes until a look finds every interval narrow or there are four
 times as many. It is a simulation: it does not depend on the machine and is the same each time.
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.figures import arguments
-from methods.measure.looks import MOST, Looks
+from methods.measure.processes import MOST, Looks
 from methods.measure.statistics import block_ratio, geometric_interval
 
 BLOCKS, PROCESSES, PRECISION = 5, 5, 0.03

@@ -11,19 +11,18 @@ import torch
 from torch import Tensor
 
 from methods.context import Context
+from methods.kit.compare import relative
 from methods.kit.report import Charts
-from methods.kit.seeds import generator
 from methods.measure import memory as measured_memory
 from methods.measure.timing import Comparison, time_all
 from methods.protocol import Limit
 from methods.sparse_attention import kernel, peers
 from methods.sparse_attention.api import sparse_attention
 from methods.sparse_attention.cache import SparseKVCache
-from methods.sparse_attention.checks import BOUNDS
+from methods.sparse_attention.checks import BOUNDS, Inputs, at_shape, draw, gate
 from methods.sparse_attention.config import SparseAttentionConfig, flop_limit, resolve_window
-from methods.sparse_attention.gate import at_shape, gate
 from methods.sparse_attention.gpt2 import GPT2, GPT2Config
-from methods.sparse_attention.params import LatencyParams, MemoryParams, ModelParams
+from methods.sparse_attention.spec import LatencyParams, MemoryParams, ModelParams
 from methods.spec import Case
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -31,12 +30,6 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 def _ours(config: SparseAttentionConfig) -> peers.Attention:
     return lambda q, k, v: sparse_attention(q, k, v, config)
-
-
-def _random(shape: tuple[int, ...], ctx: Context, dtype: torch.dtype) -> list[Tensor]:
-    """q, k, v and a gradient of the output."""
-    draw = generator(ctx.seed)
-    return [torch.randn(*shape, generator=draw).to(ctx.device, dtype) for _ in range(4)]
 
 
 def _configs(params: LatencyParams | MemoryParams) -> dict[str, SparseAttentionConfig]:
@@ -79,34 +72,32 @@ def _calls(
     """Every variant at this length, once ours is known to be right at this very shape."""
     heads, dtype = configs["adaptive"].heads, DTYPES[params.dtype]
     peers.forget()
-    q, k, v, grad = _random((params.batch, heads, n, params.d_head), ctx, dtype)
+    shape = params.batch, heads, n, params.d_head
+    qkv, upstream = draw(*shape, device=ctx.device, dtype=dtype, seed=ctx.seed)
+    grad = upstream if backward else None
     for name, config in configs.items():
-        cases = at_shape(q, k, v, grad if backward else None, config)
+        cases = at_shape(qkv, grad, config)
         ctx.check_all("at_shape", (replace(case, label=f"{name}, {case.label}") for case in cases))
     attentions = _attentions(ctx, params, configs, n, backward=backward)
-    ctx.check_all("same_as_peers", _as_peers(attentions, q, k, v))
-    inputs = [x.requires_grad_(backward) for x in (q, k, v)]
-
-    def call(attend: peers.Attention) -> Callable[[], object]:
-        def run() -> object:
-            with torch.set_grad_enabled(backward):
-                out = attend(q, k, v)
-            if not backward:
-                return out
-            upstream = grad if out.shape == grad.shape else grad.reshape(out.shape)
-            return torch.autograd.grad(out, inputs, upstream)
-
-        return run
-
-    return {name: call(attend) for name, attend in attentions.items()}
+    ctx.check_all("same_as_peers", _as_peers(attentions, qkv))
+    inputs = qkv.leaves(trained=backward)
+    return {name: partial(_step, attend, inputs, grad) for name, attend in attentions.items()}
 
 
-def _as_peers(attentions: Mapping[str, peers.Attention], *qkv: Tensor) -> Iterator[Case]:
+def _step(attend: peers.Attention, inputs: Inputs, grad: Tensor | None) -> object:
+    """Attention, and with a gradient of the output those of the inputs."""
+    with torch.set_grad_enabled(grad is not None):
+        out = attend(*inputs)
+    return out if grad is None else torch.autograd.grad(out, inputs, grad.reshape(out.shape))
+
+
+@torch.no_grad()
+def _as_peers(attentions: Mapping[str, peers.Attention], qkv: Inputs) -> Iterator[Case]:
     """Peers that compute the very same function find the same."""
     for name in ("sdpa_mask", "flex"):
         if name in attentions:
-            apart = peers.difference(attentions["adaptive"], attentions[name], *qkv)
-            yield Case(apart, BOUNDS[qkv[0].dtype], label=f"{name}, n = {qkv[0].shape[2]}")
+            apart = relative(attentions["adaptive"](*qkv), attentions[name](*qkv))
+            yield Case(apart, BOUNDS[qkv.q.dtype], label=f"{name}, n = {qkv.q.shape[2]}")
 
 
 def _same_at(
@@ -165,11 +156,10 @@ def memory(ctx: Context, params: MemoryParams) -> None:
     for step, n in enumerate(params.lengths):
         ctx.progress(step, len(params.lengths), f"n = {n}")
         ctx.check_all("at_shape", gate(configs, 1, n, params.d_head, device=ctx.device))
-        q, k, v, grad = _random((1, heads, n, params.d_head), ctx, torch.float32)
-        inputs = [x.requires_grad_() for x in (q, k, v)]
-        found = {}
+        qkv, grad = draw(1, heads, n, params.d_head, device=ctx.device, seed=ctx.seed)
+        found, inputs = {}, qkv.leaves()
         for name, attend in _same_at(configs, n, params.peers_up_to).items():
-            run = partial(_attention_step, attend, inputs, grad)
+            run = partial(_step, attend, inputs, grad)
             run()
             found[name] = measured_memory.peak(run, ctx.device) / 2**20
         peaks.add_exact(n, found)
@@ -183,11 +173,6 @@ def memory(ctx: Context, params: MemoryParams) -> None:
         caches.add_exact(n, {name: size / 2**20 for name, size in kept.items()})
         peers.forget()
     ctx.progress(1, 1)
-
-
-def _attention_step(attend: peers.Attention, inputs: list[Tensor], grad: Tensor) -> object:
-    q, k, v = inputs
-    return torch.autograd.grad(attend(q, k, v), inputs, grad)
 
 
 def model(ctx: Context, params: ModelParams) -> None:
@@ -229,12 +214,12 @@ def _steps(
     )
     sparse = replace(config, use_sparse_attention=True)
     return {
-        "dense": _step(config, tokens, ctx, training=training),
-        "adaptive": _step(sparse, tokens, ctx, training=training),
+        "dense": _model_step(config, tokens, ctx, training=training),
+        "adaptive": _model_step(sparse, tokens, ctx, training=training),
     }
 
 
-def _step(
+def _model_step(
     config: GPT2Config, tokens: Tensor, ctx: Context, *, training: bool
 ) -> Callable[[], object]:
     torch.manual_seed(ctx.seed)

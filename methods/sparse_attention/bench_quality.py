@@ -17,10 +17,10 @@ from methods.kit.report import Charts, Stages
 from methods.kit.seeds import generator
 from methods.kit.training import History, Plan, fit
 from methods.protocol import Variant
+from methods.sparse_attention.checks import gate
 from methods.sparse_attention.config import SparseAttentionConfig
-from methods.sparse_attention.gate import gate
 from methods.sparse_attention.gpt2 import GPT2, GPT2Config
-from methods.sparse_attention.params import LanguageModelParams, RecallParams
+from methods.sparse_attention.spec import LanguageModelParams, RecallParams
 
 Shares = dict[tuple[str, float | str], list[float]]  # by variant and x, one of each seed
 

@@ -1,11 +1,12 @@
 """The table of checks: what must hold before any speed is worth printing.
 
-Each function yields cases for one device; bounds are norm-relative unless they say otherwise.
+Each function yields cases for one device; bounds are norm-relative unless they say otherwise. What
+a benchmark must pass besides, at the very shapes that it measures, is `gate`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from methods.kit.compare import largest, relative
-from methods.kit.seeds import generator
+from methods.kit.seeds import generator, randn
 from methods.measure import memory
 from methods.sparse_attention import kernel
 from methods.sparse_attention.api import Backend, PaddingSide, sparse_attention
@@ -83,7 +84,7 @@ class Inputs(NamedTuple):
         return self.each(lambda x: x.detach().clone().requires_grad_(trained))
 
 
-def _draw(
+def draw(
     *shape: int, device: str, dtype: torch.dtype = torch.float32, seed: int = 0
 ) -> tuple[Inputs, Tensor]:
     """Inputs and an output gradient, the same on every device."""
@@ -104,7 +105,7 @@ def oracle(device: str) -> Iterator[Case]:
     """Output and gradients of every backend and dtype against the float64 definition."""
     for dtype, bound in BOUNDS.items():
         for label, n, config in SHAPES:
-            qkv, grad = _draw(2, config.heads, n, 16, device=device, dtype=dtype, seed=n)
+            qkv, grad = draw(2, config.heads, n, 16, device=device, dtype=dtype, seed=n)
             wanted = _with_gradients(oracle_attention, qkv, grad.double(), config)
             for backend in backends(device, dtype):
                 attend = partial(sparse_attention, backend=backend)
@@ -130,7 +131,7 @@ def gradients(device: str) -> Iterator[Case]:
     pooled = replace(tiny, anchor="pool", include_self=True)
     for backend in chosen:
         for label, config in (("stride", tiny), ("pool, own token", pooled)):
-            inputs, _ = _draw(1, config.heads, 14, 3, device=device, dtype=torch.float64)
+            inputs, _ = draw(1, config.heads, 14, 3, device=device, dtype=torch.float64)
 
             attend = partial(sparse_attention, config=config, backend=backend)
             right = torch.autograd.gradcheck(attend, tuple(inputs.leaves()), raise_exception=False)
@@ -142,7 +143,7 @@ def causality(device: str) -> Iterator[Case]:
     n = 400
     for backend in backends(device):
         for label, config in (("stride", _fixed(64)), ("pool", _fixed(64, anchor="pool"))):
-            qkv, _ = _draw(1, config.heads, n, 32, device=device)
+            qkv, _ = draw(1, config.heads, n, 32, device=device)
             before = sparse_attention(*qkv, config, backend=backend)
             changes = []
             for t in (1, 33, 190, 200, 399):
@@ -160,7 +161,7 @@ def finite(device: str) -> Iterator[Case]:
         for backend in backends(device, dtype):
             for scale in (0.0, 1e-3, 100.0, 1e4):
                 config = _fixed(64)
-                qkv, grad = _draw(1, config.heads, 150, 32, device=device, dtype=dtype)
+                qkv, grad = draw(1, config.heads, 150, 32, device=device, dtype=dtype)
                 scaled = Inputs(*(x * scale for x in qkv))
                 attend = partial(sparse_attention, backend=backend)
                 # The definition, which "gpu" runs on a CPU, has a backward pass that overflows.
@@ -179,7 +180,7 @@ def decoding(device: str) -> Iterator[Case]:
         ("pool, own token", _fixed(48, anchor="pool", include_self=True)),
         ("blocks", _fixed(48, block_size=16)),
     ):
-        qkv, _ = _draw(2, config.heads, n, 32, device=device)
+        qkv, _ = draw(2, config.heads, n, 32, device=device)
         full = sparse_attention(*qkv, config)
         cache = SparseKVCache(
             config, batch=2, kv_heads=config.heads, d_head=32, context=n, device=device
@@ -190,7 +191,7 @@ def decoding(device: str) -> Iterator[Case]:
             outs.append(cache.attend(q, k, v))
             start += new
         yield Case(relative_error(torch.cat(outs, 2), full), FINE, label=f"cache, {label}")
-    qkv, _ = _draw(1, SMALL.heads, 700, 32, device=device)
+    qkv, _ = draw(1, SMALL.heads, 700, 32, device=device)
     long = sparse_attention(*qkv, SMALL, context=1024)
     short = sparse_attention(*qkv.each(lambda x: x[:, :, :600]), SMALL, context=1024)
     yield Case(relative_error(short, long[:, :, :600]), FINE, label="prefix of 600 in 700")
@@ -199,7 +200,7 @@ def decoding(device: str) -> Iterator[Case]:
 def padding(device: str) -> Iterator[Case]:
     """Padding rows are 0 whatever stands there; a batch equals its samples; GQA equals copies."""
     config, n = _fixed(48), 150
-    (q, k, v), _ = _draw(3, config.heads, n, 32, device=device)
+    (q, k, v), _ = draw(3, config.heads, n, 32, device=device)
     qkv = Inputs(q, k[:, ::2], v[:, ::2])  # 3 key-value heads for 6 query heads
     lengths = torch.tensor([n, 97, 0], device=device)
     sides: tuple[PaddingSide, ...] = ("right", "left")
@@ -233,7 +234,7 @@ def memory_growth(device: str) -> Iterator[Case]:
     """Peak memory of forward and backward when n doubles."""
     peaks = []
     for n in DOUBLED:
-        qkv, grad = _draw(1, SMALL.heads, n, 64, device=device)
+        qkv, grad = draw(1, SMALL.heads, n, 64, device=device)
         attend = partial(sparse_attention, context=DOUBLED[1])
         step = partial(_with_gradients, attend, qkv, grad, SMALL)
         step()
@@ -267,3 +268,62 @@ def two_layer_reach(device: str) -> Iterator[Case]:
     del device
     yield Case(reach(_fixed(10), 500), 1.0, ">=", label="w = s = 10, n = 500")
     yield Case(reach(SparseAttentionConfig(), 1000), 1.0, ">=", label="defaults, n = 1000")
+
+
+def gate(
+    configs: Mapping[str, SparseAttentionConfig],
+    *shape: int,
+    device: str,
+    dtype: torch.dtype = torch.float32,
+) -> Iterator[Case]:
+    """Every configuration on random inputs of (batch, n, d_head), with gradients."""
+    batch, n, d_head = shape
+    for name, config in configs.items():
+        q, k, v, grad = (
+            randn(batch, config.heads, n, d_head, seed=i, device=device, dtype=dtype)
+            for i in range(4)
+        )
+        for case in at_shape(Inputs(q, k, v), grad, config):
+            yield replace(case, label=f"{name}, {case.label}")
+
+
+def at_shape(qkv: Inputs, grad: Tensor | None, config: SparseAttentionConfig) -> Iterator[Case]:
+    r"""What is timed is right at the very shape and batch that it is timed at, on sampled rows R.
+
+    Equation: $\lVert \hat o_R - o_R \rVert_2 \le \varepsilon \lVert o_R \rVert_2$
+
+    q, k, v and `grad` are (batch, heads, n, d); o is the definition's output, or a gradient. The
+    gradient of the output is 0 but for those rows: then they alone make up dK and dV, and the
+    definition gives every key's in time. `grad` None checks the output alone. That nothing looks
+    into the future is exact: the outputs before t are the same bits whatever follows.
+    """
+    n, bound = qkv.q.shape[2], BOUNDS[qkv.q.dtype]
+    even = torch.linspace(0, n - 1, min(n, 48)).long().tolist()
+    drawn = torch.randint(n, (16,), generator=generator(n)).tolist()
+    rows = torch.tensor(sorted({*even, *drawn}))
+    inputs = qkv.leaves(trained=grad is not None)
+    exact = qkv.each(torch.Tensor.double).leaves(trained=grad is not None)
+    at = rows.to(qkv.q.device)
+    with torch.set_grad_enabled(grad is not None):
+        out = sparse_attention(*inputs, config)
+        wanted = oracle_attention(*exact, config, rows=rows)
+    yield Case(relative(out[:, :, at], wanted), bound, label=f"n = {n}, output")
+    yield Case(_change(inputs, out, config), 0.0, label=f"n = {n}, the future")
+    if grad is None:
+        return
+    upstream = torch.zeros_like(grad)
+    upstream[:, :, at] = grad[:, :, at]
+    found = torch.autograd.grad(out, inputs, upstream)
+    wanted_gradients = torch.autograd.grad(wanted, exact, grad[:, :, at].double())
+    for name, a, b in zip(("dQ", "dK", "dV"), found, wanted_gradients, strict=True):
+        yield Case(relative(a, b), bound, label=f"n = {n}, {name}")
+
+
+@torch.no_grad()
+def _change(inputs: Inputs, out: Tensor, config: SparseAttentionConfig) -> float:
+    """How far the outputs before t move when everything from t on is another."""
+    t = out.shape[2] * 2 // 3
+    changed = inputs.each(torch.clone)
+    for x in changed:
+        x[:, :, t:] *= -3
+    return float((sparse_attention(*changed, config) - out)[:, :, :t].abs().amax()) if t else 0.0

@@ -16,7 +16,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.kit.compare import relative
 from methods.sparse_attention.config import SparseAttentionConfig, head_groups
 from methods.sparse_attention.oracle import head_masks
 
@@ -190,15 +189,3 @@ def big_bird(heads: int, d_head: int, n: int, block: int = 64) -> Attention:
         return out
 
     return attend
-
-
-def difference(ours: Attention, peer: Attention, q: Tensor, k: Tensor, v: Tensor) -> float:
-    r"""Norm-relative distance to a peer that computes the same function on the same inputs.
-
-    Equation: $\frac{\lVert a - b \rVert_2}{\lVert b \rVert_2}, \quad a = \mathrm{ours}(q, k, v),
-    \quad b = \mathrm{peer}(q, k, v)$
-
-    q, k and v are (batch, heads, n, d) each; the norms are over all entries, in float64.
-    """
-    with torch.no_grad():
-        return relative(ours(q, k, v), peer(q, k, v))

@@ -103,7 +103,7 @@ class Cut(NamedTuple):
     span: int
 
 
-def local_tiles(group: LocalGroup, n: int, cut: Cut, dtype: torch.dtype) -> list[Tile]:
+def local_tiles(group: LocalGroup, n: int, cut: Cut, dtype: torch.dtype) -> Iterator[Tile]:
     """Cut a sliding window over n tokens.
 
     Clipped windows at the sequence's start differ in length, so each is a tile of its own; these
@@ -114,7 +114,6 @@ def local_tiles(group: LocalGroup, n: int, cut: Cut, dtype: torch.dtype) -> list
     reach = -group.first_key(0)  # keys before a block's first query; w - 1 without blocks
     reach += -(reach + rows) % ALIGN  # some more, masked, so that the kernels run without a tail
     bias = _band(group, min(max(rows, first_rows), n), reach, dtype)
-    tiles = []
     start = 0
     while start < n:
         clipped = max(reach - start, 0)
@@ -122,12 +121,11 @@ def local_tiles(group: LocalGroup, n: int, cut: Cut, dtype: torch.dtype) -> list
         count = min((n - start) // rows, most) if not clipped and height == rows else 1
         cols = reach - clipped + height
         edge = bias[:height, clipped : clipped + cols]
-        tiles.append(Tile(start, height, count, start - reach + clipped, cols, edge))
+        yield Tile(start, height, count, start - reach + clipped, cols, edge)
         start += count * height
-    return tiles
 
 
-def anchor_tiles(group: GlobalGroup, n: int, cut: Cut, dtype: torch.dtype) -> list[Tile]:
+def anchor_tiles(group: GlobalGroup, n: int, cut: Cut, dtype: torch.dtype) -> Iterator[Tile]:
     """Cut attention to anchors 0, s, 2s, ... over n tokens; key t is anchor t.
 
     Anchors in the future of a whole tile are left out of it, as a causal kernel leaves out blocks.
@@ -136,14 +134,12 @@ def anchor_tiles(group: GlobalGroup, n: int, cut: Cut, dtype: torch.dtype) -> li
     rows = max(cut.anchor_rows // s, 1) * s
     m = group.anchors(n)
     bias = _stairs(s, rows, m, dtype)
-    tiles = []
     for start in range(0, n, rows):
         height = min(rows, n - start)
         first_unseen = start // s + rows // s  # anchors that a full tile here would see
         cols = group.anchors(start + height)
         edge = bias[:height, bias.shape[1] - first_unseen :][:, :cols]
-        tiles.append(Tile(start, height, 1, 0, cols, edge))
-    return tiles
+        yield Tile(start, height, 1, 0, cols, edge)
 
 
 @lru_cache(maxsize=32)

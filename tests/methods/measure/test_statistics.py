@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.coverage import MACHINES, one_process, simulate
-from methods.measure.looks import Looks
+from methods.measure.processes import Looks
 from methods.measure.statistics import (
     block_ratio,
     exact_point,

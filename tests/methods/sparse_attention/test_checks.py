@@ -7,7 +7,7 @@ import torch
 
 from methods.kit.seeds import randn
 from methods.measure import memory
-from methods.sparse_attention import checks, gate, kernel, probes, tiles
+from methods.sparse_attention import checks, kernel, probes, tiles
 from methods.sparse_attention.config import SparseAttentionConfig
 from tests.methods.sparse_attention import mutations
 
@@ -38,7 +38,7 @@ def at_shape(n: int, batch: int) -> list[str]:
     """Labels of what the gate of latency finds wrong at a length and a batch."""
     config = SparseAttentionConfig(1, 1, window_size=64, adaptive_window=False)
     q, k, v, grad = (randn(batch, 2, n, 16, seed=i) for i in range(4))
-    cases = gate.at_shape(q, k, v, grad, config)
+    cases = checks.at_shape(checks.Inputs(q, k, v), grad, config)
     return [case.label for case in cases if not case.passed]
 
 
