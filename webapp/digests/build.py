@@ -136,7 +136,7 @@ class ProfileScorer:
         """`text` with the places of the keywords marked; `keywords` are those that matched."""
         text = normalise(text)
         places = {keyword: number for number, keyword in enumerate(keywords)}
-        names = [keyword.text for keyword in self.rules.keywords]
+        names = [one.keyword for one in self.rules.keywords]
         marks = [
             (start, end, places[names[place]])
             for start, end, place in self.scorer.spans(self.rule, text)

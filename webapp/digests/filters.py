@@ -14,6 +14,12 @@ from webapp.papers.models import AnnounceType
 
 ORDERS = {"score": "Score", "new": "Newest first", "title": "Title"}
 VIEWS = {"list": "List", "abstracts": "Abstracts"}
+# What a day is narrowed by: the heading of each facet, and what an entry has of it.
+WAYS: dict[str, tuple[str, Callable[[DigestEntry], Iterable[str]]]] = {
+    "category": ("Category", lambda entry: entry.paper.categories),
+    "type": ("Announced as", lambda entry: {entry.announce_type}),
+    "keyword": ("Keyword", lambda entry: {match["keyword"] for match in entry.matches}),
+}
 MAX_OPTIONS = 12  # of one facet
 
 
@@ -40,16 +46,14 @@ class Filters:
     @property
     def narrowed(self) -> bool:
         """Whether some papers may be left out."""
-        return bool(self.category or self.type or self.keyword)
+        return any(getattr(self, way) for way in WAYS)
 
     def apply(self, entries: Iterable[DigestEntry]) -> list[DigestEntry]:
         """The entries this choice lets through, in its order."""
         kept = [
             entry
             for entry in entries
-            if self.category in ("", *entry.paper.categories)
-            and self.type in ("", entry.announce_type)
-            and self.keyword in ("", *(match["keyword"] for match in entry.matches))
+            if all(getattr(self, way) in ("", *has(entry)) for way, (_, has) in WAYS.items())
         ]
         if self.order == "title":
             kept.sort(key=lambda entry: entry.paper.title.casefold())
@@ -68,24 +72,16 @@ class Option:
     chosen: bool
 
 
-@dataclass(frozen=True)
-class Facet:
-    """A heading with its options, the most frequent first."""
+def facets(
+    query: QueryDict, filters: Filters, entries: Sequence[DigestEntry]
+) -> list[tuple[str, list[Option]]]:
+    """Every way this day can be narrowed from where a query is, counted over the whole day.
 
-    label: str
-    options: Sequence[Option]
-
-
-def facets(query: QueryDict, filters: Filters, entries: Sequence[DigestEntry]) -> list[Facet]:
-    """Every way this day can be narrowed from where a query is, counted over the whole day."""
-    ways: list[tuple[str, str, Callable[[DigestEntry], Iterable[str]]]] = [
-        ("category", "Category", lambda entry: entry.paper.categories),
-        ("type", "Announced as", lambda entry: {entry.announce_type}),
-        ("keyword", "Keyword", lambda entry: {match["keyword"] for match in entry.matches}),
-    ]
+    Each has a heading and its options, the most frequent first.
+    """
     made = []
-    for field, label, values in ways:
-        counts = Counter(value for entry in entries for value in values(entry))
+    for field, (label, has) in WAYS.items():
+        counts = Counter(value for entry in entries for value in has(entry))
         chosen = getattr(filters, field)
         if chosen and chosen not in counts:
             counts[chosen] = 0
@@ -93,27 +89,13 @@ def facets(query: QueryDict, filters: Filters, entries: Sequence[DigestEntry]) -
             continue
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0].casefold()))
         ranked = ranked[:MAX_OPTIONS] + [item for item in ranked[MAX_OPTIONS:] if item[0] == chosen]
-        made.append(
-            Facet(
-                label,
-                [
-                    Option(
-                        _label(field, value),
-                        count,
-                        _with(query, field, "" if value == chosen else value),
-                        value == chosen,
-                    )
-                    for value, count in ranked
-                ],
-            )
-        )
+        options = []
+        for value, count in ranked:
+            changed = query.copy()
+            changed[field] = "" if value == chosen else value
+            options.append(Option(_label(field, value), count, changed, value == chosen))
+        made.append((label, options))
     return made
-
-
-def _with(query: QueryDict, field: str, value: str) -> QueryDict:
-    changed = query.copy()
-    changed[field] = value
-    return changed
 
 
 def _label(field: str, value: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from calendar import Calendar
 from collections.abc import Iterable
 from datetime import date as Date
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connection
 from django.db.models import OuterRef, QuerySet, Subquery
@@ -50,13 +50,18 @@ def page_stamp(slug: str | None = None, date: Date | None = None) -> PageStamp |
     where, values = ("profile.slug = %s", [slug]) if slug else ("profile.is_site", [])
     if date:
         where, values = f"{where} AND digest.date = %s", [*values, date.isoformat()]
-    with connection.cursor() as cursor:
-        cursor.execute(_STAMP.format("=" if date else ">=", where), values)
-        row = cursor.fetchone()
+    row = _row(_STAMP.format("=" if date else ">=", where), values)
     if row is None:
         return None
     stamp = PageStamp(*row)
     return stamp._replace(previous=_day(stamp.previous), next=_day(stamp.next))
+
+
+def _row(statement: str, values: list[str]) -> tuple[Any, ...] | None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        row: tuple[Any, ...] | None = cursor.fetchone()
+        return row
 
 
 def _day(value: object) -> Date | None:
@@ -177,10 +182,7 @@ def category_stamp(category: str, date: Date | None = None) -> tuple[object, ...
     One query.
     """
     when, values = ("AND date = %s", [category, date.isoformat()]) if date else ("", [category])
-    with connection.cursor() as cursor:
-        cursor.execute(_CATEGORY_STAMP.format(when), values)
-        row = cursor.fetchone()
-    return row and tuple(row)
+    return _row(_CATEGORY_STAMP.format(when), values)
 
 
 def category_dates(category: str) -> list[Date]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from django import forms
@@ -12,11 +13,11 @@ from webapp.digests.profiles.keyword_frequencies import count_frequencies
 from webapp.digests.profiles.validation import (
     DEFAULT_TYPES,
     MAX_SIZE,
-    KeywordSettings,
     ProfileError,
     ProfileSettings,
     checked_settings,
 )
+from webapp.digests.scoring.scorer import Keyword
 from webapp.papers.models import AnnounceType
 from webapp.papers.queries import categories
 from webapp.papers.search import parse
@@ -102,9 +103,11 @@ class ProfileForm(forms.Form):
         try:
             self.profile_settings = checked_settings(data)
             if self.profile_settings.matching == Profile.Matching.RARITY:
-                known = count_frequencies([one.keyword for one in self.profile_settings.keywords])
-                for one in self.profile_settings.keywords:
-                    one.frequency = known.get(one.keyword)
+                keywords = self.profile_settings.keywords
+                known = count_frequencies([one.keyword for one in keywords])
+                self.profile_settings.keywords = [
+                    replace(one, frequency=known.get(one.keyword)) for one in keywords
+                ]
         except ProfileError as error:
             # A field that failed already is missing here, and says so itself.
             for name, messages in error.errors.items():
@@ -129,7 +132,7 @@ def _keyword(line: str) -> dict[str, Any]:
 
 
 def _keyword_line(stored: dict[str, Any]) -> str:
-    one = KeywordSettings.model_validate(stored)
+    one = Keyword(**stored)
     if one.title_bonus != 0.5:
         return f"{one.keyword} ; {one.weight:g} ; {one.title_bonus:g}"
     return one.keyword if one.weight == 1.0 else f"{one.keyword} ; {one.weight:g}"

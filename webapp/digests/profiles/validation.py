@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Annotated, Any, Self
+from dataclasses import asdict, replace
+from typing import Annotated, Any
 
 from django.conf import settings
 from django.db import transaction
@@ -18,7 +18,6 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 
 from webapp.digests.models import LearnedModel, Profile
@@ -33,7 +32,6 @@ MAX_KEYWORDS = 100
 MAX_REGEXES = 10
 MAX_EXCLUDES = 50
 MAX_CATEGORIES = 40
-MAX_WEIGHT = 100.0
 MAX_SIZE = 200
 DEFAULT_TYPES = (AnnounceType.NEW, AnnounceType.CROSS)
 
@@ -61,26 +59,6 @@ def _clean(text: str) -> str:
     return text
 
 
-Points = Annotated[float, Field(ge=0, le=MAX_WEIGHT, allow_inf_nan=False)]
-
-
-class KeywordSettings(BaseModel):
-    """A keyword with what it earns."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    keyword: str
-    weight: Points = 1.0
-    title_bonus: Points = 0.5
-    frequency: Annotated[float, Field(ge=0, le=1000)] | None = None  # in 1,000 recent papers
-
-    @model_validator(mode="after")
-    def _earns(self) -> Self:
-        if round(self.weight + self.title_bonus, 6) == 0:
-            raise ValueError("earns nothing: give it a weight or a title bonus")
-        return self
-
-
 class ProfileSettings(BaseModel):
     """Everything a reader sets on a profile. `checked_settings` reports errors by field."""
 
@@ -98,7 +76,7 @@ class ProfileSettings(BaseModel):
         list[Annotated[str, AfterValidator(_category)]],
         Field(min_length=1, max_length=MAX_CATEGORIES),
     ]
-    keywords: Annotated[list[KeywordSettings], Field(max_length=MAX_KEYWORDS)]
+    keywords: Annotated[list[Keyword], Field(max_length=MAX_KEYWORDS)]
     exclude: Annotated[list[str], Field(max_length=MAX_EXCLUDES)] = []
     announce_types: Annotated[list[AnnounceType], Field(min_length=1)] = list(DEFAULT_TYPES)
     min_score: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = 0.0
@@ -119,9 +97,7 @@ class ProfileSettings(BaseModel):
     def rules(self) -> Rules:
         """As scoring reads it."""
         return Rules(
-            keywords=tuple(
-                Keyword(k.keyword, k.weight, k.title_bonus, k.frequency) for k in self.keywords
-            ),
+            keywords=tuple(self.keywords),
             exclude=tuple(self.exclude),
             categories=tuple(self.categories),
             announce_types=tuple(self.announce_types),
@@ -233,7 +209,7 @@ def site_profile() -> Profile:
                 "name": "Assay",
                 "categories": list(settings.ARXIV_CATEGORIES),
                 "keywords": [
-                    KeywordSettings(keyword=text, frequency=frequency).model_dump()
+                    asdict(Keyword(text, frequency=frequency))
                     for text, frequency in KEYWORDS.items()
                 ],
                 "exclude": list(EXCLUDE),

@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import ceil, log
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from webapp.digests.scoring import learned
 from webapp.digests.scoring.matchers import term_matchers
@@ -27,25 +30,35 @@ from webapp.learning.linear import Linear
 
 Place = Literal["title", "abstract", "authors"]
 _UNIT = 1_000_000  # points are counted in millionths: sums are exact, in whatever order
+MAX_WEIGHT = 100.0
 UNCOUNTED = 20.0  # papers in 1,000: taken for a keyword that nobody has counted yet
 _LAST = datetime.max.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
+Points = Annotated[float, Field(ge=0, le=MAX_WEIGHT, allow_inf_nan=False)]
+
+
+@pydantic_dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
 class Keyword:
     """What to look for and what it earns. `frequency`: of 1,000 recent papers, how many hold it."""
 
-    text: str
-    weight: float = 1.0
-    title_bonus: float = 0.5
-    frequency: float | None = None
+    keyword: str
+    weight: Points = 1.0
+    title_bonus: Points = 0.5
+    frequency: Annotated[float, Field(ge=0, le=1000)] | None = None
+
+    @model_validator(mode="after")
+    def _earns(self) -> Self:
+        if round(self.weight + self.title_bonus, 6) == 0:
+            raise ValueError("earns nothing: give it a weight or a title bonus")
+        return self
 
     @property
     def author(self) -> str:
         """The author it asks for, as authors are compared; "" where it asks for words."""
-        if not self.text.casefold().startswith(AUTHOR):
+        if not self.keyword.casefold().startswith(AUTHOR):
             return ""
-        return _comparable_name(self.text[len(AUTHOR) :])
+        return _comparable_name(self.keyword[len(AUTHOR) :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +134,7 @@ class Scorer:
         # Number each distinct term once, and note for which rules and points it counts.
         for index, one in enumerate(self.rules):
             numbers = [
-                None if keyword.author else self._term_number(keyword.text, one)
+                None if keyword.author else self._term_number(keyword.keyword, one)
                 for keyword in one.keywords
             ]
             self._keywords.append(numbers)
@@ -163,7 +176,7 @@ class Scorer:
             anywhere, with_bonus = _keyword_points(keyword, rules)
             if number is None:
                 if anywhere and keyword.author in _comparable_names(candidate.authors):
-                    found.append(Match(keyword.text, ("authors",), anywhere / _UNIT))
+                    found.append(Match(keyword.keyword, ("authors",), anywhere / _UNIT))
                 continue
             sought = self._terms[number]
             in_title, in_abstract = sought.stands_in(title), sought.stands_in(abstract)
@@ -174,7 +187,7 @@ class Scorer:
                 where: tuple[Place, ...] = ("title",) if in_title else ()
                 where += ("abstract",) if in_abstract else ()
                 rarity = rarity_of(keyword.frequency) if rules.by_rarity else ""
-                found.append(Match(keyword.text, where, points / _UNIT, rarity))
+                found.append(Match(keyword.keyword, where, points / _UNIT, rarity))
         if rules.learned is not None:
             vector = learned.paper_vector(candidate.title, candidate.abstract)
             for word, earned in learned.reasons(rules.learned, vector):

@@ -101,17 +101,15 @@ def _page(query: Query, page: int, order: Order) -> Results:
     look = COUNTED + 1 if order == "relevance" else max(COUNTED, page * PAGE) + 1
     keys = index.matches(query.terms, query.since, query.until, look, allowed)
     count, more = min(len(keys), COUNTED), len(keys) > COUNTED
+    first, end = (page - 1) * PAGE, page * PAGE
     if order == "newest" or not any(_is_rankable(term) for term in query.terms):
-        shown = keys[(page - 1) * PAGE :]
-        found = _load(shown[:PAGE])
-        has_next = len(shown) > PAGE and page < MAX_PAGES
-        return Results(found, page, has_next, count, more, query=query)
-    if more:  # not all can be ranked: those with the words in the title, and the latest
-        keys = list(dict.fromkeys(_in_title(query, allowed) + keys[:CANDIDATES]))
-    ranked = by_relevance(_load(keys), query.terms, eastern_date(now()))
-    shown_papers = ranked[(page - 1) * PAGE : page * PAGE]
-    has_next = page * PAGE < len(ranked) and page < MAX_PAGES
-    return Results(shown_papers, page, has_next, count, more, query=query)
+        found, further = _load(keys[first:end]), len(keys) > end
+    else:
+        if more:  # not all can be ranked: those with the words in the title, and the latest
+            keys = list(dict.fromkeys(_in_title(query, allowed) + keys[:CANDIDATES]))
+        ranked = by_relevance(_load(keys), query.terms, eastern_date(now()))
+        found, further = ranked[first:end], len(ranked) > end
+    return Results(found, page, further and page < MAX_PAGES, count, more, query=query)
 
 
 def _in_title(query: Query, allowed: list[int] | None) -> list[int]:
