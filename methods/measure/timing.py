@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -88,8 +89,8 @@ def compare(
 ) -> Timings:
     """Time ``variants`` (name to a call without arguments) in interleaved blocks.
 
-    Each variant is called first until its time is steady (five calls within 5 % of each other, at
-    most ``max_warm_up_s``). A sample repeats the call until it lasts ``min_sample_s``. ``on_block``
+    Each variant is called first until its time has no trend (`warm_up`, at most
+    ``max_warm_up_s``). A sample repeats the call until it lasts ``min_sample_s``. ``on_block``
     hears the blocks done and in all. Raises ValueError for fewer than five blocks, for no variant
     and for process time of several threads.
     """
@@ -173,19 +174,27 @@ def time_all(
 
 
 def warm_up(
-    sample: Callable[[], float], limit_s: float = 10.0, window: int = 5
+    sample: Callable[[], float], limit_s: float = 10.0, window: int = 10
 ) -> tuple[float, bool]:
-    """Call ``sample`` until its last times lie within 5 % of their least: that, and whether so.
+    """Call ``sample`` until its times have no trend: the least of the last ones, and whether so.
 
-    Stops at ``limit_s`` where they never do.
+    There is none where the medians of the earlier and the later half of the last ``window`` lie
+    within 5 %: one slow call is noise, which the interval tells. Stops at ``limit_s`` and judges
+    by what there is then, of at least four calls.
     """
     begun = time.perf_counter()
     recent: list[float] = []
     while True:
         recent = [*recent, sample()][-window:]
-        steady = len(recent) == window and max(recent) <= min(recent) * (1 + WARM_UP_TOLERANCE)
-        if steady or time.perf_counter() - begun > limit_s:
-            return min(recent), steady
+        late = time.perf_counter() - begun > limit_s
+        if late or len(recent) == window:
+            middle = len(recent) // 2
+            halves = [
+                statistics.median(half) for half in (recent[:middle], recent[middle:]) if half
+            ]
+            steady = len(recent) >= 4 and max(halves) <= min(halves) * (1 + WARM_UP_TOLERANCE)
+            if steady or late:
+                return min(recent), steady
 
 
 def machine_flags(before: MachineState, after: MachineState) -> tuple[Flag, ...]:

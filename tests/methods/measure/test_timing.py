@@ -1,11 +1,10 @@
 """Blocks are interleaved, everything is kept, and what is slower is found slower."""
 
-import random
 import subprocess
 import sys
 import time
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 import torch
@@ -78,14 +77,25 @@ def test_variants_alternate_within_every_block() -> None:
 
 
 def test_warm_up_goes_on_until_the_times_are_steady() -> None:
-    falling = iter([8.0, 4.0, 2.0, 1.0, 1.01, 1.02, 1.0, 1.01, 9.0])
+    falling = iter([5.0, 4.0, 3.0, 2.0, 1.5, *[1.0] * 10, 9.0])
     assert warm_up(lambda: next(falling)) == (1.0, True)
-    assert next(falling) == 9.0  # the five before it were steady
-    rng = random.Random(0)
-    begun = time.perf_counter()
-    _, steady = warm_up(lambda: (time.sleep(0.001), rng.random())[1], limit_s=0.1)
+    assert next(falling) == 1.0  # the later of the ten before it had one slow call at most
+    assert warm_up(iter([*[1.0] * 4, 3.0, *[1.0] * 5]).__next__) == (1.0, True)
+
+
+@pytest.mark.parametrize("change", [0.98, 1.02])
+def test_a_trend_is_no_steady_time(change: float) -> None:
+    times = (change**n for n in count())
+    least, steady = warm_up(lambda: (time.sleep(0.001), next(times))[1], limit_s=0.1)
     assert not steady
-    assert time.perf_counter() - begun < 5
+    assert least > 0
+
+
+@pytest.mark.parametrize(("calls", "steady"), [(3, False), (4, True)])
+def test_calls_that_take_long_are_judged_by_few(calls: int, steady: bool) -> None:
+    times = iter([0.06] * 20)
+    limit = 0.06 * calls - 0.03
+    assert warm_up(lambda: (time.sleep(0.06), next(times))[1], limit_s=limit) == (0.06, steady)
 
 
 @pytest.mark.parametrize(
