@@ -45,6 +45,7 @@ FILES = (
     "summaries/test_summarise.py",
     "summaries/test_views.py",
     "ui/test_input.py",
+    "workers/site/test_connections.py",
 )
 
 

@@ -189,7 +189,7 @@ CELERY_WORKER_POOL = "prefork"  # solo would not answer control commands while a
 CELERY_WORKER_CONCURRENCY = 1
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_BEAT_MAX_LOOP_INTERVAL = 5  # seconds between two signs of life
+CELERY_BEAT_MAX_LOOP_INTERVAL = 10  # seconds between two signs of life
 
 LOG_LEVEL = ENV.log_level
 # One line a request says nothing that the audit does not, one a periodic task nothing at all.

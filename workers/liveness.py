@@ -15,7 +15,7 @@ from celery import bootsteps
 
 from webapp import env
 
-SECONDS = 5.0
+SECONDS = 10.0
 DATA_DIR = env.data_directory(Path(__file__).resolve().parent.parent)
 
 log = logging.getLogger(__name__)

@@ -90,7 +90,7 @@ def comes_back_after_kill(rig: UpRig, *victims: str) -> None:
     kill(rig, *victims)
     beat = bool({"beat", "supervisor"} & {*victims})
     waited = rig.wait_until_back(timezone.now(), NEVER, lost=lost, beat=beat)
-    assert waited <= BACK_WITHIN, f"{victims}: {waited:.1f} s of waiting"
+    assert waited <= BACK_WITHIN, f"{victims}: {waited:.1f} s of waiting\n{rig.last_lines()}"
 
 
 def keep_busy(rig: UpRig, victim: str, over: Event) -> Thread:

@@ -111,7 +111,7 @@ class UpRig(Rig):
         """Wait until everything has worked since then: pages, each queue, beat and bench worker.
 
         `lost` is the bench worker's boot number that must have been replaced, if any. The `beat`
-        says something every five seconds alone. Returns for how many of the seconds no process
+        says something every ten seconds alone. Returns for how many of the seconds no process
         could run: that is what timers, leases and locks cost, however busy the machine is.
         """
         from webapp.health.models import Heartbeat
@@ -139,6 +139,11 @@ class UpRig(Rig):
 
         wait_for(back, seconds, "a sign of life of every process")
         return waited
+
+    def last_lines(self) -> str:
+        """The ends of all logs: who waited for what."""
+        logs = [self.data / "up.out", *sorted((self.data / "log").glob("*.log"))]
+        return "\n".join(f"{path.name}:\n{path.read_text()[-1500:]}" for path in logs)
 
     def stop(self) -> None:
         """Kill the supervisor, and what does not end with it."""

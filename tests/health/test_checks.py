@@ -80,7 +80,7 @@ def test_unready_when_one_stops_answering(client: Client, kind: str, name: str, 
     status, checks = checks_of(client)
     assert status == 503
     assert [key for key, found in checks.items() if not found["ok"]] == [check]
-    assert checks[check]["detail"] == "it last answered 31 s ago"
+    assert re.fullmatch("it last answered 3[1-9] s ago", checks[check]["detail"])
 
 
 def test_a_queue_is_not_missed_while_a_long_task_runs_on_it(client: Client) -> None:

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from webapp.health.models import Heartbeat
 
-SECONDS = 5.0  # between two heartbeats of the beat
+SECONDS = 10.0  # between two heartbeats of the beat
 SILENCE = timedelta(seconds=30)  # after which the beat or a queue counts as gone
 FORGET = timedelta(days=1)
 LONGEST = timedelta(minutes=30)  # of work ahead; what is dated later was dated by a wrong clock

@@ -10,12 +10,19 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import warnings
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_before_create_process, worker_process_init
+from celery.signals import (
+    task_postrun,
+    task_prerun,
+    worker_before_create_process,
+    worker_process_init,
+)
 from django.conf import settings
+from django.db import close_old_connections
 
 from webapp.redis_broker import use_own_transport
 from workers.liveness import LivenessFile
@@ -39,6 +46,8 @@ app = Celery(
 )
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.steps["consumer"].add(LivenessFile)
+# Celery would connect to the database anew for each task, which takes longer than most tasks do.
+app.conf["CELERY_DB_REUSE_MAX"] = sys.maxsize
 
 # Seconds until a task is ended from outside: whatever hangs, the queue goes on.
 BRIEF, LONG = 60, 20 * 60
@@ -73,6 +82,13 @@ app.conf.beat_schedule = {
 # Models take minutes: they have a queue, and a worker, of their own.
 app.conf.task_routes = {"site.summarise": {"queue": "summaries"}}
 app.conf.beat_scheduler = "workers.site.beat:Scheduler"
+
+
+@task_prerun.connect
+@task_postrun.connect
+def _keep_connection(**_: Any) -> None:
+    """A connection serves many tasks, as on the web many requests, unless it is old or broken."""
+    close_old_connections()
 
 
 @worker_before_create_process.connect

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from celery import beat
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, close_old_connections
 
 from webapp.health import heartbeats
 from webapp.health.heartbeats import SECONDS
@@ -30,7 +30,7 @@ def _store_heartbeat() -> None:
     except DatabaseError as error:
         log.warning("Heartbeat of the beat not stored: %s", error)
     finally:
-        connection.close()
+        close_old_connections()
 
 
 class Scheduler(beat.Scheduler):

@@ -54,6 +54,7 @@ def command(data: Path) -> list[str]:
         "aof-use-rdb-preamble": "no",
         "save": "",
         "maxmemory-policy": "noeviction",
+        "hz": "1",  # wakes once a second for its own housekeeping, not ten times
     }
     return [find_program(), *(word for k, v in settings.items() for word in (f"--{k}", v))]
 
