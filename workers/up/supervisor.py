@@ -27,7 +27,7 @@ from workers.up.logs import LogFile, worth_reading
 
 STOP_SECONDS = 2.5  # from TERM to KILL; all are to be gone 5 s after it was asked for
 STEADY_SECONDS = 30.0  # alive this long, a child's earlier deaths are forgotten
-LONGEST_WAIT = 5.0  # seconds between two starts of a child that keeps dying
+LONGEST_WAIT = 5.0  # seconds between two starts of a child that keeps dying, or two looks at all
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Supervisor:
     def run(self) -> None:
         """Keep the children alive until a stop is asked for."""
         while not self.stopping:
-            self.pump(60.0)
+            self.pump(LONGEST_WAIT)
 
     def pump(self, seconds: float) -> None:
         """Pass on what the children print, reap and restart; returns after something happened."""
