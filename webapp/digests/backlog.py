@@ -31,7 +31,7 @@ class Backlog:
 
 
 def score_since(
-    profile: Profile, since: Date, on_progress: Callable[[int], None] | None = None
+    profile: Profile, since: Date, on_progress: Callable[[int], None] = lambda count: None
 ) -> Backlog:
     """Score every paper announced since a day by a profile's rules; the best, as many as it shows.
 
@@ -45,14 +45,9 @@ def score_since(
     papers = (candidate_of(one, one.categories, AnnounceType.NEW) for one in rows)
     best: list[Candidate] = []
     digest = Digest(profile=profile, date=since)
-    reading = scoring = 0.0
-    while True:
-        began = time.perf_counter()
-        chunk = list(islice(papers, CHUNK))
+    scoring, began = 0.0, time.perf_counter()
+    while chunk := list(islice(papers, CHUNK)):
         read = time.perf_counter()
-        reading += read - began
-        if not chunk:
-            break
         kept = scorer.kept(chunk)[0]
         digest.matched += len(kept)
         digest.considered += sum(rules.admits(one.categories, one.announce_type) for one in chunk)
@@ -60,8 +55,8 @@ def score_since(
         ranked = in_order(rules, scorer.kept(contenders)[0], contenders)[: rules.size]
         best = [contenders[one.at] for one in ranked]
         scoring += time.perf_counter() - read
-        if on_progress is not None:
-            on_progress(len(chunk))
+        on_progress(len(chunk))
+    reading = time.perf_counter() - began - scoring
     papers_of = Paper.objects.in_bulk([one.id for one in best], field_name="arxiv_id")
     announced = [
         Announced(paper, AnnounceType.NEW, paper.version, tuple(paper.categories))

@@ -16,7 +16,7 @@ from hashlib import sha256
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.scoring.scorer import Candidate, Rules
 from webapp.papers.models import AnnounceType, Paper
-from webapp.papers.queries import Announced, announced_on
+from webapp.papers.queries import Announced
 
 # In a fingerprint: raise it when what a digest stores of the same papers looks different.
 ENTRY_FORMAT = 2
@@ -44,11 +44,6 @@ class Batch:
     def is_sample(self) -> bool:
         """Whether these are the sample's papers."""
         return any(one.paper.is_sample for one in self.announced)
-
-
-def load_batch(date: Date) -> Batch:
-    """The papers announced on `date`."""
-    return Batch(date, announced_on(date))
 
 
 def candidate_of(paper: Paper, categories: Sequence[str], announced_as: AnnounceType) -> Candidate:

@@ -19,16 +19,16 @@ from webapp.digests.batch import (
     ENTRY_FORMAT,
     Batch,
     fingerprints,
-    load_batch,
     shown_before,
     unchanged,
 )
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Gist, Profile
 from webapp.digests.profiles.validation import ProfileError, rules_of, site_profile
 from webapp.digests.scoring import learned
-from webapp.digests.scoring.scorer import Candidate, Kept, Rules, Scorer, in_order
+from webapp.digests.scoring.scorer import Kept, Rules, Scorer, in_order
 from webapp.digests.scoring.terms import normalise
 from webapp.papers.models import Announcement, AnnounceType
+from webapp.papers.queries import announced_on
 from webapp.ui import markup
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
     while to_build:
         date = min(to_build)
         indexes = sorted(to_build.pop(date))
-        day = load_batch(date)
+        day = Batch(date, announced_on(date))
         inputs = fingerprints(day, [with_rules[index] for index in indexes])
         standing = unchanged(date, inputs) if day.announced else []
         built += standing
@@ -128,10 +128,6 @@ class ProfileScorer:
         """The profile's."""
         return self.scorer.rules[self.rule]
 
-    def matches(self, candidate: Candidate) -> list[dict[str, object]]:
-        """Why the candidate has its score, as `DigestEntry.matches` keeps it."""
-        return [match.as_json() for match in self.scorer.matches(self.rule, candidate)]
-
     def marked_html(self, text: str, keywords: Sequence[object], *, links: bool = False) -> str:
         """`text` with the places of the keywords marked; `keywords` are those that matched."""
         text = normalise(text)
@@ -157,7 +153,7 @@ def _facts(day: Batch, one: Kept, scorer: ProfileScorer) -> dict[str, Any]:
         "score": one.score,
         "announce_type": announced.announce_type.value,
         "version": announced.version,
-        "matches": scorer.matches(day.candidates[one.at]),
+        "matches": scorer.scorer.matches(scorer.rule, day.candidates[one.at]),
     }
 
 

@@ -31,10 +31,8 @@ def store_gist(paper_id: int, language: str, text: str, html: str, details: str)
         _take_turns(Profile.objects.filter(language=language))
         Gist.objects.update_or_create(paper_id=paper_id, language=language, defaults=texts)
         shown = DigestEntry.objects.filter(digest__profile__language=language, paper=paper_id)
-        keys = list(shown.values_list("pk", "digest_id"))
-        entries = DigestEntry.objects.filter(pk__in=[key for key, _ in keys])
-        entries.update(gist=text, gist_html=html, changed_at=timezone.now())
-        return _touch({digest for _, digest in keys})
+        shown.update(gist=text, gist_html=html, changed_at=timezone.now())
+        return _touch(shown.values_list("digest_id", flat=True))
 
 
 def papers_to_summarise(papers_a_day: int, days: int = 2) -> Iterable[tuple[str, list[int]]]:

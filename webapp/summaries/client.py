@@ -88,9 +88,7 @@ class Server:
                 with self._open(deadline) as client:
                     body = _capped_body(client, self.model, messages, extra)
             except (openai.OpenAIError, httpx2.HTTPError) as error:
-                if deadline.passed:
-                    raise _too_slow() from error
-                raise _model_error(error) from error
+                raise (_too_slow() if deadline.passed else _model_error(error)) from error
         if deadline.passed:
             raise _too_slow()
         return _read_reply(body)

@@ -24,7 +24,7 @@ def candidate(title: str, abstract: str = "", **fields: object) -> Candidate:
 class Scored(NamedTuple):
     score: float
     kept: bool
-    matches: tuple[Match, ...]
+    matches: list[Match]
 
 
 def scored(scorer: Scorer, paper: Candidate, rule: int = 0) -> Scored:
@@ -38,10 +38,10 @@ def test_a_score_is_the_sum_of_its_parts() -> None:
     one = Rules((Keyword("sparse", 2.0, 0.25), Keyword("attention"), Keyword("RL")))
     score = scored(Scorer([one]), candidate("Sparse attention", "Sparse world."))
     assert score.score == 3.75
-    assert score.matches == (
-        Match("sparse", ("title", "abstract"), 2.25),
-        Match("attention", ("title",), 1.5),
-    )
+    assert score.matches == [
+        {"keyword": "sparse", "where": ["title", "abstract"], "points": 2.25},
+        {"keyword": "attention", "where": ["title"], "points": 1.5},
+    ]
     assert score.kept
 
 
@@ -71,7 +71,7 @@ def test_rules_decide_what_is_kept(fields: dict[str, object], kept: bool) -> Non
 
 def test_without_a_keyword_a_paper_is_out_whatever_the_least_score() -> None:
     score = scored(Scorer([rules("attention")]), candidate("Kernels"))
-    assert (score.score, score.kept, score.matches) == (0.0, False, ())
+    assert (score.score, score.kept, score.matches) == (0.0, False, [])
 
 
 def test_no_phrase_reaches_from_title_to_abstract() -> None:
@@ -121,7 +121,7 @@ def test_substring_is_the_seed_bots_rule(
     assert ours == seed_bot.rule([normalise(k) for k in keywords], excluded, papers, size)
     for paper in papers:  # the reasons add up, whatever the paper's type
         score = scored(scorer, paper)
-        assert score.score == sum(match.points for match in score.matches)
+        assert score.score == sum(match["points"] for match in score.matches)
 
 
 # Two ways of finding the same.
@@ -200,7 +200,7 @@ def test_many_profiles_score_as_each_alone(keywords: list[str], title: str, abst
     together = [scored(Scorer(many), paper, rule) for rule in range(len(many))]
     assert together == [scored(Scorer([one]), paper) for one in many]
     for score in together:
-        exact = sum((Fraction(str(match.points)) for match in score.matches), Fraction())
+        exact = sum((Fraction(str(match["points"])) for match in score.matches), Fraction())
         assert Fraction(str(score.score)) == exact
 
 
@@ -243,26 +243,31 @@ def test_a_rare_keyword_earns_more_and_its_points_add_up() -> None:
     )
     score = scored(scorer, candidate("Speculative-decoding", "Attention to speculative decoding."))
     # ln(1000 / 4.4) = 5.43, half of it for the title; ln(1000 / 200) = 1.61
-    assert score.matches == (
-        Match("speculative decoding", ("title", "abstract"), 8.1, "rare"),
-        Match("attention", ("abstract",), 1.6, "common"),
-    )
+    assert score.matches == [
+        {
+            "keyword": "speculative decoding",
+            "where": ["title", "abstract"],
+            "points": 8.1,
+            "rarity": "rare",
+        },
+        {"keyword": "attention", "where": ["abstract"], "points": 1.6, "rarity": "common"},
+    ]
     assert score.score == 9.7
 
 
 def test_a_keyword_in_every_paper_still_earns_something_and_one_in_none_is_bounded() -> None:
     scorer = by_rarity(Keyword("a1", frequency=1000.0), Keyword("b1", frequency=0.0))
-    assert [m.points for m in scored(scorer, candidate("", "a1 b1")).matches] == [0.1, 7.6]
+    assert [m["points"] for m in scored(scorer, candidate("", "a1 b1")).matches] == [0.1, 7.6]
 
 
 def test_an_author_is_followed_by_full_name_or_initial() -> None:
     scorer = by_rarity(Keyword("author:José Doe", 5), Keyword("Author: M. Ray", 2))
     paper = candidate("Nothing", authors=("Jose Doe", "Mia Ray"))
     score = scored(scorer, paper)
-    assert score.matches == (
-        Match("author:José Doe", ("authors",), 5.0),
-        Match("Author: M. Ray", ("authors",), 2.0),
-    )
+    assert score.matches == [
+        {"keyword": "author:José Doe", "where": ["authors"], "points": 5.0},
+        {"keyword": "Author: M. Ray", "where": ["authors"], "points": 2.0},
+    ]
     assert (score.score, score.kept) == (7.0, True)
     assert scorer.spans(0, "José Doe") == []
     assert scored(scorer, candidate("José Doe", authors=("J. Doe",))).score == 0

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import date as Date
 from typing import NamedTuple
 
-from webapp.digests.batch import Batch, load_batch, shown_before
+from webapp.digests.batch import Batch, shown_before
 from webapp.digests.build import not_shown_before
 from webapp.digests.models import DigestEntry, Profile
 from webapp.digests.scoring.scorer import Kept, Rules, Scorer, in_order
-from webapp.papers.queries import dates
+from webapp.papers.queries import announced_on, dates
 
 DAYS = 5  # a week of arXiv's
 
@@ -45,7 +45,7 @@ def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> l
 
     A new profile has no `old` rules.
     """
-    days = [load_batch(date) for date in sorted(dates(DAYS))]
+    days = [Batch(date, announced_on(date)) for date in sorted(dates(DAYS))]
     # Papers of the first day that an earlier digest held already.
     shown = shown_before(days[0], [profile])[profile.pk] if profile and days else set()
     shown_new, shown_old = set(shown), set(shown)

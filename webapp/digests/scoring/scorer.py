@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import ceil, log
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, NotRequired, Self, TypedDict
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass as pydantic_dataclass
@@ -95,23 +95,17 @@ class Candidate:
     authors: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A keyword that was found: in which fields, and what it earned.
+class Match(TypedDict):
+    """A keyword that was found: in which fields, and what it earned; as it is stored and printed.
 
     A keyword of the seed bot's rule may stand across the end of the title; it counts as one in
     the abstract.
     """
 
     keyword: str
-    where: tuple[Place, ...]
+    where: list[Place]
     points: float
-    rarity: str = ""  # by rarity: rare, uncommon or common; or learned
-
-    def as_json(self) -> dict[str, object]:
-        """As it is stored and printed."""
-        told = {"keyword": self.keyword, "where": list(self.where), "points": self.points}
-        return told | ({"rarity": self.rarity} if self.rarity else {})
+    rarity: NotRequired[str]  # by rarity: rare, uncommon or common; or learned
 
 
 class Kept(NamedTuple):
@@ -166,17 +160,17 @@ class Scorer:
                     keeping[rule].append(Kept(index, total / _UNIT))
         return keeping
 
-    def matches(self, rule: int, candidate: Candidate) -> tuple[Match, ...]:
+    def matches(self, rule: int, candidate: Candidate) -> list[Match]:
         """Why a rule gives a candidate its score, in the order of the rule's keywords."""
         title, abstract = normalise(candidate.title), normalise(candidate.abstract)
         text = f"{title} {abstract}"
         rules = self.rules[rule]
-        found = []
+        found: list[Match] = []
         for keyword, number in zip(rules.keywords, self._keywords[rule], strict=True):
             anywhere, with_bonus = _keyword_points(keyword, rules)
             if number is None:
                 if anywhere and keyword.author in _comparable_names(candidate.authors):
-                    found.append(Match(keyword.keyword, ("authors",), anywhere / _UNIT))
+                    found.append(_match(keyword.keyword, ["authors"], anywhere / _UNIT))
                 continue
             sought = self._terms[number]
             in_title, in_abstract = sought.stands_in(title), sought.stands_in(abstract)
@@ -184,16 +178,16 @@ class Scorer:
                 in_abstract = sought.stands_in(text)
             points = with_bonus if in_title else anywhere if in_abstract else 0
             if points:
-                where: tuple[Place, ...] = ("title",) if in_title else ()
-                where += ("abstract",) if in_abstract else ()
+                where: list[Place] = ["title"] if in_title else []
+                where += ["abstract"] if in_abstract else []
                 rarity = rarity_of(keyword.frequency) if rules.by_rarity else ""
-                found.append(Match(keyword.keyword, where, points / _UNIT, rarity))
+                found.append(_match(keyword.keyword, where, points / _UNIT, rarity))
         if rules.learned is not None:
             vector = learned.paper_vector(candidate.title, candidate.abstract)
             for word, earned in learned.reasons(rules.learned, vector):
-                where = ("title",) if any(learned.places(word, title)) else ()
-                found.append(Match(word, where, earned, "learned"))
-        return tuple(found)
+                where = ["title"] if any(learned.places(word, title)) else []
+                found.append(_match(word, where, earned, "learned"))
+        return found
 
     def spans(self, rule: int, text: str) -> list[tuple[int, int, int]]:
         """Where the rule's keywords stand in `text` (normalised): (start, end, keyword's place)."""
@@ -257,6 +251,13 @@ class _TermUses:
     excludes: list[int]
 
 
+def _match(keyword: str, where: list[Place], points: float, rarity: str = "") -> Match:
+    found = Match(keyword=keyword, where=where, points=points)
+    if rarity:
+        found["rarity"] = rarity
+    return found
+
+
 def _keyword_points(keyword: Keyword, rules: Rules) -> tuple[int, int]:
     """What a keyword earns outside the title, and in it."""
     weight, bonus = keyword.weight, keyword.title_bonus
@@ -293,7 +294,7 @@ def _comparable_names(authors: Iterable[str]) -> set[str]:
 
 def total(matches: Iterable[Match]) -> float:
     """The score that they add up to."""
-    return sum(round(one.points * _UNIT) for one in matches) / _UNIT
+    return sum(round(one["points"] * _UNIT) for one in matches) / _UNIT
 
 
 def in_order(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]) -> list[Kept]:

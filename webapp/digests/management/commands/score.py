@@ -69,8 +69,7 @@ def _scored(scorer: Scorer, paper: Candidate) -> dict[str, Any]:
     the fields that hold the keyword: "title", "abstract" or both.
     """
     matches, kept = scorer.matches(0, paper), bool(scorer.kept([paper])[0])
-    told = [one.as_json() for one in matches]
-    return {"id": paper.id, "score": total(matches), "kept": kept, "matches": told}
+    return {"id": paper.id, "score": total(matches), "kept": kept, "matches": matches}
 
 
 def _cells(scored: dict[str, Any]) -> tuple[str, ...]:
