@@ -1,5 +1,7 @@
-"""Bits a byte against operations a byte: v2 and its baselines from one base."""
+"""Bits a byte against operations a byte: v2 and its baselines from one base, and from nothing."""
 
+import math
+from collections.abc import Callable
 from html import escape
 from typing import Any
 
@@ -10,13 +12,15 @@ from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import NAMES, WITH_CONCEPTS, Judgement, candidate, front, judge
 from methods.concept_lm.config import ConceptConfig, recommended
 from methods.concept_lm.marks import marks
-from methods.concept_lm.spec import CompressionParams
+from methods.concept_lm.model import ConceptLM
+from methods.concept_lm.spec import CompressionParams, ScratchParams
 from methods.concept_lm.train import OnText, train
 from methods.concept_lm.v3.monitors import diagnose
 from methods.context import Context
-from methods.kit.corpus import stdlib
+from methods.kit.corpus import Corpus, folder, stdlib
 from methods.kit.report import Charts, Stages
 from methods.kit.training import Plan
+from methods.protocol import Variant
 
 WATCHED = ("random", "faithful", "recommended")  # what their monitors say is told
 
@@ -134,3 +138,57 @@ def _letter(byte: int) -> str:
     letter = chr(byte)
     letter = letter if letter.isascii() and letter.isprintable() else "·"
     return escape(letter).replace(" ", "\u00a0")
+
+
+CONCEPTS: dict[str, dict[str, Any]] = {  # what each changes in v2 as the notes have it
+    "notes": {},
+    "hnet": {"boundary": "hnet"},
+    "ours": {"boundary": "words", "codes": "fsq", "residual": True},
+}
+GIVEN: dict[str, Callable[[Judgement], float]] = {  # nats a byte lost
+    "as trained": lambda judged: 0.0,
+    "codes shuffled": lambda judged: judged.shuffled,
+    "codes removed": lambda judged: judged.removed,
+}
+
+
+def make(name: str, params: ScratchParams, corpus: Corpus, seed: int) -> OnText:
+    """An untrained model: `dense_N` of N layers, or one of `CONCEPTS`."""
+    split = params.shallow, params.middle, params.deep
+    layers = sum(split) if name in CONCEPTS else int(name.removeprefix("dense_"))
+    base = load_base(tiny_config(d=params.d, layers=layers, d_ff=2 * params.d), seed=seed)
+    model: Any = base
+    if name in CONCEPTS:
+        values = {"rho": params.rho, "n_concepts": params.n_concepts} | CONCEPTS[name]
+        model = ConceptLM(base, ConceptConfig(*split, **values), seed=seed)
+        model.fold()  # adapters are for a base that is frozen
+    model.requires_grad_(True)
+    return OnText(model, corpus, params.rows, params.length, seed)
+
+
+def scratch(ctx: Context, params: ScratchParams) -> None:
+    """Train every model on the same bytes, judge each on held-out text."""
+    torch.set_num_threads(1)
+    ctx.check_all("dropped_layers", checks.dropped_layers(ctx.device))
+    corpus = folder(params.data) if params.data else stdlib()
+    ctx.log(f"text {corpus.digest}: {len(corpus.train)} bytes to train on")
+    charts = Charts.of(ctx, __file__)
+    variants = [Variant(name=f"dense_{n}", label=f"{n} dense layers") for n in params.dense]
+    variants += charts.variants("scratch")
+    found: dict[str, list[Judgement]] = {variant.name: [] for variant in variants}
+    stages = Stages(ctx, params.seeds * params.steps * len(found))
+    for seed in range(params.seeds):
+        for name, judged in found.items():
+            learner = make(name, params, corpus, seed)
+            plan = Plan(params.steps, params.lr, seed=seed)
+            train(learner, plan, on_step=stages.begin(params.steps, f"{name}, seed {seed}"))
+            learner.settle()
+            judged.append(judge(learner, params.judged))
+    baseline = f"dense_{params.dense[-1]}"
+    charts.seeds("scratch", front(found), variants=variants, baseline=baseline)
+    bits = {
+        (name, given): [judged.bits + lost(judged) / math.log(2) for judged in found[name]]
+        for name in CONCEPTS
+        for given, lost in GIVEN.items()
+    }
+    charts.seeds("controls", bits)

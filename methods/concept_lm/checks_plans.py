@@ -14,7 +14,7 @@ from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.planner import Planner, PlanShape
-from methods.concept_lm.v3.role import Backbones
+from methods.concept_lm.v3.role import Role, adapters
 from methods.kit.compare import difference, largest
 from methods.kit.seeds import generator, seeded
 from methods.spec import Case
@@ -24,22 +24,22 @@ SHAPE = PlanShape(types=3, codes=5, slots=3, u_vocab=7, y_vocab=4, d=32)
 
 def typed_plans(device: str) -> Iterator[Case]:
     """Planner and executor == their equations, one type and one example at a time."""
-    yield from _against_equations(device, Backbones(), "")
+    yield from _against_equations(device, {}, "")
     base = load_base(tiny_config(vocab=7, d=32, layers=2, heads=2, kv_heads=1), dtype=torch.float64)
     widen_norms(base)
-    on = Backbones.on(base.to(device), rank=4)
+    on = adapters(base.to(device), rank=4)
     source = generator(5)
-    for role in (on.planner, on.executor):  # so that the adapters differ, and matter
+    for role in (on["planner"], on["executor"]):  # so that the adapters differ, and matter
         for name, p in role.named_parameters():
             if "lora_B" in name:
                 p.data += torch.randn(p.shape, generator=source).to(p) * 0.1
     yield from _against_equations(device, on, " on a shared base")
 
 
-def _against_equations(device: str, on: Backbones, where: str) -> Iterator[Case]:
-    shape = replace(SHAPE, y_vocab=7) if on.planner else SHAPE
-    planner = Planner(shape, 0, on.planner).to(device).double()
-    executor = Executor(shape, 0, on.executor).to(device).double()
+def _against_equations(device: str, on: dict[str, Role], where: str) -> Iterator[Case]:
+    shape = replace(SHAPE, y_vocab=7) if on else SHAPE
+    planner = Planner(shape, 0, on.get("planner")).to(device).double()
+    executor = Executor(shape, 0, on.get("executor")).to(device).double()
     for model in (planner, executor):
         widen_norms(model)
     source = generator(0)

@@ -20,9 +20,9 @@ from methods.concept_lm.spec import GenerateParams, TrainParams
 from methods.concept_lm.train import OnText
 from methods.concept_lm.train import train as train_learner
 from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
-from methods.concept_lm.v3.em import HardEM, roles
+from methods.concept_lm.v3.em import HardEM, models
 from methods.concept_lm.v3.planner import PlanShape
-from methods.concept_lm.v3.role import Backbones
+from methods.concept_lm.v3.role import adapters
 from methods.errors import InputError
 from methods.kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
 from methods.kit.corpus import Corpus, folder
@@ -198,7 +198,7 @@ def plan(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: T
         logits = base(x, use_cache=False).logits.float()
         before = float(token_nll(logits, x)[:, middle - 1 :].sum()) / len(y)
     # A LoRA for each role on one frozen base; what is new is in single precision.
-    em = HardEM(task, shape, settings, curriculum, Backbones.on(base, seed=settings.seed))
+    em = HardEM(task, shape, settings, curriculum, adapters(base, seed=settings.seed))
     about = {"shape": asdict(shape), "curriculum": asdict(curriculum), "text": corpus.digest}
     kept = Checkpoint(Path(params.out) / "training.pt", about, em.parts, params.every)
     with precision(base):
@@ -256,7 +256,7 @@ def planned(
 ) -> str:
     """v3: the text that was written from the plan, then the plan."""
     shape = PlanShape(**state["about"]["shape"])
-    parts = roles(shape, 0, Backbones.on(base))
+    parts = models(shape, 0, adapters(base))
     load_weights(nn.ModuleList(parts).to(prompt.device).eval(), state["weights"], WEIGHTS)
     planner, executor, _ = parts
     source = torch.Generator(prompt.device).manual_seed(params.seed)

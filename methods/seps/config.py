@@ -73,11 +73,6 @@ class SepsConfig:
         """N_c: tokens that the patches are merged into, int(N * aggregate * keep)."""
         return int(self.patches * self.aggregate * self.keep)
 
-    @property
-    def branches(self) -> int:
-        """Texts that choose patches: the sparse one, and the dense one where there is one."""
-        return 2 if self.dense else 1
-
 
 def mended(**changes: Any) -> SepsConfig:
     """The paper's variant with a choice of patches that can be learnt."""

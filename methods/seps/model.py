@@ -111,7 +111,8 @@ class Seps(nn.Module):
         super().__init__()
         self.config = config
         paper = config.variant == "paper"
-        nets = config.branches if paper else 1  # open_source merges for both texts alike
+        # Each text chooses patches; open_source merges for both alike.
+        nets = 1 + config.dense if paper else 1
         self.aggregations = nn.ModuleList(
             Aggregation(config.dim, config.aggregated, bias=config.idle_biases) for _ in range(nets)
         )

@@ -12,8 +12,8 @@ from methods.errors import InputError
 class Recall:
     """Percent of queries whose counterpart is among the first 1, 5 and 10."""
 
-    to_text: tuple[float, float, float]
-    to_image: tuple[float, float, float]
+    to_text: tuple[float, ...]
+    to_image: tuple[float, ...]
 
     @property
     def total(self) -> float:
@@ -48,9 +48,8 @@ def recall(S: Tensor, owners: Tensor | None = None) -> Recall:
     true = S.gather(1, owners[:, None])  # (n, 1)
     own = owners[:, None] == torch.arange(m, device=S.device)  # (n, m)
 
-    def within(ranks: Tensor) -> tuple[float, float, float]:
-        one, five, ten = (100 * float((ranks <= k).double().mean()) for k in (1, 5, 10))
-        return one, five, ten
+    def within(ranks: Tensor) -> tuple[float, ...]:
+        return tuple(100 * float((ranks <= k).double().mean()) for k in (1, 5, 10))
 
     best = S.masked_fill(~own, -torch.inf).amax(0)  # (m,) of an image's own captions
     others = (best <= S) & ~own  # (n, m)
@@ -73,8 +72,7 @@ def folds(S: Tensor, owners: Tensor, count: int = 5) -> Recall:
         rows = (owners >= begin) & (owners < begin + size)
         found.append(recall(S[rows, begin : begin + size], owners[rows] - begin))
 
-    def mean(ways: list[tuple[float, float, float]]) -> tuple[float, float, float]:
-        one, five, ten = (sum(column) / count for column in zip(*ways, strict=True))
-        return one, five, ten
+    def mean(ways: list[tuple[float, ...]]) -> tuple[float, ...]:
+        return tuple(sum(column) / count for column in zip(*ways, strict=True))
 
     return Recall(mean([one.to_text for one in found]), mean([one.to_image for one in found]))

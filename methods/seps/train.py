@@ -5,7 +5,6 @@ interrupted goes on as if it had not been, and every model compared sees the sam
 """
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -124,11 +123,6 @@ def teach(
             on_step=on_step,
         )
     return images, texts
-
-
-def assemble(taught: tuple[ImageEncoder, TextEncoder], slimmer: Seps, asks: Asked) -> Matcher:
-    """A matcher of its own copies of the taught encoders."""
-    return Matcher(deepcopy(taught[0]), deepcopy(taught[1]), slimmer, asks)
 
 
 @dataclass

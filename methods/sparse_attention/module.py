@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from methods.errors import InputError
-from methods.sparse_attention.api import Backend, PaddingSide, sparse_attention
+from methods.sparse_attention.api import PaddingSide, sparse_attention
 from methods.sparse_attention.cache import SparseKVCache
 from methods.sparse_attention.config import SparseAttentionConfig, head_groups
 from methods.sparse_attention.probes import Intermediate
@@ -28,7 +28,6 @@ class SparseAttention(nn.Module):
         config: the heads and what they see.
         context: the most tokens; the adaptive window is resolved for it, once.
         kv_heads: key-value heads, fewer than the heads for grouped-query attention.
-        backend: see `sparse_attention`.
 
     Raises:
         InputError: if the heads do not divide the width or fit the configuration.
@@ -41,12 +40,11 @@ class SparseAttention(nn.Module):
         *,
         context: int,
         kv_heads: int | None = None,
-        backend: Backend = "auto",
     ) -> None:
         super().__init__()
         if n_embd % config.heads:
             raise InputError(f"n_embd {n_embd} does not divide into {config.heads} heads")
-        self.config, self.context, self.backend = config, context, backend
+        self.config, self.context = config, context
         self.kv_heads = config.heads if kv_heads is None else kv_heads
         head_groups(config, config.heads, context, self.kv_heads)  # refuses what does not fit
         self.d_head = n_embd // config.heads
@@ -88,7 +86,6 @@ class SparseAttention(nn.Module):
                 key_lengths=key_lengths,
                 padding_side=padding_side,
                 context=self.context,
-                backend=self.backend,
             )
         else:
             out = cache.attend(q, k, v, key_lengths=key_lengths, padding_side=padding_side)

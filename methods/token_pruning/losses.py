@@ -1,4 +1,4 @@
-"""What pruner and discriminator minimise.
+"""What pruner and discriminator minimise, and the discriminator: the judge of adversarial training.
 
     G = w_adv BCE(D(fake), 1) + w_task CE(answer)
         + sum_l l relu(mean m_l - rho_l)^2 / sum_l l + count term
@@ -9,10 +9,41 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from methods.token_pruning.config import PruningConfig
-from methods.token_pruning.discriminator import Discriminator
+
+SQUASH = 100.0  # hidden states of a large model reach hundreds; tanh(h / 100) bounds them
+
+
+class Discriminator(nn.Module):
+    """A logit for each answer position; its sigmoid is D.
+
+    A layer: tanh(h / 100), d_model -> d with GELU, then a residual d -> d. The layers' features are
+    concatenated and go through d -> d -> 1.
+    """
+
+    def __init__(self, d_model: int, config: PruningConfig) -> None:
+        super().__init__()
+        d, layers = config.d_discriminator, len(config.discriminator_layers)
+        self.enter = nn.ModuleList(nn.Linear(d_model, d) for _ in range(layers))
+        self.residual = nn.ModuleList(nn.Linear(d, d) for _ in range(layers))
+        self.judge = nn.Sequential(
+            nn.Linear(layers * d, d), nn.GELU(), nn.Linear(d, d), nn.GELU(), nn.Linear(d, 1)
+        )
+
+    def forward(self, states: list[Tensor]) -> Tensor:
+        r"""Hidden states at answer positions, one (B, a, d_model) a layer -> logits (B, a).
+
+        Equation: $x_l = \mathrm{GELU}(W_l \tanh(h_l / 100)), \quad
+            D = \sigma(\mathrm{MLP}([x_l + W'_l x_l]_l))$
+        """
+        seen = []
+        for h, enter, residual in zip(states, self.enter, self.residual, strict=True):
+            x = F.gelu(enter(torch.tanh(h.float() / SQUASH)))  # the model may be of half precision
+            seen.append(x + residual(x))
+        logits: Tensor = self.judge(torch.cat(seen, dim=-1))
+        return logits[..., 0]
 
 
 def bce(logits: Tensor, target: float) -> Tensor:

@@ -15,9 +15,14 @@ from methods.kit.checkpoint import Checkpoint, Part
 from methods.kit.config import configuration
 from methods.kit.seeds import seeded
 from methods.token_pruning.config import Count
-from methods.token_pruning.discriminator import Discriminator
 from methods.token_pruning.llava import Vision, encode
-from methods.token_pruning.losses import closeness, count_term, discriminator_loss, sparsity
+from methods.token_pruning.losses import (
+    Discriminator,
+    closeness,
+    count_term,
+    discriminator_loss,
+    sparsity,
+)
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.stream import Prompt
 from methods.token_pruning.teach import lessons

@@ -15,7 +15,7 @@ it carries what u foretells; by the ELBO q pays for what the planner cannot fore
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -28,7 +28,7 @@ from methods.concept_lm.v3.estep import Choice, EStep
 from methods.concept_lm.v3.executor import Executor, Recogniser
 from methods.concept_lm.v3.monitors import Stats, Trace
 from methods.concept_lm.v3.planner import Planner, PlanShape
-from methods.concept_lm.v3.role import Backbones
+from methods.concept_lm.v3.role import Role
 from methods.concept_lm.v3.warmup import Task, WarmUp
 from methods.kit.checkpoint import Checkpoint, Part
 from methods.kit.seeds import seeded
@@ -51,12 +51,14 @@ class PlannerHistory(History):
     planner: list[float] = field(default_factory=list)
 
 
-def roles(shape: PlanShape, seed: int, on: Backbones) -> tuple[Planner, Executor, Recogniser]:
-    """The three models of v3."""
+def models(
+    shape: PlanShape, seed: int, on: Mapping[str, Role]
+) -> tuple[Planner, Executor, Recogniser]:
+    """The three models of v3, each on its role of a base, or on a small backbone of its own."""
     return (
-        Planner(shape, seed, on.planner),
-        Executor(shape, seed, on.executor),
-        Recogniser(shape, seed, on.recogniser),
+        Planner(shape, seed, on.get("planner")),
+        Executor(shape, seed, on.get("executor")),
+        Recogniser(shape, seed, on.get("recogniser")),
     )
 
 
@@ -69,13 +71,13 @@ class HardEM(WarmUp):
         shape: PlanShape,
         settings: EMSettings | None = None,
         curriculum: Curriculum | None = None,
-        backbones: Backbones | None = None,
+        on: Mapping[str, Role] | None = None,
     ) -> None:
         self.task, self.shape = task, shape
         self.settings = settings or EMSettings()
         self.curriculum = curriculum or Curriculum()
         seed = self.settings.seed
-        parts = roles(shape, seed, backbones or Backbones())
+        parts = models(shape, seed, on or {})
         self.planner, self.executor, self.recogniser = parts
         self.everything = nn.ModuleList(parts)
         learnt = [p for p in self.everything.parameters() if p.requires_grad]

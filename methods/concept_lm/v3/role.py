@@ -1,6 +1,5 @@
 """One frozen base for all of v3: planner, executor and recogniser have a LoRA adapter each."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
@@ -54,20 +53,11 @@ class Role(nn.Module):
         return self.causal_lm.config
 
 
-@dataclass(frozen=True)
-class Backbones:
-    """What each role runs on: a small model of its own, or its adapter on a frozen base."""
-
-    planner: Any = None
-    executor: Any = None
-    recogniser: Any = None
-
-    @classmethod
-    def on(cls, base: Any, rank: int = 16, seed: int = 0) -> "Backbones":
-        """Adapters of LoRA on `base`, which is frozen."""
-        config = ConceptConfig(1, 0, 1, lora_rank=rank)  # of which only LoRA's values are read
-        peft = add_lora(base, config, seed=seed, names=ROLES)
-        return cls(*(Role(peft, name, config.lora_alpha / rank) for name in ROLES))
+def adapters(base: Any, rank: int = 16, seed: int = 0) -> dict[str, Role]:
+    """Every role on `base`, which is frozen, by its name."""
+    config = ConceptConfig(1, 0, 1, lora_rank=rank)  # of which only LoRA's values are read
+    peft = add_lora(base, config, seed=seed, names=ROLES)
+    return {name: Role(peft, name, config.lora_alpha / rank) for name in ROLES}
 
 
 def fit(module: nn.Module, role: Role) -> None:

@@ -9,7 +9,7 @@ import torch
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import NAMES, judge, shuffled_codes
 from methods.concept_lm.baselines import candidate as one_of
-from methods.concept_lm.bench_scratch import CONCEPTS, make
+from methods.concept_lm.bench_compression import CONCEPTS, make
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.flops import concept_token, plain_token
 from methods.concept_lm.head import FSQHead

@@ -2,7 +2,7 @@
 
 import torch
 
-from methods.seps import baselines, bench_cost
+from methods.seps import baselines, bench
 from methods.seps.config import SepsConfig
 from methods.seps.model import Texts
 
@@ -15,7 +15,7 @@ def test_the_gate_of_cost_sees_captions_far_down_that_are_wrong():
         found = model.all_pairs(patches, sparse, dense)
         found[9:] = found[9:].roll(1, 0)  # mixed up beyond the ninth
         of = {"seps": lambda: found}
-        cases = bench_cost.at_shape(of, {"seps": model}, patches, sparse, dense)
+        cases = bench.at_shape(of, {"seps": model}, patches, sparse, dense)
         return [case.label for case in cases if not case.passed]
 
     assert wrong(8) == []

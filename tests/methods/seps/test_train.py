@@ -1,6 +1,7 @@
 """Scenes, training, checkpoints, recall, and the two benchmarks' smoke presets."""
 
 import xml.etree.ElementTree as ET
+from copy import deepcopy
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from methods.protocol import Artefact, Failed, Log, Series
 from methods.seps import baselines, bench, scenes
 from methods.seps.config import SepsConfig
 from methods.seps.recall import folds, recall
-from methods.seps.train import Plan, assemble, drawn, teach
+from methods.seps.train import Matcher, Plan, drawn, teach
 from methods.seps.train import train as train_drawn
 from tests.methods.running import run_here
 
@@ -30,7 +31,7 @@ def train(made, plan, **kwargs):
 
 def matcher(taught, name="seps_sparse", base=BASE):
     torch.manual_seed(0)
-    return assemble(taught, baselines.candidate(name, base), "sparse")
+    return Matcher(*deepcopy(taught), baselines.candidate(name, base), "sparse")
 
 
 def weights(made):
