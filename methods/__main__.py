@@ -18,14 +18,14 @@ from methods.commands import check, describe, new, own, read, run
 from methods.commands import list as list_command
 from methods.errors import MethodsError
 
-COMMANDS: dict[str, ModuleType | own.Own] = {
+COMMANDS: dict[str, ModuleType] = {
     "list": list_command,
     "describe": describe,
     "check": check,
     "run": run,
     "read": read,
     "new": new,
-    **{command.name: command for command in own.OWN},
+    **dict.fromkeys(own.OWN, own),
 }
 
 
@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
-        told = module.help if isinstance(module, own.Own) else module.HELP
+        told = own.OWN.get(name) or module.HELP
         module.configure(commands.add_parser(name, help=told, description=module.__doc__))
     return top
 

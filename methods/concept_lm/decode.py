@@ -10,8 +10,6 @@ a concept wait for each other, at most so many steps, and share one pass. Each r
 before, only later.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -23,24 +21,21 @@ from methods.concept_lm.model import ConceptLM, gather, pack
 from methods.errors import InputError
 
 
-@dataclass
 class DecodeState:
-    """Everything that decoding remembers, for B rows."""
+    """Everything that decoding remembers, for so many rows.
 
-    shallow: SlotCache  # holds the tokens so far
-    middle: SlotCache  # the concepts so far
-    deep: SlotCache  # the concepts, then the tail
-    probe: SlotCache  # of the rule that asks the whole model, else empty
-    waited: Tensor  # (B,) steps that a row has waited with the token it is at
-    memory: Tensor | None = None  # (B, memory) of the boundary rule
-    given: Tensor | None = None  # (B, d) what the last concept's middle layers gave
+    At first nothing has been read, with room for `capacity` tokens a row.
+    """
 
-    @classmethod
-    def empty(cls, rows: int, capacity: int, window: int) -> "DecodeState":
-        """Nothing read yet, with room for `capacity` tokens a row."""
-        shallow, probe = SlotCache(rows, capacity, window), SlotCache(rows, capacity)
-        waited = torch.zeros(rows, dtype=torch.long)
-        return cls(shallow, SlotCache(rows), SlotCache(rows), probe, waited)
+    def __init__(self, rows: int, capacity: int, window: int) -> None:
+        self.shallow = SlotCache(rows, capacity, window)  # holds the tokens so far
+        self.middle = SlotCache(rows)  # the concepts so far
+        self.deep = SlotCache(rows)  # the concepts, then the tail
+        self.probe = SlotCache(rows, capacity)  # of the rule that asks the whole model, else empty
+        # Steps that a row has waited with the token it is at: (rows,).
+        self.waited = torch.zeros(rows, dtype=torch.long)
+        self.memory: Tensor | None = None  # (rows, memory) of the boundary rule
+        self.given: Tensor | None = None  # (rows, d) what the last concept's middle layers gave
 
     @property
     def tail(self) -> Tensor:
@@ -86,7 +81,7 @@ def prefill(
     if int(lengths.min()) < 1 or int(lengths.max()) > T:
         raise InputError(f"prompt lengths must lie in 1..{T}")
     config, device = model.config, x.device
-    state = DecodeState.empty(B, T + room, config.shallow_window)
+    state = DecodeState(B, T + room, config.shallow_window)
 
     state.shallow.open(T)
     positions = torch.arange(T, device=device)[None]

@@ -107,8 +107,8 @@ def _same_at(
     found: dict[str, peers.Attention] = {"dense": peers.dense}
     found |= {name: _ours(config) for name, config in configs.items()}
     if n <= masked_up_to:
-        found["naive"] = peers.naive(configs["adaptive"])
-        found["sdpa_mask"] = peers.sdpa_mask(configs["adaptive"])
+        found["naive"] = partial(peers.naive, configs["adaptive"])
+        found["sdpa_mask"] = partial(peers.sdpa_mask, configs["adaptive"])
     return found
 
 

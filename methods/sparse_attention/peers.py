@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -41,25 +41,26 @@ def forget() -> None:
     _masks.cache_clear()
 
 
-def naive(config: SparseAttentionConfig) -> Attention:
-    """Scores of all n x n pairs, filled with -inf where the mask says so: the textbook's way."""
+def naive(config: SparseAttentionConfig, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    r"""Scores of all n x n pairs, filled with -inf where the mask says so: the textbook's way.
 
-    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        mask = _masks(config, q.shape[2], str(q.device))
-        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-        return torch.softmax(scores.masked_fill(~mask, -math.inf), dim=-1) @ v
+    (batch, heads, n, d) each -> the same. M is the mask of the head's group.
 
-    return attend
+    Equation: $o_i = \sum_j \frac{M_{ij} e^{s_{ij}}}{\sum_l M_{il} e^{s_{il}}} v_j, \quad
+    s_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}}$
+    """
+    mask = _masks(config, q.shape[2], str(q.device))
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    return torch.softmax(scores.masked_fill(~mask, -math.inf), dim=-1) @ v
 
 
-def sdpa_mask(config: SparseAttentionConfig) -> Attention:
-    """PyTorch's fused attention with the same masks as a bool tensor."""
+def sdpa_mask(config: SparseAttentionConfig, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    r"""PyTorch's fused attention with the same masks as a bool tensor: the same as `naive`.
 
-    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        mask = _masks(config, q.shape[2], str(q.device))
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-
-    return attend
+    Equation: $o_i = \sum_j \frac{M_{ij} e^{s_{ij}}}{\sum_l M_{il} e^{s_{il}}} v_j$
+    """
+    mask = _masks(config, q.shape[2], str(q.device))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
 def flex(config: SparseAttentionConfig, n: int) -> Attention | None:
@@ -71,19 +72,14 @@ def flex(config: SparseAttentionConfig, n: int) -> Attention | None:
         return None
     from methods.sparse_attention import ops_gpu  # noqa: PLC0415 - starts the compiler
 
-    groups = head_groups(config, config.heads, n)
-
-    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return ops_gpu.attend(q, k, v, groups, compiled=True)
-
-    return attend
+    return partial(ops_gpu.attend, groups=head_groups(config, config.heads, n), compiled=True)
 
 
 def local_attention(window: int) -> Attention:
     """The local-attention library: every head a causal window of `window` (+ 1), nothing global."""
     from local_attention import LocalAttention  # noqa: PLC0415 - a peer, only needed here
 
-    layer = LocalAttention(
+    layer: Attention = LocalAttention(
         window_size=window,
         causal=True,
         look_backward=1,
@@ -91,12 +87,7 @@ def local_attention(window: int) -> Attention:
         autopad=True,
         use_rotary_pos_emb=False,
     )
-
-    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        out: Tensor = layer(q, k, v)
-        return out
-
-    return attend
+    return layer
 
 
 class _Given(nn.Module):

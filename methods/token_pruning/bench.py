@@ -23,7 +23,7 @@ from methods.token_pruning.picture import picture
 from methods.token_pruning.selectors import REGISTRY
 from methods.token_pruning.spec import TradeoffParams, TrainingParams
 from methods.token_pruning.toy import Exam, split
-from methods.token_pruning.training import History, Schedule, train
+from methods.token_pruning.training import History, train
 
 Plans = dict[str, Callable[[int], list[Stage]]]  # stages for an average of tokens a layer
 Table = dict[tuple[str, float | str], list[float]]  # per cent right of each seed, by way and budget
@@ -77,9 +77,8 @@ def learn(
 ) -> tuple[Pruner, History]:
     """A pruner trained on drawn scenes for a frozen model."""
     pruner = Pruner(llava, config, seed=seed).to(llava.device)
-    schedule = Schedule(steps, seed)
     draw = toy.batches(seed, device=str(llava.device))
-    history = train(pruner, draw, schedule, on_step=tell, checkpoint=checkpoint)
+    history = train(pruner, draw, steps, seed, on_step=tell, checkpoint=checkpoint)
     return pruner, history
 
 

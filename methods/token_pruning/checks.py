@@ -29,7 +29,7 @@ from methods.token_pruning.model import Pruner, run
 from methods.token_pruning.relax import straight_through
 from methods.token_pruning.selectors import REGISTRY
 from methods.token_pruning.stream import IGNORE, Prompt
-from methods.token_pruning.training import Schedule, Trainer
+from methods.token_pruning.training import Trainer
 
 WORDS = 6
 TINY = PruningConfig(
@@ -140,7 +140,7 @@ def gradients(device: str) -> Iterator[Case]:
     for kind in ("simple", "question_aware"):
         with seeded(0):
             pruner = pruner_of(llava, replace(TINY, merger_type=kind)).train()
-            trainer = Trainer(pruner, Schedule(10))
+            trainer = Trainer(pruner, 10)
             assert trainer.judge is not None
             _, parts = trainer.generator_gradients(prompt, 1.0)
             scorer = pruner.merger.get_submodule("scorer") if pruner.merger else nn.Identity()

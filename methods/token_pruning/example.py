@@ -5,14 +5,14 @@ import torch
 from methods.token_pruning.checks import answered, example, prompt_of, pruner_of
 from methods.token_pruning.generate import generate
 from methods.token_pruning.loop import read
-from methods.token_pruning.training import Schedule, Trainer
+from methods.token_pruning.training import Trainer
 
 
 def main() -> None:
     """A training step of pruner and discriminator, a pruned reading, and words after it."""
     llava = example("cpu")
     pruner = pruner_of(llava).train()
-    Trainer(pruner, Schedule(steps=2)).step(0, answered(llava))
+    Trainer(pruner, 2).step(0, answered(llava))
     pruner.eval()
     with torch.no_grad():
         prompt = prompt_of(llava)

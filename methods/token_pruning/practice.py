@@ -18,7 +18,7 @@ from methods.token_pruning.llava import load_llava
 from methods.token_pruning.loop import Stage
 from methods.token_pruning.model import Pruner, load_pruner
 from methods.token_pruning.spec import EvaluateParams, TrainParams
-from methods.token_pruning.training import History, Schedule
+from methods.token_pruning.training import History
 from methods.token_pruning.training import train as train_pruner
 
 Tell = Callable[[float, float, str], None]
@@ -63,7 +63,8 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
     history = train_pruner(
         pruner,
         draw,
-        Schedule(params.steps, params.seed),
+        params.steps,
+        params.seed,
         on_step=on_step,
         checkpoint=out / "training.pt",
         every=params.every,

@@ -12,9 +12,7 @@ from torch import Tensor, nn
 from methods.errors import InputError
 from methods.kit import training as kit
 from methods.kit.checkpoint import Checkpoint, Part
-from methods.kit.config import configuration
 from methods.kit.seeds import seeded
-from methods.token_pruning.config import Count
 from methods.token_pruning.llava import Vision, encode
 from methods.token_pruning.losses import (
     Discriminator,
@@ -51,24 +49,15 @@ class History(kit.History):
 OnStep = Callable[[int, History], None]
 
 
-@configuration
-class Schedule:
-    """How long to train and from which seed; rates and weights stand in the configuration.
+class Trainer:
+    """Pruner, discriminator and their optimisers; `step` is one of G, then one of D.
 
-    Raises:
-        InputError: for no step.
+    Rates and weights stand in the configuration; the discriminator's weights are of the seed.
     """
 
-    steps: Count
-    seed: int = 0
-
-
-class Trainer:
-    """Pruner, discriminator and their optimisers; `step` is one of G, then one of D."""
-
-    def __init__(self, pruner: Pruner, schedule: Schedule) -> None:
+    def __init__(self, pruner: Pruner, steps: int, seed: int = 0) -> None:
         config = pruner.config
-        self.pruner, self.schedule = pruner, schedule
+        self.pruner, self.steps, self.seed = pruner, steps, seed
         groups: list[dict[str, Any]] = [
             {"params": list(pruner.heads.parameters()), "lr": config.pruner_lr}
         ]
@@ -83,7 +72,7 @@ class Trainer:
         self.judge_optimiser: torch.optim.Optimizer | None = None
         if config.loss == "adversarial":
             d_model = pruner.llava.config.text_config.hidden_size
-            with seeded(schedule.seed):
+            with seeded(seed):
                 self.judge = Discriminator(d_model, config)
             self.judge.to(next(pruner.parameters()).device)
             self.judge_optimiser = torch.optim.AdamW(
@@ -178,7 +167,7 @@ class Trainer:
         Raises:
             InputError: for a loss that is no number.
         """
-        tau = self.pruner.config.tau(number, self.schedule.steps)
+        tau = self.pruner.config.tau(number, self.steps)
         ramp = min(1.0, (number + 1) / 20)
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * ramp
@@ -202,7 +191,8 @@ class Trainer:
 
     def checkpoint(self, path: Path | None, every: int) -> Checkpoint:
         """The file, if any, that holds everything a resumed run needs."""
-        about = {"config": asdict(self.pruner.config), "schedule": asdict(self.schedule)}
+        schedule = {"steps": self.steps, "seed": self.seed}
+        about = {"config": asdict(self.pruner.config), "schedule": schedule}
         parts: dict[str, Part] = {"pruner": self.pruner, "optimiser": self.optimiser}
         if self.judge is not None and self.judge_optimiser is not None:
             parts |= {"judge": self.judge, "judge_optimiser": self.judge_optimiser}
@@ -212,18 +202,20 @@ class Trainer:
 def train(
     pruner: Pruner,
     draw: Draw,
-    schedule: Schedule,
+    steps: int,
+    seed: int = 0,
     *,
     on_step: OnStep | None = None,
     checkpoint: Path | None = None,
     every: int = 100,
 ) -> History:
-    """Train to the end of the schedule, from its beginning or from a checkpoint.
+    """Train so many steps, from the first or from a checkpoint.
 
     Args:
         pruner: merger and heads; the model they belong to stays as it is.
         draw: the batch of a step.
-        schedule: steps and seed.
+        steps: in all.
+        seed: of each step's noise and of the discriminator.
         on_step: hears the steps done and the history so far.
         checkpoint: file to resume from, when it is there, and to write every `every` steps.
         every: steps between checkpoints.
@@ -232,13 +224,13 @@ def train(
         CheckpointError: for a checkpoint of another run.
         InputError: for a loss or gradient that is no number.
     """
-    trainer = Trainer(pruner, schedule)
+    trainer = Trainer(pruner, steps, seed)
     return kit.run_steps(
         lambda number: trainer.step(number, draw(number)),
-        schedule.steps,
+        steps,
         trainer.history,
         module=pruner,
-        seed=schedule.seed,
+        seed=seed,
         on_step=on_step,
         checkpoint=trainer.checkpoint(checkpoint, every),
     )

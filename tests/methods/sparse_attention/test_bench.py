@@ -53,7 +53,7 @@ def test_masked_peers_compute_the_same_function(make: object) -> None:
 
     config = SparseAttentionConfig(local_heads=4, global_heads=2)
     q, k, v = (torch.randn(1, 6, 200, 16) for _ in "qkv")
-    ours, theirs = sparse_attention(q, k, v, config), make(config)(q, k, v)  # type: ignore[operator]
+    ours, theirs = sparse_attention(q, k, v, config), make(config, q, k, v)  # type: ignore[operator]
     assert relative(ours, theirs) < 1e-5
 
 
@@ -88,4 +88,4 @@ def test_flex_attention_is_compiled_for_the_cpu_and_computes_the_same() -> None:
     attend = peers.flex(config, 256) or pytest.skip("needs a C++ compiler")
     q, k, v = (torch.randn(1, config.heads, 256, 16) for _ in range(3))
     with torch.no_grad():
-        assert relative(attend(q, k, v), peers.sdpa_mask(config)(q, k, v)) < 1e-5
+        assert relative(attend(q, k, v), peers.sdpa_mask(config, q, k, v)) < 1e-5

@@ -19,7 +19,7 @@ from methods.token_pruning.loop import BEFORE, Stage, read
 from methods.token_pruning.model import load_pruner
 from methods.token_pruning.selectors import REGISTRY
 from methods.token_pruning.stream import Prompt
-from methods.token_pruning.training import Schedule, train
+from methods.token_pruning.training import train
 from tests.methods.token_pruning.conftest import picture
 
 README = Path(__file__).parents[3] / "methods/token_pruning/README.md"
@@ -185,7 +185,7 @@ def test_half_precision(tmp_path, saved, dtype, loss):
     assert llava.dtype == dtype
     pruner = pruner_of(llava, replace(TINY, loss=loss, pruner_lr=1e-3, merger_lr=1e-3))
     before = torch.cat([p.detach().flatten() for p in pruner.parameters()])
-    history = train(pruner, lambda _: answered(llava), Schedule(3))
+    history = train(pruner, lambda _: answered(llava), 3)
     after = torch.cat([p.detach().flatten() for p in pruner.parameters()])
     assert after.dtype == torch.float32
     assert not torch.equal(before, after)
@@ -211,7 +211,7 @@ def test_half_precision_s_gradients_are_those_of_full(tmp_path, saved):
     for dtype in (torch.float32, torch.float16):
         llava = load_llava(saved(tmp_path / str(dtype), torch.float16), dtype=dtype)
         pruner = pruner_of(llava, replace(TINY, loss="none"))
-        found.append(train(pruner, lambda _, m=llava: answered(m), Schedule(1)).grad_norm[0])
+        found.append(train(pruner, lambda _, m=llava: answered(m), 1).grad_norm[0])
     assert found[0] == pytest.approx(found[1], rel=0.1)
 
 

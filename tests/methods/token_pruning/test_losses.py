@@ -11,7 +11,7 @@ from methods.token_pruning.checks import TINY, answered, example, pruner_of
 from methods.token_pruning.llava import encode
 from methods.token_pruning.merger import SimpleMerger
 from methods.token_pruning.relax import log_membership, straight_through
-from methods.token_pruning.training import Schedule, Trainer
+from methods.token_pruning.training import Trainer
 
 LN_3 = math.log(3.0)  # sigmoid(ln 3) = 3/4
 
@@ -70,7 +70,7 @@ def llava():
 
 
 def trainer_of(llava, **changes):
-    return Trainer(pruner_of(llava, replace(TINY, **changes)), Schedule(4))
+    return Trainer(pruner_of(llava, replace(TINY, **changes)), 4)
 
 
 def test_the_generator_s_loss_is_the_weighted_sum(llava, monkeypatch):
