@@ -131,7 +131,7 @@ def build(params: DecodeParams, device: str) -> ConceptLM:
 
 def decode(ctx: Context, params: DecodeParams) -> None:
     """Tokens a second, prefill, cache bytes and the packed pass, over context and 1 / rho."""
-    model, charts = build(params, ctx.device), Charts.of(ctx, __file__)
+    model, charts = build(params, ctx.device), Charts(ctx, __file__)
     rules = {n: Fixed(1 / n).to(ctx.device) for n in params.tokens_per_concept}
     at_lengths = _comparisons(charts, params, model, rules)
     apart = _rows_apart(charts, params, model, rules) if params.rows else ()

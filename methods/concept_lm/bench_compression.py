@@ -68,7 +68,7 @@ def compression(ctx: Context, params: CompressionParams) -> None:
             train(learner, Plan(params.steps, 3e-3, seed=seed), on_step=hear)
             learner.settle()
             found[name].append(judge(learner, params.judged))
-    charts = Charts.of(ctx, __file__)
+    charts = Charts(ctx, __file__)
     charts.seeds("pareto", front(found))
     _codes(charts, found)
     for name in WATCHED:
@@ -172,7 +172,7 @@ def scratch(ctx: Context, params: ScratchParams) -> None:
     ctx.check_all("dropped_layers", checks.dropped_layers(ctx.device))
     corpus = folder(params.data) if params.data else stdlib()
     ctx.log(f"text {corpus.digest}: {len(corpus.train)} bytes to train on")
-    charts = Charts.of(ctx, __file__)
+    charts = Charts(ctx, __file__)
     variants = [Variant(name=f"dense_{n}", label=f"{n} dense layers") for n in params.dense]
     variants += charts.variants("scratch")
     found: dict[str, list[Judgement]] = {variant.name: [] for variant in variants}

@@ -35,7 +35,7 @@ def planner(ctx: Context, params: PlannerParams) -> None:
     """Train `seeds` times, and the naive variant beside it."""
     torch.set_num_threads(1)  # small matrices: threads would only wait for each other
     ctx.check_all("typed_plans", checks_plans.typed_plans(ctx.device))
-    charts, seconds = Charts.of(ctx, __file__), []
+    charts, seconds = Charts(ctx, __file__), []
     compared = ("ours", "naive") if params.naive_steps else ("ours",)
     runs: dict[str, list[HardEM]] = {name: [] for name in compared}
     traces: dict[str, Trace] = {}
@@ -152,4 +152,4 @@ def dropout(ctx: Context, params: PlannerParams) -> None:
         return known + share * (free - known)
 
     limits = {"computed: H(y | the codes that are left)": floor}
-    Charts.of(ctx, __file__).seeds("dropout", table, limits=limits)
+    Charts(ctx, __file__).seeds("dropout", table, limits=limits)

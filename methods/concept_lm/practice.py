@@ -26,7 +26,7 @@ from methods.concept_lm.v3.role import adapters
 from methods.errors import InputError
 from methods.kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
 from methods.kit.corpus import Corpus, folder
-from methods.kit.frozen import load_tokenizer
+from methods.kit.frozen import load_beside
 from methods.kit.training import History, Plan
 
 Tell = Callable[[float, float, str], None]
@@ -40,7 +40,7 @@ def load(source: str, dtype: str, device: str) -> tuple[Any, Any]:
         InputError: for a base that `load_base` refuses, or one without a fitting tokenizer.
     """
     base = load_base(source, dtype=None if dtype == "auto" else getattr(torch, dtype))
-    tokenizer = load_tokenizer(source)
+    tokenizer = load_beside(source, "tokenizer")
     check_tokenizer(tokenizer, base.config)
     return base.to(device), tokenizer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -62,15 +62,15 @@ def load_frozen(
     return model.requires_grad_(False).eval()
 
 
-def load_tokenizer(source: str) -> Any:
-    """The tokenizer beside a model's weights; raises InputError where there is none."""
-    from transformers import AutoTokenizer  # noqa: PLC0415 - slow to import
+def load_beside(source: str, what: Literal["tokenizer", "processor"]) -> Any:
+    """The tokenizer or processor beside weights; raises InputError where there is none."""
+    import transformers  # noqa: PLC0415 - slow to import
 
     try:
-        return AutoTokenizer.from_pretrained(source, use_fast=True)
+        return getattr(transformers, f"Auto{what.title()}").from_pretrained(source)
     except (OSError, ValueError) as problem:
         told = str(problem).splitlines()[0]
-        raise InputError(f"{source!r} has no tokenizer beside its weights: {told}") from problem
+        raise InputError(f"{source!r} has no {what} beside its weights: {told}") from problem
 
 
 def check_finite(module: nn.Module, what: str) -> None:

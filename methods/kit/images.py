@@ -1,11 +1,14 @@
-"""Images of people's own data: read, or refused by name before any work."""
+"""Images of people's own data, read or refused by name before any work; and ours, for an SVG."""
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
+from torch import Tensor
 
 from methods.errors import InputError
 
@@ -32,3 +35,11 @@ def refuse(faults: Sequence[str], what: str) -> None:
             f"{len(faults)} {what} cannot be used: {'; '.join(faults[:SHOWN])}{more}; mend them, "
             "or leave them out with --set skip=true"
         )
+
+
+def embedded(pixels: Tensor, side: int, style: str = "") -> str:
+    """Pixels in 0 .. 1, (3, H, W) or with their opacity (4, H, W), for an SVG, `side` wide."""
+    data = (255 * pixels.cpu()).byte().permute(1, 2, 0).numpy()
+    Image.fromarray(data).save(file := io.BytesIO(), "PNG")
+    png = base64.b64encode(file.getvalue()).decode()
+    return f'<image width="{side}" height="{side}"{style} href="data:image/png;base64,{png}"/>'

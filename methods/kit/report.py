@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from methods.context import Context, OpenSeries
 from methods.measure.statistics import over_seeds
@@ -15,7 +14,6 @@ from methods.protocol import Axis, Limit, Series, Variant
 Table = Mapping[tuple[str, Any], Sequence[float]]  # (variant, x): a value of each seed
 
 
-@dataclass(frozen=True)
 class Charts:
     """Series whose words are data, in the `charts.toml` of a method, opened in a run.
 
@@ -25,13 +23,10 @@ class Charts:
     Words in braces are given where it is opened.
     """
 
-    ctx: Context
-    told: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, ctx: Context, module: str) -> Self:
+    def __init__(self, ctx: Context, module: str) -> None:
         """Those declared beside a module, which gives its `__file__`."""
-        return cls(ctx, tomllib.loads(Path(module).with_name("charts.toml").read_text("utf-8")))
+        self.ctx = ctx
+        self.told = tomllib.loads(Path(module).with_name("charts.toml").read_text("utf-8"))
 
     def variants(self, listed: str, shown: Iterable[str] | None = None) -> list[Variant]:
         """A list of `[variants]`, or those of its variants that are `shown`."""

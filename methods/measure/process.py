@@ -10,7 +10,7 @@ import os
 import sys
 
 from methods import registry
-from methods.protocol import KINDS, Line, Strict
+from methods.output import JsonLines
 from methods.runner import run
 
 
@@ -20,14 +20,6 @@ def main() -> int:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     job = json.load(sys.stdin)
     method, benchmark = registry.find(job["name"])
-    told = 0
-
-    def emit(body: Strict) -> None:
-        nonlocal told
-        events.write(Line(seq=told, kind=KINDS[type(body)], body=body).dump() + "\n")
-        events.flush()
-        told += 1
-
     return run(
         method,
         benchmark,
@@ -35,7 +27,7 @@ def main() -> int:
         device=job["device"],
         seed=job["seed"] + job["number"],
         preset=None,
-        emit=emit,
+        emit=JsonLines(events).event,
         process=job["number"],
     )
 

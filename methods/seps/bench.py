@@ -36,7 +36,7 @@ MARGIN = 0.97  # not inferior: the interval of the ratio to no slimming lies abo
 
 def retrieval(ctx: Context, params: RetrievalParams) -> None:
     """Train every candidate `seeds` times from the same taught encoders, and search."""
-    charts = Charts.of(ctx, __file__)
+    charts = Charts(ctx, __file__)
     found, _ = _compare(charts, params, "retrieval", "seps_sparse")
     places = {
         (name, place): [(one.to_text + one.to_image)[i] for one in many]
@@ -48,7 +48,7 @@ def retrieval(ctx: Context, params: RetrievalParams) -> None:
 
 def ablations(ctx: Context, params: RetrievalParams) -> None:
     """What slimming, merging, each half of the alignment and lambda are worth, and the fronts."""
-    charts = Charts.of(ctx, __file__)
+    charts = Charts(ctx, __file__)
     found, made = _compare(charts, params, "ablations", "")
     totals = {name: [one.total for one in many] for name, many in found.items()}
     for variant in charts.variants("ablations", totals.keys() - {"whole"}):
@@ -178,7 +178,7 @@ def cost(ctx: Context, params: CostParams) -> None:
 
 
 def _comparisons(ctx: Context, params: CostParams) -> Iterator[Comparison]:
-    charts = Charts.of(ctx, __file__)
+    charts = Charts(ctx, __file__)
     words, least = min(params.words), min(params.batches)
     sizes: dict[str, list[tuple[float, tuple[int, int, float]]]] = {
         "batch": [(float(b), (b, words, 0.5)) for b in params.batches],

@@ -1,13 +1,10 @@
 """An image with its kept, aggregated and dropped patches, as SVG."""
 
-import base64
-import io
 from html import escape
 
 import torch
-from PIL import Image
-from torch import Tensor
 
+from methods.kit.images import embedded
 from methods.seps import scenes
 from methods.seps.model import Batch
 from methods.seps.scenes import GRID, PATCH, SIDE
@@ -28,6 +25,7 @@ def picture(matcher: Matcher, batch: Batch, index: int = 0) -> str:
     stays = output.masks[0][0, 0] > 0.5  # (N,)
     token = output.shares[0].kept[0, 0].argmax(0)  # (N,): where a patch weighs most
     side, step = SIDE * SCALE, PATCH * SCALE
+    image = embedded(one.images[0], side, ' style="image-rendering:pixelated"')
     panels = [
         ("the image", []),
         ("kept; the others fade", [_veil(i, step) for i in range(GRID**2) if not stays[i]]),
@@ -45,7 +43,7 @@ def picture(matcher: Matcher, batch: Batch, index: int = 0) -> str:
         'role="img" font-family="sans-serif">',
         f"<title>{escape(scenes.in_words(one.sparse[0]))}</title>",
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
-        f'<defs><g id="scene">{_image(one.images[0], side)}</g></defs>',
+        f'<defs><g id="scene">{image}</g></defs>',
     ]
     for place, (label, over) in enumerate(panels):
         body.append(
@@ -55,17 +53,6 @@ def picture(matcher: Matcher, batch: Batch, index: int = 0) -> str:
     caption = escape(f"“{scenes.in_words(one.sparse[0])}”")
     body.append(f'<text y="{side + 44}" font-size="14" fill="#222">{caption}</text></svg>')
     return "".join(body)
-
-
-def _image(image: Tensor, side: int) -> str:
-    """An image (3, 32, 32) in its own pixels, `side` wide."""
-    pixels = (255 * image.cpu()).byte().permute(1, 2, 0).numpy()
-    Image.fromarray(pixels).save(file := io.BytesIO(), "PNG")
-    data = base64.b64encode(file.getvalue()).decode()
-    return (
-        f'<image width="{side}" height="{side}" style="image-rendering:pixelated" '
-        f'href="data:image/png;base64,{data}"/>'
-    )
 
 
 def _box(patch: int, step: int) -> str:

@@ -10,7 +10,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from methods.errors import InputError
-from methods.kit.frozen import load_frozen, load_tokenizer, read_config
+from methods.kit.frozen import load_beside, load_frozen, read_config
 from methods.seps.model import Texts
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as in the source
@@ -80,7 +80,7 @@ class BertEncoder(nn.Module):
         super().__init__()
         self.bert = _load(source, "text", {"bert": "BertModel"})
         self.to_shared = _to_shared(self.bert.config.hidden_size, dim)
-        self.tokenizer = load_tokenizer(source)
+        self.tokenizer = load_beside(source, "tokenizer")
         if self.tokenizer.mask_token_id is None or self.tokenizer.pad_token_id is None:
             raise InputError(
                 f"the tokenizer of {source!r} has no [MASK] or no [PAD]; BERT's has both"

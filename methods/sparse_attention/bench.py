@@ -53,7 +53,7 @@ def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
         of="ratio",
     )
     told: dict[str, Any] = {"params": params, "heads": configs["adaptive"].heads}
-    charts = Charts.of(ctx, __file__)
+    charts = Charts(ctx, __file__)
     forward = charts.open("forward", limits=[bound], way="Forward", **told)
     both = charts.open("forward_backward", limits=[bound], way="Forward and backward", **told)
     for n in params.lengths:
@@ -150,7 +150,7 @@ def attention_memory(params: LatencyParams | MemoryParams, device: str) -> int:
 def memory(ctx: Context, params: MemoryParams) -> None:
     """Peak of one training step of attention, and the size of the key-value cache."""
     configs = _configs(params)
-    heads, charts = configs["adaptive"].heads, Charts.of(ctx, __file__)
+    heads, charts = configs["adaptive"].heads, Charts(ctx, __file__)
     peaks = charts.open("peak", ("dense", "adaptive", "fixed", "naive", "sdpa_mask"))
     caches = charts.open("kv_cache", ("dense", "adaptive", "fixed"), params=params, heads=heads)
     for step, n in enumerate(params.lengths):
@@ -177,7 +177,7 @@ def memory(ctx: Context, params: MemoryParams) -> None:
 
 def model(ctx: Context, params: ModelParams) -> None:
     """A whole GPT-2 with either attention: what is left of the gain when the rest is counted."""
-    charts = Charts.of(ctx, __file__)
+    charts = Charts(ctx, __file__)
     opened = {
         name: charts.open(f"model_{name}", ("dense", "adaptive"), way=way, params=params)
         for name, way in (("forward", "Forward"), ("training", "Forward and backward"))

@@ -114,7 +114,7 @@ def language_model(ctx: Context, params: LanguageModelParams) -> None:
         return _bits(net, corpus.batch(at, params.batch, params.context + 1), ctx)
 
     task = _Task(params, 256, params.n_layer, params.n_embd, 3e-3, loss_of)
-    charts = Charts.of(ctx, __file__)
+    charts = Charts(ctx, __file__)
     table: Shares = defaultdict(list)
     shown = charts.variants("quality", ("dense", "local_only", "ours"))
     for name, _, net in _trained(ctx, task, shown):
@@ -169,7 +169,7 @@ class Needles:
 
 def recall(ctx: Context, params: RecallParams) -> None:
     """Share of needles answered right, on and off the anchors, and by distance."""
-    charts = Charts.of(ctx, __file__)
+    charts = Charts(ctx, __file__)
     on_off: Shares = defaultdict(list)
     by_distance: Shares = defaultdict(list)
 

@@ -100,7 +100,7 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
     _readable(params.model)
     ctx.check_all("identity", checks.identity(ctx.device))
     ctx.check_all("positions", checks.positions(ctx.device))
-    charts = Charts.of(ctx, __file__)
+    charts = Charts(ctx, __file__)
     ctx.log(charts.words("accuracy")["caption"])
     each = toy.WARM_UP + params.base_steps + params.steps + params.judged
     stages = Stages(ctx, params.seeds * each)
@@ -209,7 +209,7 @@ def training(ctx: Context, params: TrainingParams) -> None:
             )
             curves[name].append(history)
             final[name].append(exam.accuracy(pruner.stages()))
-    charts = Charts.of(ctx, __file__)
+    charts = Charts(ctx, __file__)
     for name, figure in WATCHED.items():
         shown = LOSSES[:1] if name == "judge" else LOSSES[:3]
         charts.seeds(name, _curve({loss: curves[loss] for loss in shown}, figure, params.watch))

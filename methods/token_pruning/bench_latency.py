@@ -84,7 +84,7 @@ def latency(ctx: Context, params: LatencyParams) -> None:
         raise InputError(f"{params.text} words do not fit the model's {room} positions")
     comparisons = partial(_comparisons, ctx, params, llava, stages, timed)
     time_all(ctx, comparisons(), params, baseline="plain")
-    layers = Charts.of(ctx, __file__).open("kv_layers", ("plain", "pruned"))
+    layers = Charts(ctx, __file__).open("kv_layers", ("plain", "pruned"))
     one = checks.prompt_of(llava, 1, seed=0, text=params.text)
     for name in ("plain", "pruned"):
         for at, count in enumerate(read(llava, one, stages[name]).counts):
@@ -175,7 +175,7 @@ def _series(
         "prefill": [("operations", prefill)],
         "kv_bytes": [("tokens", fewer)],
     }
-    charts, made = Charts.of(ctx, __file__), {}
+    charts, made = Charts(ctx, __file__), {}
     for name in ("first", "prefill", "decode", "kv_bytes", "memory"):
         bound = [
             Limit(

@@ -1,13 +1,11 @@
 """What is kept, drawn: a scene by stage and question, dropped patches dimmed."""
 
-import base64
-import io
 from collections.abc import Sequence
 
 import torch
-from PIL import Image
 from torch import Tensor
 
+from methods.kit.images import embedded
 from methods.token_pruning import scenes
 from methods.token_pruning.loop import BEFORE, Stage, read
 from methods.token_pruning.scenes import GRID, PATCH, PATCHES, SIDE
@@ -53,14 +51,9 @@ def _scene(exam: Exam, kept: Tensor, needed: Tensor) -> str:
     bright = torch.full((PATCHES,), DIMMED).scatter(0, kept, 1.0).view(1, GRID, GRID)
     bright = bright.repeat_interleave(PATCH, 1).repeat_interleave(PATCH, 2)  # (1, SIDE, SIDE)
     pixels = torch.cat(((exam.drawn.pixels[0].clamp(-1, 1) + 1) / 2, bright))  # (4, SIDE, SIDE)
-    image = Image.fromarray((255 * pixels).byte().permute(1, 2, 0).numpy(), "RGBA")
-    image.save(file := io.BytesIO(), "PNG")
-    data = base64.b64encode(file.getvalue()).decode()
     frames = (
         f'<rect x="{patch % GRID * PATCH}" y="{patch // GRID * PATCH}" width="{PATCH}" '
         f'height="{PATCH}" fill="none" stroke="#d55e00" stroke-width="2"/>'
         for patch in sorted(set(needed.tolist()))
     )
-    return f'<image width="{SIDE}" height="{SIDE}" href="data:image/png;base64,{data}"/>' + "".join(
-        frames
-    )
+    return embedded(pixels, SIDE) + "".join(frames)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoProcessor
 
 from methods.errors import InputError
+from methods.kit.frozen import load_beside
 from methods.measure.statistics import mean_interval
 from methods.token_pruning.config import PruningConfig, load_config
 from methods.token_pruning.data import batches, instruct, question_of, vqa
@@ -32,13 +32,7 @@ def load(source: str, dtype: str, device: str) -> tuple[Any, Any]:
         InputError: for a model that `load_llava` refuses, or one without a processor.
     """
     llava = load_llava(source, dtype=None if dtype == "auto" else getattr(torch, dtype))
-    try:
-        processor = AutoProcessor.from_pretrained(source)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{source!r} has no processor (tokenizer and image sizes): {str(error).splitlines()[0]}"
-        ) from error
-    return llava.to(device), processor
+    return llava.to(device), load_beside(source, "processor")
 
 
 def train(params: TrainParams, device: str, tell: Tell) -> str:

@@ -163,14 +163,11 @@ class Executor(nn.Module):
         cache = DynamicCache()
         out, position = [], int(places[-1])
         for t in range(n):
-            rope = self.backbone.rotary_emb(x, places[None].expand(B, -1))
-            keys = torch.cat([seen, seen.new_ones(B, t)], 1)[:, None, None]  # (B, 1, 1, P + t)
+            keys = torch.cat([seen, seen.new_ones(B, t)], 1)[:, None]  # (B, 1, P + t)
             if t == 0:
                 itself = torch.eye(P, dtype=torch.bool, device=x.device)
                 keys = (keys & torch.ones_like(itself).tril()) | itself
-            for layer in self.backbone.layers:
-                x = layer(x, attention_mask=keys, position_embeddings=rope, past_key_values=cache)
-            logits = self.head(self.backbone.norm(x[:, -1]))
+            logits = self.head(run(self.backbone, x, places[None], keys, cache)[:, -1])
             token = draw(logits, temperature, generator)
             out.append(token)
             x, places = self.tokens(token)[:, None], places.new_tensor([position + t + 1])

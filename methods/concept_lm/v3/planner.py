@@ -45,8 +45,10 @@ class PlanShape:
         return load_base(config, seed=seed).model.requires_grad_(True)
 
 
-def run(backbone: Any, x: Tensor, positions: Tensor, allow: Tensor) -> Tensor:
+def run(backbone: Any, x: Tensor, positions: Tensor, allow: Tensor, cache: Any = None) -> Tensor:
     r"""A backbone over embeddings: (B, n, d), (n,) or (B, n), bool (B or 1, n, n) -> (B, n, d).
+
+    With a cache of m entries `allow` is (B or 1, n, m + n).
 
     Equation: $a = x_l + \mathrm{Attention}_l(\mathrm{norm}(x_l)), \quad
     x_{l + 1} = a + \mathrm{MLP}_l(\mathrm{norm}'(a)), \quad y = \mathrm{norm}(x_L)$
@@ -55,7 +57,7 @@ def run(backbone: Any, x: Tensor, positions: Tensor, allow: Tensor) -> Tensor:
     mask = allow[:, None].expand(len(x), 1, -1, -1)
     rope = backbone.rotary_emb(x, positions)
     for layer in backbone.layers:
-        x = layer(x, attention_mask=mask, position_embeddings=rope)
+        x = layer(x, attention_mask=mask, position_embeddings=rope, past_key_values=cache)
     out: Tensor = backbone.norm(x)
     return out
 

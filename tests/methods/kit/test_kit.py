@@ -225,7 +225,7 @@ def test_series_are_declared(tmp_path):
     (tmp_path / "charts.toml").write_text(CHARTS)
     ctx = Context("cpu", 0, lambda event: None)
     ctx.check("oracle", 0.0, 0.0)
-    charts = Charts.of(ctx, str(tmp_path / "bench.py"))
+    charts = Charts(ctx, str(tmp_path / "bench.py"))
     table = {("old", "a"): [2.0, 4.0, 8.0], ("new", "a"): [1.0, 2.0, 4.0], ("new", "b"): [2.0] * 3}
     charts.seeds("right", table, limits={"none": 0.0, "some": len}, steps=3)
     charts.open("wrong", ["new", "old"]).add_exact("a", {"new": 1.0})
