@@ -258,6 +258,7 @@ def _run(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        umask=0o022,  # packages are for every user to read who runs a benchmark
         pass_fds=(lock,),
     ) as process:
         assert process.stdout is not None

@@ -119,6 +119,7 @@ class Settings(BaseSettings):
     worker_key: SecretStr = variable("")
     worker_key_file: OptionalPath = variable("")
     worker_memory: Count = variable("0")
+    bench_user: str = variable("")
     openai_base_url: Address = variable("https://api.openai.com/v1")
     openai_api_key: SecretStr = variable("")
     summary_model: str = variable("")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import logging
 from itertools import count
+from pwd import struct_passwd
 from secrets import token_hex
 from typing import Any
 
@@ -34,7 +35,11 @@ from workers.parent_death import PR_SET_DUMPABLE, adopt_orphans, die_with_parent
 QUEUES: dict[str, hardware.Device] = {"bench-cpu": "cpu", "bench-gpu": "gpu"}
 CLOSE_WITHIN = 3.0
 GUARDED = "A benchmark can write to its own directory alone (Landlock)."
-UNGUARDED = "No Landlock in its kernel: a benchmark can write wherever this worker can."
+AS_ANOTHER = "No Landlock in its kernel: a benchmark can write wherever the user {} can."
+UNGUARDED = (
+    "No Landlock in its kernel: a benchmark can write wherever this worker can, "
+    "unless ASSAY_BENCH_USER names another user."
+)
 LONGEST_RUN = 7 * 86_400 + 3600  # seconds; each job brings a limit of its own, enforced by `job`
 
 log = logging.getLogger(__name__)
@@ -65,6 +70,7 @@ class Worker:
 
     def __init__(self, name: str, key: bytes, machine: hardware.Machine) -> None:
         self.name, self.key, self.machine = name, key, machine
+        self.user = sandbox.account(SETTINGS.bench_user)
         self.home = DATA_DIR / "bench" / name
         self.cancel = CancelFlags()
         self.job: protocol.Job | None = None
@@ -97,7 +103,7 @@ class Worker:
             device_name=machine.device_name,
             memory_bytes=machine.memory_mib * hardware.MIB,
             versions=machine.versions,
-            note=GUARDED if landlock.version() else UNGUARDED,
+            note=guard(self.user),
             leaving=self.cancel.stopping,
             run=job.run if job else None,
             token=job.token if job else None,
@@ -112,7 +118,7 @@ class Worker:
         """Run a job, unless it was taken before."""
         events = EventSender(job, self.name, self.key, self.outbox)
         try:
-            with sandbox.private_directory(self.home, job.token) as private:
+            with sandbox.private_directory(self.home, job.token, self.user) as private:
                 if why := refusal(job):
                     events.send_end(protocol.Failed(kind="input", message=why))
                     return
@@ -173,11 +179,12 @@ def _start_worker(sender: Any, **_: object) -> None:
         raise SystemExit("A bench worker serves one device: add -Q bench-cpu or -Q bench-gpu.")
     try:
         machine = hardware.describe(served[0], SETTINGS.worker_memory)
-    except hardware.NoDeviceError as error:
+        name = _required("ASSAY_WORKER_NAME", SETTINGS.worker_name)
+        this_worker = Worker(name, _key(), machine)
+    except (hardware.NoDeviceError, env.SettingError) as error:
         raise SystemExit(str(error)) from error
     # Readable by root alone: the key is in the environment this process was started with.
     prctl(PR_SET_DUMPABLE, 0)
-    this_worker = Worker(_required("ASSAY_WORKER_NAME", SETTINGS.worker_name), _key(), machine)
     this_worker.lock()
 
 
@@ -200,6 +207,13 @@ def _stop_child(**_: object) -> None:
 @signals.worker_shutting_down.connect
 def _stop_worker(**_: object) -> None:
     this_worker.cancel.stop()
+
+
+def guard(user: struct_passwd | None) -> str:
+    """What keeps a benchmark from writing elsewhere, for the Workers page."""
+    if landlock.version():
+        return GUARDED
+    return AS_ANOTHER.format(user.pw_name) if user else UNGUARDED
 
 
 def refusal(job: protocol.Job) -> str:

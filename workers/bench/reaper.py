@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import pwd
 import resource
 import signal
 import sys
@@ -25,13 +26,16 @@ if __name__ == "__main__":  # started by its path and isolated: the checkout is 
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from workers.bench import landlock
-from workers.parent_death import adopt_orphans, die_with_parent
+from workers.parent_death import adopt_orphans, die_with_parent, prctl
 
 WAKING = {signal.SIGCHLD, signal.SIGTERM}
 
 
 class Spec(TypedDict):
-    """What to start, where (it can write there alone), and how long TERM may take (seconds)."""
+    """What to start, where (it can write there alone), and how long TERM may take (seconds).
+
+    Root starts it as the owner of that directory.
+    """
 
     argv: list[str]
     cwd: str
@@ -48,7 +52,6 @@ def start(spec: Spec) -> int:
         return child
     try:
         os.setsid()
-        die_with_parent(reaper)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, WAKING)  # a mask would survive exec
         for name, value in spec["limits"].items():
             number = getattr(resource, name)
@@ -56,11 +59,24 @@ def start(spec: Spec) -> int:
             most = value if hard == resource.RLIM_INFINITY else min(value, hard)
             resource.setrlimit(number, (most, most))
         os.chdir(spec["cwd"])
+        become_owner(Path.cwd().stat())
+        die_with_parent(reaper)  # a change of user takes an earlier wish back
         landlock.restrict_writing(Path(spec["cwd"]))
         os.execve(spec["argv"][0], spec["argv"], spec["env"])  # noqa: S606 (no shell is wanted)
     except BaseException as error:
         os.write(2, f"The benchmark could not be started: {error}\n".encode())
     os._exit(127)
+
+
+def become_owner(folder: os.stat_result) -> None:
+    """Where root's child stands in another user's directory, be that user from now on, for good."""
+    if os.geteuid() != 0 or folder.st_uid == 0:
+        return
+    owner = pwd.getpwuid(folder.st_uid)
+    prctl(landlock.PR_SET_NO_NEW_PRIVS, 1)  # sudo and its like give nothing back
+    os.initgroups(owner.pw_name, owner.pw_gid)
+    os.setresgid(owner.pw_gid, owner.pw_gid, owner.pw_gid)
+    os.setresuid(owner.pw_uid, owner.pw_uid, owner.pw_uid)
 
 
 def descendants(root: int) -> list[int]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 from methods.protocol import Job
+from webapp.env import SettingError
 from workers.bench import reaper
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,9 +57,50 @@ class TakenError(Exception):
     """The attempt was taken before: its message came twice."""
 
 
+def account(name: str) -> pwd.struct_passwd | None:
+    """The user that ASSAY_BENCH_USER names for benchmarks. Raises SettingError."""
+    if not name:
+        return None
+    setting = f"ASSAY_BENCH_USER={name!r}"
+    try:
+        user = pwd.getpwnam(name)
+    except KeyError:
+        raise SettingError(f"{setting}: there is no such user") from None
+    if os.geteuid() != 0 or user.pw_uid == 0:
+        raise SettingError(f"{setting}: root alone can lend another user, and not itself")
+    try:
+        subprocess.run(
+            [sys.executable, "-m", "methods", "list"],
+            cwd="/",
+            env=environment(Path("/")),
+            user=user.pw_uid,
+            group=user.pw_gid,
+            extra_groups=os.getgrouplist(name, user.pw_gid),
+            capture_output=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        read = f"this user must be able to run {sys.executable} and to read {ROOT}"
+        raise SettingError(f"{setting}: {read} ({error})") from error
+    return user
+
+
+def _places(home: Path) -> tuple[Path, Path]:
+    """How the paths of private directories begin: in `home`, and where another user reaches them.
+
+    The data directory is closed to others.
+    """
+    name = sha256(os.fsencode(home)).hexdigest()[:16]
+    return home / "run-", Path(gettempdir()) / f"assay-{name}-"
+
+
 @contextmanager
-def private_directory(home: Path, token: str) -> Iterator[Path]:
+def private_directory(
+    home: Path, token: str, user: pwd.struct_passwd | None = None
+) -> Iterator[Path]:
     """A private directory for one attempt, gone afterwards. Raises TakenError the second time.
+
+    It belongs to `user`, if there is one.
 
     The mark that an attempt was taken outlives processes, so that a job which the broker delivers
     twice is measured once whatever died in between.
@@ -66,8 +111,16 @@ def private_directory(home: Path, token: str) -> Iterator[Path]:
         (taken / token).mkdir()
     except FileExistsError:
         raise TakenError(token) from None
-    with TemporaryDirectory(prefix="run-", dir=home, ignore_cleanup_errors=True) as private:
-        (Path(private) / "tmp").mkdir()
+    ours, anothers = _places(home)
+    place = anothers if user else ours
+    with TemporaryDirectory(
+        prefix=place.name, dir=place.parent, ignore_cleanup_errors=True
+    ) as private:
+        temporary = Path(private) / "tmp"
+        temporary.mkdir()
+        if user:
+            for folder in (temporary, temporary.parent):
+                os.chown(folder, user.pw_uid, user.pw_gid)
         yield Path(private)
 
 
@@ -79,8 +132,9 @@ def remove_leftovers(home: Path) -> None:
     for pid in _survivors(home):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    for left in home.glob("run-*"):
-        shutil.rmtree(left, ignore_errors=True)
+    for place in _places(home):
+        for left in place.parent.glob(f"{place.name}*"):
+            shutil.rmtree(left, ignore_errors=True)
     for mark in home.glob("taken/*"):
         with suppress(OSError):
             if mark.stat().st_mtime < time.time() - REMEMBER:
@@ -89,10 +143,11 @@ def remove_leftovers(home: Path) -> None:
 
 def _survivors(home: Path) -> Iterator[int]:
     """Processes that were started in a private directory of `home`, by their environment."""
-    mark = f"HOME={home}/run-".encode()
+    marks = [f"HOME={place}".encode() for place in _places(home)]
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if mark in (process / "environ").read_bytes():
+            environment = (process / "environ").read_bytes()
+            if any(mark in environment for mark in marks):
                 yield int(process.name)
 
 
