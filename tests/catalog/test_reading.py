@@ -21,7 +21,7 @@ SLUGS = registry.slugs()
 
 
 def files(slug: str, level: str) -> list[reading.File]:
-    return [reading.file(slug, path, level) for path in reading.paths(slug)]
+    return [reading.file(slug, path, level) for path in reading.paths(registry.get(slug))]
 
 
 def text(html: str) -> str:
@@ -73,13 +73,13 @@ def test_levels_are_in_the_address(client: Client) -> None:
     assert "<math" not in code
     assert 'id="align-L1"' in code
     assert "py-k" in code
-    first = reading.paths("seps")[0]
+    first = reading.paths(registry.get("seps"))[0]
     odd = client.get("/methods/seps/code/?level=<b>&file=../../manage.py").content.decode()
     assert f'<a href="?level=shapes&amp;file={first}" aria-current="page">' in odd
 
 
 def test_one_file_leads_to_the_next(client: Client) -> None:
-    paths = reading.paths("seps")
+    paths = reading.paths(registry.get("seps"))
     for before, path, after in zip(["", *paths], paths, [*paths[1:], ""], strict=False):
         page = client.get("/methods/seps/code/", {"file": path}).content.decode()
         found = re.findall(r'rel="(prev|next)" href="\?level=shapes&amp;file=([^"]+)"', page)
@@ -96,7 +96,7 @@ def test_a_changed_file_is_shown_without_shapes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Client
 ) -> None:
     folder = registry.folder("seps")
-    for one in ["trace.json", *reading.paths("seps")]:
+    for one in ["trace.json", *reading.paths(registry.get("seps"))]:
         (tmp_path / one).write_text((folder / one).read_text())
     (tmp_path / "align.py").write_text("x = '<script>'\n" + (folder / "align.py").read_text())
     monkeypatch.setattr(registry, "folder", lambda slug: tmp_path)

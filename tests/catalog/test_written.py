@@ -42,7 +42,7 @@ def test_an_argued_answer_links_to_its_reasons(slug: str, argument: str, client:
 def test_a_counted_answer_links_to_the_code_that_counts_it(slug: str) -> None:
     for claim in registry.get(slug).claims:
         if claim.counted:
-            assert claim.counting_file in reading.paths(slug), claim.id
+            assert claim.counting_file in reading.paths(registry.get(slug)), claim.id
             assert reading.file(slug, claim.counting_file, "shapes").parts
 
 

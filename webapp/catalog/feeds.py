@@ -8,11 +8,10 @@ from hashlib import sha256
 from html import escape
 from operator import attrgetter
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from methods import registry
 from methods.charts import number
 from methods.spec import Method
 from webapp.catalog import queries
@@ -29,10 +28,9 @@ ITEMS = 50
 
 
 @require_safe
-def papers(request: HttpRequest, slug: str, suffix: str) -> HttpResponse:
+def papers(request: HttpRequest, method: Method, suffix: str) -> HttpResponse:
     """The papers about a method, the latest first."""
-    method = _method(slug)
-    counting = MethodLink.objects.filter(MethodLink.counting(), method=slug)
+    counting = MethodLink.objects.filter(MethodLink.counting(), method=method.slug)
     latest = counting.filter(paper__announced_on__isnull=False).select_related("paper")
     links = list(latest.order_by("-paper__announced_on", "-paper__arxiv_id")[:ITEMS])
     stamp = tuple(
@@ -40,9 +38,9 @@ def papers(request: HttpRequest, slug: str, suffix: str) -> HttpResponse:
         for one in links
     )
     source = _source(
-        f"method/{slug}",
+        "",
         f"Papers about {method.title}",
-        slug,
+        method,
         stamp,
         lambda site: [_paper_item(site, method, link) for link in links],
     )
@@ -50,24 +48,25 @@ def papers(request: HttpRequest, slug: str, suffix: str) -> HttpResponse:
 
 
 @require_safe
-def measurements(request: HttpRequest, slug: str, suffix: str) -> HttpResponse:
+def measurements(request: HttpRequest, method: Method, suffix: str) -> HttpResponse:
     """What stands measured of a method, the last measured first."""
-    carried = Carried(_method(slug))
-    found = sorted(carried.standing, key=attrgetter("row.measured_at"), reverse=True)[:ITEMS]
+    found = sorted(Carried(method).standing, key=attrgetter("row.measured_at"), reverse=True)[
+        :ITEMS
+    ]
     source = _source(
-        f"method/{slug}/measurements",
-        f"Measurements of {carried.method.title}",
-        slug,
+        "measurements",
+        f"Measurements of {method.title}",
+        method,
         tuple((str(one.run.pk), one.series.name) for one in found),
-        lambda site: [_measurement_item(site, carried.method, one) for one in found],
+        lambda site: [_measurement_item(site, method, one) for one in found],
     )
     return feed_http.respond(request, suffix, source)
 
 
 @require_safe
-def verdicts(request: HttpRequest, suffix: str, slug: str = "") -> HttpResponse:
+def verdicts(request: HttpRequest, suffix: str, method: Method | None = None) -> HttpResponse:
     """The verdicts on the claims of a method's source, or of all methods, the newest first."""
-    carried = [Carried(_method(slug))] if slug else queries.all_carried()
+    carried = [Carried(method)] if method else queries.all_carried()
     judged = [
         (one.method, answered, _judged_at(one, answered))
         for one in carried
@@ -77,28 +76,26 @@ def verdicts(request: HttpRequest, suffix: str, slug: str = "") -> HttpResponse:
     judged.sort(key=lambda row: (row[2], row[1].claim.id), reverse=True)
     judged = judged[:ITEMS]
     source = _source(
-        f"method/{slug}/verdicts" if slug else "verdicts",
-        f"Verdicts on {carried[0].method.title}" if slug else "New verdicts",
-        slug,
-        tuple((method.slug, one.claim.id, str(one.verdict), at) for method, one, at in judged),
+        "verdicts",
+        f"Verdicts on {method.title}" if method else "New verdicts",
+        method,
+        tuple((of.slug, one.claim.id, str(one.verdict), at) for of, one, at in judged),
         lambda site: [_verdict_item(site, *row) for row in judged],
     )
     return feed_http.respond(request, suffix, source)
 
 
-def _method(slug: str) -> Method:
-    try:
-        return registry.get(slug)
-    except registry.UnknownNameError as error:
-        raise Http404(str(error)) from error
-
-
 def _source(
-    name: str, title: str, slug: str, stamp: tuple[object, ...], items: Callable[[Site], list[Item]]
+    name: str,
+    title: str,
+    method: Method | None,
+    stamp: tuple[object, ...],
+    items: Callable[[Site], list[Item]],
 ) -> FeedSource:
     """A list of a method, or of all where it has none."""
-    home = reverse("catalog:method", args=[slug]) if slug else reverse("catalog:methods")
+    home = reverse("catalog:method", args=[method.slug]) if method else reverse("catalog:methods")
     about = f"{title}, as Assay reads and measures them."
+    name = f"method/{method.slug}/{name}".rstrip("/") if method else name
     return FeedSource(name, title, about, home, stamp, items)
 
 

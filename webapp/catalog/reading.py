@@ -19,6 +19,7 @@ from pygments.lexers import PythonLexer
 from methods import registry
 from methods.charts import tensor
 from methods.protocol import TRACE_FILE, Block, Equation, ProtocolError, Trace
+from methods.spec import Method
 
 log = logging.getLogger(__name__)
 
@@ -65,16 +66,15 @@ def _trace(folder: Path) -> Trace | None:
         return None
 
 
-def paths(slug: str) -> tuple[str, ...]:
+def paths(method: Method) -> tuple[str, ...]:
     """The recorded files of a method, in the order of `python -m methods read`, or none.
 
-    Behind them what counts the answers to its claims, which no example runs. Raises
-    UnknownNameError for a method that is not there.
+    Behind them what counts the answers to its claims, which no example runs.
     """
-    folder = registry.folder(slug)
+    folder = registry.folder(method.slug)
     reading = _trace(folder)
     recorded = [one.path for one in reading.files] if reading else []
-    counting = [claim.counting_file for claim in registry.get(slug).claims if recorded]
+    counting = [claim.counting_file for claim in method.claims if recorded]
     return tuple(
         path for path in dict.fromkeys([*recorded, *counting]) if (folder / path).is_file()
     )

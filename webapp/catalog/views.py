@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from methods import registry
+from methods.spec import Method
 from webapp.catalog import chips, linking, queries, reading, written
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
@@ -29,13 +29,9 @@ def methods(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-def method(request: HttpRequest, slug: str) -> HttpResponse:
+def method(request: HttpRequest, method: Method) -> HttpResponse:
     """One method: what it is, what its source claims, what was measured, who writes of it."""
-    try:
-        carried = Carried(registry.get(slug))
-    except registry.UnknownNameError as error:
-        raise Http404(str(error)) from error
-    return respond(request, queries.stamp(), lambda: _method_page(request, carried))
+    return respond(request, queries.stamp(), lambda: _method_page(request, Carried(method)))
 
 
 def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
@@ -73,12 +69,9 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @require_safe
-def code(request: HttpRequest, slug: str) -> HttpResponse:
+def code(request: HttpRequest, method: Method) -> HttpResponse:
     """A file of a method's code: as it is, with its equations, or with the shapes of every line."""
-    try:
-        method, paths = registry.get(slug), reading.paths(slug)
-    except registry.UnknownNameError as error:
-        raise Http404(str(error)) from error
+    paths = reading.paths(method)
     level = _one_of(request.GET.get("level"), tuple(reading.LEVELS), "shapes")
     path = _one_of(request.GET.get("file"), paths, paths[0] if paths else "")
     at = paths.index(path) if paths else 0
@@ -89,7 +82,7 @@ def code(request: HttpRequest, slug: str) -> HttpResponse:
         "level": level,
         "paths": paths,
         "path": path,
-        "file": reading.file(slug, path, level) if paths else None,
+        "file": reading.file(method.slug, path, level) if paths else None,
         "before": paths[at - 1] if at else "",
         "after": paths[at + 1] if at + 1 < len(paths) else "",
     }
@@ -97,21 +90,18 @@ def code(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 @require_safe
-def documents(request: HttpRequest, slug: str) -> HttpResponse:
+def documents(request: HttpRequest, method: Method) -> HttpResponse:
     """One of a method's written results, by default its README."""
-    try:
-        method, paths = registry.get(slug), written.paths(slug)
-    except registry.UnknownNameError as error:
-        raise Http404(str(error)) from error
+    paths = written.paths(method.slug)
     if not paths:
-        raise Http404(f"The method {slug} comes without a README.")
+        raise Http404(f"The method {method.slug} comes without a README.")
     path = _one_of(request.GET.get("file"), paths, paths[0])
     context = {
         "section": "methods",
         "method": method,
         "paths": paths,
         "path": path,
-        "document": written.html(slug, path),
+        "document": written.html(method.slug, path),
     }
     return render(request, "catalog/documents.html", context)
 

@@ -35,10 +35,7 @@ _MARKDOWN.add_render_rule("image", _without_pictures)
 
 
 def paths(slug: str) -> tuple[str, ...]:
-    """The documents of a method by name.
-
-    Raises UnknownNameError for a method that is not there.
-    """
+    """The documents of a method by name."""
     names = (path.name for path in registry.folder(slug).glob("*.md"))
     return tuple(sorted(names, key=lambda name: (name != "README.md", name)))
 

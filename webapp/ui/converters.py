@@ -1,11 +1,13 @@
-"""How dates and formats stand in addresses."""
+"""How dates, methods and formats stand in addresses."""
 
 from __future__ import annotations
 
 from datetime import date
 
-from django.urls.converters import StringConverter
+from django.urls.converters import SlugConverter, StringConverter
 
+from methods import registry
+from methods.spec import Method
 from webapp.ui.feeds import FORMATS
 
 
@@ -21,6 +23,14 @@ class DateConverter:
     def to_url(self, value: date) -> str:
         """The date as it stands in an address."""
         return value.isoformat()
+
+
+class MethodConverter(SlugConverter):
+    """A method that is carried here, by its name."""
+
+    def to_python(self, value: str) -> Method:  # type: ignore[override]
+        """The method; UnknownNameError, a ValueError and so no match, where there is none."""
+        return registry.get(value)
 
 
 class SuffixConverter(StringConverter):
