@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from html import escape
@@ -106,21 +107,15 @@ def _paper_item(site: Site, method: Method, link: MethodLink) -> Item:
 
 
 def _measurement_item(site: Site, method: Method, one: Measurement) -> Item:
-    address = site.base + reverse("runs:run", args=[one.run.pk])
     found = best([one])
     told = f"{found.ratio:.2f}× {found.word} at {found.x}" if found else "no gain was shown"
-    summary = f"{one.series.title}: {told}. {one.where}, version {one.row.version}."
-    return Item(
-        id=site.tag(f"measurement:{one.run.pk}:{one.series.name}"),
-        link=address,
-        source=address,
-        title=f"{method.title}: {one.series.title}",
-        summary=summary,
-        html=f"<p>{escape(summary)}</p>",
-        authors=["Assay"],
-        categories=[f"{method.slug}.{one.run.benchmark}"],
-        published=one.row.measured_at,
-        updated=one.row.measured_at,
+    return site.item(
+        f"measurement:{one.run.pk}:{one.series.name}",
+        one.run.get_absolute_url(),
+        f"{method.title}: {one.series.title}",
+        f"{one.series.title}: {told}. {one.where}, version {one.row.version}.",
+        at=one.row.measured_at,
+        words=[f"{method.slug}.{one.run.benchmark}"],
     )
 
 
@@ -134,22 +129,18 @@ def _judged_at(carried: Carried, answered: Answered) -> datetime:
 def _verdict_item(site: Site, method: Method, one: Answered, at: datetime) -> Item:
     where = one.measurement.where if one.measurement else ""
     name = f"{method.slug}:{one.claim.id}:{where}:{one.verdict.word}"
-    link = f"{site.base}{reverse('catalog:method', args=[method.slug])}#claims"
     measured = ""
     if one.figure:
         unit = one.unit if one.unit == "×" else f" {one.unit}"
         low, high = number(one.figure.low), number(one.figure.high)
         measured = f"Measured {number(one.figure.value)}{unit} ({low} to {high}) on {where}. "
     summary = f"{measured}{one.verdict.word}: {one.verdict.reason}. {one.claim.finding}".strip()
-    return Item(
-        id=site.tag(f"verdict:{sha256(name.encode()).hexdigest()[:24]}"),
-        link=link,
-        source=link,
-        title=f"{str(one.verdict.word).capitalize()}: {one.claim.text} ({method.title})",
-        summary=summary,
-        html=f"<p>{escape(one.claim.text)}</p><p>{escape(summary)}</p>",
-        authors=["Assay"],
-        categories=[method.slug, str(one.verdict.word)],
-        published=at,
-        updated=at,
+    item = site.item(
+        f"verdict:{sha256(name.encode()).hexdigest()[:24]}",
+        reverse("catalog:method", args=[method.slug]) + "#claims",
+        f"{str(one.verdict.word).capitalize()}: {one.claim.text} ({method.title})",
+        summary,
+        at=at,
+        words=[method.slug, str(one.verdict.word)],
     )
+    return replace(item, html=f"<p>{escape(one.claim.text)}</p>{item.html}")

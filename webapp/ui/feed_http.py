@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import escape
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -27,6 +28,13 @@ class Site:
     def tag(self, name: str) -> str:
         """A tag URI (RFC 4151). It knows no port, so a site that moves to another keeps it."""
         return f"tag:{urlsplit(self.base).hostname},2025:{name}"
+
+    def item(
+        self, name: str, path: str, title: str, summary: str, *, at: datetime, words: list[str]
+    ) -> Item:
+        """An entry about what the site itself has on a page, and the words it is filed under."""
+        tag, link, html = self.tag(name), self.base + path, f"<p>{escape(summary)}</p>"
+        return Item(tag, link, link, title, summary, html, ["Assay"], words, at, at)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 
 from django.http import HttpRequest, HttpResponse
@@ -48,19 +49,15 @@ def _results_source() -> FeedSource:
 
 def _item(site: Site, run: Run) -> Item:
     listed = listed_run(run)
-    address = site.base + reverse("runs:run", args=[run.pk])
     found = headline([row.parsed() for row in run.series.all()])
-    ended = run.finished_at or run.queued_at
-    summary = f"{listed['method']} on {listed['hardware']}. {found}".strip()
-    return Item(
-        id=site.tag(f"run:{run.pk}"),
-        link=address,
-        source=address,
-        title=f"{listed['title']}: {listed['method']}, {listed['hardware']}",
-        summary=summary,
-        html=f"<p>{escape(summary)}</p><pre>{escape(present.command(run))}</pre>",
-        authors=[run.reader.get_username()] if run.reader else ["Assay"],
-        categories=[f"{run.method}.{run.benchmark}"],
-        published=ended,
-        updated=ended,
+    item = site.item(
+        f"run:{run.pk}",
+        run.get_absolute_url(),
+        f"{listed['title']}: {listed['method']}, {listed['hardware']}",
+        f"{listed['method']} on {listed['hardware']}. {found}".strip(),
+        at=run.finished_at or run.queued_at,
+        words=[f"{run.method}.{run.benchmark}"],
     )
+    authors = [run.reader.get_username()] if run.reader else item.authors
+    html = f"{item.html}<pre>{escape(present.command(run))}</pre>"
+    return replace(item, authors=authors, html=html)
