@@ -101,7 +101,7 @@ def test_what_is_unknown_is_named_with_what_comes_near(tmp_path: Path) -> None:
     assert "no profile 'sparse-atention'. Did you mean sparse-attention" in err
     assert err.endswith("(2)")
     _, err = score(tmp_path / "none.jsonl")
-    assert "none.jsonl: No such file" in err
+    assert "none.jsonl cannot be read: No such file" in err
     assert err.endswith("(2)")
 
 

@@ -65,7 +65,11 @@ def test_the_report_counts_against_what_a_person_marked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["extract_claims", "ground"])
 @pytest.mark.parametrize(
     ("content", "why"),
-    [("{", "line 1 is not JSON"), ("[]", "line 1 is not an object"), ("{}", "line 1 has no ")],
+    [
+        ("{", "line 1: is not JSON"),
+        ("[]", "line 1: the line: Input should be an object"),
+        ("{}", "line 1: .*Field required"),
+    ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, command: str, content: str, why: str) -> None:
     path = tmp_path / "in.jsonl"

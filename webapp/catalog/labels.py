@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from webapp.catalog.models import MethodLink
 from webapp.learning.tfidf import DATA
-from webapp.summaries.management.jsonl import objects
 from webapp.summaries.management.shares import in_words
+from webapp.ui.json_lines import read_lines
 
 LABELS = DATA / "links.jsonl"
 PARTS = ("test", "training", "all")
@@ -23,9 +25,17 @@ def part(identifier: str) -> str:
     )
 
 
+class PaperLine(BaseModel):
+    """A paper as a line of JSON gives it."""
+
+    id: str
+    title: str
+    abstract: str
+
+
 @dataclass(frozen=True)
 class Text:
-    """A paper as a line of JSON gives it."""
+    """A paper as it is linked, without line breaks."""
 
     id: str
     title: str
@@ -63,8 +73,8 @@ class Label:
 
 def read_papers(path: Path) -> Iterator[Text]:
     """The papers of a file of JSON lines; raises CommandError with the line that is none."""
-    for given in objects(path, "id", "title", "abstract"):
-        yield Text(*(" ".join(str(given[name]).split()) for name in ("id", "title", "abstract")))
+    for line in read_lines(str(path), PaperLine):
+        yield Text(*(" ".join(text.split()) for text in (line.id, line.title, line.abstract)))
 
 
 def read(path: Path) -> list[Label]:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
-import sys
 import textwrap
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from pydantic import BaseModel, StringConstraints
 
 from methods.terminal import table
 from webapp.digests.lookup import NotFoundError, find_profile
 from webapp.digests.profiles.validation import ProfileError, rules_of
-from webapp.digests.scoring.json_lines import papers_in
 from webapp.digests.scoring.scorer import Candidate, Scorer, total
 from webapp.digests.scoring.terms import keyword_name
+from webapp.papers.models import AnnounceType
+from webapp.ui.json_lines import read_lines
+
+
+class PaperLine(BaseModel):
+    """A paper as a line gives it; further fields are let pass."""
+
+    id: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    title: Annotated[str, StringConstraints(max_length=100_000)]
+    abstract: Annotated[str, StringConstraints(max_length=1_000_000)]
+    categories: tuple[str, ...] = ()
+    announce_type: AnnounceType = AnnounceType.NEW
 
 
 class Command(BaseCommand):
@@ -37,31 +47,23 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from None
         refused = 0
 
-        def refuse(number: int, reason: str) -> None:
+        def refuse(reason: str) -> None:
             nonlocal refused
             refused += 1
-            self.stderr.write(f"line {number}: {reason}")
+            self.stderr.write(reason)
 
         rows = []
-        with _opened(options["input"]) as lines:
-            for paper in papers_in(lines, refuse):
-                scored = _scored(scorer, paper)
-                if options["json"]:
-                    self.stdout.write(json.dumps(scored, ensure_ascii=False))
-                else:
-                    rows.append(_cells(scored))
+        for line in read_lines(options["input"], PaperLine, refuse):
+            scored = _scored(scorer, Candidate(**line.model_dump()))
+            if options["json"]:
+                self.stdout.write(json.dumps(scored, ensure_ascii=False))
+            else:
+                rows.append(_cells(scored))
         if not options["json"]:
             self.stdout.write(table(("score", "kept", "id", "why"), rows, right=["score"]))
         if refused:
             lines_ = "line was" if refused == 1 else "lines were"
             raise CommandError(f"{refused} {lines_} not scored", returncode=1)
-
-
-def _opened(name: str) -> BinaryIO:
-    try:
-        return sys.stdin.buffer if name == "-" else Path(name).open("rb")
-    except OSError as error:
-        raise CommandError(f"{name}: {error.strerror}", returncode=2) from None
 
 
 def _scored(scorer: Scorer, paper: Candidate) -> dict[str, Any]:

@@ -5,14 +5,29 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from pydantic import BaseModel
 
 from webapp.summaries.extraction import claims_of
 from webapp.summaries.extraction.report import Score
-from webapp.summaries.management.jsonl import objects
+from webapp.ui.json_lines import read_lines
+
+
+class Paper(BaseModel):
+    """A paper as a line gives it."""
+
+    id: Any = None
+    abstract: str
+
+
+class Marked(BaseModel):
+    """The places of a paper's claims, and of what may or may not count as one."""
+
+    id: Any
+    claims: list[tuple[int, int]]
+    optional: list[tuple[int, int]] = []
 
 
 class Command(BaseCommand):
@@ -24,11 +39,10 @@ class Command(BaseCommand):
     requires_migrations_checks = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--input", type=Path, required=True, metavar="FILE.jsonl")
+        parser.add_argument("--input", required=True, metavar="FILE.jsonl")
         parser.add_argument("--json", action="store_true", help="print lines of JSON")
         parser.add_argument(
             "--report",
-            type=Path,
             metavar="ANNOTATIONS.jsonl",
             help='lines {"id", "claims": [[start, end], ...]}: print precision and recall',
         )
@@ -37,23 +51,23 @@ class Command(BaseCommand):
         if options["report"]:
             self._report(options["report"], options["input"])
             return
-        for paper in objects(options["input"], "abstract"):
-            claims = claims_of(str(paper["abstract"]))
+        for paper in read_lines(options["input"], Paper):
+            claims = claims_of(paper.abstract)
             if options["json"]:
-                found = {"id": paper.get("id"), "claims": [asdict(claim) for claim in claims]}
+                found = {"id": paper.id, "claims": [asdict(claim) for claim in claims]}
                 self.stdout.write(json.dumps(found, ensure_ascii=False))
                 continue
             for claim in claims:
-                self.stdout.write(f"{paper.get('id')}  {claim.shown:>16}  {claim.metric}")
+                self.stdout.write(f"{paper.id}  {claim.shown:>16}  {claim.metric}")
 
-    def _report(self, annotations: Path, texts: Path) -> None:
-        marked = {str(row["id"]): row for row in objects(annotations, "id", "claims")}
+    def _report(self, annotations: str, texts: str) -> None:
+        marked = {str(row.id): row for row in read_lines(annotations, Marked)}
         development, test = Score(), Score()
-        for paper in objects(texts, "id", "abstract"):
-            if (row := marked.pop(str(paper["id"]), None)) is None:
+        for paper in read_lines(texts, Paper):
+            if (row := marked.pop(str(paper.id), None)) is None:
                 continue
-            score = development if str(paper["id"])[-1] in "012" else test
-            score.add(str(paper["abstract"]), row["claims"], row.get("optional", []))
+            score = development if str(paper.id)[-1] in "012" else test
+            score.add(paper.abstract, row.claims, row.optional)
         if not development.papers + test.papers:
             raise CommandError(f"{texts} holds none of the annotated papers", returncode=2)
         self.stdout.write(f"development (ids ending in 0 to 2): {development}")

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
+from pydantic import BaseModel
 
 from methods.protocol import clean
 from webapp.summaries.grounding import GroundTruth
-from webapp.summaries.management.jsonl import objects
+from webapp.ui.json_lines import read_lines
+
+
+class Paper(BaseModel):
+    """A text and what is claimed to stand in it."""
+
+    id: Any = None
+    text: str
+    claims: list[dict[str, Any]]
 
 
 class Command(BaseCommand):
@@ -23,29 +31,25 @@ class Command(BaseCommand):
     requires_migrations_checks = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--input", type=Path, required=True, metavar="FILE.jsonl")
+        parser.add_argument("--input", required=True, metavar="FILE.jsonl")
         parser.add_argument("--json", action="store_true", help="print lines of JSON")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for paper in objects(options["input"], "text", "claims"):
+        for paper in read_lines(options["input"], Paper):
             claims = _grounded(paper)
             if options["json"]:
-                said = json.dumps({"id": paper.get("id"), "claims": claims}, ensure_ascii=False)
+                said = json.dumps({"id": paper.id, "claims": claims}, ensure_ascii=False)
                 self.stdout.write(said)
                 continue
             for claim in claims:
                 number = f"{claim.get('value', '')} {claim.get('unit', '')}".strip()
-                self.stdout.write(f"{paper.get('id')}  {claim['state']:15}  {number}")
+                self.stdout.write(f"{paper.id}  {claim['state']:15}  {number}")
 
 
-def _grounded(paper: dict[str, Any]) -> list[dict[str, Any]]:
-    if not isinstance(paper["text"], str) or not isinstance(paper["claims"], list):
-        raise CommandError(f"{paper.get('id')}: text or claims are of the wrong type", returncode=2)
-    truth = GroundTruth(paper["text"])
+def _grounded(paper: Paper) -> list[dict[str, Any]]:
+    truth = GroundTruth(paper.text)
     grounded = []
-    for claim in paper["claims"]:
-        if not isinstance(claim, dict):
-            raise CommandError(f"{paper.get('id')}: a claim is not an object", returncode=2)
+    for claim in paper.claims:
         # What is printed is what was compared: no character turns a number round on the screen.
         shown = {name: clean(v) if isinstance(v, str) else v for name, v in claim.items()}
         value, unit, quote = (str(shown.get(name) or "") for name in ("value", "unit", "quote"))

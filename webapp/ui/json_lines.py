@@ -1,0 +1,65 @@
+"""Lines of JSON that commands read, each checked as a model; a bad line is told by its number."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from django.core.management.base import CommandError
+from pydantic import BaseModel, ValidationError
+
+MAX_LINE = 4 << 20  # bytes
+TOLD = 1_000  # lines between two words of progress
+Line = TypeVar("Line", bound=BaseModel)
+
+
+def _stop(reason: str) -> None:
+    raise CommandError(reason, returncode=2)
+
+
+def read_lines(
+    path: str, model: type[Line], refuse: Callable[[str], None] = _stop
+) -> Iterator[Line]:
+    """The lines of a file, or of the standard input by the name of `-`; empty ones are nothing.
+
+    `refuse` is told of a line that is none, and why; where it does not raise, that costs only the
+    line. Each thousand is said on the standard error. Raises CommandError for an unreadable file.
+    """
+    try:
+        with sys.stdin.buffer if path == "-" else Path(path).open("rb") as lines:
+            for number, raw in enumerate(lines, 1):
+                if not number % TOLD:
+                    sys.stderr.write(f"{number:,} lines of {path}\n")
+                if not raw.strip():
+                    continue
+                try:
+                    line = _parsed(raw, model)
+                except ValueError as error:
+                    refuse(f"{path}, line {number}: {error}")
+                else:
+                    yield line
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}", returncode=2) from error
+
+
+def _parsed(raw: bytes, model: type[Line]) -> Line:
+    """A line as `model`. Raises ValueError, with what is wrong in words."""
+    if len(raw) > MAX_LINE:
+        raise ValueError(f"is longer than {MAX_LINE:,} bytes")
+    try:
+        # Python's parser, because it lets lone surrogates through, which arXiv's own data has.
+        written = json.dumps(json.loads(raw.decode("utf-8-sig")), ensure_ascii=False)
+        return model.model_validate_json(written.encode("utf-8", "replace"))
+    except RecursionError:
+        raise ValueError("nests too deep") from None
+    except ValidationError as error:
+        problems = (
+            f"{'.'.join(map(str, one['loc'])) or 'the line'}: {one['msg']}"
+            for one in error.errors(include_url=False, include_input=False)
+        )
+        raise ValueError("; ".join(problems)) from None
+    except ValueError as error:
+        raise ValueError(f"is not JSON: {error}") from None
