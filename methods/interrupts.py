@@ -45,7 +45,6 @@ class Interruptible:
             raise KeyboardInterrupt
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
         self.ignore()
         self._waiting = True  # until it is handled: a callback may have swallowed what is raised
         if not self._held:

@@ -13,12 +13,10 @@ HELP = "list the methods and their benchmarks"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Take no arguments."""
-    del parser
 
 
 def main(args: argparse.Namespace) -> int:
     """Print a line for each benchmark."""
-    del args
     rows = [
         (f"{method.slug}.{benchmark.slug}", benchmark.title)
         for method in registry.all_methods()

@@ -52,37 +52,35 @@ class DecodeParams(_Split, TimedParams):
     )
 
 
-class CompressionParams(_Split):
-    """Parameters of `compression`."""
-
+class _OnBytes(_Split):
     middle: int = parameter(4, "Layers that see concepts only.", ge=0, le=64)
-    d: int = parameter(64, "Width of the model.", ge=32, le=2048, multiple_of=32)
-    pretrain_steps: int = parameter(600, "Steps of the base on plain text.", ge=1, le=1_000_000)
-    steps: int = parameter(200, "Steps of each candidate from that base.", ge=1, le=1_000_000)
+    d: int = parameter(64, "Width of the models.", ge=32, le=2048, multiple_of=32)
     rows: int = parameter(8, "Windows a batch.", ge=1, le=1024)
     length: int = parameter(128, "Bytes a window.", unit="bytes", ge=16, le=8192)
+    seeds: int = parameter(3, "Trainings of each model.", ge=1, le=10)
+
+
+class CompressionParams(_OnBytes):
+    """Parameters of `compression`."""
+
+    pretrain_steps: int = parameter(600, "Steps of the base on plain text.", ge=1, le=1_000_000)
+    steps: int = parameter(200, "Steps of each candidate from that base.", ge=1, le=1_000_000)
     judged: int = parameter(64, "Held-out windows.", ge=1, le=4096)
     rho: float = parameter(0.25, "Share of positions that become concepts.", gt=0, lt=1)
     n_concepts: int = parameter(256, "Concepts in the vocabulary.", ge=1, le=65_536)
-    seeds: int = parameter(3, "Trainings of each candidate.", ge=1, le=10)
 
 
-class ScratchParams(_Split):
+class ScratchParams(_OnBytes):
     """Parameters of `scratch`."""
 
     shallow: int = parameter(1, "Layers that see every byte.", ge=1, le=64)
-    middle: int = parameter(4, "Layers that see concepts only.", ge=0, le=64)
     deep: int = parameter(1, "Layers that see concepts and the tail.", ge=1, le=64)
     dense: Depths = parameter((2, 4, 6, 3), "Depths of dense models; the last is the baseline.")
-    d: int = parameter(64, "Width of the models.", ge=32, le=2048, multiple_of=32)
     steps: int = parameter(400, "Steps of training.", ge=1, le=1_000_000)
     lr: float = parameter(3e-3, "Highest learning rate.", gt=0, le=1)
-    rows: int = parameter(8, "Windows a batch.", ge=1, le=1024)
-    length: int = parameter(128, "Bytes a window.", unit="bytes", ge=16, le=8192)
     judged: int = parameter(256, "Held-out windows.", ge=1, le=8192)
     rho: float = parameter(0.2, "Share of concepts, where the text does not set it.", gt=0, lt=1)
     n_concepts: int = parameter(256, "Concepts in the vocabulary, a power of 4.", ge=4, le=65_536)
-    seeds: int = parameter(3, "Trainings of each model.", ge=1, le=10)
     data: str = parameter(
         "",
         "Folder of text of one's own; empty is this Python's library.",

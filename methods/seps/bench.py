@@ -161,7 +161,6 @@ DENSE_WORDS = 100
 
 def cost_bytes(params: CostParams, device: str) -> int:
     """An estimate of the peak: inputs, and what dense attention keeps."""
-    del device
     B, W = max(params.batches), max(params.words)
     inputs = B * (params.patches + 1 + 3 * (W + DENSE_WORDS)) * params.dim
     seen = 3 * B * (params.patches + 1 + W) * params.dim

@@ -141,7 +141,6 @@ def _attentions(
 
 def attention_memory(params: LatencyParams | MemoryParams, device: str) -> int:
     """Bytes at the worst: tensors of the longest length, scores of the longest peer."""
-    del device
     heads = (params.local_heads + params.global_heads) * getattr(params, "batch", 1)
     peer = min(max(params.lengths), params.peers_up_to)
     return 24 * heads * max(params.lengths) * params.d_head * 4 + 24 * heads * peer * peer
@@ -242,7 +241,6 @@ def _model_step(
 
 def model_memory(params: ModelParams, device: str) -> int:
     """Bytes at the worst: two models with gradients, activations and logits of the longest."""
-    del device
     weights = params.vocab_size * params.n_embd + 12 * params.n_layer * params.n_embd**2
     rows = params.batch * max(params.lengths)
     activations = rows * (20 * params.n_layer * params.n_embd + 4 * params.vocab_size)

@@ -246,7 +246,6 @@ def memory_growth(device: str) -> Iterator[Case]:
 
 def closed_forms(device: str) -> Iterator[Case]:
     """Pairs and sparsity in closed form against counted masks: exactly equal."""
-    del device  # arithmetic is the same everywhere
     for label, n, config in SHAPES:
         counted = Intermediate(config, n, n).head_masks().sum((1, 2))  # (heads,)
         equal = True
@@ -265,7 +264,6 @@ def closed_forms(device: str) -> Iterator[Case]:
 
 def two_layer_reach(device: str) -> Iterator[Case]:
     """With w >= s, two layers carry something of every token to every later one."""
-    del device
     yield Case(reach(_fixed(10), 500), 1.0, ">=", label="w = s = 10, n = 500")
     yield Case(reach(SparseAttentionConfig(), 1000), 1.0, ">=", label="defaults, n = 1000")
 

@@ -45,7 +45,6 @@ def schedule(llava: Any) -> PruningConfig:
 
 def latency_bytes(params: LatencyParams, device: str) -> int:
     """Weights, and the activations and caches of the largest batch; an estimate in bytes."""
-    del device
     if params.model:
         return 0  # its sizes are known once it is read
     item = getattr(torch, params.dtype).itemsize

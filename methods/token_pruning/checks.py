@@ -77,7 +77,6 @@ def prompt_of(
 
 def parameters(device: str) -> Iterator[Case]:
     """The source's parts at the sizes of LLaVA-7B, on the meta device."""
-    del device
     ours, source = PruningConfig(), PruningConfig(scored_merge=False)
     with torch.device("meta"):
         parts: dict[str, tuple[nn.Module, int]] = {
@@ -353,7 +352,6 @@ def _full(shape: Shape, config: PruningConfig | None) -> float:
 
 def temperature(device: str) -> Iterator[Case]:
     """tau falls from 1 to .1 over the first half and stays."""
-    del device
     config = PruningConfig()
     yield Case(config.tau(0, 1000), 1.0, "==", "t = 0")
     yield Case(abs(config.tau(250, 1000) - 0.55), 1e-12, label="t = T / 4")
