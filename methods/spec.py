@@ -21,15 +21,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from methods.errors import InputError, ParameterError, ParameterProblem, UnknownNameError
-from methods.params import (
-    ParameterInfo,
-    Params,
-    TimedParams,
-    described,
-    parameter,
-    resolve,
-    shown,
-)
+from methods.params import ParameterInfo, Params, TimedParams, described, parameter, resolve, shown
 
 Direction = Literal["lower", "higher"]
 Relation = Literal["<=", ">=", "=="]

@@ -39,11 +39,7 @@ class Plain:
     """
 
     def __init__(
-        self,
-        model: ConceptLM,
-        prompt: Tensor,
-        lengths: Tensor | None = None,
-        tokens: int = BURST,
+        self, model: ConceptLM, prompt: Tensor, lengths: Tensor | None = None, tokens: int = BURST
     ) -> None:
         self.model, self.token, self.tokens = model, prompt[:, 0], tokens
         rows, n = prompt.shape

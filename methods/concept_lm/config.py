@@ -8,14 +8,7 @@ from methods.errors import InputError
 from methods.kit.config import configuration
 
 Boundary = Literal[
-    "null",
-    "autoregressive",
-    "accumulate",
-    "fixed",
-    "multi_token",
-    "similarity",
-    "words",
-    "hnet",
+    "null", "autoregressive", "accumulate", "fixed", "multi_token", "similarity", "words", "hnet"
 ]
 BOUNDARIES: tuple[Boundary, ...] = get_args(Boundary)
 Count = Annotated[int, Field(ge=0)]

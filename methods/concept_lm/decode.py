@@ -134,11 +134,7 @@ def step(model: ConceptLM, token: Tensor, state: DecodeState) -> Tensor:
 
 @torch.no_grad()
 def step_ready(
-    model: ConceptLM,
-    token: Tensor,
-    state: DecodeState,
-    patience: int,
-    active: Tensor | None = None,
+    model: ConceptLM, token: Tensor, state: DecodeState, patience: int, active: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     r"""`step` for the rows that need not wait: (B, V) logits, and which rows took the step (B,).
 

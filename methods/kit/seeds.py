@@ -24,10 +24,7 @@ def generator(seed: int) -> torch.Generator:
 
 
 def randn(
-    *shape: int,
-    seed: int,
-    device: torch.device | str = "cpu",
-    dtype: torch.dtype = torch.float32,
+    *shape: int, seed: int, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
 ) -> Tensor:
     """Standard normal numbers of `shape`, drawn on the CPU, so the same on every device."""
     return torch.randn(*shape, generator=generator(seed)).to(device, dtype)

@@ -5,14 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Self, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from methods.protocol.text import clean, one_line
 

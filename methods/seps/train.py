@@ -59,11 +59,7 @@ class Matcher(nn.Module):
     """Two encoders and a slimming model between them; `asks` says which text is the query."""
 
     def __init__(
-        self,
-        images: nn.Module,
-        texts: nn.Module,
-        slimmer: Seps,
-        asks: Asked = "sparse",
+        self, images: nn.Module, texts: nn.Module, slimmer: Seps, asks: Asked = "sparse"
     ) -> None:
         super().__init__()
         self.images, self.texts, self.slimmer, self.asks = images, texts, slimmer, asks

@@ -268,11 +268,7 @@ def two_layer_reach(device: str) -> Iterator[Case]:
     yield Case(reach(SparseAttentionConfig(), 1000), 1.0, ">=", label="defaults, n = 1000")
 
 
-def gate(
-    configs: Mapping[str, SparseAttentionConfig],
-    *shape: int,
-    device: str,
-) -> Iterator[Case]:
+def gate(configs: Mapping[str, SparseAttentionConfig], *shape: int, device: str) -> Iterator[Case]:
     """Every configuration on random inputs of (batch, n, d_head), with gradients."""
     batch, n, d_head = shape
     for name, config in configs.items():

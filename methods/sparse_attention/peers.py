@@ -112,9 +112,7 @@ def _given(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, *, seq_first: bool
 def longformer(heads: int, d_head: int, window: int, n: int) -> Attention:
     """Longformer's sliding chunks (transformers): half a window on either side, not causal."""
     from transformers import LongformerConfig  # noqa: PLC0415 - slow, only needed here
-    from transformers.models.longformer.modeling_longformer import (  # noqa: PLC0415
-        LongformerSelfAttention,
-    )
+    from transformers.models.longformer.modeling_longformer import LongformerSelfAttention  # noqa: PLC0415
 
     window += window % 2
     while n % window:  # the layer wants whole windows
@@ -146,9 +144,7 @@ def longformer(heads: int, d_head: int, window: int, n: int) -> Attention:
 def big_bird(heads: int, d_head: int, n: int, block: int = 64) -> Attention:
     """BigBird's block-sparse attention (transformers): 3 near, 2 global, 3 random blocks of 64."""
     from transformers import BigBirdConfig, BigBirdModel  # noqa: PLC0415 - slow, only needed here
-    from transformers.models.big_bird.modeling_big_bird import (  # noqa: PLC0415
-        BigBirdBlockSparseAttention,
-    )
+    from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention  # noqa: PLC0415
 
     config = BigBirdConfig(
         hidden_size=heads * d_head,

@@ -21,13 +21,7 @@ from methods.kit.seeds import seeded
 from methods.kit.training import History, Plan, fit
 from methods.token_pruning import scenes
 from methods.token_pruning.config import PruningConfig
-from methods.token_pruning.llava import (
-    MIN_MASK,
-    attention_scores,
-    encode,
-    load_llava,
-    sized,
-)
+from methods.token_pruning.llava import MIN_MASK, attention_scores, encode, load_llava, sized
 from methods.token_pruning.loop import Stage, embed, read, run_layer
 from methods.token_pruning.scenes import KINDS, PATCHES, Questions, Scenes
 from methods.token_pruning.stream import IGNORE, Prompt

@@ -147,11 +147,7 @@ class Executor(nn.Module):
 
     @torch.no_grad()
     def write(
-        self,
-        z: Tensor,
-        n: int,
-        temperature: float = 1.0,
-        generator: torch.Generator | None = None,
+        self, z: Tensor, n: int, temperature: float = 1.0, generator: torch.Generator | None = None
     ) -> Tensor:
         r"""Write n tokens from plans with a cache: (B, types, slots + 1) -> (B, n).
 
