@@ -8,7 +8,9 @@ A method's ``spec.py`` binds one :class:`Method` to the name ``METHOD``, written
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
+import sys
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field
@@ -331,29 +333,32 @@ def _require(condition: object, message: str) -> None:
         raise ValueError(message)
 
 
-def read_method(
-    spec: str,
-    params: Mapping[str, type[Params]],
-    counted: Mapping[str, Callable[[], Count]] | None = None,
-) -> Method:
-    """The method that ``spec.toml`` tells of, beside the file ``spec``.
+def read_method(spec: str) -> Method:
+    """The method that ``spec.toml`` tells of, beside the module called ``spec``.
 
-    ``params`` are the models of parameters, by the benchmark or command whose they are; ``counted``
-    counts the claims that a count answers, by their ids. A preset that is not told of has the
-    models' defaults; a check that names no entry is the function of its name in ``checks``.
+    It names code as ``"module:name"``, too: the ``params`` of benchmarks and commands, and what has
+    ``counted`` a claim. A preset that is not told of has the models' defaults; a check that names
+    no entry is the function of its name in ``checks``.
     """
-    told = tomllib.loads(Path(spec).with_name("spec.toml").read_text("utf-8"))
-    counts = counted or {}
-    told["claims"] = [one | {"counted": counts.get(one["id"])} for one in told["claims"]]
+
+    def named(place: str) -> Any:
+        module, _, name = place.partition(":")
+        return getattr(importlib.import_module(f"{spec.rpartition('.')[0]}.{module}"), name)
+
+    file = Path(str(sys.modules[spec].__file__))
+    told = tomllib.loads(file.with_name("spec.toml").read_text("utf-8"))
+    for one in told["claims"]:
+        one["counted"] = named(one["counted"]) if "counted" in one else None
     told["checks"] = [
         {"name": name, "entry": f"checks:{name}"} | one for name, one in told["checks"].items()
     ]
     told["commands"] = [
-        {"name": name, "params": params[name], "entry": entry}
-        for name, entry in told.get("commands", {}).items()
+        one | {"name": name, "params": named(one["params"])}
+        for name, one in told.get("commands", {}).items()
     ]
     for slug, one in told["benchmarks"].items():
-        model, presets = params[slug], {name: {} for name in PRESETS} | one.get("presets", {})
+        model = named(one["params"])
+        presets = {name: {} for name in PRESETS} | one.get("presets", {})
         sizes = {name: model.model_validate(values) for name, values in presets.items()}
         one |= {"slug": slug, "params": model, "presets": sizes}
     told["benchmarks"] = list(told["benchmarks"].values())

@@ -158,15 +158,4 @@ class GenerateParams(_Real):
     temperature: float = parameter(0.0, "0 takes the likeliest token.", ge=0, le=10)
 
 
-METHOD = read_method(
-    __file__,
-    params={
-        "decode": DecodeParams,
-        "compression": CompressionParams,
-        "scratch": ScratchParams,
-        "planner": PlannerParams,
-        "dropout": PlannerParams,
-        "train": TrainParams,
-        "generate": GenerateParams,
-    },
-)
+METHOD = read_method(__name__)

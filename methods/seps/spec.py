@@ -88,13 +88,4 @@ class CostParams(TimedParams):
     keeps: Shares = parameter((0.2, 0.5, 0.8), "Shares of patches that stay.", max_length=6)
 
 
-METHOD = read_method(
-    __file__,
-    params={
-        "retrieval": RetrievalParams,
-        "ablations": RetrievalParams,
-        "cost": CostParams,
-        "train": TrainParams,
-        "evaluate": EvaluateParams,
-    },
-)
+METHOD = read_method(__name__)

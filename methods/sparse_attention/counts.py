@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from statistics import linear_regression
 
 from methods.sparse_attention.config import (
@@ -50,6 +51,11 @@ def operations(n: int) -> Count:
         working=f"{times:.2f} times fewer pairs over all heads, causal against causal, with the "
         f"window of {resolve_window(_CONFIG, n)} that the default adapts to",
     )
+
+
+operations_512, operations_1024, operations_2048, operations_4096 = (
+    partial(operations, n) for n in (512, 1024, 2048, 4096)
+)
 
 
 def sparsity() -> Count:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from methods.sparse_attention import counts
 from methods.spec import Params, TimedParams, parameter, read_method
 
 Length = Annotated[int, Field(ge=64, le=262_144)]
@@ -93,19 +91,4 @@ class RecallParams(Params):
     )
 
 
-METHOD = read_method(
-    __file__,
-    params={
-        "latency": LatencyParams,
-        "memory": MemoryParams,
-        "model": ModelParams,
-        "language_model": LanguageModelParams,
-        "recall": RecallParams,
-    },
-    counted={
-        "complexity": counts.complexity,
-        "memory": counts.memory,
-        "sparsity": counts.sparsity,
-        **{f"operations_{n}": partial(counts.operations, n) for n in (512, 1024, 2048, 4096)},
-    },
-)
+METHOD = read_method(__name__)

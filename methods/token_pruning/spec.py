@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from methods.spec import Params, TimedParams, parameter, read_method
-from methods.token_pruning import accounting
 
 MODEL_HELP = "Folder or hub id of a LLaVA; empty makes one here."
 Budgets = Annotated[
@@ -85,14 +84,4 @@ class EvaluateParams(_Real):
     new: int = parameter(10, "Tokens of an answer at most.", unit="tokens", ge=1, le=1024)
 
 
-METHOD = read_method(
-    __file__,
-    params={
-        "tradeoff": TradeoffParams,
-        "latency": LatencyParams,
-        "training": TrainingParams,
-        "train": TrainParams,
-        "evaluate": EvaluateParams,
-    },
-    counted={"tokens": accounting.tokens_saved, "flops": accounting.operations_saved},
-)
+METHOD = read_method(__name__)
