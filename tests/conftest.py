@@ -67,11 +67,11 @@ def in_ci() -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """In CI a skip is a failure: nothing stays untested unseen. Only a GPU may be missing, and in
-    a container the right to mount a disk.
+    """In CI a skip is a failure: nothing stays untested unseen. Only a GPU may be missing, and what
+    root alone may do.
     """
     report = yield
-    if in_ci() and not any(map(item.get_closest_marker, ("gpu", "mount"))):
+    if in_ci() and not any(map(item.get_closest_marker, ("gpu", "root"))):
         _forbid_skip(report)
     return report
 

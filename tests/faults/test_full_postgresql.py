@@ -39,7 +39,7 @@ FULL_FOR = 6.0  # seconds: two leases in which little of what a worker says can 
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.mount,
+    pytest.mark.root,
     pytest.mark.timeout(300),
     pytest.mark.xdist_group("full_postgresql"),
 ]

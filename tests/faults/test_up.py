@@ -155,7 +155,7 @@ def test_a_clock_that_steps_while_a_run_is_measured(rig: UpRig, offset: str) -> 
     rig.wait_until_ready()
 
 
-@pytest.mark.mount
+@pytest.mark.root
 def test_a_full_disk(rig: UpRig) -> None:
     """Pages are read, processes live on, nothing breaks, and room is all it needs."""
     if not rig.data.is_mount():

@@ -13,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import logging
 from itertools import count
-from pwd import struct_passwd
 from secrets import token_hex
 from typing import Any
 
@@ -35,11 +34,7 @@ from workers.parent_death import PR_SET_DUMPABLE, adopt_orphans, die_with_parent
 QUEUES: dict[str, hardware.Device] = {"bench-cpu": "cpu", "bench-gpu": "gpu"}
 CLOSE_WITHIN = 3.0
 GUARDED = "A benchmark can write to its own directory alone (Landlock)."
-AS_ANOTHER = "No Landlock in its kernel: a benchmark can write wherever the user {} can."
-UNGUARDED = (
-    "No Landlock in its kernel: a benchmark can write wherever this worker can, "
-    "unless ASSAY_BENCH_USER names another user."
-)
+UNGUARDED = "No Landlock in its kernel: a benchmark can write wherever {} can."
 LONGEST_RUN = 7 * 86_400 + 3600  # seconds; each job brings a limit of its own, enforced by `job`
 
 log = logging.getLogger(__name__)
@@ -209,11 +204,10 @@ def _stop_worker(**_: object) -> None:
     this_worker.cancel.stop()
 
 
-def guard(user: struct_passwd | None) -> str:
+def guard(user: sandbox.User) -> str:
     """What keeps a benchmark from writing elsewhere, for the Workers page."""
-    if landlock.version():
-        return GUARDED
-    return AS_ANOTHER.format(user.pw_name) if user else UNGUARDED
+    writer = f"the user {user.pw_name}" if user else "this worker"
+    return GUARDED if landlock.version() else UNGUARDED.format(writer)
 
 
 def refusal(job: protocol.Job) -> str:

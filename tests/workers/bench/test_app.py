@@ -34,6 +34,7 @@ def test_the_worker_imports_neither_django_nor_torch() -> None:
     [
         ("bench-cpu", {"ASSAY_WORKER_NAME": ""}, "ASSAY_WORKER_NAME"),
         ("bench-cpu", {"ASSAY_WORKER_KEY": ""}, "ASSAY_WORKER_KEY"),
+        ("bench-cpu", {"ASSAY_BENCH_USER": "no-such-user"}, "name not found"),
         ("bench-cpu", {"ASSAY_WORKER_KEY": "nonsense"}, "worker_key"),
         ("site", {}, "-Q bench-cpu or -Q bench-gpu"),
         ("bench-gpu", {"PATH": "/nowhere"}, "nvidia-smi"),
