@@ -12,7 +12,7 @@ from webapp.summaries.numbers import fold_with_places
 
 from .details import UNKNOWN, Details
 from .expressions import Expression, expressions
-from .outcomes import is_outcome
+from .outcomes import is_outcome, is_setting
 from .place import Context, Place
 
 MAX_ABSTRACT = 10_000  # characters looked at
@@ -54,8 +54,12 @@ def claims_of(abstract: str) -> list[RuleClaim]:
     found: list[RuleClaim] = []
     context = Context(folded)
     last: Expression | None = None  # the outcome before: what is compared with one is one
+    setting: Expression | None = None  # what is listed with a setting is one
     for expression in expressions(folded):
         place = context.around(expression.start, expression.end)
+        if is_setting(expression, place, setting):
+            setting = expression
+            continue
         if not is_outcome(expression, place, last):
             continue
         claim = _claim(abstract, expression, place)

@@ -28,6 +28,9 @@ _TIMES_AFTER = re.compile(
     r" (?:the|its|their|our|as|(?:\w+ )?(?:faster|more|less|fewer|higher|lower|better|smaller"
     r"|larger|slower|cheaper|longer))\b"
 )
+# "a standard 4x diffusion model", "100 m x 100 m": no comparison follows, and none came before
+_ATTRIBUTE_BEFORE = re.compile(r"\b(?:an?|the|fixed|using)(?: (?:\w+ed|standard))? $")
+_GAIN_AFTER = re.compile(r"[ -](?:[\w-]+ ){0,4}?" + words("gain after"))
 _OCCASIONS = re.compile(r" (?:over|during|per|a|each|across|throughout)\b")
 _BY = re.compile(r"\b(?:by|to|nearly|about|over|than) $")
 _VERBS = {"doubled", "doubling", "tripled", "tripling", "halved", "halving", "halves"}
@@ -35,19 +38,28 @@ _VERBS = {"doubled", "doubling", "tripled", "tripling", "halved", "halving", "ha
 
 def is_factor(expression: Expression, place: Place) -> bool:
     """Whether a factor says how much more or less something is."""
-    if _SETTING_AFTER.match(place.after):
-        return False
-    if _FOR_COMPRESSION.search(place.before[-60:]) and _COMPRESSION_AFTER.match(place.after):
-        return False
     written = place.folded.text[expression.start : expression.end]
-    is_often = written.endswith("times") and _OCCASIONS.match(place.after)
-    if is_often and not _BY.search(place.before):
-        return False  # "observed 52 times over the season"
+    if _is_setting(written, place):
+        return False
     if not expression.numbers[-1].is_word or place.before.endswith("factor of "):
         return True
     if place.folded.cased[expression.start].isupper() and place.before:
         return False  # "Sequential Halving" is a name
-    return _word_compares(place.folded.text[expression.start : expression.end], place)
+    return _word_compares(written, place)
+
+
+def _is_setting(written: str, place: Place) -> bool:
+    """Whether a factor is one of a size, an input or a count: "8x compression", "5-fold splits"."""
+    before, after = place.before[-60:], place.after
+    is_attribute = written[0].isdigit() and _ATTRIBUTE_BEFORE.search(before)
+    is_often = written.endswith("times") and _OCCASIONS.match(after)  # "52 times over the season"
+    return bool(
+        _SETTING_AFTER.match(after)
+        or written.startswith("x ")
+        or (_FOR_COMPRESSION.search(before) and _COMPRESSION_AFTER.match(after))
+        or (is_attribute and not _GAIN_AFTER.match(after))
+        or (is_often and not _BY.search(before))
+    )
 
 
 def _word_compares(word: str, place: Place) -> bool:

@@ -13,19 +13,29 @@ from .expressions import Expression
 from .factors import is_factor
 from .place import Place
 from .scores import is_score
-from .vocabulary import CHANGES, DATA_DESCRIBED, OTHERS_WORK, RESULT, STRONG_RESULT, one_of, words
+from .vocabulary import (
+    CHANGES,
+    DATA_DESCRIBED,
+    OTHERS_RESULT,
+    OTHERS_WORK,
+    RESULT,
+    STRONG_RESULT,
+    one_of,
+    words,
+)
 
 _GAINS = {"%", "pp", "points"}
 _TIMES = {"ms", "us", "ns", "s", "min", "h"}
 _MEMORY = {"kb", "mb", "gb", "tb", "byte", "kb/s", "mb/s", "gb/s", "tb/s"}
 _LENGTHS = {"mm", "cm", "m", "km", "px", "°"}
 _LEVELS = {"db", "fps", "hz", "w", "mw", "kw", "wh", "kwh", "j", "mj", "kj", "bpp", "usd", "ml"}
+_RATES = {"fps", "hz"}
 _LEVELS |= {"bpm", "flops", "mflops", "gflops", "tflops", "pflops", "gmacs"}
 
 # What no unit makes an outcome, by the words before it ...
 _P_VALUE = re.compile(
     r"(?<![a-z])(?:[pq] ?(?:values?)?|padj)(?:_\w{1,4})? ?"
-    r"(?:=|<=|>=|<|>|of|≪|below|were|was|is)+ ?$"
+    r"(?:=|<=|>=|<|>|of|≪|(?:(?:smaller|less|lower) than|below|were|was|is) ?)+ ?$"
 )
 _VARIABLE = re.compile(
     r"(?:(?<![a-z])(?:[a-ce-qs-z]|\\[a-z]+|[α-ω]|i\^2|"
@@ -33,6 +43,18 @@ _VARIABLE = re.compile(
     + r")(?:_\w+)? ?(?:=|<=|>=|<|>|:) ?)$"
 )
 _SETTING_BEFORE = re.compile(r"\b" + words("setting before") + r"\s?$")
+# "high acceleration factors (x4", "a low sampling rate (5%", "temperature (0.7": named settings
+_NAMED_SETTING = re.compile(
+    r"\b" + words("setting") + r"s?(?: \([^()]*\))?"
+    r"(?: (?:of|at|is|are|up to|below|above|only|just|about|approximately))*"
+    r" ?[(=:<>≈]{0,2} ?(?:e\.g\.,? )?(?:initial |up to |over )?$"
+)
+# "a corpus of 425 h", "videos of more than 1 hour": how much data there is
+_DATA_OF = re.compile(
+    r"\b" + words("data") + r"s? (?:\w+ )?(?:of|with|spanning|containing|contain)"
+    r"(?: (?:approximately|about|around|nearly|roughly|only|just|over|more than|less than|up to))*"
+    r" $"
+)
 _GAINS_RANGE = re.compile(  # "with gains ranging from +11% to +32%"
     r"\b(?:gain|improv|increas|reduc|speed|boost|drop|sav|accurac|score)\w*(?: [a-z]+){0,3} "
     r"(?:ranging|varying|spanning)(?: from| between)?\s?$"
@@ -40,7 +62,9 @@ _GAINS_RANGE = re.compile(  # "with gains ranging from +11% to +32%"
 # "TMR by 8.9% at FMR = 0.01%", "at a signal-to-noise ratio (SNR) of 10 dB"
 _AT_POINT = re.compile(r"\bat (?:[a-z]+ ?= ?|iou |[^,;.]{0,40}\bsnr\)? ?(?:=|of) ?)$")
 _AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?$")
-_RATE_GIVEN = re.compile(r"(?:^|, (?:and |while )?)at $|\boperating at $")  # "At 30 Hz, it ..."
+_GIVEN = re.compile(r"(?:^|[,;:] (?:and |while )?)at $|\boperating at $")  # "At 30 Hz, it ..."
+# A rate is an outcome where something runs or is fast; videos "at 24 fps" are as they were made.
+_RATE_MEASURED = re.compile(r"\b" + words("rate measured"))
 _RATE_OF_INPUT = re.compile(
     r"(?:sampl\w+|frame|camera|bit|refresh) rate(?: of)? \(?$|(?:sampled|recorded) at $"
     r"|captured at [^.;]{0,30}$"
@@ -77,6 +101,7 @@ _SPLIT = re.compile(r"\b(?:split|divided|partition)")
 _SPLIT_BEFORE = re.compile(
     r"\b(?:train\w*|test\w*|validation|val|dev\w*|held ?out)(?: sets?| data| splits?)? ?\($"
 )
+_SPLIT_AFTER = re.compile(r" (?:for )?(?:train|test|validat|held)\w*")
 _SUBSET_OF = re.compile(
     r"\b(?:subset|fraction|portion|subsample)s? of"
     r"(?: (?:only|just|merely|about|the|approximately|around|roughly|nearly))* $"
@@ -101,15 +126,29 @@ _DESCRIBES_RESULT = re.compile(
 )
 # "as graphs grow from 5 to 100 actions": what was set, not what came of it.
 _GROWN = re.compile(r"\b(?:scaling|(?:as|when) [^,;.]{1,40} (?:grow|increase|scale)s?) $")
+# "reducing the rank from 16 to 8 decreased accuracy": what was set, not what came of it
+_CAUSES = re.compile(rf" (?:\w+ly )?{CHANGES.pattern}\w*(?:s|d)\b")
+_CHANGED_NEAR = 250  # characters
+# "once 80% of the patents share a part": under which condition, not what came of it
+_CONDITION = re.compile(
+    r"(?:^by \w+ing|\b(?:when|if|once|unless|whenever|even (?:with|at|under)))\b[^,;:()]*(?<!and )$"
+)
+_OF_WHOLE = re.compile(
+    r" of (?:(?:the|its|their|our|all|previous) )?(?:\w+ ){0,2}?"
+    r"(?:(?:dataset|corpus|training (?:set|data)|parameters|weights)\b|models?(?=[,.;)]|$))"
+)
 # The words that make a time, a memory or a length something that was measured.
 _GAIN_AFTER = re.compile(r"\W{0,3}(?:\w+ ){0,3}?" + words("gain after"))
 _TIME_MEASURED = re.compile(
     words("time measured") + "|in (?:only |just |about |approximately |under |less than )?$"
 )
-_LENGTH_OF_INPUT = re.compile(r"\b(?:every|each|last|first|past|next|for up to|long) $")
+_LENGTH_OF_INPUT = re.compile(r"\b(?:every|each|last|first|past|next|for|over|for up to|long) $")
 _HOURS_OF = re.compile(r"\b(?:hours|minutes) (?:of|for|long)\b")
+_MEMORY_OF_DATA = re.compile(
+    r" of (?!.{0,20}(?:memory|ram\b|storage|parameters))"
+)  # "40 GB of text"
 _MEMORY_MEASURED = re.compile(words("memory measured"))
-_LENGTH_MEASURED = re.compile(words("length measured"))
+_LENGTH_MEASURED = re.compile(r"\b" + words("length measured"))
 _LENGTH_AFTER = re.compile(
     r" (?:\w+ ){0,2}?"
     + one_of("error rmse mae deviation precision offset drift rms distance improvement")
@@ -126,6 +165,7 @@ _LISTED = re.compile(
     + words("listed")
     + r"\s?\(?(?:only |up to |about |approximately )?$"
 )
+_LISTED_SETTING = re.compile(r",? ?(?:and |or |/ ?)?")
 _LISTED_REACH = 60  # characters
 
 
@@ -134,35 +174,64 @@ def is_outcome(expression: Expression, place: Place, last: Expression | None = N
 
     `last` is the outcome before it: what is listed or compared with an outcome is one.
     """
-    if _is_excluded(place) or _is_background(place):
+    if _is_background(place):
         return False
     if last is not None and _is_listed(expression, place, last):
         return True
     unit = expression.unit
     if unit == "x":
         return is_factor(expression, place) and bool(RESULT.search(place.words))
-    if unit in _GAINS:  # "70M points" are a size
-        return expression.numbers[-1].value < 10**6 and _is_share(expression, place)
-    return _is_change(expression, place) or _is_level(expression, place)
+    if unit in _GAINS:  # "1,000 track points" are a size
+        is_size = unit == "points" and expression.numbers[-1].value > 100
+        return not is_size and _is_share(expression, place)
+    if expression.is_change and unit not in _LENGTHS:
+        return _is_change(expression, place)
+    return _is_level(expression, place)
 
 
 def _is_background(place: Place) -> bool:
     """Whether the sentence tells what was known before."""
+    if OTHERS_RESULT.search(place.words):
+        return True
     is_result = STRONG_RESULT.search(place.words) and not OTHERS_WORK.search(place.words)
     return place.is_background and not is_result
 
 
-def _is_excluded(place: Place) -> bool:
-    """What is no outcome whatever its unit: p-values, intervals, spreads, variables, settings."""
+def is_setting(expression: Expression, place: Place, last: Expression | None = None) -> bool:
+    """What is no outcome whatever its unit: p-values, intervals, spreads, variables, settings.
+
+    `last` is the setting before it: what is listed with a setting is one.
+    """
     before, after = place.before[-60:], place.after
     return bool(
-        any(one.search(before) for one in (_P_VALUE, _INTERVAL_BEFORE, _VARIABLE, _AT_POINT))
+        (last is not None and _is_listed_setting(expression, place, last))
+        or any(one.search(before) for one in (_P_VALUE, _INTERVAL_BEFORE, _VARIABLE, _AT_POINT))
         or any(one.match(after) for one in (_INTERVAL_AFTER, _SCALE_AFTER))
+        or _is_attribute(expression, place)
         or _is_spread(before)
         or _is_interval(before, after)
         or (_SETTING_BEFORE.search(before) and not _GAINS_RANGE.search(before))
+        or (_NAMED_SETTING.search(before) and not expression.is_change)
+        or (_DATA_OF.search(before) and expression.unit != "%")
         or (_AT.search(before) and _OPERATING_POINT.match(after))
     )
+
+
+def _is_listed_setting(expression: Expression, place: Place, last: Expression) -> bool:
+    is_alike = last.numbers[-1].own_unit and last.unit == expression.unit
+    joint = place.folded.text[last.end : expression.start]
+    return is_alike and bool(_LISTED_SETTING.fullmatch(joint))
+
+
+def _is_attribute(expression: Expression, place: Place) -> bool:
+    """Whether it says of which kind a thing is: "a 3-hour recording", "a 5-point scale", "300W-LP".
+
+    A "3-point improvement" is one.
+    """
+    written = place.folded.text[expression.numbers[-1].digits_end : expression.end]
+    is_name = re.match(r"-[A-Z]", place.folded.cased[expression.end : expression.end + 2])
+    is_joined = written.startswith("-") and expression.unit not in {"%", "pp", "x"}
+    return bool(is_name) or (is_joined and not _GAIN_AFTER.match(place.after))
 
 
 def _is_spread(before: str) -> bool:
@@ -170,20 +239,26 @@ def _is_spread(before: str) -> bool:
 
 
 def _is_interval(before: str, after: str) -> bool:
-    """Whether the number is one of two between square brackets."""
-    inside = before.rpartition("[")[2] if "[" in before else "]"
-    closes = "]" not in inside and re.match(r"[^\[\]]{0,30}\]", after)
-    return bool(closes) and ("," in inside or bool(re.match(r",|%?,| ?-", after)))
+    """Whether the number is one of two between square brackets, one of which may be round."""
+    closes = re.match(r"[^\[\]]{0,30}\]", after)
+    inside = re.split(r"[\[(]", before)[-1]
+    return bool(closes) and ("," in inside or bool(re.match(r"%?[,\]]| ?-", after)))
 
 
 def _is_share(expression: Expression, place: Place) -> bool:
     before, after = place.before[-60:], place.after
+    if _CONDITION.search(place.before):
+        return False
     if expression.unit == "%" and (
         (DATA_DESCRIBED.search(place.words) and not _DESCRIBES_RESULT.search(place.words))
         or (_USED.search(before) and (_PART_OF_DATA.match(after) or _SETTING_AFTER.match(after)))
-        or (_SPLIT.search(place.words) and _SPLIT_BEFORE.search(before))
+        or (
+            _SPLIT.search(place.words)
+            and (_SPLIT_BEFORE.search(before) or _SPLIT_AFTER.match(after))
+        )
         or any(one.search(before) for one in (_LEVEL_OF, _SUBSET_OF))
         or any(one.match(after) for one in (_SUFFICES, _SELECTED))
+        or (_OF_WHOLE.match(after) and not before.endswith("by "))
     ):
         return False
     return bool(RESULT.search(place.words)) or not place.is_background
@@ -196,9 +271,11 @@ def _is_change(expression: Expression, place: Place) -> bool:
     )
     last = expression.numbers[-1]
     is_model = place.folded.text[last.digits_end : last.end] in {"b", "t"}
-    is_size = are_years or is_model or expression.unit in _LENGTHS
-    is_size = is_size or bool(_SIZE_AFTER.match(place.after) or _GROWN.search(place.before))
-    return expression.is_change and not is_size and bool(CHANGES.search(place.words))
+    is_size = (
+        are_years or is_model or bool(_SIZE_AFTER.match(place.after) or _GROWN.search(place.before))
+    )
+    near = place.before[-_CHANGED_NEAR:] + place.after[:_CHANGED_NEAR]
+    return not (is_size or _CAUSES.match(place.after)) and bool(CHANGES.search(near))
 
 
 def _is_level(expression: Expression, place: Place) -> bool:
@@ -207,17 +284,18 @@ def _is_level(expression: Expression, place: Place) -> bool:
         return _is_length(expression, place)
     if unit not in _TIMES | _MEMORY | _LEVELS and "/" not in unit:
         return is_score(expression, place)
-    is_given = unit == "hz" and _RATE_GIVEN.search(place.before)
+    is_given = unit != "fps" and _GIVEN.search(place.before)
     if is_given or _INPUT_AFTER.match(place.after) or _RATE_OF_INPUT.search(place.before):
         return False
     if unit in _TIMES:
         return _is_time(expression, place)
     if unit in _MEMORY:
-        is_hardware = _HARDWARE_BEFORE.search(place.before)
-        return not is_hardware and bool(_MEMORY_MEASURED.search(place.words))
+        is_size = _HARDWARE_BEFORE.search(place.before) or _MEMORY_OF_DATA.match(place.after)
+        return not is_size and bool(_MEMORY_MEASURED.search(place.words))
     is_price = unit == "usd" and place.before.endswith(" a ")  # "a 350 USD printer"
     is_name = place.folded.cased.startswith("ML", expression.end - 2)  # "10 ML baselines"
-    return not is_price and not is_name and bool(RESULT.search(place.words))
+    measured = _RATE_MEASURED if unit in _RATES else RESULT
+    return not is_price and not is_name and bool(measured.search(place.words))
 
 
 def _is_length(expression: Expression, place: Place) -> bool:
@@ -234,15 +312,12 @@ def _is_length(expression: Expression, place: Place) -> bool:
 
 def _is_time(expression: Expression, place: Place) -> bool:
     """Whether a time was taken; a "3-hour" recording is as long as it is."""
-    is_attribute = place.folded.text[expression.numbers[-1].digits_end] == "-"
-    if is_attribute and not _GAIN_AFTER.match(place.after):
-        return False
     is_name = place.folded.cased.startswith("H", expression.end - 1)  # "174 H&N patients"
     if is_name or _LENGTH_OF_INPUT.search(place.before):
         return False
     if expression.unit in {"h", "min"} and _HOURS_OF.search(place.words):
         return False
-    return bool(_TIME_MEASURED.search(place.words) or _TIME_MEASURED.search(place.before))
+    return any(_TIME_MEASURED.search(words) for words in (place.before, place.after))
 
 
 def _is_listed(expression: Expression, place: Place, last: Expression) -> bool:

@@ -27,8 +27,13 @@ RESULT = re.compile(r"\b" + words("result") + "|提升|提高|降低|减少|达�
 STRONG_RESULT = re.compile(r"\b(?:we\b|our\b|achiev|outperform|attain|surpass)")
 # ... but not one of these: "detection tools currently achieve 88 %".
 OTHERS_WORK = re.compile(r"\b(?:currently|recent(?:ly)?|existing|today|previous(?:ly)?|prior)\b")
+# "recent studies indicate that 47 % of students", "models have been reported to exceed 90 %"
+OTHERS_RESULT = re.compile(
+    r"\b(?:recent|prior|previous|existing|empirical) (?:\w+ )?(?:stud(?:y|ies)|surveys?|research)"
+    r" (?:\w+ )?(?:show|indicat|report|f[io]und?|suggest|estimat)|\bbeen reported to\b|\busually\b"
+)
 OWN_WORK = re.compile(r"\b" + words("own work") + r"\b|我们|本文")
-CHANGES = re.compile(words("changes"))
+CHANGES = re.compile(r"(?<![a-z])" + words("changes"))
 DATA_DESCRIBED = re.compile(r"\b" + words("data described") + r"\b")
 METRIC = words("metric")
 METRIC_WORD = re.compile(rf"(?<![a-z]){METRIC}(?![a-z])")
