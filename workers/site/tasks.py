@@ -8,6 +8,8 @@ when the periodic ones are due.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
@@ -92,64 +94,27 @@ def link_papers() -> None:
     chips.refresh()
 
 
-@app.task(name="site.save_named", time_limit=BRIEF, autoretry_for=(FetchError,), retry_backoff=60)
-def save_named(reader_id: int, identifiers: list[str]) -> None:
-    """Ask arXiv for the papers that a reader named, and save them."""
-    importing.save_named(reader_id, identifiers)
-
-
-@app.task(name="site.learn", time_limit=BRIEF)
-def learn_from_reader(reader_id: int) -> None:
-    """Learn what a reader likes, and rank their last days by it."""
-    learning.learn(reader_id)
-
-
-@app.task(name="site.learn_all")
-def learn_from_all() -> None:
-    """The same for every reader whose papers changed unnoticed."""
-    learning.learn_all()
-
-
-@app.task(name="site.mail")
-def send_mail() -> None:
-    """Send the digests and alerts that are due."""
-    deliver_due()
-
-
 @app.task(name="site.tidy")
 def tidy() -> None:
     """Compress logs, forget old runs and sessions that expired."""
     call_command("tidy")
 
 
+BRIEFLY = {"time_limit": BRIEF}
 # The broker forgets an event only when it stands in the database: acknowledged late.
-
-
-@app.task(name="runs.record", acks_late=True, reject_on_worker_lost=True, time_limit=BRIEF)
-def record_event(message: object) -> None:
-    """Store an event of a run."""
-    record.store_event(message)
-
-
-@app.task(name="runs.heartbeat", acks_late=True, reject_on_worker_lost=True, time_limit=BRIEF)
-def record_heartbeat(message: object) -> None:
-    """Store that a bench worker is alive."""
-    heartbeats.record_heartbeat(message)
-
-
-@app.task(name="runs.dispatch", time_limit=BRIEF)
-def dispatch_runs() -> None:
-    """Send queued runs to idle workers."""
-    dispatch.dispatch()
-
-
-@app.task(name="runs.sweep", time_limit=BRIEF)
-def sweep_runs() -> None:
-    """Repeat lost messages and end what is overdue."""
-    sweep.sweep()
-
-
-@app.task(name="runs.expire", time_limit=BRIEF)
-def expire_leases(sent_at: float) -> None:
-    """Expire leases, behind every event that had arrived at `sent_at` (seconds since 1970)."""
-    sweep.expire_leases(sent_at)
+LATE = {**BRIEFLY, "acks_late": True, "reject_on_worker_lost": True}
+AGAIN = {**BRIEFLY, "autoretry_for": (FetchError,), "retry_backoff": 60}
+# Domain functions that are tasks as they are.
+TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
+    "site.save_named": (importing.save_named, AGAIN),
+    "site.learn": (learning.learn, BRIEFLY),
+    "site.learn_all": (learning.learn_all, {}),
+    "site.mail": (deliver_due, {}),
+    "runs.record": (record.store_event, LATE),
+    "runs.heartbeat": (heartbeats.record_heartbeat, LATE),
+    "runs.dispatch": (dispatch.dispatch, BRIEFLY),
+    "runs.sweep": (sweep.sweep, BRIEFLY),
+    "runs.expire": (sweep.expire_leases, BRIEFLY),
+}
+for name, (function, options) in TASKS.items():
+    app.task(function, name=name, **options)
