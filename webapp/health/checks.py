@@ -98,4 +98,4 @@ def _bench(device: Device) -> str:
     waiting = Run.objects.filter(device=device, state=State.DISPATCHED)
     if old := waiting.filter(dispatched_at__lt=timezone.now() - SILENCE).count():
         raise _NotReadyError(f"{old} jobs wait that no worker starts")
-    return f"{live_workers(device).count()} workers alive"
+    return f"{live_workers().filter(device=device).count()} workers alive"

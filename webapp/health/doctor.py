@@ -6,7 +6,6 @@ ending the others. Nothing is changed.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ from django.utils import timezone
 from webapp.health.checks import readiness
 from webapp.papers.days import eastern_date
 from webapp.papers.models import Listing
-from webapp.runs.models import Worker
-from webapp.runs.times import ALIVE
+from webapp.runs.queries import live_workers
+from webapp.runs.web.workers_page import installation
 from webapp.summaries.models import Summary
 
 Level = Literal["good", "note", "problem"]
@@ -159,18 +158,12 @@ def _summaries() -> Iterator[Finding]:
 
 
 def _benchmarks() -> Iterator[Finding]:
-    try:
-        installing = json.loads((settings.DATA_DIR / "ml-install.json").read_text())
-    except (OSError, ValueError):
-        installing = {}
-    if installing.get("state") == "failed":
-        yield Finding(
-            "problem",
-            f"What methods need could not be installed: {installing.get('reason', '')}",
-            "Mend that and start `up` again, or use --no-ml.",
-        )
-    live = Worker.objects.filter(enabled=True, last_seen__gte=timezone.now() - ALIVE)
-    names = [f"{worker.name} ({worker.device_name})" for worker in live.order_by("name")]
+    told = installation()
+    if told and told["state"] == "failed":
+        what = f"What methods need could not be installed: {told['reason']}"
+        yield Finding("problem", what, "Mend that and start `up` again, or use --no-ml.")
+    live = live_workers().order_by("name")
+    names = [f"{worker.name} ({worker.device_name})" for worker in live]
     if names:
         yield Finding("good", f"Runs are measured by {', '.join(names)}")
     else:

@@ -65,7 +65,7 @@ def sealed(run: Run) -> dict[str, dict[str, object]]:
 def _claim(device: Device) -> Run | None:
     """Move the next run to dispatched if a worker is idle; committed before anything is sent."""
     # The workers' rows are the lock: a second dispatcher counts only after the first committed.
-    workers = len(live_workers(device).select_for_update())
+    workers = len(live_workers().filter(device=device).select_for_update())
     busy = Run.objects.filter(device=device, state__in=WITH_WORKER).count()
     run = _next(device) if workers > busy else None
     if run is None:

@@ -31,15 +31,11 @@ def may_cancel(visitor: Visitor, run: Run) -> bool:
 
 def live_counts() -> Counter[str]:
     """How many workers of each device class are live; one query."""
-    return Counter(_live().values_list("device", flat=True))
+    return Counter(live_workers().values_list("device", flat=True))
 
 
-def live_workers(device: str) -> QuerySet[Worker]:
-    """Workers of a device class that were heard of within the last heartbeats."""
-    return _live().filter(device=device)
-
-
-def _live() -> QuerySet[Worker]:
+def live_workers() -> QuerySet[Worker]:
+    """Workers that were heard of within the last heartbeats."""
     since = timezone.now() - ALIVE
     return Worker.objects.filter(enabled=True, last_seen__gte=since).order_by("pk")
 
@@ -60,7 +56,7 @@ def place(run: Run) -> Place | None:
     before = queue.filter(queued_at__lt=run.queued_at) | queue.filter(
         queued_at=run.queued_at, pk__lt=run.pk
     )
-    return Place(before.count(), live_workers(run.device).count())
+    return Place(before.count(), live_workers().filter(device=run.device).count())
 
 
 def behind_own(run: Run, where: Place | None) -> bool:

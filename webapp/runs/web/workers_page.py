@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.db.models import F
-from django.utils import timezone
 
 from methods.charts import duration
 from webapp.runs.models import WITH_WORKER, Run, Worker
-from webapp.runs.times import ALIVE
+from webapp.runs.queries import live_workers
 
 
 @dataclass(frozen=True)
@@ -49,20 +48,10 @@ class ListedWorker:
 
 def workers_now() -> list[ListedWorker]:
     """All workers, the live first."""
-    since = timezone.now() - ALIVE
-    held = {
-        run.worker_id: run
-        for run in Run.objects.filter(state__in=WITH_WORKER, worker__isnull=False)
-    }
-    order = F("last_seen").desc(nulls_last=True)
-    listed = [
-        ListedWorker(
-            worker,
-            bool(worker.enabled and worker.last_seen and worker.last_seen >= since),
-            held.get(worker.pk),
-        )
-        for worker in Worker.objects.order_by(order, "name")
-    ]
+    live = set(live_workers())
+    held = {run.worker_id: run for run in Run.objects.filter(state__in=WITH_WORKER)}
+    everyone = Worker.objects.order_by(F("last_seen").desc(nulls_last=True), "name")
+    listed = [ListedWorker(one, one in live, held.get(one.pk)) for one in everyone]
     return sorted(listed, key=lambda worker: not worker.live)
 
 
