@@ -25,25 +25,25 @@ def test_the_page_begins_with_headline_checks_and_doubts(client) -> None:
     told = lines(run)
     begin = html.index('id="findings"')
     assert begin < html.index('id="measured"')
-    for line in (told.headline, told.checks, told.doubts):
+    for line in (told["Headline"], told["Checks"], told["Doubts"]):
         assert line in html[begin:]
-    assert "times as fast as" in told.headline
-    assert "8192 tokens" in told.headline
-    assert told.checks == "2 of 2 passed"
-    assert "variation at" in told.doubts
-    assert told.doubts.endswith("Measured in 7 processes: it ended when its time was up")
+    assert "times as fast as" in told["Headline"]
+    assert "8192 tokens" in told["Headline"]
+    assert told["Checks"] == "2 of 2 passed"
+    assert "variation at" in told["Doubts"]
+    assert told["Doubts"].endswith("Measured in 7 processes: it ended when its time was up")
 
 
 def test_without_doubts_that_is_said() -> None:
     points = tuple(point.model_copy(update={"flags": ()}) for point in scenes.latency().points)
-    assert lines(scenes.measured(), points=points).doubts == "none raised"
+    assert lines(scenes.measured(), points=points)["Doubts"] == "none raised"
 
 
 def test_a_series_without_a_baseline_has_its_value_as_headline() -> None:
     points = tuple(point.model_copy(update={"ratio": None}) for point in scenes.latency().points)
     told = lines(scenes.measured(), points=points, baseline=None)
-    assert "times" not in told.headline
-    assert told.headline.endswith(" ms")
+    assert "times" not in told["Headline"]
+    assert told["Headline"].endswith(" ms")
 
 
 def test_variants_after_the_eighth_are_folded() -> None:

@@ -39,8 +39,8 @@ def test_what_a_run_found(client: Client) -> None:
     english = findings(run, series, checks_of(run))
     with translation.override("zh-hans"):
         found = findings(run, series, checks_of(run))
-    assert "busy machine at" in english.doubts
-    for line in (found.checks, found.doubts):
+    assert "busy machine at" in english["Doubts"]
+    for line in (found["Checks"], found["Doubts"]):
         assert not re.search("[A-Za-z]", line), line
-    assert "times as" not in found.headline
-    assert "在 7 个进程中测量" in found.doubts
+    assert "times as" not in found["Headline"]
+    assert "在 7 个进程中测量" in found["Doubts"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from django.utils.translation import gettext, gettext_noop
 
@@ -20,18 +19,14 @@ STOPPED = {
 }
 
 
-@dataclass(frozen=True)
-class Findings:
-    """The lines with which a run's page begins; those that say nothing are empty."""
-
-    headline: str
-    checks: str
-    doubts: str
-
-
-def findings(run: Run, series: Sequence[Series], checks: Sequence[ShownCheck]) -> Findings:
-    """What the series and checks of a run come to."""
-    return Findings(headline(series), _checks(checks), _doubts(run, series))
+def findings(run: Run, series: Sequence[Series], checks: Sequence[ShownCheck]) -> dict[str, str]:
+    """What the series and checks of a run come to, by name: its page begins with these lines."""
+    lines = {
+        "Headline": headline(series),
+        "Checks": _checks(checks),
+        "Doubts": _doubts(run, series),
+    }
+    return {name: line for name, line in lines.items() if line}
 
 
 def headline(series: Sequence[Series]) -> str:
