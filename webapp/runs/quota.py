@@ -8,6 +8,7 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from webapp.runs.models import OPEN, MethodAccess, Run
+from webapp.runs.times import span
 
 RUNNING, QUEUED = 1, 3  # a reader
 
@@ -52,12 +53,7 @@ def admit(reader: User, method: str, seconds: int) -> None:
     left = seconds_left(reader)
     if seconds > left:
         raise QuotaError(
-            f"This run may take up to {_minutes(seconds)}, and {_minutes(left)} of today's "
+            f"This run may take up to {span(seconds)}, and {span(left)} of today's "
             f"{settings.RUN_MINUTES_A_DAY} are left. Choose a smaller preset, or try again "
             "after midnight UTC."
         )
-
-
-def _minutes(seconds: int) -> str:
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes >= 1 or not seconds else f"{seconds} s"

@@ -22,6 +22,7 @@ from webapp.runs import record
 from webapp.runs.models import Device, Run, State
 from webapp.runs.standing import update_standing
 
+MEASURED_AS = ("method", "benchmark", "version", "params", "seed")
 DAY = 86_400  # seconds
 MAX_BYTES = 64 * 2**20  # a file
 NAMESPACE = uuid.UUID("6f9f7c0e-4a0f-5d0e-9f59-0d3c5a4e5e11")  # of the ids of published runs
@@ -117,12 +118,8 @@ def publish(found: Result) -> bool:
         pk=found.key,
         defaults={
             "imported": True,
-            "method": started.method,
-            "benchmark": started.benchmark,
-            "version": started.version,
+            **{name: getattr(started, name) for name in MEASURED_AS},
             "preset": started.preset or "",
-            "params": started.params,
-            "seed": started.seed,
             "device": Device.GPU if started.device == "cuda" else Device.CPU,
             "limit_seconds": ceil(result.duration),
             "state": State.SUCCEEDED,

@@ -6,6 +6,8 @@ from datetime import timedelta
 
 from django.conf import settings
 
+from methods.charts import duration
+
 LEASE = timedelta(seconds=settings.RUN_LEASE)  # silence after which a worker is lost
 HEARTBEAT = LEASE / 6  # how often workers are heard of, and how often the sweep looks
 ALIVE = 4 * HEARTBEAT  # a worker silent for longer is given nothing new
@@ -15,3 +17,8 @@ CANCEL = LEASE  # a cancel nobody has answered by then is taken as done
 PAUSE = 3 * HEARTBEAT  # a longer pause between two judgements was ours
 PROMPT = HEARTBEAT  # a message that took longer stood in a backlog
 OVERTIME = 2 * LEASE  # past its limit, before the web side ends a run that its worker did not
+
+
+def span(seconds: float) -> str:
+    """A round stretch of time in words: `5 min`, `2 h`."""
+    return duration(seconds).removesuffix(" 0 s").removesuffix(" 0 min")

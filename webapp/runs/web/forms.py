@@ -21,7 +21,7 @@ from methods.spec import PRESETS, Benchmark, Method, ParameterError, ParameterIn
 from webapp.runs.models import Device
 from webapp.runs.queries import estimates, live_counts
 from webapp.runs.submit import MAX_SEED, SECONDS, Request
-from webapp.runs.web.state_text import span
+from webapp.runs.times import span
 
 PREFIX = "set-"  # before a parameter's name, so that none can collide with the form's own fields
 BOOLEANS = (("", "as the preset says"), ("true", "yes"), ("false", "no"))

@@ -9,10 +9,10 @@ from methods.charts import duration
 from methods.protocol import Environment, MachineState, ProtocolError, canonical
 from webapp.runs.models import Run
 from webapp.runs.queries import Visitor, behind_own, estimates, log_of, may_cancel, place
-from webapp.runs.times import ALIVE, CANCEL
+from webapp.runs.times import ALIVE, CANCEL, span
 from webapp.runs.web import present, progress
 from webapp.runs.web.findings import findings
-from webapp.runs.web.state_text import ICONS, span, title_of, tone_of, took
+from webapp.runs.web.state_text import ICONS, title_of, tone_of, took
 
 MANY_SERIES = 3  # beyond, their tables are folded
 

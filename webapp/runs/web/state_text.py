@@ -71,11 +71,6 @@ def tone_of(run: Run, where: Place | None) -> str:
     return "fair" if where and not where.workers else TONES[run.state]
 
 
-def span(seconds: float) -> str:
-    """A round stretch of time: `5 min`, `2 h`."""
-    return duration(seconds).removesuffix(" 0 s").removesuffix(" 0 min")
-
-
 def took(run: Run) -> str:
     """How long it measured: `41 s`; "" if it never began or has not ended."""
     if run.started_at is None or run.finished_at is None:

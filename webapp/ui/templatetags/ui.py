@@ -142,9 +142,3 @@ def licence(address: str) -> str:
         return gettext("arXiv’s licence") if "arxiv.org/licenses" in address else address
     name = "CC0" if match[2] == "zero" else f"CC {match[2].upper()}"
     return f"{name} {match[3]}"
-
-
-@register.filter
-def slice_id(identifier: object) -> str:
-    """The first eight characters of a long identifier: enough to tell runs apart."""
-    return str(identifier)[:8]
