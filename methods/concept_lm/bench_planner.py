@@ -5,7 +5,6 @@ import time
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from methods.concept_lm import checks_plans
 from methods.concept_lm.spec import PlannerParams
@@ -126,12 +125,6 @@ def priced(em: HardEM, seed: int) -> dict[str, dict[str, float]]:
     }
 
 
-def drop_concepts(z: Tensor, share: float, eos: int, source: torch.Generator) -> Tensor:
-    """Plans with a random share of their concepts taken away (EOS in their place)."""
-    lost = torch.rand(z.shape, generator=source) < share
-    return torch.where(lost, eos, z)
-
-
 def dropout(ctx: Context, params: PlannerParams) -> None:
     """Reconstruction NLL against the share of concepts dropped at evaluation."""
     torch.set_num_threads(1)
@@ -144,8 +137,8 @@ def dropout(ctx: Context, params: PlannerParams) -> None:
         em.train(stages.begin(em.curriculum.total, f"seed {seed}"), params.watch)
         whole = em.best_plans()
         for share in shares:
-            z = drop_concepts(whole, share, em.shape.eos, generator(ctx.seed))
-            table["ours", share].append(em.nll(z))
+            lost = torch.rand(whole.shape, generator=generator(ctx.seed)) < share
+            table["ours", share].append(em.nll(torch.where(lost, em.shape.eos, whole)))
     known, free = PlanTask(types=params.types, bits=params.bits).floors
 
     def floor(share: float) -> float:

@@ -237,11 +237,9 @@ def generate(
     logits, state = prefill(model, x, lengths, room=n)
     token = draw(logits, temperature, generator)
     out = [[one] for one in token.tolist()]
-    active = torch.tensor([len(row) < n for row in out])
-    while bool(active.any()):
+    while bool((active := torch.tensor([len(row) < n for row in out])).any()):
         logits, ready = step_ready(model, token, state, patience, active)
         token = torch.where(ready.to(x.device), draw(logits, temperature, generator), token)
         for b in ready.nonzero()[:, 0].tolist():
             out[b].append(int(token[b]))
-        active = torch.tensor([len(row) < n for row in out])
     return torch.tensor(out, device=x.device)

@@ -25,7 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Literal
+from typing import Literal
 
 from methods.context import Context
 from methods.errors import MethodsError
@@ -159,23 +159,16 @@ def _events(
             assert process.stdout is not None
             with process.stdin as stream:
                 json.dump(job, stream)
-            yield from _lines(process.stdout)
+            kind = ""
+            for text in process.stdout:
+                line = Line.parse(text)
+                kind = line.kind
+                yield line.body
         finally:
             process.kill()  # it has ended, unless we have been interrupted
-
-
-def _lines(stream: IO[str]) -> Iterator[Strict]:
-    ended = False
-    for text in stream:
-        line = Line.parse(text)
-        ended = ended or line.kind in TERMINAL
-        yield line.body
-    if not ended:
-        raise ProcessFailedError(
-            Failed(
-                kind="killed", message="a measuring process ended without a word; out of memory?"
-            )
-        )
+    if kind not in TERMINAL:
+        message = "a measuring process ended without a word; out of memory?"
+        raise ProcessFailedError(Failed(kind="killed", message=message))
 
 
 def join(runs: Sequence[Sequence[Series]], confidence: float = CONFIDENCE) -> list[Series]:

@@ -184,9 +184,8 @@ class Gpu(Strict):
 class Environment(Strict):
     """The machine and the software a number belongs to. Empty or None: could not be found out."""
 
-    hardware: (
-        Label  # the class results are compared within: "NVIDIA H200", "AMD EPYC 9B14, 2 cores"
-    )
+    # The class results are compared within: "NVIDIA H200", "AMD EPYC 9B14, 2 cores".
+    hardware: Label
     processor: Label
     cores: Count
     threads: Count

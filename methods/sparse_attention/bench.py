@@ -57,28 +57,24 @@ def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
     forward = charts.open("forward", limits=[bound], way="Forward", **told)
     both = charts.open("forward_backward", limits=[bound], way="Forward and backward", **told)
     for n in params.lengths:
-        yield Comparison(forward, float(n), partial(_calls, ctx, params, configs, n, False))
+        yield Comparison(forward, float(n), partial(_calls, ctx, params, n, False))
         if n <= params.backward_up_to:
-            yield Comparison(both, float(n), partial(_calls, ctx, params, configs, n, True))
+            yield Comparison(both, float(n), partial(_calls, ctx, params, n, True))
 
 
 def _calls(
-    ctx: Context,
-    params: LatencyParams,
-    configs: dict[str, SparseAttentionConfig],
-    n: int,
-    backward: bool,
+    ctx: Context, params: LatencyParams, n: int, backward: bool
 ) -> dict[str, Callable[[], object]]:
     """Every variant at this length, once ours is known to be right at this very shape."""
-    heads, dtype = configs["adaptive"].heads, DTYPES[params.dtype]
+    configs, dtype = _configs(params), DTYPES[params.dtype]
     peers.forget()
-    shape = params.batch, heads, n, params.d_head
+    shape = params.batch, configs["adaptive"].heads, n, params.d_head
     qkv, upstream = draw(*shape, device=ctx.device, dtype=dtype, seed=ctx.seed)
     grad = upstream if backward else None
     for name, config in configs.items():
         cases = at_shape(qkv, grad, config)
         ctx.check_all("at_shape", (replace(case, label=f"{name}, {case.label}") for case in cases))
-    attentions = _attentions(ctx, params, configs, n, backward=backward)
+    attentions = _attentions(ctx, params, n, backward=backward)
     ctx.check_all("same_as_peers", _as_peers(attentions, qkv))
     inputs = qkv.leaves(trained=backward)
     return {name: partial(_step, attend, inputs, grad) for name, attend in attentions.items()}
@@ -100,28 +96,23 @@ def _as_peers(attentions: Mapping[str, peers.Attention], qkv: Inputs) -> Iterato
             yield Case(apart, BOUNDS[qkv.q.dtype], label=f"{name}, n = {qkv.q.shape[2]}")
 
 
-def _same_at(
-    configs: Mapping[str, SparseAttentionConfig], n: int, masked_up_to: int
-) -> dict[str, peers.Attention]:
+def _same_at(params: LatencyParams | MemoryParams, n: int) -> dict[str, peers.Attention]:
     """Dense attention, ours, and to some length the masks that compute the same as ours."""
+    configs = _configs(params)
     found: dict[str, peers.Attention] = {"dense": peers.dense}
     found |= {name: _ours(config) for name, config in configs.items()}
-    if n <= masked_up_to:
+    if n <= params.peers_up_to:
         found["naive"] = partial(peers.naive, configs["adaptive"])
         found["sdpa_mask"] = partial(peers.sdpa_mask, configs["adaptive"])
     return found
 
 
 def _attentions(
-    ctx: Context,
-    params: LatencyParams,
-    configs: dict[str, SparseAttentionConfig],
-    n: int,
-    *,
-    backward: bool,
+    ctx: Context, params: LatencyParams, n: int, *, backward: bool
 ) -> dict[str, peers.Attention]:
     """The variants that exist at this length, direction and device."""
-    found, adaptive = _same_at(configs, n, params.peers_up_to), configs["adaptive"]
+    found, configs = _same_at(params, n), _configs(params)
+    adaptive = configs["adaptive"]
     if n > params.linear_peers_up_to:
         return found
     window = resolve_window(configs["fixed"], n)
@@ -157,7 +148,7 @@ def memory(ctx: Context, params: MemoryParams) -> None:
         ctx.check_all("at_shape", gate(configs, 1, n, params.d_head, device=ctx.device))
         qkv, grad = draw(1, heads, n, params.d_head, device=ctx.device, seed=ctx.seed)
         found, inputs = {}, qkv.leaves()
-        for name, attend in _same_at(configs, n, params.peers_up_to).items():
+        for name, attend in _same_at(params, n).items():
             run = partial(_step, attend, inputs, grad)
             run()
             found[name] = measured_memory.peak(run, ctx.device) / 2**20
