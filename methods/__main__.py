@@ -5,8 +5,6 @@ wrong: an unknown name, a parameter out of bounds, no such device, too little me
 raised an error; 130 interrupted, with what was measured so far marked partial.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

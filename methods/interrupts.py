@@ -1,7 +1,5 @@
 """One interrupt ends a run; it tears no event in two, and a second cuts off no last words."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Iterator

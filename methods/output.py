@@ -1,7 +1,5 @@
 """Where a run's events go: JSON lines on standard output or in a file, or words on a terminal."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The parameters of benchmarks and commands: declared, described for forms, read from texts."""
 
-from __future__ import annotations
-
 import json
 import typing
 from collections.abc import Mapping

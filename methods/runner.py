@@ -5,8 +5,6 @@ shown only after the last check has passed, and whatever ends a run early marks 
 measured as partial, or, if a check failed, shows none of it.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 import time

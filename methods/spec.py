@@ -5,8 +5,6 @@ A method's ``spec.py`` binds one :class:`Method` to the name ``METHOD``, written
 ``"module:function"`` relative to the method's folder and imported when it is run.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import math

@@ -1,7 +1,5 @@
 """What a person at a terminal sees: a progress bar, tables of checks and of results."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterable, Sequence

@@ -9,8 +9,6 @@ in doubt has a hollow mark; a limit is dashed. The picture is 480 units wide, wi
 still be read when it is scaled down to 360 pixels.
 """
 
-from __future__ import annotations
-
 import re
 
 from methods.charts.layout import short, wrap

@@ -1,7 +1,5 @@
 """Where things stand on a chart: scales, ticks, widths of text, labels that keep apart."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

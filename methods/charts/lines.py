@@ -1,7 +1,5 @@
 """Variants as lines over a numeric x, each labelled where it ends."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The strokes that every chart is made of, escaped and classed."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Sequence

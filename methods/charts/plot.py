@@ -1,7 +1,5 @@
 """A series reduced to the one quantity that a chart shows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal

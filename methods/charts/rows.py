@@ -1,7 +1,5 @@
 """Variants as dots in rows under the words of a categorical x, each with its value."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from methods.charts import marks

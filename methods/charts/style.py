@@ -1,7 +1,5 @@
 """Colours and type of the charts: warm paper and ink, gold for what is ours."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from string import Template

@@ -1,7 +1,5 @@
 """Measured numbers and times as people read them, on a terminal and on a page."""
 
-from __future__ import annotations
-
 import math
 
 from methods.protocol import Bound, Flag, Point

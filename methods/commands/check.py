@@ -1,7 +1,5 @@
 """``check``: the method's own table of checks, each with its bound and what was measured."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterable, Iterator

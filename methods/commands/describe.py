@@ -1,7 +1,5 @@
 """``describe``: what a method is, what its source claims, what can be measured and how."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """``list``: the methods and what can be measured of each."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -5,8 +5,6 @@ In this repository it goes to ``methods/NAME`` and its mutations to ``tests/meth
 declares the entry point, so that ``pip install`` makes it a method here.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import sys

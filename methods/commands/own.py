@@ -1,7 +1,5 @@
 """``train``, ``evaluate``, ``generate``: a method on real data, where it says that it can."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -4,8 +4,6 @@ Runs the method's small example under a line tracer. ``code`` is the source alon
 puts the equation of each block before it; ``shapes`` says after each line what it bound.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from typing import Literal

@@ -1,7 +1,5 @@
 """``run``: measure one benchmark."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys

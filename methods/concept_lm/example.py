@@ -1,7 +1,5 @@
 """Tiny concept models on random tokens: what `read` runs to show its shapes."""
 
-from __future__ import annotations
-
 import torch
 
 from methods.concept_lm.base import load_base, tiny_config

@@ -4,8 +4,6 @@ A checkpoint holds its format, what the run was (`about`: configuration, plan), 
 named part (modules without their frozen weights, optimisers) and the history of the training.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How far two results are apart. NaN stays NaN: a check must fail on it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Configurations that are checked when they are made, by pydantic, with errors in words."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path

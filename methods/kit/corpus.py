@@ -1,7 +1,5 @@
 """Text as bytes: the Python standard library's source, which every machine has, or a folder."""
 
-from __future__ import annotations
-
 import hashlib
 import sysconfig
 from dataclasses import dataclass

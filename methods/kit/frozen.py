@@ -1,7 +1,5 @@
 """A transformers model that is not trained: random from a configuration, or real weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

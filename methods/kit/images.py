@@ -1,7 +1,5 @@
 """Images of people's own data, read or refused by name before any work; and ours, for an SVG."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Gumbel-softmax and its straight-through form: Jang et al., arXiv:1611.01144.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

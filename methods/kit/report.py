@@ -1,7 +1,5 @@
 """What a benchmark tells: how far its trainings are, and the series that its method declares."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path

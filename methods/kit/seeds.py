@@ -1,7 +1,5 @@
 """Random numbers that depend on a seed and on nothing that ran before."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

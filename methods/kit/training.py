@@ -4,8 +4,6 @@ The batch and the noise of a step depend on the seed and the step alone, so a ru
 interrupted goes on as if it had not been, and all models compared see the same data.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field

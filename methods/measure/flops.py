@@ -4,8 +4,6 @@ Matrix products, convolutions and attention count; element-wise work does not. C
 call once, on the meta device too, where nothing is computed or allocated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from torch.utils.flop_counter import FlopCounterMode

@@ -7,8 +7,6 @@ numpy, Python objects), and that a tensor from before the call was freed in it: 
 backward in one call. On CUDA it is the caching allocator's peak of allocated bytes.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 Started by `processes`. Whatever libraries print goes to standard error.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -15,8 +15,6 @@ A look that ends measuring for another reason (time, the most processes) was to 
 it shows, so it has the rest.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

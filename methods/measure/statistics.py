@@ -14,8 +14,6 @@ they are drawn wider (see `processes`). How often they hold ``python -m benchmar
 simulates.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ stream, after a synchronise, so that only device work counts; caches stay as the
 them.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

@@ -1,7 +1,5 @@
 """What every message is made of: clean texts, names, strict models, canonical JSON."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Self, TypeVar
 

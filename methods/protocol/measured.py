@@ -1,7 +1,5 @@
 """What was measured, and on what: points, series, environment."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 

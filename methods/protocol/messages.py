@@ -4,8 +4,6 @@ The signature is HMAC-SHA256 over the kind of message and its canonical JSON, so
 be changed on the way and a job cannot pass for an event.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

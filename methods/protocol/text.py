@@ -1,7 +1,5 @@
 """One cleaner for every text that comes in: by HTTP, feed, model, file or message."""
 
-from __future__ import annotations
-
 import re
 
 from pydantic import JsonValue

@@ -1,7 +1,5 @@
 """The operator: `sparse_attention(q, k, v, config)`, on any device, padded or not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Literal, get_args

@@ -1,7 +1,5 @@
 """How fast, how large: `latency`, `memory` and `model`. Quality is measured in `bench_quality`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial

@@ -5,8 +5,6 @@ its anchors: one slot every s tokens. Of n tokens, dense attention keeps n rows 
 min(w, n) and ceil(n / s). Positions are kept for each sample, so ragged batches decode together.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -9,8 +9,6 @@ Names and defaults of the first seven fields of `SparseAttentionConfig` are the 
 The fields after them are our extensions, off by default.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

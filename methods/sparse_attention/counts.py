@@ -1,7 +1,5 @@
 """What the source's numbers come to when the pairs of its own definition are counted."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """A layer of sparse attention on a few tokens: what `read` runs to show its shapes."""
 
-from __future__ import annotations
-
 import torch
 
 from methods.sparse_attention.config import SparseAttentionConfig

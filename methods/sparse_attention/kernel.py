@@ -7,8 +7,6 @@ measured or served. It stands in the user's own cache, outside of what a sandbox
 a name that changes with its source, PyTorch and the processor. Without it tiles run as before.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import importlib.metadata

@@ -1,7 +1,5 @@
 """The layer: projections around `sparse_attention`, with a cache for decoding."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Watching layers at work: what each attended to, how long it takes, what memory a step needs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

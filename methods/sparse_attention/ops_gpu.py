@@ -10,8 +10,6 @@ FlexAttention is compiled, anew for each shape, and must not fall back: uncompil
 n x n scores. On the CPU it has no backward when compiled; there its definition runs, for checks.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

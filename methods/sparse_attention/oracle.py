@@ -5,8 +5,6 @@
 computed in float64 over explicit n x n masks M (True = may attend). A row with no key gives 0.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ Dense attention and the masks that a first implementation uses compute the same 
 same function; the published libraries compute *their* pattern, and say so in their labels.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Callable

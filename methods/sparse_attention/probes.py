@@ -1,7 +1,5 @@
 """Looking inside: what a layer attended to, without making it pay for the look."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

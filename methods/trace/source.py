@@ -1,7 +1,5 @@
 """A method's source as text: its statements, its equations, its shape comments. No torch."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

@@ -1,7 +1,5 @@
 """Runs a method's example line by line, and keeps what every line bound to a name."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
