@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import nn
 
 from methods.errors import InputError
 from methods.kit.seeds import seeded
@@ -56,7 +55,9 @@ def load_frozen(
     if report["missing_keys"]:
         missing = ", ".join(sorted(report["missing_keys"])[:3])
         raise InputError(f"{source} lacks weights of a {model_class.__name__}: {missing}")
-    check_finite(model, str(source))
+    for name, weight in model.named_parameters():
+        if not torch.isfinite(weight).all():
+            raise InputError(f"{source}: {name} holds NaN or infinity; the weights are damaged")
     return model.requires_grad_(False).eval()
 
 
@@ -69,10 +70,3 @@ def load_beside(source: str, what: Literal["tokenizer", "processor"]) -> Any:
     except (OSError, ValueError) as problem:
         told = str(problem).splitlines()[0]
         raise InputError(f"{source!r} has no {what} beside its weights: {told}") from problem
-
-
-def check_finite(module: nn.Module, what: str) -> None:
-    """Raise InputError, naming the weight, where one is NaN or infinite."""
-    for name, weight in module.named_parameters():
-        if not torch.isfinite(weight).all():
-            raise InputError(f"{what}: {name} holds NaN or infinity; the weights are damaged")

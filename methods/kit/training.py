@@ -103,10 +103,16 @@ def fit(
     on_step: Callable[[int, H], None] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> H:
-    """Train down the gradient of `loss(i)`, step by step: what every method's training is.
+    r"""Train down the gradient of `loss(i)`, step by step: what every method's training is.
+
+    Equation: $\theta \leftarrow \mathrm{Opt}(\theta, \, g
+    \min(1, \mathrm{clip} / \lVert g \rVert)), \quad g = \nabla_\theta L$
 
     A group of the optimiser with a `speed` learns so many times faster than the plan says. The rest
-    is as in `run_steps` and `descend`.
+    is as in `run_steps`.
+
+    Raises:
+        InputError: where the loss is no number.
     """
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
 
@@ -114,9 +120,14 @@ def fit(
         for group in optimiser.param_groups:
             group["lr"] = plan.rate_at(i) * group.get("speed", 1.0)
         value = loss(i)
-        norm = descend(optimiser, value, parameters, step=i, clip=plan.clip)
+        if not torch.isfinite(value):
+            raise InputError(f"the loss is {float(value.detach())} at step {i}; lower the rate")
+        optimiser.zero_grad(set_to_none=True)
+        torch.autograd.backward(value)
+        norm = nn.utils.clip_grad_norm_(parameters, plan.clip)
+        optimiser.step()
         history.loss.append(float(value.detach()))
-        history.grad_norm.append(norm)
+        history.grad_norm.append(float(norm))
 
     return run_steps(
         step,
@@ -127,28 +138,3 @@ def fit(
         on_step=on_step,
         checkpoint=checkpoint,
     )
-
-
-def descend(
-    optimiser: torch.optim.Optimizer,
-    loss: Tensor,
-    parameters: list[nn.Parameter],
-    *,
-    step: int,
-    clip: float,
-) -> float:
-    r"""One clipped step down the gradient; the norm before clipping.
-
-    Equation: $\theta \leftarrow \mathrm{Opt}(\theta, \, g
-    \min(1, \mathrm{clip} / \lVert g \rVert)), \quad g = \nabla_\theta L$
-
-    Raises:
-        InputError: where the loss is no number.
-    """
-    if not torch.isfinite(loss):
-        raise InputError(f"the loss is {float(loss.detach())} at step {step}; lower the rate")
-    optimiser.zero_grad(set_to_none=True)
-    torch.autograd.backward(loss)
-    norm = nn.utils.clip_grad_norm_(parameters, clip)
-    optimiser.step()
-    return float(norm)

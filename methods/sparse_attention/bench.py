@@ -200,11 +200,8 @@ def _steps(
         n_embd=params.n_embd,
         sparse_config=ours,
     )
-    sparse = replace(config, use_sparse_attention=True)
-    return {
-        "dense": _model_step(config, tokens, ctx, training=training),
-        "adaptive": _model_step(sparse, tokens, ctx, training=training),
-    }
+    configs = {"dense": config, "adaptive": replace(config, use_sparse_attention=True)}
+    return {name: _model_step(one, tokens, ctx, training=training) for name, one in configs.items()}
 
 
 def _model_step(

@@ -170,20 +170,17 @@ def _series(
     ctx.log(f"tokens by layer in the measured model: {counts}")
     fewer = shape.layers * (shape.visual + params.text) / sum(counts)
     limits = {
-        "first": [("operations", first)],
-        "prefill": [("operations", prefill)],
-        "kv_bytes": [("tokens", fewer)],
+        "first": ("operations", first),
+        "prefill": ("operations", prefill),
+        "kv_bytes": ("tokens", fewer),
     }
     charts, made = Charts(ctx, __file__), {}
     for name in ("first", "prefill", "decode", "kv_bytes", "memory"):
-        bound = [
-            Limit(
-                label=f"{what}, times fewer",
-                points=tuple((float(batch), times) for batch in params.batches),
-                of="ratio",
-            )
-            for what, times in limits.get(name, [])
-        ]
+        bound = []
+        if name in limits:
+            what, times = limits[name]
+            points = tuple((float(batch), times) for batch in params.batches)
+            bound = [Limit(label=f"{what}, times fewer", points=points, of="ratio")]
         shown = None if name == "first" else ("plain", "random", "pruned")
         made[name] = charts.open(name, shown, limits=bound)
     return made

@@ -16,7 +16,7 @@ from methods.kit.config import configuration, read_yaml
 from methods.kit.noise import gumbel, straight_through
 from methods.kit.report import Charts
 from methods.kit.seeds import randn, seeded
-from methods.kit.training import History, Plan, descend, fit, run_steps
+from methods.kit.training import History, Plan, fit
 
 
 @configuration
@@ -100,22 +100,19 @@ class Line(nn.Module):
         self.slope = nn.Parameter(torch.zeros(3))
 
 
-def train(path=None, steps=6, stop=None, about=None):
+def train(path=None, stop=None, about=None):
     line, history = Line(), History()
-    optimiser = torch.optim.AdamW([line.slope], lr=0.1)
+    optimiser = torch.optim.AdamW([line.slope])
 
-    def step(i):
+    def loss(i):
         if i == stop:
             raise KeyboardInterrupt
-        loss = ((line.slope - torch.rand(3) - line.base) ** 2).sum()
-        norm = descend(optimiser, loss, [line.slope], step=i, clip=1.0)
-        history.loss.append(float(loss.detach()))
-        history.grad_norm.append(norm)
+        return ((line.slope - torch.rand(3) - line.base) ** 2).sum()
 
     kept = path and Checkpoint(
         path, about or {"plan": {"rate": 0.1}}, {"line": line, "o": optimiser}, 2
     )
-    run_steps(step, steps, history, module=line, seed=3, checkpoint=kept)
+    fit(loss, optimiser, Plan(6, 0.1, seed=3), history, module=line, checkpoint=kept)
     return line, history
 
 
@@ -175,10 +172,13 @@ def test_a_file_is_whole_or_absent(tmp_path, monkeypatch):
 
 
 def test_a_loss_that_is_no_number():
-    weight = torch.zeros(1, requires_grad=True)
-    optimiser = torch.optim.SGD([weight])
+    line = Line()
+    optimiser = torch.optim.SGD([line.slope])
     with pytest.raises(InputError, match="the loss is nan at step 4"):
-        descend(optimiser, weight.sum() * math.nan, [weight], step=4, clip=1.0)
+        fit(
+            lambda i: line.slope.sum() * (math.nan if i == 4 else 1.0),
+            optimiser, Plan(9), History(), module=line,
+        )  # fmt: skip
 
 
 def test_rates_rise_and_fall_and_groups_have_their_speed():
