@@ -1,7 +1,5 @@
 """What can go wrong, by who has to act; each class carries the command line's exit code."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 from typing import Literal
@@ -43,14 +41,6 @@ class UnknownNameError(InputError):
         super().__init__(f"no {what} is called {name[:80]!r}; {hint}")
 
 
-class ParameterError(InputError):
-    """A parameter is unknown or out of bounds; the message names it, its bounds and the value."""
-
-    def __init__(self, problems: list[ParameterProblem]) -> None:
-        self.problems = problems
-        super().__init__("\n".join(str(problem) for problem in problems))
-
-
 class ParameterProblem:
     """One refused parameter: ``name``, what was ``given``, what is ``allowed``, the ``reason``."""
 
@@ -60,6 +50,14 @@ class ParameterProblem:
     def __str__(self) -> str:
         allowed = f" (allowed: {self.allowed})" if self.allowed else ""
         return f"{self.name}: {self.reason}{allowed}; given {self.given}"
+
+
+class ParameterError(InputError):
+    """A parameter is unknown or out of bounds; the message names it, its bounds and the value."""
+
+    def __init__(self, problems: list[ParameterProblem]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(str(problem) for problem in problems))
 
 
 class DeviceUnavailableError(InputError):

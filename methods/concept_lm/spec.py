@@ -1,8 +1,6 @@
 """What concept language models say of themselves. Free of torch."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -105,7 +103,7 @@ class PlannerParams(Params):
     watch: int = parameter(250, "Steps between two looks at the monitors.", ge=1, le=10_000)
 
     @model_validator(mode="after")
-    def _long_enough(self) -> PlannerParams:
+    def _long_enough(self) -> Self:
         if self.watch > self.warm_up + self.steps:
             raise ValueError("watch is longer than the whole training")
         return self

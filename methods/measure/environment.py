@@ -1,7 +1,5 @@
 """The machine and the software a number belongs to. Works without git and without nvidia-smi."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.metadata
@@ -14,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
@@ -63,7 +61,7 @@ class CpuTimes:
     throttled: float
 
     @classmethod
-    def now(cls) -> CpuTimes | None:
+    def now(cls) -> Self | None:
         """As they are now; None where the system does not tell."""
         try:
             allowed = os.sched_getaffinity(0)

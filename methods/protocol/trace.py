@@ -5,8 +5,6 @@ show it without torch. A file is known by the SHA-256 of its code: comments, doc
 lines may change, and lines are found again by their place among the lines of code.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import io
@@ -86,7 +84,7 @@ class TraceFile(Strict):
             raise ValueError(f"{self.path}: a line was recorded that held no code")
         return self
 
-    def on(self, source: Path) -> TraceFile:
+    def on(self, source: Path) -> Self:
         """The same by the lines of ``source`` as it is now; unchanged where its code differs."""
         text = source.read_text() if source.is_file() else ""
         code, sha256 = code_of(text)
@@ -106,7 +104,7 @@ class Trace(Strict):
     files: Annotated[tuple[TraceFile, ...], Field(min_length=1)]
 
     @classmethod
-    def load(cls, folder: Path) -> Trace | None:
+    def load(cls, folder: Path) -> Self | None:
         """The trace kept in a method's folder, by the lines that its files have now, if any.
 
         Raises ProtocolError for a file that is no trace.

@@ -4,12 +4,10 @@ Each function yields cases for one device; bounds are norm-relative unless they 
 a benchmark must pass besides, at the very shapes that it measures, is `gate`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -75,11 +73,11 @@ class Inputs(NamedTuple):
     k: Tensor
     v: Tensor
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> Inputs:
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
         """All three, changed alike."""
-        return Inputs(change(self.q), change(self.k), change(self.v))
+        return type(self)(change(self.q), change(self.k), change(self.v))
 
-    def leaves(self, *, trained: bool = True) -> Inputs:
+    def leaves(self, *, trained: bool = True) -> Self:
         """The same values, as leaves of a new graph."""
         return self.each(lambda x: x.detach().clone().requires_grad_(trained))
 

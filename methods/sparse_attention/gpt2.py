@@ -4,11 +4,9 @@ Published weights load as they are. `use_sparse_attention` swaps what stands bet
 layer's own projections, and nothing else.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -149,7 +147,7 @@ class GPT2(nn.Module):
     @classmethod
     def from_pretrained(
         cls, name_or_path: str | Path, *, sparse_config: SparseAttentionConfig | None = None
-    ) -> GPT2:
+    ) -> Self:
         """GPT-2 weights from the hub or a folder, attending densely or by `sparse_config`.
 
         Raises:

@@ -15,10 +15,8 @@ private: its presence is tested, and `attend_portable` does the same tiles by pl
 softmax and autograd.
 """
 
-from __future__ import annotations
-
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -49,8 +47,8 @@ class _Saved(NamedTuple):
     out: Tensor
     lse: Tensor
 
-    def of(self, group: Group) -> _Saved:
-        return _Saved(*(x[:, group.start : group.stop] for x in self))
+    def of(self, group: Group) -> Self:
+        return type(self)(*(x[:, group.start : group.stop] for x in self))
 
 
 class _Gradients(NamedTuple):
@@ -61,8 +59,8 @@ class _Gradients(NamedTuple):
     k: Tensor
     v: Tensor
 
-    def of(self, group: Group) -> _Gradients:
-        return _Gradients(*(x[:, group.start : group.stop] for x in self))
+    def of(self, group: Group) -> Self:
+        return type(self)(*(x[:, group.start : group.stop] for x in self))
 
 
 class _Part(NamedTuple):

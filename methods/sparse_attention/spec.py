@@ -1,8 +1,6 @@
 """What grouped-head sparse attention says of itself, and what can be set of it. Free of torch."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -60,7 +58,7 @@ class ModelParams(TimedParams):
     )
 
     @model_validator(mode="after")
-    def _divides(self) -> ModelParams:
+    def _divides(self) -> Self:
         if self.n_embd % self.n_head:
             raise ValueError(f"n_embd {self.n_embd} does not divide into {self.n_head} heads")
         return self

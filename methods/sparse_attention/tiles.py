@@ -11,13 +11,11 @@ one small tensor serves a whole group and every tile takes a view of it. Unclipp
 alike but for their place; `count` of them stand in one tile as overlapping strided views.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -38,7 +36,7 @@ class Tile:
     cols: int
     bias: Tensor  # (rows, cols): 0 where the query may attend the key, -inf where it may not
 
-    def per_call(self, batch: int) -> Iterator[tuple[slice, Tile]]:
+    def per_call(self, batch: int) -> Iterator[tuple[slice, Self]]:
         """Kernels take one leading dimension: all samples of one run, or all runs of one sample."""
         if self.count == 1:
             yield slice(None), self
