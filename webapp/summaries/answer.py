@@ -88,19 +88,14 @@ def parse(text: str) -> PaperSummary:
     """
     text = _THINKING.sub("", text).strip()
     fenced = _FENCE.match(text)
-    candidate = fenced[1] if fenced else text
-    try:
-        return PaperSummary.model_validate_json(candidate)
-    except ValidationError as error:
-        start, end = text.find("{"), text.rfind("}")
-        inner = text[start : end + 1]
-        if start < 0 or end < start or inner == candidate:
-            raise
+    inner = text[max(text.find("{"), 0) : text.rfind("}") + 1]
+    # The error about the JSON that was there helps more than "not JSON at all": it is the last.
+    for candidate in (fenced[1] if fenced else text, inner or text):
         try:
-            return PaperSummary.model_validate_json(inner)
-        except ValidationError as inner_error:
-            # The error about the JSON that was there helps more than "not JSON at all".
-            raise inner_error from error
+            return PaperSummary.model_validate_json(candidate)
+        except ValidationError as error:
+            wrong = error
+    raise wrong
 
 
 def ask_for_summary(ask: Ask, mode: str, messages: list[Message]) -> PaperSummary:

@@ -168,10 +168,6 @@ def _status_error(status: int, headers: Any, message: str) -> ModelError:
     if status in {408, 409, 425, 429} or status >= 500:
         wait = retry_after(headers.get("retry-after") or "", MAX_WAIT)
         return BusyError(f"the model's server answered {status}: {said}", wait)
-    if status in {401, 403}:
-        return RefusedError(f"the model's server refused the key ({status}): {said}", status)
-    if status == 404:
-        return RefusedError(
-            f"the model's server knows no such model or address (404): {said}", status
-        )
-    return RefusedError(f"the model's server did not take the request ({status}): {said}", status)
+    words = {401: "refused the key", 403: "refused the key", 404: "knows no such model or address"}
+    what = words.get(status, "did not take the request")
+    return RefusedError(f"the model's server {what} ({status}): {said}", status)

@@ -79,8 +79,7 @@ def _run(summary: Summary, server: Server) -> None:
     messages = question(paper.title, given, read, summary.language)
     answer = ask_for_summary(ask, mode, messages)
     truth = GroundTruth(f"{paper.title}\n{paper.abstract}\n{kept.text}")
-    summary.text_source, summary.text_share = kept.source, share
-    _keep(summary, answer, truth)
+    _keep(summary, answer, truth, text_source=kept.source, text_share=share)
 
 
 def _beginning(text: str) -> str:
@@ -91,7 +90,7 @@ def _beginning(text: str) -> str:
     return given[: max(given.rfind("\n"), given.rfind(". ")) + 1] or given
 
 
-def _keep(summary: Summary, answer: PaperSummary, truth: GroundTruth) -> None:
+def _keep(summary: Summary, answer: PaperSummary, truth: GroundTruth, **read: object) -> None:
     claims = [_claim(summary, n, claimed, truth) for n, claimed in enumerate(answer.claims)]
     columns, marked = render_summary(answer, truth, summary.language)
     with transaction.atomic():
@@ -99,10 +98,9 @@ def _keep(summary: Summary, answer: PaperSummary, truth: GroundTruth) -> None:
             summary,
             State.DONE,
             content=answer.model_dump(),
-            text_source=summary.text_source,
-            text_share=summary.text_share,
             unverified=marked + sum(c.state == Claim.State.MISSING for c in claims),
             **columns,
+            **read,
         )
         if held:
             Claim.objects.bulk_create(claims)

@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 from django.conf import settings
-from django.db import transaction
 from django.utils.text import slugify
 from pydantic import (
     AfterValidator,
@@ -201,20 +200,18 @@ def free_slug(name: str) -> str:
 
 def site_profile() -> Profile:
     """The site's own profile, made with default keywords on first need."""
-    with transaction.atomic():
-        profile, _ = Profile.objects.get_or_create(
-            is_site=True,
-            defaults={
-                "slug": "site",
-                "name": "Assay",
-                "categories": list(settings.ARXIV_CATEGORIES),
-                "keywords": [
-                    asdict(Keyword(text, frequency=frequency))
-                    for text, frequency in KEYWORDS.items()
-                ],
-                "exclude": list(EXCLUDE),
-                "matching": Profile.Matching.RARITY,
-                "announce_types": [one.value for one in DEFAULT_TYPES],
-            },
-        )
+    profile, _ = Profile.objects.get_or_create(
+        is_site=True,
+        defaults={
+            "slug": "site",
+            "name": "Assay",
+            "categories": list(settings.ARXIV_CATEGORIES),
+            "keywords": [
+                asdict(Keyword(text, frequency=frequency)) for text, frequency in KEYWORDS.items()
+            ],
+            "exclude": list(EXCLUDE),
+            "matching": Profile.Matching.RARITY,
+            "announce_types": [one.value for one in DEFAULT_TYPES],
+        },
+    )
     return profile

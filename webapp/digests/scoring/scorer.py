@@ -13,6 +13,7 @@ Profiles share their keywords: each is sought once in a paper, for all profiles 
 from __future__ import annotations
 
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -122,7 +123,10 @@ class Scorer:
         self.rules = tuple(rules)
         self._terms: list[Term] = []
         self._numbers: dict[tuple[Kind, str], int] = {}
-        self._uses: list[_TermUses] = []  # by term
+        # By term: rules and the points it gives them, elsewhere and in a title; rules it excludes.
+        self._anywhere: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._in_title: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self._excluded: dict[int, list[int]] = defaultdict(list)
         self._keywords: list[list[int | None]] = []  # by rule and place: the term
         self._authors: dict[str, list[tuple[int, int]]] = {}  # by name: rule and points
         # Number each distinct term once, and note for which rules and points it counts.
@@ -137,10 +141,10 @@ class Scorer:
                 if number is None:
                     self._authors.setdefault(keyword.author, []).append((index, anywhere))
                     continue
-                self._uses[number].anywhere.append((index, anywhere))
-                self._uses[number].in_title.append((index, in_title))
+                self._anywhere[number].append((index, anywhere))
+                self._in_title[number].append((index, in_title))
             for text in one.exclude:
-                self._uses[self._term_number(text, one)].excludes.append(index)
+                self._excluded[self._term_number(text, one)].append(index)
         self._matchers = term_matchers(self._terms, single=len(self.rules) == 1)
         # No keyword, no place in the digest, whatever the least score.
         self._least = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
@@ -204,7 +208,6 @@ class Scorer:
         number = self._numbers.setdefault((parsed.kind, parsed.source), len(self._terms))
         if number == len(self._terms):
             self._terms.append(parsed)
-            self._uses.append(_TermUses([], [], []))
         return number
 
     def _find_admitting(self, categories: tuple[str, ...], announce_type: str) -> frozenset[int]:
@@ -222,11 +225,10 @@ class Scorer:
         for matcher in self._matchers:
             in_title, anywhere = matcher.match(title, abstract)
             for number in anywhere:
-                uses = self._uses[number]
-                for rule, points in uses.in_title if number in in_title else uses.anywhere:
+                uses = self._in_title if number in in_title else self._anywhere
+                for rule, points in uses.get(number, ()):
                     totals[rule] = totals.get(rule, 0) + points
-                if uses.excludes:
-                    excluded.update(uses.excludes)
+                excluded.update(self._excluded.get(number, ()))
         if self._authors:
             for name in _comparable_names(candidate.authors) & self._authors.keys():
                 for rule, points in self._authors[name]:
@@ -240,15 +242,6 @@ class Scorer:
                 earned = round(learned.points(model, vector) * _UNIT)
                 totals[rule] = totals.get(rule, 0) + earned
         return totals, excluded
-
-
-@dataclass(frozen=True, slots=True)
-class _TermUses:
-    """What a term does: points it gives to rules, and rules it excludes a paper from."""
-
-    anywhere: list[tuple[int, int]]
-    in_title: list[tuple[int, int]]
-    excludes: list[int]
 
 
 def _match(keyword: str, where: list[Place], points: float, rarity: str = "") -> Match:
