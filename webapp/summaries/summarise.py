@@ -90,7 +90,7 @@ def _beginning(text: str) -> str:
     return given[: max(given.rfind("\n"), given.rfind(". ")) + 1] or given
 
 
-def _keep(summary: Summary, answer: PaperSummary, truth: GroundTruth, **read: object) -> None:
+def _keep(summary: Summary, answer: PaperSummary, truth: GroundTruth, **read: Any) -> None:
     claims = [_claim(summary, n, claimed, truth) for n, claimed in enumerate(answer.claims)]
     columns, marked = render_summary(answer, truth, summary.language)
     with transaction.atomic():
