@@ -39,10 +39,14 @@ Clock = Callable[[Callable[[], object], int], float]
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds a call: for each variant its blocks, for each block its samples."""
+    """Seconds a call: for each variant its blocks, for each block its samples.
+
+    ``flags`` are doubts about all of them, ``unsteady`` the variants whose warm-up never ended.
+    """
 
     blocks: Mapping[str, tuple[tuple[float, ...], ...]]
     flags: tuple[Flag, ...]
+    unsteady: frozenset[str]
 
     def points(
         self,
@@ -67,7 +71,8 @@ class Timings:
                 converted(variant),
                 direction="lower" if work is None else "higher",
                 baseline=None if baseline in (None, variant) else converted(baseline),
-                flags=self.flags,
+                # What is held against an unsteady baseline is in doubt like the baseline.
+                flags=self.flags + (Flag.UNSTEADY,) * bool(self.unsteady & {variant, baseline}),
             )
             for variant in self.blocks
         ]
@@ -101,10 +106,11 @@ def compare(
     if device == "cpu" and cpu_clock == "process" and torch.get_num_threads() > 1:
         raise ValueError("process time adds threads up: call torch.set_num_threads(1) first")
     clock = _cuda_clock if device == "cuda" else _cpu_clock(_CPU_CLOCKS[cpu_clock])
-    calls, all_steady = {}, True
+    calls, unsteady = {}, set()
     for name, call in variants.items():
         least, steady = warm_up(lambda call=call: clock(call, 1), max_warm_up_s)  # type: ignore[misc]
-        all_steady &= steady
+        if not steady:
+            unsteady.add(name)
         calls[name] = max(1, math.ceil(min_sample_s / max(least, 1e-9)))
     before, since = environment.machine_state(device), environment.CpuTimes.now()
     measured: dict[str, list[tuple[float, ...]]] = {name: [] for name in variants}
@@ -118,7 +124,8 @@ def compare(
     after = environment.machine_state(device, since)
     return Timings(
         blocks={name: tuple(found) for name, found in measured.items()},
-        flags=(*machine_flags(before, after), *(() if all_steady else (Flag.UNSTEADY,))),
+        flags=machine_flags(before, after),
+        unsteady=frozenset(unsteady),
     )
 
 
@@ -178,19 +185,17 @@ def warm_up(
 
     There is none where the medians of the earlier and the later half of the last ``window`` lie
     within 5 %: one slow call is noise, which the interval tells. Stops at ``limit_s`` and judges
-    by what there is then, of at least four calls.
+    by what there is then: of calls that take as long, two.
     """
     begun = time.perf_counter()
     recent: list[float] = []
     while True:
         recent = [*recent, sample()][-window:]
         late = time.perf_counter() - begun > limit_s
-        if late or len(recent) == window:
+        if len(recent) == window or (late and len(recent) > 1):
             middle = len(recent) // 2
-            halves = [
-                statistics.median(half) for half in (recent[:middle], recent[middle:]) if half
-            ]
-            steady = len(recent) >= 4 and max(halves) <= min(halves) * (1 + WARM_UP_TOLERANCE)
+            was, now = statistics.median(recent[:middle]), statistics.median(recent[middle:])
+            steady = max(was, now) <= min(was, now) * (1 + WARM_UP_TOLERANCE)
             if steady or late:
                 return min(recent), steady
 

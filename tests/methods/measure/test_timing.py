@@ -3,8 +3,9 @@
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
-from itertools import count, pairwise
+from itertools import chain, count, pairwise, repeat
 
 import pytest
 import torch
@@ -69,7 +70,7 @@ def test_variants_alternate_within_every_block() -> None:
         on_block=lambda done, of: (heard.append((done, of)), started.append(len(called))),
     )
     assert heard == [(k, 6) for k in range(1, 7)]
-    bounds = [3, *started]  # one warm-up call a variant comes first
+    bounds = [6, *started]  # two warm-up calls a variant come first
     blocks = [called[a:b] for a, b in pairwise(bounds)]
     assert all(sorted(block) == sorted(names * 2) for block in blocks)
     orders = [block[::2] for block in blocks]
@@ -91,11 +92,35 @@ def test_a_trend_is_no_steady_time(change: float) -> None:
     assert least > 0
 
 
-@pytest.mark.parametrize(("calls", "steady"), [(3, False), (4, True)])
-def test_calls_that_take_long_are_judged_by_few(calls: int, steady: bool) -> None:
-    times = iter([0.06] * 20)
-    limit = 0.06 * calls - 0.03
-    assert warm_up(lambda: (time.sleep(0.06), next(times))[1], limit_s=limit) == (0.06, steady)
+@pytest.mark.parametrize(("second", "steady"), [(1.04, True), (0.9, False)])
+def test_of_calls_that_take_long_two_must_do(second: float, steady: bool) -> None:
+    times = iter([1.0, second])
+    assert warm_up(times.__next__, limit_s=0) == (min(1.0, second), steady)
+
+
+def test_an_unsteady_variant_casts_no_doubt_on_the_others() -> None:
+    """Only on itself, and on what is held against it."""
+    waits = chain([0.001, 0.01], repeat(0.003))
+    timings = compare(
+        {
+            "slower": lambda: time.sleep(next(waits)),
+            "a": partial(time.sleep, 0.003),
+            "b": partial(time.sleep, 0.003),
+        },
+        blocks=5,
+        samples=1,
+        min_sample_s=0,
+        max_warm_up_s=0,
+    )
+    assert "slower" in timings.unsteady
+    flagged = replace(timings, unsteady=frozenset({"slower"}))
+
+    def doubted(baseline: str) -> set[str]:
+        points = flagged.points(1, baseline=baseline)
+        return {point.variant for point in points if Flag.UNSTEADY in point.flags}
+
+    assert doubted("a") == {"slower"}
+    assert doubted("slower") == {"slower", "a", "b"}
 
 
 @pytest.mark.parametrize(
