@@ -11,16 +11,14 @@ from webapp.digests import entries
 
 def refresh() -> int:
     """Store the best figures of the methods that papers concern; how many papers changed."""
-    texts = {}
-    for carried in all_carried():
-        figure = carried.best
-        name = carried.method.title
-        texts[carried.method.slug] = (name, figure.text if figure else "")
+    chips = {
+        one.slug: {"method": one.slug, "name": one.title, "figure": best.text if best else ""}
+        for one, best in ((carried.method, carried.best) for carried in all_carried())
+    }
     wanted: dict[int, list[dict[str, str]]] = defaultdict(list)
     links = MethodLink.objects.filter(
-        MethodLink.counting(), method__in=texts, paper__digest_entries__isnull=False
+        MethodLink.counting(), method__in=chips, paper__digest_entries__isnull=False
     )
     for paper_id, method in links.order_by("method").values_list("paper_id", "method").distinct():
-        name, figure_text = texts[method]
-        wanted[paper_id].append({"method": method, "name": name, "figure": figure_text})
+        wanted[paper_id].append(chips[method])
     return entries.store_chips(dict(wanted))

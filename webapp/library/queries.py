@@ -68,10 +68,9 @@ def papers(reader: User, part: Choice) -> list[Paper]:
     if part.show in parts:
         return [one.paper for one in parts[part.show]]
     stars = Star.objects.filter(reader=reader).select_related("paper")
-    read: set[int] = set()
     if part.show == "unread":
-        read |= set(parts["read"].values_list("paper_id", flat=True))
-    return [star.paper for star in stars if star.paper_id not in read]
+        stars = stars.exclude(paper__in=parts["read"].values("paper"))
+    return [star.paper for star in stars]
 
 
 def tags(reader: User) -> list[tuple[str, int]]:

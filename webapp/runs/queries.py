@@ -9,6 +9,8 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from methods import registry
+from methods.spec import Benchmark, Method, UnknownNameError
 from webapp.runs.models import WITH_WORKER, Run, RunLog, State, Worker
 from webapp.runs.times import ALIVE
 
@@ -22,6 +24,14 @@ def visible_runs(visitor: Visitor) -> QuerySet[Run]:
     if visitor.is_staff:
         return Run.objects.all()
     return Run.objects.filter(Q(public=True) | Q(reader=visitor))
+
+
+def spec_of(run: Run) -> tuple[Method, Benchmark] | None:
+    """What the registry says of the run's benchmark; None where it is not known any more."""
+    try:
+        return registry.find(f"{run.method}.{run.benchmark}")
+    except UnknownNameError:
+        return None
 
 
 def may_cancel(visitor: Visitor, run: Run) -> bool:

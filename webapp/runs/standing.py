@@ -9,20 +9,16 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from methods import registry
-from methods.spec import UnknownNameError
 from webapp.runs.models import Run, Series, StandingMeasurement, State
+from webapp.runs.queries import spec_of
 
 UNKNOWN_HARDWARE = "unknown hardware"
 
 
 def rank_of(run: Run) -> StandingMeasurement.Rank:
     """How much a run counts, by what was asked for."""
-    try:
-        _, benchmark = registry.find(f"{run.method}.{run.benchmark}")
-    except UnknownNameError:
-        return StandingMeasurement.Rank.SMOKE
-    preset = benchmark.presets.get(run.preset)
+    found = spec_of(run)
+    preset = found[1].presets.get(run.preset) if found else None
     if preset is None or run.preset == "smoke":
         return StandingMeasurement.Rank.SMOKE
     usual = preset.model_dump(mode="json")

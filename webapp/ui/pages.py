@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from operator import attrgetter
 from threading import Lock
 
 from cachetools import LRUCache, cached
@@ -36,11 +35,6 @@ class Page:
     body: bytes
     headers: Mapping[str, str]
 
-    @property
-    def size(self) -> int:
-        """What it takes of the memory for kept pages."""
-        return len(self.body)
-
 
 class _NotKeptError(Exception):
     """A page was asked for, and this answer came instead."""
@@ -49,7 +43,7 @@ class _NotKeptError(Exception):
         self.response = response
 
 
-cache: LRUCache[Hashable, Page] = LRUCache(MAX_BYTES, getsizeof=attrgetter("size"))
+cache: LRUCache[Hashable, Page] = LRUCache(MAX_BYTES, lambda page: len(page.body))
 
 
 @cached(  # under a lock: gunicorn's threads share it

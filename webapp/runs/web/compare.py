@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 
 from methods import charts, protocol
 from webapp.runs.models import Run, State
+from webapp.runs.queries import spec_of
 from webapp.runs.web import present
 
 MOST = 6
@@ -46,7 +47,7 @@ def compare_runs(runs: QuerySet[Run], wanted: str) -> dict[str, Any]:
         for letter, run in zip(LETTERS, found, strict=False)
     ]
     reason = _only_ratios(found)
-    known = present.spec_of(found[0])
+    known = spec_of(found[0])
     series = [{row.name: row.parsed() for row in run.series.all() if row.data} for run in found]
     names = [name for name in series[0] if sum(name in one for one in series) > 1]
     return {

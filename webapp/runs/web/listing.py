@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
@@ -16,6 +15,7 @@ from django.utils.dateparse import parse_datetime
 
 from methods import registry
 from webapp.runs.models import ENDED, OPEN, Device, Run, State
+from webapp.runs.queries import spec_of
 from webapp.runs.web import present
 from webapp.runs.web.state_text import ICONS, TONES, took
 
@@ -59,32 +59,27 @@ class Filters(forms.Form):
         return related.order_by("-queued_at", "pk")
 
 
-@dataclass(frozen=True)
-class RunPage:
-    """A page of a list, and the key where the next begins ("" on the last): nothing is counted."""
+def page_after(runs: QuerySet[Run], after: str, size: int) -> tuple[list[Run], str]:
+    """At most `size` runs after the key `after`; from the first where it is no key.
 
-    runs: list[Run]
-    next: str
-
-    @classmethod
-    def read(cls, runs: QuerySet[Run], after: str, size: int) -> RunPage:
-        """At most `size` runs after the key `after`; from the first where it is no key."""
-        at, _, pk = after.partition("_")
-        try:
-            moment, key = parse_datetime(at), UUID(pk)
-        except ValueError:
-            moment = None
-        if moment and moment.tzinfo:
-            later = Q(queued_at__lt=moment) | Q(queued_at=moment, pk__gt=key)
-            runs = runs.filter(later, queued_at__lte=moment)
-        found = list(runs[: size + 1])
-        last = found[size - 1] if len(found) > size else None
-        return cls(found[:size], f"{last.queued_at.isoformat()}_{last.pk}" if last else "")
+    And the key where the next page begins, "" on the last: nothing is counted.
+    """
+    at, _, pk = after.partition("_")
+    try:
+        moment, key = parse_datetime(at), UUID(pk)
+    except ValueError:
+        moment = None
+    if moment and moment.tzinfo:
+        later = Q(queued_at__lt=moment) | Q(queued_at=moment, pk__gt=key)
+        runs = runs.filter(later, queued_at__lte=moment)
+    found = list(runs[: size + 1])
+    last = found[size - 1] if len(found) > size else None
+    return found[:size], f"{last.queued_at.isoformat()}_{last.pk}" if last else ""
 
 
 def listed_run(run: Run) -> dict[str, Any]:
     """A run as a list shows it."""
-    found = present.spec_of(run)
+    found = spec_of(run)
     changed = [p for p in present.parameters_of(run) if p.changed]
     settings = ", ".join(f"{p.name}={p.value}" for p in changed[:3])
     hidden = len(changed) - 3

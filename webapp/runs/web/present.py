@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from methods import charts, protocol, registry
+from methods import charts, protocol
 from methods.charts import check_value, number
-from methods.spec import Benchmark, Method, UnknownNameError
 from webapp.runs.models import Device, Run
+from webapp.runs.queries import spec_of
 from webapp.runs.web.forms import written
 
 
@@ -69,14 +69,6 @@ def checks_of(run: Run) -> list[ShownCheck]:
         )
         for check in checks
     ]
-
-
-def spec_of(run: Run) -> tuple[Method, Benchmark] | None:
-    """What the registry says of the run's benchmark; None where it is not known any more."""
-    try:
-        return registry.find(f"{run.method}.{run.benchmark}")
-    except UnknownNameError:
-        return None
 
 
 @dataclass(frozen=True)

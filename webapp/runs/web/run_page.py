@@ -8,7 +8,7 @@ from typing import Any
 from methods.charts import duration
 from methods.protocol import Environment, MachineState, ProtocolError, canonical
 from webapp.runs.models import Run
-from webapp.runs.queries import Visitor, behind_own, estimates, log_of, may_cancel, place
+from webapp.runs.queries import Visitor, behind_own, estimates, log_of, may_cancel, place, spec_of
 from webapp.runs.times import ALIVE, CANCEL, span
 from webapp.runs.web import present, progress
 from webapp.runs.web.findings import findings
@@ -19,7 +19,7 @@ MANY_SERIES = 3  # beyond, their tables are folded
 
 def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
     """Everything a run's page shows."""
-    found = present.spec_of(run)
+    found = spec_of(run)
     method, benchmark = found or (None, None)
     series = [row.parsed() for row in run.series.all()]
     checks = present.checks_of(run)

@@ -87,16 +87,16 @@ def runs(request: HttpRequest) -> HttpResponse:
     filters = listing.Filters(request.GET)
     found = filters.narrow(visible_runs(request.user), request.user)
     after = request.GET.get("after", "")
-    page = listing.RunPage.read(found, after, RUNS_A_PAGE)
+    shown, following = listing.page_after(found, after, RUNS_A_PAGE)
     context = {
         "section": "runs",
         "filters": filters,
-        "page": page,
         "after": after,
-        "lines": [listing.listed_run(run) for run in page.runs],
+        "next": following,
+        "lines": [listing.listed_run(run) for run in shown],
         "feeds": [(one.suffix, one.media_type) for one in FORMATS.values()],
         "chosen": request.GET.get("with", ""),
-        "any": bool(page.runs) or Run.objects.exists(),
+        "any": bool(shown) or Run.objects.exists(),
     }
     return render(request, "runs/runs.html", context)
 
