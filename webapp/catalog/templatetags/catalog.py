@@ -18,14 +18,9 @@ from webapp.summaries.queries import of_paper
 from webapp.ui.language import current_language
 
 register = template.Library()
+register.simple_tag(queries.methods_of, name="methods_about")
 
 _COLOURED = nh3.Cleaner(tags={"span"}, attributes={"span": {"class"}})
-
-
-@register.simple_tag
-def methods_about(paper: Paper) -> list[tuple[MethodLink, queries.Carried]]:
-    """The methods that a paper is about, each with its link and with what was measured."""
-    return queries.methods_of(paper)
 
 
 @register.inclusion_tag("catalog/paper_claims.html", takes_context=True)

@@ -8,17 +8,18 @@ from itertools import chain
 from django import template
 from django.template.context import RequestContext
 from django.utils.safestring import SafeString
+from markdown_it import MarkdownIt
 
 from webapp.digests.models import DigestEntry
 from webapp.library import queries
 from webapp.library.forms import EntryForm
 from webapp.library.models import LibraryEntry, ReadingList
-from webapp.library.notes import html
 from webapp.papers.models import Paper
 from webapp.ui.personal import Shelf, is_shared
 from webapp.ui.templatetags.ui import sanitised_blocks
 
 register = template.Library()
+_MARKDOWN = MarkdownIt("commonmark", {"html": False, "linkify": False}).disable("image")
 
 
 @register.simple_tag(takes_context=True)
@@ -52,5 +53,5 @@ def library_panel(context: RequestContext, paper: Paper) -> dict[str, object]:
 
 @register.filter
 def note_html(text: str) -> SafeString:
-    """A note's Markdown as sanitised HTML."""
-    return sanitised_blocks(html(text))
+    """A note's Markdown as sanitised HTML: CommonMark without raw HTML and pictures."""
+    return sanitised_blocks(_MARKDOWN.render(text))

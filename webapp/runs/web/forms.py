@@ -94,16 +94,9 @@ class RunForm(forms.Form):
 
     def request(self) -> Request:
         """The valid form as a request."""
-        data = self.cleaned_data
-        return Request(
-            self.method.slug,
-            self.benchmark.slug,
-            data["preset"],
-            self.settings,
-            data["seed"] or 0,
-            data["device"],
-            data["key"],
-        )
+        data, names = self.cleaned_data, (self.method.slug, self.benchmark.slug)
+        own = {name: data[name] for name in ("preset", "device", "key")}
+        return Request(*names, settings=self.settings, seed=data["seed"] or 0, **own)
 
     # --- What the template shows --------------------------------------------------------------
 

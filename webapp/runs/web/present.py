@@ -14,25 +14,26 @@ from webapp.runs.queries import spec_of
 from webapp.runs.web.forms import written
 
 
-def shown(series: protocol.Series, ident: str = "") -> dict[str, Any]:
-    """A series in drawings and rows; `ident` keeps the drawings' names apart on one page."""
+def shown(series: protocol.Series) -> dict[str, Any]:
+    """A series in drawings and rows."""
     variants = {variant.name: variant for variant in series.variants}
     compared = series.baseline is not None and any(point.ratio for point in series.points)
     first, *further = charts.parts(series)
     return {
         "series": series,
         "baseline": variants[series.baseline].label if compared and series.baseline else "",
-        "pictures": tuple(_pictures(first, ident)),
+        "pictures": tuple(_pictures(first)),
         "folded": tuple(  # the variants after the eighth
             picture
             for place, part in enumerate(further)
-            for picture in _pictures(part, f"{ident}{place + 2}-")
+            for picture in _pictures(part, f"{place + 2}-")
         ),
         "rows": [(point, variants[point.variant]) for point in series.points],
     }
 
 
-def _pictures(series: protocol.Series, ident: str) -> Iterator[str]:
+def _pictures(series: protocol.Series, ident: str = "") -> Iterator[str]:
+    """Its drawings; `ident` keeps their names apart from those of other parts."""
     if series.points:
         yield charts.draw(series, standalone=False, ident=f"{ident}{series.name}-value")
     if any(point.ratio for point in series.points):

@@ -21,6 +21,8 @@ from webapp.ui.formulas import mathml
 from webapp.ui.personal import is_shared, mark
 
 register = template.Library()
+register.filter("plain", markup.plain)
+register.filter("said", gettext)  # a word that a row holds in English: `templates/ui/words.txt`
 
 _clean = lru_cache(maxsize=8192)(markup.sanitise)
 _render = lru_cache(maxsize=1024)(markup.render)
@@ -42,12 +44,6 @@ def sanitised_blocks(html: str) -> SafeString:
 def drawn(svg: str) -> SafeString:
     """A drawing made on the server, as a page may show it."""
     return mark_safe(drawings.clean(svg))  # noqa: S308
-
-
-@register.filter
-def plain(text: str) -> str:
-    """A title without TeX macros, for title bars and metadata."""
-    return markup.plain(text)
 
 
 @lru_cache(maxsize=64)
@@ -96,12 +92,6 @@ def moment(value: datetime | None) -> SafeString | str:
         value.isoformat(timespec="seconds"),
         date_format(value, gettext("j M Y, H:i")),
     )
-
-
-@register.filter
-def said(word: str) -> str:
-    """A word that a row holds in English, in the page's language (`templates/ui/words.txt`)."""
-    return gettext(word)
 
 
 @register.filter
