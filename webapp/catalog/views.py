@@ -36,12 +36,8 @@ def method(request: HttpRequest, method: Method) -> HttpResponse:
 
 def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
     slug = carried.method.slug
-    benchmarks = carried.method.benchmarks
-    asked = _one_of(
-        request.GET.get("benchmark"),
-        tuple(one.slug for one in benchmarks),
-        benchmarks[0].slug if benchmarks else "",
-    )
+    benchmarks = {one.slug: one for one in carried.method.benchmarks}
+    first = next(iter(benchmarks.values()), None)
     context = {
         "section": "methods",
         "carried": carried,
@@ -51,7 +47,7 @@ def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
         "documents": written.paths(slug),
         "months": papers_by_month(queries.papers_by_month(slug)),
         "links": queries.papers_of(slug, undecided=request.user.is_staff),
-        "benchmark": carried.method.benchmark(asked) if asked else None,
+        "benchmark": benchmarks.get(request.GET.get("benchmark", ""), first),
         "feeds": [(one.name, one.suffix, one.media_type) for one in FORMATS.values()],
     }
     return render(request, "catalog/method.html", context)

@@ -104,8 +104,8 @@ def _apply(run: Run, event: protocol.Event) -> bool:
         return False
     if not insert(run, event.token, event.seq, event.body):
         return False
-    if event.kind != "result":
-        _EFFECTS[event.kind](run, event.body)
+    if effect := _EFFECTS.get(event.kind):
+        effect(run, event.body)
     if event.kind in MOST:
         _finish(run)
     return True
@@ -144,6 +144,7 @@ def insert(run: Run, token: str, seq: int, said: protocol.Strict) -> bool:
         if run.log_bytes + size > MAX_LOG_BYTES:
             return False
         run.log_bytes += size
+        run.save(update_fields=["log_bytes"])
     elif kind in MOST and run.events.filter(token=run.token, kind=kind).count() >= MOST[kind]:
         log.warning("Run %s: dropped %s: more than %d of them", run.pk, kind, MOST[kind])
         return False
@@ -189,10 +190,6 @@ def _started(run: Run, body: protocol.Started) -> None:
     run.save(update_fields=["environment"])
 
 
-def _log(run: Run, _body: protocol.Log) -> None:
-    run.save(update_fields=["log_bytes"])
-
-
 def _series(run: Run, body: protocol.Series) -> None:
     data = body.model_dump(mode="json")
     Series.objects.update_or_create(run=run, name=body.name, defaults={"data": data})
@@ -230,10 +227,10 @@ def _cancelled(run: Run, body: protocol.Cancelled) -> None:
         states.move(run, State.CANCELLED, Writer.RECORDER, reason=body.reason)
 
 
-# Each kind comes with a body of its own class: the protocol has seen to that.
+# A log and a result are in their events. Each kind comes with a body of its own class: the protocol
+# has seen to that.
 _EFFECTS: dict[str, Callable[[Run, Any], None]] = {
     "started": _started,
-    "log": _log,
     "series": _series,
     "check": _check,
     "artefact": _artefact,

@@ -26,7 +26,7 @@ MEASURED_AS = ("method", "benchmark", "version", "params", "seed")
 DAY = 86_400  # seconds
 MAX_BYTES = 64 * 2**20  # a file
 NAMESPACE = uuid.UUID("6f9f7c0e-4a0f-5d0e-9f59-0d3c5a4e5e11")  # of the ids of published runs
-KEPT = protocol.CheckResult | protocol.Series | protocol.Artefact | protocol.Log
+KEPT = protocol.CheckResult | protocol.Series | protocol.Artefact
 
 
 class BadResultError(ValueError):
@@ -135,7 +135,7 @@ def publish(found: Result) -> bool:
         for seq, body in enumerate(found.bodies, 1):
             if isinstance(body, protocol.Log):
                 record.insert(run, run.token, seq, body)
-            if isinstance(body, KEPT):
+            elif isinstance(body, KEPT):
                 record.store_measured(run, body)
         update_standing(run)
     return is_new

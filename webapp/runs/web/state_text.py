@@ -27,11 +27,6 @@ TONES: dict[str, str] = {
     State.TIMED_OUT: "bad",
     State.CANCELLED: "none",
 }
-TITLES = {
-    State.DISPATCHED: "Sent to a worker",
-    State.CANCELLING: "Being cancelled",
-    State.TIMED_OUT: "Timed out",
-}
 FAILURES = dict(Failure.choices) | {
     Failure.WORKER_LOST: "the worker was lost, twice",
     Failure.KILLED: "something else ended it",
@@ -54,7 +49,7 @@ def title_of(run: Run, where: Place | None, *, behind: bool) -> str:
     if run.state == State.CANCELLED:
         after = gettext("Cancelled after %(time)s") % {"time": took(run)}
         return after if run.started_at else "Cancelled before it started"
-    return TITLES[State(run.state)]
+    return run.get_state_display().capitalize()
 
 
 def _waiting_for(where: Place, *, behind: bool) -> str:
