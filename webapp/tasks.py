@@ -27,7 +27,6 @@ def app() -> Celery:
     made = Celery("assay-site", set_as_current=False)
     made.config_from_object("django.conf:settings", namespace="CELERY")
     made.conf.control_exchange = CONTROL_EXCHANGE
-    made.conf.task_ignore_result = True
     # At once, and once more where Redis was started again meanwhile; kombu's own way takes 6 s.
     made.conf.broker_transport_options = {"max_retries": 1, "interval_start": 0, "interval_max": 0}
     return made
