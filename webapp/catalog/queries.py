@@ -13,15 +13,7 @@ from django.db.models.functions import TruncMonth
 
 from methods import charts, registry
 from methods.spec import Method
-from webapp.catalog.measured import (
-    Answered,
-    Best,
-    Measurement,
-    answer,
-    best,
-    current,
-    standing,
-)
+from webapp.catalog.measured import Answered, Best, Measurement, answer, best, current, standing
 from webapp.catalog.models import MethodLink
 from webapp.papers.models import Paper
 from webapp.runs.models import StandingMeasurement

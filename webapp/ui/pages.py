@@ -134,10 +134,7 @@ def respond_shared(
 
 
 def respond_public(
-    request: HttpRequest,
-    stamp: Hashable,
-    render: Callable[[], HttpResponse],
-    effort: int = EFFORT,
+    request: HttpRequest, stamp: Hashable, render: Callable[[], HttpResponse], effort: int = EFFORT
 ) -> HttpResponse:
     """A page as it is sent to everybody, compressed once; no session is read.
 
