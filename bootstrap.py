@@ -6,8 +6,6 @@ The environment is its own record of what is in it: a pinned package is there wh
 second start finds nothing to do, and one that was killed half-way begins again where it stopped.
 """
 
-from __future__ import annotations
-
 import ast
 import fcntl
 import os

@@ -8,8 +8,6 @@ of reach. A second start finds the environment and the database. A minute later,
 worker there, memory (proportional shares) and processor time are what the kernel says.
 """
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 import sys

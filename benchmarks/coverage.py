@@ -10,8 +10,6 @@ charts of equal variants in which any is called faster or slower. Both are shown
 of five processes, for one and for a chart of 12 with optional stopping.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

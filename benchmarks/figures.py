@@ -1,7 +1,5 @@
 """Figures beside their targets: how the benchmarks of this folder end."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable
 from dataclasses import dataclass

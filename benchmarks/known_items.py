@@ -8,8 +8,6 @@ paper is asked for by two thirds of its title's words, then by a third, drawn at
 in order. Prints the mean reciprocal rank within the first page, with a 95 % interval over papers.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

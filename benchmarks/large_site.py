@@ -1,7 +1,5 @@
 """A large site to be measured: papers of shuffled sentences, digests of some days, many runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

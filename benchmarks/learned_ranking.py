@@ -16,8 +16,6 @@ Prints nDCG@30 over the days, with 95 % intervals: bootstrap over topics, whose 
 together.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

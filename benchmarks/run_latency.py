@@ -6,8 +6,6 @@ One idle worker; each run is asked for as the page does, and cancelled once its 
 in the database. Target: median ≤ 0.1 s.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import sys

@@ -10,8 +10,6 @@ beside its target and fails over one. The abstracts are the sentences of real on
 of the sample day, or of `--input`, JSON lines with title and summary.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import re

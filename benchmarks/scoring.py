@@ -8,8 +8,6 @@ turns, each round begins with nothing compiled. Then one new profile over a stre
 made from a pool of distinct texts and never held. Fails over a target.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 import sys

@@ -5,8 +5,6 @@ machine hardly matters. Bytecode of packages is taken to be compiled, as an inst
 without it (``PYTHONDONTWRITEBYTECODE`` after uv) each process adds some three seconds.
 """
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

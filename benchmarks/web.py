@@ -6,8 +6,6 @@ The client speaks over raw keep-alive sockets and only counts bytes, so that on 
 cores the server gets most of the time. Fails where DESIGN.md's targets are missed.
 """
 
-from __future__ import annotations
-
 import socket
 import statistics
 import sys

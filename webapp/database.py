@@ -1,7 +1,5 @@
 """The database's shape: brought up to date before it is used, by one process at a time."""
 
-from __future__ import annotations
-
 import fcntl
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

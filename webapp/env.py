@@ -5,8 +5,6 @@ Every variable Assay reads is declared here with its default. What each does sta
 workers read it too.
 """
 
-from __future__ import annotations
-
 import os
 from functools import cache
 from pathlib import Path

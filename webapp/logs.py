@@ -1,7 +1,5 @@
 """Log lines without secrets: whatever a message or a traceback quotes, no key gets into a log."""
 
-from __future__ import annotations
-
 import logging
 import re
 from urllib.parse import urlsplit

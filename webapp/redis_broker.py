@@ -4,8 +4,6 @@ Where CELERY_BROKER_URL names none, `manage.py up` runs a private Redis that lis
 socket in the data directory.
 """
 
-from __future__ import annotations
-
 import hmac
 import os
 from hashlib import sha256

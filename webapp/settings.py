@@ -1,7 +1,5 @@
 """Django's settings. Whatever a machine may choose comes from `webapp.env`."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

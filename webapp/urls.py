@@ -1,7 +1,5 @@
 """Every address of the site."""
 
-from __future__ import annotations
-
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 

@@ -5,8 +5,6 @@ one while one is unacknowledged, and so never sees that its connection has ended
 good, while its heartbeats go on.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

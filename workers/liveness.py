@@ -4,8 +4,6 @@ A container's health check looks at its age. That costs nothing beside a running
 ping the worker would start a Python every time.
 """
 
-from __future__ import annotations
-
 import logging
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Processes that cannot outlive their parent (Linux; elsewhere the supervisor's stop must do)."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -1,7 +1,5 @@
 """The interface itself: methods, and runs asked for, followed, cancelled and read."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID

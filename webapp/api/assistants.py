@@ -4,8 +4,6 @@ A tool asks the interface inside this process, so tokens, scopes, limits and ref
 as over HTTP. What authors or a model wrote is handed over between `<quoted>` and `</quoted>`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from datetime import date as Date

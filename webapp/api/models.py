@@ -1,7 +1,5 @@
 """Tokens that let a program act for a reader."""
 
-from __future__ import annotations
-
 from django.contrib.auth.models import User
 from django.db import models
 

@@ -1,7 +1,5 @@
 """Errors as problem JSON (RFC 9457): every refusal says what was wrong and what would do."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from http import HTTPStatus

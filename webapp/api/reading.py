@@ -1,7 +1,5 @@
 """What is read over the interface: papers, digests, profiles, methods, a reader's library."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date as Date
 from typing import Annotated, Any, Literal

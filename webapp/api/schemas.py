@@ -4,8 +4,6 @@ Answers are made from the rows and objects themselves: a field is read by its na
 `resolve_` function.
 """
 
-from __future__ import annotations
-
 from datetime import date as Date
 from datetime import datetime
 from typing import Annotated, Any, Literal

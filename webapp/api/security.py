@@ -1,7 +1,5 @@
 """Who asks: a reader's token with its scope, and what is answered to others."""
 
-from __future__ import annotations
-
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 from ninja.security import HttpBearer

@@ -1,7 +1,5 @@
 """Making, finding and voiding tokens, and how often one may be used."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from hashlib import sha256

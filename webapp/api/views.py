@@ -1,7 +1,5 @@
 """A reader's tokens, and the interface described on a page of our own."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

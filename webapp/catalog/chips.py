@@ -1,7 +1,5 @@
 """Chips: a method and its best measured figure, on the cards of the papers that concern it."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from webapp.catalog.models import MethodLink

@@ -5,8 +5,6 @@ of a method that the paper is about, where both are of one quantity (time, memor
 if the paper names a stage such as decoding or training, of that stage.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Feeds of methods: the papers about one, what was measured of it, the verdicts on its claims."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """What answers a method's claims: its standing measurements, one for each class of hardware."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

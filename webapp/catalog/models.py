@@ -1,7 +1,5 @@
 """Which papers are related to which methods, each link with its evidence and a person's word."""
 
-from __future__ import annotations
-
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone

@@ -1,7 +1,5 @@
 """What the pages of methods and papers read."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date

@@ -4,8 +4,6 @@ What was recorded lies beside the method, in a file that `python -m methods read
 made: nothing of the method is run here. A file whose source has changed since is shown without.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

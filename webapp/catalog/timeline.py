@@ -1,7 +1,5 @@
 """How many papers a month, as a small drawing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date
 

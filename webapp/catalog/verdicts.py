@@ -4,8 +4,6 @@ A measured claim is judged by the end of the interval that is against it, `ratio
 ratio to the baseline (or a named variant) of the same run; values never cross classes of hardware.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

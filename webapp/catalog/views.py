@@ -1,7 +1,5 @@
 """The pages of methods: all that we carry, and one."""
 
-from __future__ import annotations
-
 from django.contrib.admin.views.decorators import staff_member_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render

@@ -3,8 +3,6 @@
 An argued answer links to the heading that gives its reasons.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path

@@ -6,8 +6,6 @@ Restoring is all or nothing: the file is checked first, a SQLite file is put in 
 PostgreSQL's tables change in one transaction.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

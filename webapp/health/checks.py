@@ -3,8 +3,6 @@
 Anybody may ask, so an answer holds no address; the log has the errors in full.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass

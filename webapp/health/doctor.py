@@ -4,8 +4,6 @@ Each examination looks at one thing and gives findings; one that cannot look say
 ending the others. Nothing is changed.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Storing and reading heartbeats."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from django.utils import timezone

@@ -1,7 +1,5 @@
 """What Prometheus reads, counted in the database at each visit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from django.db.models import Count

@@ -1,7 +1,5 @@
 """Heartbeats of what has no address: the beat, and each queue that is worked on."""
 
-from __future__ import annotations
-
 from django.db import models
 
 

@@ -1,7 +1,5 @@
 """Addresses for machines that watch the site, and the answer where something failed."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import asdict
 

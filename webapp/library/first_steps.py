@@ -1,7 +1,5 @@
 """First steps: a profile from categories, phrases and papers one likes, on one page."""
 
-from __future__ import annotations
-
 from django import forms
 from django.conf import settings
 from django.contrib import messages

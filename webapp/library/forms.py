@@ -1,7 +1,5 @@
 """What readers write into their library."""
 
-from __future__ import annotations
-
 from django import forms
 
 MAX_NOTE, MAX_TAGS, MAX_TAG = 20_000, 20, 40

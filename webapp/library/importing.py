@@ -1,7 +1,5 @@
 """Papers a reader names as liked: arXiv ids in any text, BibTeX, RIS or CSL-JSON of Zotero."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

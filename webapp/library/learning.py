@@ -5,8 +5,6 @@ was opened says it with a third of the weight; "not for me" says the contrary, t
 loudly as one of the recent papers that stand for everything else.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """What a reader keeps of papers, beside the stars of `digests`."""
 
-from __future__ import annotations
-
 from django.contrib.auth.models import User
 from django.db import models
 

@@ -1,7 +1,5 @@
 """What pages and files read of a reader's library."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What an administrator connected, tried on the spot: the model's server and mail."""
 
-from __future__ import annotations
-
 import re
 import time
 

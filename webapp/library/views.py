@@ -1,7 +1,5 @@
 """The pages of a reader's library. What stands in it is theirs alone to see."""
 
-from __future__ import annotations
-
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator

@@ -4,8 +4,6 @@ An item's key is made from the paper's identifier, so sending twice makes nothin
 written at version 0 is refused where it exists, and no write token is needed.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

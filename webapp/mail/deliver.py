@@ -1,7 +1,5 @@
 """Mails what is new: once a day or week for each delivery, and nothing where nothing is new."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from datetime import date as Date

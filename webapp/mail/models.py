@@ -1,7 +1,5 @@
 """What is mailed to whom, and how far it has been."""
 
-from __future__ import annotations
-
 from django.contrib.auth.models import User
 from django.db import models
 from django.utils.translation import gettext_lazy as _

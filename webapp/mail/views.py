@@ -1,7 +1,5 @@
 """What is mailed to a reader: their address, what they asked for, and one click to end it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any

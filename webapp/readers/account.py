@@ -1,7 +1,5 @@
 """A reader's account: what is kept of them, to take along or to delete; and invitations."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Links that sign a reader in, once."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """One-time links by which a reader signs in, and the language a reader chose."""
 
-from __future__ import annotations
-
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import models

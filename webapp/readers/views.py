@@ -1,7 +1,5 @@
 """Signing in and out. There are no passwords: whoever runs the site hands out links."""
 
-from __future__ import annotations
-
 import logging
 
 from django.conf import settings

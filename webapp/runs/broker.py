@@ -4,8 +4,6 @@ Tasks go by name, so the site imports no worker. Bench workers listen for contro
 exchange of their own, so that the site's workers never see a command they do not know.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from django.utils import timezone

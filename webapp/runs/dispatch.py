@@ -4,8 +4,6 @@ Runs wait in the database, not in the broker: their order, the readers' limits a
 says of them stay ours until a worker is free.
 """
 
-from __future__ import annotations
-
 from secrets import token_urlsafe
 
 from django.db import transaction

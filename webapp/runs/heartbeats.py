@@ -1,7 +1,5 @@
 """Heartbeats: which workers live, on what they measure, and which attempt they hold."""
 
-from __future__ import annotations
-
 import logging
 
 from django.db import transaction

@@ -4,8 +4,6 @@ A key is derived from the site's own secret, so the database holds none, and a r
 number written.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

@@ -4,8 +4,6 @@
 says. The other modules here read.
 """
 
-from __future__ import annotations
-
 import uuid
 import zlib
 from datetime import datetime

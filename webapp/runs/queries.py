@@ -1,7 +1,5 @@
 """What pages, the API and the dispatcher read of runs and workers."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a reader may ask of the machines: how many runs at once, how long a day, which methods."""
 
-from __future__ import annotations
-
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import Sum

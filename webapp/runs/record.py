@@ -6,8 +6,6 @@ the current attempt shows that it runs, and a result waits for all that it names
 succeeded is whole wherever it is read, and what was measured in it changes no more.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections import Counter

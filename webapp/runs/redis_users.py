@@ -3,8 +3,6 @@
 A worker's machine is somebody else's, and what it reaches of Redis it may read and change.
 """
 
-from __future__ import annotations
-
 import logging
 from functools import partial
 

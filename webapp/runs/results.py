@@ -4,8 +4,6 @@ A file is one run that succeeded. It is read and judged whole before anything is
 run is named by its content, so that importing twice changes nothing.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from dataclasses import dataclass

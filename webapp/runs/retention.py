@@ -1,7 +1,5 @@
 """What is kept of runs that ended: logs in one compressed piece, old runs for as long as is set."""
 
-from __future__ import annotations
-
 import zlib
 from datetime import timedelta
 

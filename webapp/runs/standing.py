@@ -5,8 +5,6 @@ replaces no measurement, and one with changed settings none of the preset's. The
 when a run is recorded, so that later runs, however many, push none away.
 """
 
-from __future__ import annotations
-
 from django.db import transaction
 
 from webapp.runs.models import Run, Series, StandingMeasurement, State

@@ -5,8 +5,6 @@ returning False, has changed nothing, and drops what it was about to do. The tok
 attempt: it is new at every dispatch, so what an old attempt still says can change nothing.
 """
 
-from __future__ import annotations
-
 import logging
 from datetime import timedelta
 from enum import StrEnum

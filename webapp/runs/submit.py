@@ -1,7 +1,5 @@
 """What a reader asks for: a run, a run again, the end of a run."""
 
-from __future__ import annotations
-
 import uuid
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ All times are the site's own clock. Silence is held against a worker only while 
 listening: after a pause, a backlog of messages or a step of the clock, all deadlines start anew.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """How long what may take: all of it follows from one setting, the lease. The web side's clock."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from django.conf import settings

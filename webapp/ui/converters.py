@@ -1,7 +1,5 @@
 """How dates, methods and formats stand in addresses."""
 
-from __future__ import annotations
-
 from datetime import date
 
 from django.urls.converters import SlugConverter, StringConverter

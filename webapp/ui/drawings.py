@@ -3,8 +3,6 @@
 No script, no style, no link, no reference to anything outside: a drawing is shapes and labels.
 """
 
-from __future__ import annotations
-
 import nh3
 
 from webapp.ui.markup import DATA

@@ -1,7 +1,5 @@
 """Content encodings: which one a client is sent, and how it is made."""
 
-from __future__ import annotations
-
 import gzip
 import re
 

@@ -1,7 +1,5 @@
 """Feeds over HTTP: conditional, compressed, the same bytes until the list changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ Functions of their arguments and the active language alone: the same list is the
 and after a restart. The XML formats are the templates `ui/feed.rss`, `feed.atom`, `feeds.opml`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """TeX mathematics as MathML, as arXiv's titles and abstracts use it."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import lru_cache

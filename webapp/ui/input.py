@@ -1,7 +1,5 @@
 """What strangers send by HTTP, cleaned before any view sees it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict

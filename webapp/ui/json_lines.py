@@ -1,7 +1,5 @@
 """Lines of JSON that commands read, each checked as a model; a bad line is told by its number."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The language a page is written in: as the reader chose, else as the browser asks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 

@@ -4,8 +4,6 @@ Bold, emphasis and code only: a model has no business placing links, images or h
 Formulas are set aside before Markdown sees them, and everything goes through nh3 at the end.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from html import escape

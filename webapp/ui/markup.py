@@ -6,8 +6,6 @@ shows its source, everything else is escaped; and the whole goes through nh3's a
 so nothing that the parts before it did or missed can reach a page.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 import unicodedata

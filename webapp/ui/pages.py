@@ -5,8 +5,6 @@ answered from memory for as long as its stamp (whatever one small query says of 
 stays the same. Each process keeps its own; nothing needs to be invalidated by hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256

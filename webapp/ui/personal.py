@@ -5,8 +5,6 @@ that is `templates/personal/tools.html`, rendered there and then. On a shared pa
 each reader's own pieces take the places of the marks.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet

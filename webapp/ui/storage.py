@@ -1,7 +1,5 @@
 """Static files under names that hold their hash, compressed once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from whitenoise.storage import CompressedManifestStaticFilesStorage

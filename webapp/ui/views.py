@@ -1,7 +1,5 @@
 """Pages about the site itself."""
 
-from __future__ import annotations
-
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 

@@ -8,8 +8,6 @@ and answers control commands even while its one child measures: prefork with one
 subprocess and sends events to the site; CUDA lives in that subprocess alone.
 """
 
-from __future__ import annotations
-
 import fcntl
 import logging
 from itertools import count

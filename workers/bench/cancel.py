@@ -6,8 +6,6 @@ every child sees it. One byte says stop; after it stands a ring of cancelled tok
 cancel which overtakes its job is not lost.
 """
 
-from __future__ import annotations
-
 import hashlib
 import mmap
 

@@ -1,7 +1,5 @@
 """The events of one attempt: numbered, signed, bounded; results and the end are sent repeatedly."""
 
-from __future__ import annotations
-
 import codecs
 import logging
 import time

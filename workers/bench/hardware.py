@@ -1,7 +1,5 @@
 """The device, memory and software of the machine a worker runs on, without importing torch."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import Literal

@@ -4,8 +4,6 @@ Runs in the worker's child process. The benchmark is a subprocess under a reaper
 output holds events between which any garbage may stand, its standard error is log.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

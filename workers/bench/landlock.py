@@ -7,8 +7,6 @@ between fork and exec.
 Reference: https://docs.kernel.org/userspace-api/landlock.html
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import stat

@@ -1,7 +1,5 @@
 """Lines out of a stream of bytes, whatever its pieces; lines that never end are dropped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 

@@ -4,8 +4,6 @@ Measuring never waits for the broker: a message is posted, and the thread sends 
 while the broker is unreachable. Snapshots replace each other while they wait.
 """
 
-from __future__ import annotations
-
 import heapq
 import logging
 import os

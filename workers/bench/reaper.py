@@ -8,8 +8,6 @@ descendant and reaps it. It is a fresh, single-threaded process of the standard 
 where code between fork and exec is safe. Exit status: the benchmark's, 128 + n for signal n.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

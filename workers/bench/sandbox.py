@@ -1,7 +1,5 @@
 """Where a benchmark runs: a fresh directory, a scrubbed environment, limits of the kernel."""
 
-from __future__ import annotations
-
 import json
 import os
 import pwd

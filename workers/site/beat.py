@@ -3,8 +3,6 @@
 Celery imports this module with the tasks: after Django is set up.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from datetime import timedelta

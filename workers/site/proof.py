@@ -3,8 +3,6 @@
 A task that may take minutes says so when it begins: its queue answers no token meanwhile.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from celery.signals import task_postrun, task_prerun

@@ -5,8 +5,6 @@ where each is short, may be sent twice, and never waits behind a long one. `work
 when the periodic ones are due.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any

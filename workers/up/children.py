@@ -4,8 +4,6 @@ Python takes seconds to import the site and Celery. The supervisor does it once,
 site's code is forked from it: it starts, and starts again, at once, and shares the memory.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

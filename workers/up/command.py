@@ -1,7 +1,5 @@
 """`manage.py up`: everything as children of one supervisor."""
 
-from __future__ import annotations
-
 import argparse
 import socket
 import sys

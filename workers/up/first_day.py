@@ -3,8 +3,6 @@
 With arXiv out of reach it says why and shows the sample day; the beat keeps trying.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

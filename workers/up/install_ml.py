@@ -4,8 +4,6 @@ How far it is stands in `ml-install.json` in the data directory, for the Workers
 `{"state": "installing" | "installed" | "failed", "step", "seconds", "reason"}`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The bench worker of `up`: waits until what the methods need is installed, then measures."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """One `up` for a data directory: a lock that says who holds it, and at which address."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Callable, Iterator

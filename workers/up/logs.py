@@ -1,7 +1,5 @@
 """What the children of `up` print: all of it in files, the lines worth reading on the terminal."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The private Redis of `up`: the program, the folder of its socket, its command line."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """How gunicorn serves the site: `gunicorn --config python:workers.web.gunicorn webapp.wsgi`."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

@@ -3,8 +3,6 @@
 With a host that the site answers to, and as if from behind TLS where it insists on that.
 """
 
-from __future__ import annotations
-
 import sys
 from http.client import HTTPConnection, HTTPException
 

@@ -1,7 +1,5 @@
 """The methods a paper concerns, for the paper's page; and how numbers are written."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import nh3

@@ -1,7 +1,5 @@
 """A reader's library in templates of any room."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import chain
 

@@ -1,7 +1,5 @@
 """The form of a benchmark in the pages of other rooms, and measured numbers in words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django import template

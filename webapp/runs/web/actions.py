@@ -1,7 +1,5 @@
 """Asking for a run, for its end, for it again: what signed-in readers press."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import UUID
 

@@ -4,8 +4,6 @@ Values stand beside each other only where the hardware is of one class and the b
 version; across classes only ratios do, each to the baseline measured in the same run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 The JSON is made from the run itself: a field is read by its name, or by its `resolve_` function.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The feed of results: what was measured, the last to end first."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from html import escape
 

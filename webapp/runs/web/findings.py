@@ -1,7 +1,5 @@
 """What a run found, in three lines: the headline, the checks, the doubts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ A parameter left empty keeps the preset's value, so presets come first and the r
 texts go to `Benchmark.resolve` as the command line's do: one validation, one set of messages.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from secrets import token_urlsafe

@@ -1,7 +1,5 @@
 """The list of runs: filters that live in the query string, and a line a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any

@@ -1,7 +1,5 @@
 """What a run measured, as pages show it: charts, tables, checks, parameters, the command."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,9 +4,8 @@ A page that watches says what it has seen. Where nothing is new the answer is em
 numbers moved it is a small piece; a change of state alone makes the whole page anew.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 from django.db.models import Max
 from django.utils import timezone
@@ -42,7 +41,7 @@ class Seen:
         return self.state, self.attempt, self.place
 
     @classmethod
-    def read(cls, text: str) -> Seen | None:
+    def read(cls, text: str) -> Self | None:
         """What a page says it has seen; None for anything that no page of ours says."""
         try:
             state, attempt, progress, heard, place = text.split(".")

@@ -1,7 +1,5 @@
 """What the pages of runs are made of."""
 
-from __future__ import annotations
-
 from secrets import token_urlsafe
 from typing import Any
 

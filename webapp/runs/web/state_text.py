@@ -1,7 +1,5 @@
 """A run's state in a line: its title, its sign and tone. `runs/told.html` says the rest."""
 
-from __future__ import annotations
-
 from django.utils.translation import gettext, ngettext
 
 from methods.charts import duration

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from django.urls import URLPattern, path, register_converter
 
 from webapp.runs.web import actions, feed, views

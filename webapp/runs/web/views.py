@@ -1,7 +1,5 @@
 """A run's page, live and final; the list of runs; the workers; comparing."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse

@@ -1,7 +1,5 @@
 """The workers page: who measures, on what, and how far the installation of this one is."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

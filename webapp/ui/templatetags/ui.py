@@ -1,7 +1,5 @@
 """What templates need beyond Django's own: safe HTML, icons, times and numbers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime

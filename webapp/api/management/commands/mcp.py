@@ -1,7 +1,5 @@
 """`manage.py mcp [--http PORT]`: the site for assistants, by the Model Context Protocol."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser

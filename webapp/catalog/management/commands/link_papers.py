@@ -1,7 +1,5 @@
 """`manage.py link_papers`: link papers to the methods they are about; files need no database."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """`manage.py train_links`: train what links papers to methods, from labels and decisions."""
 
-from __future__ import annotations
-
 import random
 from argparse import ArgumentParser
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`manage.py backup FILE`: the database and the site's secret, in one file."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`manage.py doctor`: what is wrong with this installation, and what to do."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

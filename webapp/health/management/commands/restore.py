@@ -1,7 +1,5 @@
 """`manage.py restore FILE`: put back what `manage.py backup` wrote."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`manage.py sign_in_link [--user NAME]`: a link that signs a reader in, once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.exceptions import ValidationError

@@ -1,7 +1,5 @@
 """`manage.py import_results [PATH…]`: publish results that were measured elsewhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`manage.py tidy`: what the site does once a day to keep small."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management import call_command

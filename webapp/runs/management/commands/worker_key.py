@@ -1,7 +1,5 @@
 """`manage.py worker_key NAME`: let a machine measure for this site."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
