@@ -61,6 +61,20 @@ def body(client: Client, address: str) -> str:
     return response.content.decode()
 
 
+def test_papers_about_a_method_are_drawn_by_month(client: Client, paper: Paper) -> None:
+    page = body(client, "/methods/sparse_attention/")
+    drawing = page[
+        page.index('class="over-time"') : page.index("</figure>", page.index("over-time"))
+    ]
+    assert "March 2026: 1" in drawing
+    assert re.findall(r'<rect class="bar"[^>]* height="(\d+)"', drawing) == ["52"]
+    assert re.findall(r"translate\((\d+) 72\)", drawing)[-1] == "440"
+    assert re.findall(r"[A-Z][a-z]{2}(?: \d\d)?(?=\s*</text>)", drawing)[-3:] == [
+        "Jan 26", "Feb", "Mar"
+    ]  # fmt: skip
+    assert "over-time" not in body(client, "/methods/seps/")
+
+
 def test_a_method_shows_its_charts_its_claims_and_its_papers(client: Client, paper: Paper) -> None:
     best = Carried(registry.get("sparse_attention")).best
     assert best is not None

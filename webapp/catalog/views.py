@@ -9,7 +9,6 @@ from methods.spec import Method
 from webapp.catalog import chips, linking, queries, reading, written
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
-from webapp.catalog.timeline import papers_by_month
 from webapp.ui.feeds import FORMATS
 from webapp.ui.pages import respond
 
@@ -36,6 +35,7 @@ def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
     slug = carried.method.slug
     benchmarks = {one.slug: one for one in carried.method.benchmarks}
     first = next(iter(benchmarks.values()), None)
+    months = queries.papers_by_month(slug)
     context = {
         "section": "methods",
         "carried": carried,
@@ -43,7 +43,8 @@ def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
         "mechanism": reading.mechanism(slug),
         "equations": reading.equations(slug),
         "documents": written.paths(slug),
-        "months": papers_by_month(queries.papers_by_month(slug)),
+        "months": months,
+        "most": max((count for _, count in months), default=0),
         "links": queries.papers_of(slug, undecided=request.user.is_staff),
         "benchmark": benchmarks.get(request.GET.get("benchmark", ""), first),
         "feeds": [(one.name, one.suffix, one.media_type) for one in FORMATS.values()],
