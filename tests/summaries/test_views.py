@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from webapp import tasks
 from webapp.papers.models import Announcement, Listing, Paper
 from webapp.summaries.models import Claim, Summary
 
@@ -137,6 +138,15 @@ class TestPaper:
         response = client.post(address, {"language": sent})
         assert response["Location"].endswith(f"?language={kept}#summary")
         assert Summary.objects.get(state="waiting").language == kept
+
+    def test_what_is_asked_for_waits_for_no_beat(
+        self, client: Client, papers: list[Paper], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sent: list[object] = []
+        monkeypatch.setattr(tasks, "send", lambda *task, lost: sent.append(task))
+        client.force_login(User.objects.create_user("ada"))
+        client.post(reverse("summaries:ask", args=[papers[0].arxiv_id]))
+        assert sent == [("site.summaries", "site", [])]
 
     @pytest.mark.parametrize(
         ("state", "near", "words"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date as Date
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
@@ -12,6 +13,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
+from webapp import tasks
 from webapp.papers.models import Paper
 from webapp.summaries import queries, queue
 from webapp.summaries.client import Server
@@ -64,6 +66,8 @@ def ask(request: HttpRequest, arxiv_id: str) -> HttpResponse:
         language = Summary.Language.ENGLISH
     queue.request([paper], language, server)
     queue.retry(queue.asked([paper], language, server))
+    waits = "the summary waits for the next tick"
+    tasks.send("site.summaries", settings.CELERY_TASK_DEFAULT_QUEUE, [], lost=waits)
     messages.success(request, "Asked for. The summary appears on this page when it is done.")
     return redirect(f"{reverse('papers:paper', args=[arxiv_id])}?language={language}#summary")
 
