@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import manage
+from tests import databases
 from tests.processes import ROOT
 from webapp import env
 
@@ -24,18 +25,11 @@ def command(data: Path, *arguments: str, **settings: str) -> subprocess.Complete
     )
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory whose database is there and up to date."""
-    data = tmp_path_factory.mktemp("made")
-    assert command(data, "sign_in_link").returncode == 0
-    return data
-
-
 @pytest.fixture
-def data(made: Path, tmp_path: Path) -> Path:
-    """One like it, to spoil."""
-    return shutil.copytree(made, tmp_path / "data")
+def data(tmp_path: Path) -> Path:
+    """A data directory whose database is there and up to date, to spoil."""
+    databases.lay(tmp_path / "data" / "assay.sqlite3")
+    return tmp_path / "data"
 
 
 def migrations(data: Path) -> set[str]:
@@ -44,25 +38,26 @@ def migrations(data: Path) -> set[str]:
         return {row[0] for row in rows}
 
 
-def test_a_missing_database_is_made_and_an_older_one_brought_up_to_date(data: Path) -> None:
+def test_an_older_database_is_brought_up_to_date(data: Path) -> None:
     complete = migrations(data)
-    assert "readers.0001_initial" in complete
-
     assert command(data, "migrate", "readers", "zero").returncode == 0
     assert "readers.0001_initial" not in migrations(data)
     assert command(data, "sign_in_link").returncode == 0
     assert migrations(data) == complete
 
 
-def test_the_data_option_goes_before_the_environment(tmp_path: Path) -> None:
-    for environment, words in (
-        ("none", ["--data", str(tmp_path / "a"), "diffsettings"]),
-        ("b", ["diffsettings"]),
-        ("none", ["diffsettings", f"--data={tmp_path / 'c'}"]),
-    ):
-        assert command(tmp_path / environment, *words).returncode == 0
-    assert sorted(path.parent.name for path in tmp_path.glob("*/secret_key")) == ["a", "b", "c"]
+def test_the_data_option_goes_before_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = command(tmp_path / "none", "--data", str(tmp_path / "a"), "diffsettings")
+    assert done.returncode == 0
+    assert (tmp_path / "a" / "secret_key").exists()
     assert not (tmp_path / "none").exists()
+
+    monkeypatch.setenv("ASSAY_DATA", "none")
+    written = ["diffsettings", f"--data={tmp_path / 'c'}"]
+    assert manage.command_line(written) == ("diffsettings", [])
+    assert os.environ["ASSAY_DATA"] == str(tmp_path / "c")
 
 
 def test_a_newer_database_is_refused_and_left_alone(data: Path) -> None:
@@ -91,20 +86,33 @@ def test_a_database_with_the_steps_that_one_migration_replaces_is_up_to_date(dat
     assert "papers.0001_tables" in migrations(data)
 
 
-def test_many_first_commands_at_once_migrate_once(tmp_path: Path) -> None:
+def test_first_commands_at_once_make_one_database_that_is_closed_to_others(
+    data: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new"
+    new.mkdir(mode=0o755)
+    (new / "older").touch(mode=0o644)
+    (new / "folder").mkdir(mode=0o755)
     processes = [
         subprocess.Popen(
             [sys.executable, "manage.py", "sign_in_link"],
             cwd=ROOT,
-            env={**os.environ, "ASSAY_DATA": str(tmp_path)},
+            env={**os.environ, "ASSAY_DATA": str(new)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for _ in range(3)
+        for _ in range(2)
     ]
     outputs = [process.communicate(timeout=120)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], outputs
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    assert migrations(new) == migrations(data)
+
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (new, *new.iterdir())}
+    assert modes.pop("new") == "0o700"
+    assert "assay.sqlite3" in modes
+    assert modes.pop("folder") == "0o700"
+    assert set(modes.values()) <= {"0o600", "0o700"}  # files, folders
 
 
 @pytest.mark.parametrize(
@@ -140,19 +148,6 @@ def test_a_setting_that_cannot_be_used_is_named(
     monkeypatch.setenv(name, value)
     with pytest.raises(env.SettingError, match=re.escape(words)):
         env.read.__wrapped__()
-
-
-def test_the_data_directory_is_closed_to_others(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir(mode=0o755)
-    (data / "older").touch(mode=0o644)
-    (data / "folder").mkdir(mode=0o755)
-    assert command(data, "sign_in_link").returncode == 0
-    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (data, *data.iterdir())}
-    assert modes.pop("data") == "0o700"
-    assert "assay.sqlite3" in modes
-    assert modes.pop("folder") == "0o700"
-    assert set(modes.values()) <= {"0o600", "0o700"}  # files, folders
 
 
 def test_it_migrates_postgresql(tmp_path: Path, postgresql_url: str) -> None:
