@@ -1,47 +1,37 @@
-"""Another process of Assay's, for tests that need several or that kill one.
-
-python -m tests.papers.child ask 5              take the place in the queue five times
-python -m tests.papers.child fetch [STATEMENT]  fetch cs.CL; stop for good at that SQL statement
-python -m tests.papers.child hold               take it and keep it
-"""
+"""What another process of Assay's does, for tests that need several or that kill one."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import time
 from collections.abc import Callable
-from datetime import date
 from typing import Any
 
-import django
+from django.db import connection
+
+from tests.papers.conftest import WEDNESDAY, noon
+from webapp.papers import limiter, schedule
+
+Say = Callable[[Any], None]
 
 
-def ask(count: int) -> None:
-    from webapp.papers import limiter
-
+def ask(say: Say, count: int) -> None:
+    """Take the place in the queue so often."""
     for _ in range(count):
         with limiter.place(patience=60):
             began = time.monotonic()
             time.sleep(0.02)
-            say({"began": began, "ended": time.monotonic()})
+            say((began, time.monotonic()))
 
 
-def hold() -> None:
-    from webapp.papers import limiter
-
+def hold(say: Say) -> None:
+    """Take it and keep it."""
     with limiter.place(patience=60):
         say("held")
         time.sleep(600)
 
 
-def fetch(stop_at: int = 0) -> None:
-    from django.db import connection
-
-    from tests.papers.conftest import WEDNESDAY, noon
-    from webapp.papers import schedule
-
+def fetch(say: Say, stop_at: int = 0) -> None:
+    """Fetch cs.CL; stop for good at that SQL statement, else say how many there were."""
     count = 0
 
     def watch(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
@@ -55,20 +45,5 @@ def fetch(stop_at: int = 0) -> None:
         return result
 
     with connection.execute_wrapper(watch):
-        report = schedule.fetch(["cs.CL"], at=noon(WEDNESDAY))
-    say({"statements": count, "rows": [str(row.state) for row in report.rows]})
-
-
-def say(value: Any) -> None:
-    print(json.dumps(value, default=date.isoformat), flush=True)
-
-
-if __name__ == "__main__":
-    os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
-    django.setup()
-    commands: dict[str, Callable[..., None]] = {
-        "ask": ask,
-        "hold": hold,
-        "fetch": fetch,
-    }
-    commands[sys.argv[1]](*map(int, sys.argv[2:]))
+        schedule.fetch(["cs.CL"], at=noon(WEDNESDAY))
+    say(count)

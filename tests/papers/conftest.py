@@ -1,23 +1,16 @@
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
-from pathlib import Path
+from multiprocessing import Pipe
 from typing import Any
-from urllib.parse import quote
 
 import pytest
-from django.db import connection
 from pytest_django import Settings
 
+from tests.processes import forked
 from tests.servers.arxiv import ArxivServer
 
-ROOT = Path(__file__).resolve().parents[2]
 WEDNESDAY = date(2026, 3, 4)
 
 
@@ -28,44 +21,34 @@ def noon(day: date) -> datetime:
 
 @pytest.fixture
 def arxiv(settings: Settings) -> Iterator[ArxivServer]:
-    with ArxivServer(today=WEDNESDAY) as server:
+    with ArxivServer(today=WEDNESDAY, per_day=6) as server:
         settings.ARXIV_RSS_URL = server.rss_url
         settings.ARXIV_API_URL = server.api_url
         settings.ARXIV_SECONDS = 0
         yield server
 
 
-@dataclass
-class Processes:
-    """Starts `tests.papers.child` on this test's own database."""
+class Child:
+    """A fork of this process that does one thing of `tests.papers.child`, and may be killed."""
 
-    environment: dict[str, str]
+    def __init__(self, act: Callable[..., None], *arguments: int) -> None:
+        self._ear, mouth = Pipe(duplex=False)
+        self.process = forked(lambda: act(mouth.send, *arguments))
+        mouth.close()
 
-    def start(self, *command: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.papers.child", *command],
-            cwd=ROOT,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    def said(self, seconds: float = 60) -> Any:
+        """The next thing it says."""
+        assert self._ear.poll(seconds)
+        return self._ear.recv()
 
-    def finish(self, *command: str) -> list[Any]:
-        """Run to the end; what it said."""
-        process = self.start(*command)
-        said, _ = process.communicate(timeout=60)
-        assert process.returncode == 0
-        return [json.loads(line) for line in said.splitlines()]
+    def kill(self) -> None:
+        """End it where it stands."""
+        self.process.kill()
+        self.process.join()
 
 
 @pytest.fixture
-def processes(transactional_db: None, settings: Settings) -> Processes:
+def processes(transactional_db: None, settings: Settings) -> type[Child]:
+    """What starts others, on this test's own database and with its settings."""
     settings.ARXIV_SECONDS = 0
-    where = connection.settings_dict
-    if connection.vendor == "postgresql":
-        host = quote(where["HOST"], safe="")
-        port = f":{where['PORT']}" if where["PORT"] else ""
-        url = f"postgresql://{where['USER']}@{host}{port}/{where['NAME']}"
-    else:
-        url = f"sqlite:///{where['NAME']}"
-    return Processes({**os.environ, "DATABASE_URL": url, "ASSAY_ARXIV_SECONDS": "0"})
+    return Child

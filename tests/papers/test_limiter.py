@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 import time
 from datetime import timedelta
 from itertools import pairwise
@@ -10,46 +9,33 @@ from django.db import connection
 from django.db.models.functions import Now
 from pytest_django import Settings
 
-from tests.papers.conftest import Processes
+from tests.papers.child import ask, hold
+from tests.papers.conftest import Child
 from webapp.papers import limiter
 from webapp.papers.models import ArxivSlot
 
 
-def test_several_processes_ask_one_at_a_time_and_not_too_soon(processes: Processes) -> None:
-    processes.environment["ASSAY_ARXIV_SECONDS"] = "1"
-    said: list[dict[str, float]] = []
-    lock = threading.Lock()
-
-    def run() -> None:
-        answers = processes.finish("ask", "2")
-        with lock:
-            said.extend(answers)
-
-    threads = [threading.Thread(target=run) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+def test_several_processes_ask_one_at_a_time_and_not_too_soon(
+    processes: type[Child], settings: Settings
+) -> None:
+    settings.ARXIV_SECONDS = 1
+    children = [processes(ask, 2) for _ in range(3)]
     # monotonic() counts from the start of the machine, so processes can be compared.
-    said.sort(key=lambda turn: turn["began"])
-    assert len(said) == 6
-    for before, after in pairwise(said):
-        assert after["began"] - before["ended"] >= 0.99
+    turns = sorted(child.said() for child in children for _ in range(2))
+    for (_, ended), (began, _) in pairwise(turns):
+        assert began - ended >= 0.99
 
 
-def test_a_killed_holder_loses_the_place_when_its_lease_ends(processes: Processes) -> None:
-    holder = processes.start("hold")
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == '"held"\n'
+def test_a_killed_holder_loses_the_place_when_its_lease_ends(processes: type[Child]) -> None:
+    holder = processes(hold)
+    assert holder.said() == "held"
     holder.kill()
-    holder.wait()
-    waiting = processes.start("ask", "1")
+    waiting = processes(ask, 1)
     time.sleep(1.5)
-    assert waiting.poll() is None  # the lease stands
+    assert waiting.process.is_alive()  # the lease stands
     # Let the lease's time pass without waiting for a minute and a half.
     ArxivSlot.objects.update(held_until=Now())
-    said, _ = waiting.communicate(timeout=20)
-    assert "began" in said
+    assert waiting.said(20)
 
 
 @pytest.mark.django_db

@@ -11,8 +11,10 @@ from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
+from pytest_django import Settings
 
-from tests.papers.conftest import WEDNESDAY, Processes, noon
+from tests.papers.child import fetch
+from tests.papers.conftest import WEDNESDAY, Child, noon
 from tests.papers.rows import rows
 from tests.servers import arxiv_xml
 from tests.servers.arxiv import ArxivServer
@@ -176,11 +178,12 @@ def test_a_day_of_1500_papers_is_stored_within_two_seconds() -> None:
     assert max(first, again, changed) < 2
 
 
-def test_a_fetch_killed_anywhere_leaves_what_a_second_one_completes(processes: Processes) -> None:
+def test_a_fetch_killed_anywhere_leaves_what_a_second_one_completes(
+    processes: type[Child], settings: Settings
+) -> None:
     with ArxivServer(today=WEDNESDAY, per_day=5) as arxiv:
-        processes.environment["ASSAY_ARXIV_RSS_URL"] = arxiv.rss_url
-        processes.environment["ASSAY_ARXIV_API_URL"] = arxiv.api_url
-        statements = processes.finish("fetch")[0]["statements"]
+        settings.ARXIV_RSS_URL, settings.ARXIV_API_URL = arxiv.rss_url, arxiv.api_url
+        statements = processes(fetch).said()
         undisturbed = rows()
         assert len(undisturbed["papers"]) > 5
         assert statements >= 8
@@ -190,11 +193,9 @@ def test_a_fetch_killed_anywhere_leaves_what_a_second_one_completes(processes: P
         for statement in places if connection.vendor == "sqlite" else places[-1:]:
             Paper.objects.all().delete()
             Listing.objects.all().delete()
-            process = processes.start("fetch", str(statement))
-            assert process.stdout is not None
-            assert process.stdout.readline() == '"stopped"\n'
-            process.kill()
-            process.wait()
+            child = processes(fetch, statement)
+            assert child.said() == "stopped"
+            child.kill()
             assert not any(rows().values())
-        processes.finish("fetch")
+        processes(fetch).said()
         assert rows() == undisturbed
