@@ -21,19 +21,31 @@ LOOKS = {
 }
 # Scheme and width of each, both of both: the next page is seen in the other two, since colours and
 # layout come from one stylesheet for all.
-PAIRS = (("dark phone", "light"), ("phone", "dark"))  # a tab is left as wide as it began
+# The phone comes first: there more must be scrolled. A tab is left as wide as it began.
+PAIRS = (("dark phone", "light"), ("phone", "dark"))
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 
 
+JUDGED: set[str] = set()  # kinds of element that were shown where axe asked for all
+
+
 def faults(tab: Tab, looks: tuple[str, ...], *, colours: bool = True) -> list[str]:
-    """What is wrong in which look. The tab's context runs AXE first in each page."""
+    """What is wrong in which look. The tab's context runs AXE first in each page.
+
+    In each look its colours and width are judged; all that axe asks for in the first, and again
+    where the next shows a kind of element that was judged on no page.
+    """
     found = []
     for look in looks:
         scheme, viewport = LOOKS[look]
         # A colour on its way to another is none of the page's.
         tab.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
         tab.set_viewport_size(viewport)  # type: ignore[arg-type]
-        found += [f"{look}: {violation}" for violation in tab.evaluate(VIOLATIONS, colours)]
+        shown = kinds(tab)
+        asked = [look == looks[0] or not shown <= JUDGED, colours]
+        found += [f"{look}: {violation}" for violation in tab.evaluate(VIOLATIONS, asked)]
+        if asked[0]:
+            JUDGED.update(shown)
         if (width := tab.evaluate("document.documentElement.scrollWidth")) > viewport["width"]:
             found.append(f"{look}: {width} px wide")
     return found
@@ -41,7 +53,7 @@ def faults(tab: Tab, looks: tuple[str, ...], *, colours: bool = True) -> list[st
 
 # Contrast is four fifths of axe's time, so it is looked at where it may differ: at the first and
 # the last text of each kind. Of one kind are texts in the same boxes, by name and by colour.
-VIOLATIONS = """async (colours) => {
+VIOLATIONS = """async ([all, colours]) => {
     const numbers = new Map();
     const kinds = new Map();
     const kind = (node) => {
@@ -66,7 +78,8 @@ VIOLATIONS = """async (colours) => {
 
     const resultTypes = ["violations"];
     const rules = { "color-contrast": { enabled: false } };
-    const { violations } = await axe.run(document, { resultTypes, rules });
+    const violations = [];
+    if (all) violations.push(...(await axe.run(document, { resultTypes, rules })).violations);
     if (colours && include.length) {
         const contrast = { resultTypes, runOnly: ["color-contrast"] };
         violations.push(...(await axe.run({ include }, contrast)).violations);

@@ -191,6 +191,6 @@ def test_a_feed_follows_the_evidence_of_its_links(client: Client) -> None:
     assert b"weighed anew" in client.get("/methods/sparse_attention.rss").content
 
 
-def test_feeds_of_an_unknown_method_are_not_there(client: Client) -> None:
-    for address in ("x.rss", "x/verdicts.atom", "x/measurements.json"):
+def test_nothing_of_an_unknown_method_is_there(client: Client) -> None:
+    for address in ("x/", "x.rss", "x/verdicts.atom", "x/measurements.json"):
         assert client.get(f"/methods/{address}").status_code == 404
