@@ -26,6 +26,7 @@ Shares = dict[tuple[str, float | str], list[float]]  # by variant and x, one of 
 
 HEADS, RECALL_WIDTH = 6, 48
 STRIDE = 10
+ASKED = 1024  # samples that every model answers
 
 
 def _sparse_configs(window: int) -> dict[str, SparseAttentionConfig]:
@@ -194,9 +195,9 @@ def recall(ctx: Context, params: RecallParams) -> None:
 
 @torch.no_grad()
 def _answer(net: GPT2, params: RecallParams, ctx: Context) -> tuple[Tensor, Needles]:
-    """(samples, 4) 1.0 where right, over the same 1024 samples for every model."""
+    """(samples, 4) 1.0 where right, over the same samples for every model."""
     draw = generator(7)
-    task = Needles.draw(1024, params.context, draw, stride=STRIDE)
+    task = Needles.draw(ASKED, params.context, draw, stride=STRIDE)
     logits = [
         net(part.to(ctx.device))[:, -NEEDLES:, :VALUES].cpu() for part in task.tokens.chunk(16)
     ]
