@@ -23,6 +23,8 @@ from webapp.api.assistants import marked
 if TYPE_CHECKING:  # it takes a second to import, in every process of xdist
     from mcp import Client
 
+pytestmark = pytest.mark.xdist_group("assistants")  # its site is made but once
+
 SCENE = """
 from datetime import date
 from tests import factories

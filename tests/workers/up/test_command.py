@@ -25,6 +25,7 @@ def ready(house: House) -> bool:
     return house.get("readyz")[0] == 200
 
 
+@pytest.mark.slow
 def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -71,6 +72,7 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
     assert {"redis.log", "web.log"} <= set(logs)
 
 
+@pytest.mark.slow
 def test_it_fetches_the_first_digest_and_says_how_far_it_is(tmp_path: Path) -> None:
     with (
         ArxivServer() as arxiv,
@@ -90,6 +92,7 @@ def test_it_fetches_the_first_digest_and_says_how_far_it_is(tmp_path: Path) -> N
         assert "Sample day." not in page
 
 
+@pytest.mark.slow
 def test_children_come_back_and_nothing_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     with up(tmp_path) as house:
         wait_for(lambda: everything_runs(house), START_SECONDS, "all processes")
