@@ -86,7 +86,9 @@ class Site:
 
     def writer(self) -> subprocess.Popen[bytes]:
         """A process that adds papers until it is killed."""
-        command = [sys.executable, "-c", SETUP + "write(100, 99_999)"]
+        # A pause at each: what it writes meanwhile counts, not how much.
+        add = "\nimport time\nfor n in range(100, 99_999): write(n, n + 1); time.sleep(0.02)"
+        command = [sys.executable, "-c", SETUP + add]
         return subprocess.Popen(command, cwd=ROOT, env=self._environment)
 
     def _run(self, command: list[str]) -> str:
