@@ -11,7 +11,7 @@ from methods.concept_lm.baselines import shuffled_codes
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.head import since
 from methods.concept_lm.model import ConceptLM, token_nll
-from methods.concept_lm.synthetic import PlanTask, RecallTask
+from methods.concept_lm.synthetic import RECALL_VOCAB, PlanTask, recall
 from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.em import Falling, HardEM
 from methods.concept_lm.v3.monitors import Action, diagnose
@@ -22,15 +22,14 @@ from methods.spec import Case
 
 
 def learn_recall(device: str, window: int, steps: int = 300) -> float:
-    """Train on `RecallTask`; nats that shuffling the concepts costs on the recalled symbol."""
-    task = RecallTask()
-    base = load_base(tiny_config(vocab=task.vocab, d=32, layers=3, d_ff=64, heads=2, kv_heads=1))
+    """Train on `recall`; nats that shuffling the concepts costs on the recalled symbol."""
+    base = load_base(tiny_config(vocab=RECALL_VOCAB, d=32, layers=3, d_ff=64, heads=2, kv_heads=1))
     config = ConceptConfig(1, 1, 1, n_concepts=64, boundary="fixed", shallow_window=window)
     model = ConceptLM(base, config).to(device)
     model.peft.base_model.model.requires_grad_(True)  # the base is random: all of it must learn
 
     def recalled(rows: int, **forced: Any) -> Tensor:
-        x = task.sample(rows).to(device)
+        x = recall(rows).to(device)
         return token_nll(model(x, **forced).logits, x)[:, -1].mean()
 
     fit(

@@ -4,11 +4,10 @@
 tokens of y, each of which carries one bit of the code and one of noise, so that all entropies are
 known.
 
-`RecallTask` for v2: see its docstring.
+`recall` for v2: see its docstring.
 """
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import Literal
@@ -113,33 +112,23 @@ class PlanTask:
         return self.y_length * math.log(2), self.y_length * math.log(4)
 
 
-@dataclass(frozen=True)
-class RecallTask:
-    """A symbol, filler longer than the shallow window reaches, then the symbol again.
+SYMBOLS, GAP = 16, 10  # of `recall`: what may be recalled, and the filler before it is asked for
+RECALL_VOCAB = 2 * SYMBOLS + 1  # symbols, as many fillers, and the query
 
-    x = [noise x 3, s, filler x gap, query, s]. With concepts at every fourth token the symbol
-    stands on one. The deep layers see that concept and the last tail: when the shallow layers look
-    back over a window only, nothing else connects the two places.
+
+def recall(n: int) -> Tensor:
+    r"""A symbol, filler longer than the shallow window reaches, the symbol again: (n, GAP + 6).
+
+    x = [noise x 3, s, filler x gap, query, s], from torch's global generator; the last token is the
+    one to recall. With concepts at every fourth token the symbol stands on one. The deep layers see
+    that concept and the last tail: when the shallow layers look back over a window only, nothing
+    else connects the two places. S is `SYMBOLS`, and 2 S the query.
+
+    Equation: $x = (f_1, f_2, f_3, s, f_4, \dots, f_{3 + gap}, 2 S, s), \quad
+    s \sim \mathrm{Uniform}\{0, \dots, S - 1\}, \quad
+    f_i \sim \mathrm{Uniform}\{S, \dots, 2 S - 1\}$
     """
-
-    symbols: int = 16
-    gap: int = 10
-
-    @property
-    def vocab(self) -> int:
-        """Symbols, as many fillers, and the query."""
-        return 2 * self.symbols + 1
-
-    def sample(self, n: int) -> Tensor:
-        r"""(n, gap + 6) tokens from torch's global generator; the last is the one to recall.
-
-        S is `symbols`, and 2 S the query.
-
-        Equation: $x = (f_1, f_2, f_3, s, f_4, \dots, f_{3 + gap}, 2 S, s), \quad
-        s \sim \mathrm{Uniform}\{0, \dots, S - 1\}, \quad
-        f_i \sim \mathrm{Uniform}\{S, \dots, 2 S - 1\}$
-        """
-        s = torch.randint(self.symbols, (n, 1))
-        noise = torch.randint(self.symbols, (n, 3 + self.gap)) + self.symbols
-        query = torch.full((n, 1), 2 * self.symbols)
-        return torch.cat([noise[:, :3], s, noise[:, 3:], query, s], 1)
+    s = torch.randint(SYMBOLS, (n, 1))
+    noise = torch.randint(SYMBOLS, (n, 3 + GAP)) + SYMBOLS
+    query = torch.full((n, 1), 2 * SYMBOLS)
+    return torch.cat([noise[:, :3], s, noise[:, 3:], query, s], 1)

@@ -23,12 +23,6 @@ from methods.sparse_attention.gpt2 import GPT2, GPT2Config
 from methods.sparse_attention.spec import LatencyParams, MemoryParams, ModelParams
 from methods.spec import Case
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-
-
-def _ours(config: SparseAttentionConfig) -> peers.Attention:
-    return lambda q, k, v: sparse_attention(q, k, v, config)
-
 
 def _configs(params: LatencyParams | MemoryParams) -> dict[str, SparseAttentionConfig]:
     adaptive = SparseAttentionConfig(params.local_heads, params.global_heads)
@@ -64,7 +58,7 @@ def _calls(
     ctx: Context, params: LatencyParams, n: int, backward: bool
 ) -> dict[str, Callable[[], object]]:
     """Every variant at this length, once ours is known to be right at this very shape."""
-    configs, dtype = _configs(params), DTYPES[params.dtype]
+    configs, dtype = _configs(params), getattr(torch, params.dtype)
     peers.forget()
     shape = params.batch, configs["adaptive"].heads, n, params.d_head
     qkv, upstream = draw(*shape, device=ctx.device, dtype=dtype, seed=ctx.seed)
@@ -98,7 +92,7 @@ def _same_at(params: LatencyParams | MemoryParams, n: int) -> dict[str, peers.At
     """Dense attention, ours, and to some length the masks that compute the same as ours."""
     configs = _configs(params)
     found: dict[str, peers.Attention] = {"dense": peers.dense}
-    found |= {name: _ours(config) for name, config in configs.items()}
+    found |= {name: partial(sparse_attention, config=config) for name, config in configs.items()}
     if n <= params.peers_up_to:
         found["naive"] = partial(peers.naive, configs["adaptive"])
         found["sdpa_mask"] = partial(peers.sdpa_mask, configs["adaptive"])
