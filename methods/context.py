@@ -4,8 +4,6 @@ Series are held back until the benchmark has ended, because a number is shown on
 of the run has passed.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 import mimetypes
@@ -37,7 +35,7 @@ Device = Literal["cpu", "cuda"]
 class OpenSeries:
     """A series being measured; :meth:`add` points to it as they come."""
 
-    def __init__(self, context: Context, series: Series) -> None:
+    def __init__(self, context: "Context", series: Series) -> None:
         self._context, self._series = context, series
         self._points: list[Point] = list(series.points)
 
