@@ -44,13 +44,6 @@ class Prepared:
     real: Tensor  # (T, W) bool
     mean: Tensor  # (T, C)
 
-    def take(self, rows: slice) -> Self:
-        r"""Some of the texts.
-
-        Equation: $\hat t'_i = \hat t_{begin + i}$
-        """
-        return type(self)(self.unit[rows], self.real[rows], self.mean[rows])
-
 
 @dataclass(frozen=True)
 class Texts:
@@ -283,7 +276,9 @@ class Seps(nn.Module):
         found = []
         for begin in range(0, len(patches), images):
             rows = slice(begin, begin + images)
-            own = [*texts[:1], texts[1].take(rows)] if self._by_image else texts
+            own = texts
+            if dense is not None and self._by_image:
+                own = [texts[0], dense.take(rows).prepared()]
             found.append(self.compare(patches[rows], own).similarity)
         return torch.cat(found, 1)  # (T, B)
 

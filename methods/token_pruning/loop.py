@@ -82,8 +82,8 @@ class Cache:
     """Keys and values of every layer, as long as what that layer saw, and what masks need."""
 
     kv: Any
+    position: Tensor  # (B, 1) of the next token
     bias: list[Tensor | None] = field(default_factory=list)  # (B, n_l) of a layer's keys, if any
-    position: Tensor = field(default_factory=lambda: torch.empty(0))  # (B, 1) of the next token
 
     def bytes(self) -> int:
         """Bytes of keys and values."""
@@ -226,9 +226,8 @@ def read(
         entered = first.selector.enter(context, first.keep)
         kept[BEFORE] = entered.index
     stream = embed(llava, prompt, vision, entered)
-    position = stream.positions[:, -1:] + 1
     decoder = llava.model.language_model
-    cache = Cache(DynamicCache()) if cached else None
+    cache = Cache(DynamicCache(), stream.positions[:, -1:] + 1) if cached else None
 
     def around(stream: Stream) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
         return decoder.rotary_emb(stream.hidden, stream.positions), stream.bias()
@@ -247,9 +246,7 @@ def read(
                 rotary, mask = around(stream)
         counts.append(stream.hidden.shape[1])
         previous = Before(layer, stream, rotary)
-        hidden = run_layer(
-            layer, stream.hidden, mask, rotary, positions=stream.positions, cache=cache
-        )
+        hidden = run_layer(layer, stream.hidden, mask, rotary, cache)
         if cache is not None:
             cache.bias.append(stream.on_keys())
         stream = replace(stream, hidden=hidden)
@@ -257,8 +254,6 @@ def read(
             stream = stream.keep_visual(index)
             rotary, mask = around(stream)
     last = decoder.norm(stream.hidden[:, -1:])
-    if cache is not None:
-        cache.position = position
     return Reading(llava.lm_head(last), counts, kept, stream.positions, cache)
 
 
@@ -277,7 +272,7 @@ def step(llava: Any, token: Tensor, cache: Cache) -> Tensor:
         if bias is not None:
             bias = cache.bias[at] = torch.cat((bias, bias.new_zeros(token.shape)), 1)
             mask = fitting(bias, hidden)[:, None, None]
-        hidden = run_layer(layer, hidden, mask, rotary, positions=cache.position, cache=cache)
+        hidden = run_layer(layer, hidden, mask, rotary, cache)
     cache.position = cache.position + 1
     logits: Tensor = llava.lm_head(decoder.norm(hidden))[:, 0]
     return logits
@@ -336,8 +331,6 @@ def run_layer(
     hidden: Tensor,
     mask: Tensor | None,
     rotary: tuple[Tensor, Tensor],
-    *,
-    positions: Tensor,
     cache: Cache | None = None,
 ) -> Tensor:
     r"""A decoder layer on hidden states (B, n, d), after what a cache holds: (B, n, d).
@@ -347,7 +340,6 @@ def run_layer(
     out: Tensor = layer(
         hidden,
         attention_mask=mask,
-        position_ids=positions,
         position_embeddings=rotary,
         past_key_values=None if cache is None else cache.kv,
         use_cache=cache is not None,

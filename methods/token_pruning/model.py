@@ -216,9 +216,7 @@ def run(
     for number, layer in enumerate(decoder.layers):
         states.append(stream.hidden[at])
         before(number, stream)
-        stream.hidden = run_layer(
-            layer, stream.hidden, stream.bias(), rotary, positions=stream.positions
-        )
+        stream.hidden = run_layer(layer, stream.hidden, stream.bias(), rotary)
     states.append(decoder.norm(stream.hidden[at]))
     logits: Tensor = llava.lm_head(states[-1])
     return [states[i] for i in config.discriminator_layers], logits, stream.targets[at]

@@ -220,7 +220,7 @@ def lesson(
             paid = scores.log_softmax(-1).logsumexp(1) - math.log(scores.shape[1])
             where = asked.needed[..., HOPS.index(number), None]
             loss = loss - paid.gather(2, where).mean()  # (B, Q, PATCHES)
-        hidden = run_layer(layer, hidden, mask, rotary, positions=positions)
+        hidden = run_layer(layer, hidden, mask, rotary)
         if number in (LAYERS // 2 - 1, LAYERS - 1):
             logits = llava.lm_head(decoder.norm(hidden[:, shapes]))  # (B, Q, V)
             wanted = asked.answer if number == LAYERS - 1 else asked.sought

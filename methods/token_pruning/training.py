@@ -75,9 +75,7 @@ def lessons(pruner: Pruner, prompt: Prompt, vision: Vision) -> list[Lesson]:
             if str(number) in pruner.heads:
                 seen[number] = stream.seen(), *stream.words()
             paid.append(Before(layer, stream, rotary).paid(asking))
-            stream.hidden = run_layer(
-                layer, stream.hidden, mask, rotary, positions=stream.positions
-            )
+            stream.hidden = run_layer(layer, stream.hidden, mask, rotary)
     found = []
     if pruner.merger is not None:
         context = first_context(llava, prompt, vision, None)
