@@ -105,7 +105,7 @@ def build(params: DecodeParams, device: str) -> ConceptLM:
     """A folded model whose boundary is set before each measurement."""
     source = params.model or tiny_config(
         d=params.d,
-        layers=params.shallow + params.middle + params.deep,
+        layers=sum(params.split),
         heads=max(2, params.d // 64),
         kv_heads=max(1, params.d // 128),
         d_ff=3 * params.d,
@@ -113,8 +113,7 @@ def build(params: DecodeParams, device: str) -> ConceptLM:
         max_positions=max(params.contexts) + params.row_tokens,
     )
     base = load_base(source, dtype=getattr(torch, params.dtype))
-    split = (params.shallow, params.middle, params.deep)
-    config = ConceptConfig(*split, n_concepts=params.n_concepts, boundary="fixed")
+    config = ConceptConfig(*params.split, n_concepts=params.n_concepts, boundary="fixed")
     model = ConceptLM(base, config).to(device).eval()
     model.fold()
     if max(params.contexts) + params.row_tokens > model.base_config.max_position_embeddings:

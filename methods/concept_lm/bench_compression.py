@@ -27,7 +27,7 @@ WATCHED = ("random", "faithful", "recommended")  # what their monitors say is to
 
 def configure(name: str, params: CompressionParams) -> ConceptConfig:
     """The configuration of a candidate."""
-    split = (params.shallow, params.middle, params.deep)
+    split = params.split
     if name == "equal":
         kept = round(params.rho * params.middle)
         split = (params.shallow + kept, params.middle - kept, params.deep)
@@ -48,14 +48,8 @@ def compression(ctx: Context, params: CompressionParams) -> None:
     stages = Stages(ctx, total)
     found: dict[str, list[Judgement]] = {name: [] for name in NAMES}
     for seed in range(params.seeds):
-        base = load_base(
-            tiny_config(
-                d=params.d,
-                layers=params.shallow + params.middle + params.deep,
-                d_ff=8 * params.d // 3 // 32 * 32,
-            ),
-            seed=seed,
-        )
+        d_ff = 8 * params.d // 3 // 32 * 32
+        base = load_base(tiny_config(d=params.d, layers=sum(params.split), d_ff=d_ff), seed=seed)
         sizes = corpus, params.rows, params.length
         hear = stages.begin(params.pretrain_steps, "base")
         plan = Plan(params.pretrain_steps, 2e-3, seed=seed)
@@ -154,13 +148,12 @@ GIVEN: dict[str, Callable[[Judgement], float]] = {  # nats a byte lost
 
 def make(name: str, params: ScratchParams, corpus: Corpus, seed: int) -> OnText:
     """An untrained model: `dense_N` of N layers, or one of `CONCEPTS`."""
-    split = params.shallow, params.middle, params.deep
-    layers = sum(split) if name in CONCEPTS else int(name.removeprefix("dense_"))
+    layers = sum(params.split) if name in CONCEPTS else int(name.removeprefix("dense_"))
     base = load_base(tiny_config(d=params.d, layers=layers, d_ff=2 * params.d), seed=seed)
     model: Any = base
     if name in CONCEPTS:
         values = {"rho": params.rho, "n_concepts": params.n_concepts} | CONCEPTS[name]
-        model = ConceptLM(base, ConceptConfig(*split, **values), seed=seed)
+        model = ConceptLM(base, ConceptConfig(*params.split, **values), seed=seed)
         model.fold()  # adapters are for a base that is frozen
     model.requires_grad_(True)
     return OnText(model, corpus, params.rows, params.length, seed)

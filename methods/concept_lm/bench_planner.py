@@ -24,9 +24,7 @@ def make(params: PlannerParams, seed: int, naive: bool = False) -> HardEM:
     if naive:
         plan = replace(NAIVE_CURRICULUM, steps=params.naive_steps)
         return HardEM(task, task.shape(), replace(NAIVE, seed=seed), plan)
-    plan = Curriculum(
-        warm_up=params.warm_up, through=params.through, steps=params.steps, cool=params.cool
-    )
+    plan = Curriculum(**params.model_dump(include={"warm_up", "through", "steps", "cool"}))
     return HardEM(task, task.shape(), EMSettings(seed=seed), plan)
 
 

@@ -20,6 +20,11 @@ class _Split(Params):
     middle: int = parameter(8, "Layers that see concepts only.", ge=0, le=64)
     deep: int = parameter(2, "Layers that see concepts and the tail.", ge=1, le=64)
 
+    @property
+    def split(self) -> tuple[int, int, int]:
+        """How the base's layers are split."""
+        return self.shallow, self.middle, self.deep
+
 
 class DecodeParams(_Split, TimedParams):
     """Parameters of `decode`."""

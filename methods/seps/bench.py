@@ -123,9 +123,8 @@ def _compare(
     ctx = charts.ctx
     torch.set_num_threads(params.threads or torch.get_num_threads())
     ctx.check_all("gate", checks.gate(ctx.device))
-    base = SepsConfig(
-        dim=params.dim, patches=scenes.GRID**2, keep=params.keep, aggregate=params.aggregate
-    )
+    sizes = params.model_dump(include={"dim", "keep", "aggregate"})
+    base = SepsConfig(patches=scenes.GRID**2, **sizes)
     variants = charts.variants(listed)
     found: dict[str, list[Recall]] = {variant.name: [] for variant in variants}
     made: dict[str, Seps] = {}

@@ -164,16 +164,12 @@ def model(ctx: Context, params: ModelParams) -> None:
         name: charts.open(f"model_{name}", ("dense", "adaptive"), way=way, params=params)
         for name, way in (("forward", "Forward"), ("training", "Forward and backward"))
     }
-    time_all(
-        ctx,
-        (
-            Comparison(opened[name], float(n), partial(_steps, ctx, params, n, name == "training"))
-            for n in params.lengths
-            for name in opened
-        ),
-        params,
-        baseline="dense",
+    comparisons = (
+        Comparison(opened[name], float(n), partial(_steps, ctx, params, n, name == "training"))
+        for n in params.lengths
+        for name in opened
     )
+    time_all(ctx, comparisons, params, baseline="dense")
 
 
 def _steps(
@@ -186,14 +182,8 @@ def _steps(
     ctx.check_all("at_shape", gate({"adaptive": ours}, *shape, device=ctx.device))
     torch.manual_seed(ctx.seed)
     tokens = torch.randint(0, params.vocab_size, (params.batch, n), device=ctx.device)
-    config = GPT2Config(
-        vocab_size=params.vocab_size,
-        n_positions=n,
-        n_layer=params.n_layer,
-        n_head=params.n_head,
-        n_embd=params.n_embd,
-        sparse_config=ours,
-    )
+    sizes = params.model_dump(include={"vocab_size", "n_layer", "n_head", "n_embd"})
+    config = GPT2Config(n_positions=n, sparse_config=ours, **sizes)
     configs = {"dense": config, "adaptive": replace(config, use_sparse_attention=True)}
     return {name: _model_step(one, tokens, ctx, training=training) for name, one in configs.items()}
 

@@ -208,14 +208,9 @@ def trace(method: Method, seen: Recording) -> Trace:
             if file == path
         ]
         code, sha256 = code_of(source.text)
+        blocks = blocks_of(source.text)
         files.append(
-            TraceFile(
-                path=path,
-                sha256=sha256,
-                code=code,
-                blocks=blocks_of(source.text),
-                lines=tuple(lines),
-            )
+            TraceFile(path=path, sha256=sha256, code=code, blocks=blocks, lines=tuple(lines))
         )
     return Trace(method=method.slug, example=method.example, files=tuple(files))
 
