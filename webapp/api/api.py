@@ -191,7 +191,7 @@ def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpRe
 
 
 for _kind in (
-    *(ProblemError, AuthenticationError, ParameterError, ValidationError, HttpError, Http404),
-    *(UnknownNameError, submit.KeyReusedError, submit.RequestError, QuotaError, InputError),
+    *(ProblemError, AuthenticationError, ValidationError, HttpError, Http404),
+    *(InputError, submit.KeyReusedError, submit.RequestError, QuotaError),
 ):
     api.add_exception_handler(_kind, _refuse)

@@ -1,11 +1,10 @@
 """Errors as problem JSON (RFC 9457): every refusal says what was wrong and what would do."""
 
-import json
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "/api/v1/"
@@ -29,12 +28,8 @@ def answer(problem: ProblemError) -> HttpResponse:
         "detail": problem.detail,
         **problem.more,
     }
-    return HttpResponse(
-        json.dumps(body),
-        status=problem.status,
-        content_type=MEDIA_TYPE,
-        headers=problem.headers,
-    )
+    status, headers = problem.status, problem.headers
+    return JsonResponse(body, status=status, content_type=MEDIA_TYPE, headers=headers)
 
 
 class ProblemMiddleware:

@@ -1,6 +1,5 @@
 """A reader's account: what is kept of them, to take along or to delete; and invitations."""
 
-import json
 from typing import Any
 
 from django import forms
@@ -11,8 +10,7 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core import serializers
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.core.serializers.json import DjangoJSONEncoder
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
@@ -62,11 +60,9 @@ def export(request: HttpRequest) -> HttpResponse:
                 {name: value for name, value in row["fields"].items() if "hash" not in name}
                 for row in serializers.serialize("python", mine)
             ]
-    return HttpResponse(
-        json.dumps(rows, cls=DjangoJSONEncoder, ensure_ascii=False, indent=1),
-        content_type="application/json; charset=utf-8",
-        headers={"Content-Disposition": 'attachment; filename="assay-account.json"'},
-    )
+    headers = {"Content-Disposition": 'attachment; filename="assay-account.json"'}
+    written = {"ensure_ascii": False, "indent": 1}
+    return JsonResponse(rows, json_dumps_params=written, headers=headers)
 
 
 @never_cache
