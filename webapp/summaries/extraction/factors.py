@@ -17,8 +17,6 @@ _SETTING_AFTER = re.compile(
     r"|queries|questions|videos|annotations|examples|classes|categories|documents|pairs|scenes"
     r"|labels))\b"
 )
-_FOR_COMPRESSION = re.compile(r"\b(?:for|at) (?:\S+ and )?$")
-_COMPRESSION_AFTER = re.compile(r"(?: and \S+)? compression")
 _COMPARES_AFTER = re.compile(rf"(?: \w+){{0,3}}? \w*{_MORE_OR_LESS}")
 _IS_FOLD = re.compile(r"(?:is|are|contributions?|was|were) (?:\w+ )?$")
 _POSSESSED = re.compile(r" (?:the|of the|its|that of|as|our)\b")
@@ -29,9 +27,11 @@ _TIMES_AFTER = re.compile(
     r"|larger|slower|cheaper|longer))\b"
 )
 # "a standard 4x diffusion model", "100 m x 100 m": no comparison follows, and none came before
-_ATTRIBUTE_BEFORE = re.compile(r"\b(?:an?|the|fixed|using)(?: (?:\w+ed|standard))? $")
+_ATTRIBUTE_BEFORE = re.compile(
+    r"\b(?:(?:an?|the|fixed|using)(?: (?:\w+ed|standard))?|at|for|sampled by) $"
+)
 _GAIN_AFTER = re.compile(r"[ -](?:[\w-]+ ){0,4}?" + words("gain after"))
-_OCCASIONS = re.compile(r" (?:over|during|per|a|each|across|throughout)\b")
+_OCCASIONS = re.compile(r" (?:over|during|per|a|each|across|throughout)\b|[.;)]|$")
 _BY = re.compile(r"\b(?:by|to|nearly|about|over|than) $")
 _VERBS = {"doubled", "doubling", "tripled", "tripling", "halved", "halving", "halves"}
 
@@ -56,7 +56,6 @@ def _is_setting(written: str, place: Place) -> bool:
     return bool(
         _SETTING_AFTER.match(after)
         or written.startswith("x ")
-        or (_FOR_COMPRESSION.search(before) and _COMPRESSION_AFTER.match(after))
         or (is_attribute and not _GAIN_AFTER.match(after))
         or (is_often and not _BY.search(before))
     )

@@ -68,10 +68,9 @@ _RATE_MEASURED = re.compile(r"\b" + words("rate measured"))
 _RATE_OF_INPUT = re.compile(
     r"(?:sampl\w+|frame|camera|bit|refresh) rate(?: of)? \(?$|(?:sampled|recorded) at $"
     r"|captured at [^.;]{0,30}$"
-    r"|(?:corpus|data|dataset) of (?:approximately |about |around |nearly |over |more than )?$"
 )
 # ... and behind it.
-_INTERVAL_BEFORE = re.compile(r"(?:interval|\bci|(?:upper|lower) bound)\)?[,:]? ?$")
+_INTERVAL_BEFORE = re.compile(r"(?:intervals?|\bci|(?:upper|lower) bound)\)?[,:]? ?\(?$")
 _INTERVAL_AFTER = re.compile(
     r" ?(?:[a-z]+ )?(?:cis?\b|confidence|credible|half ?-?width"
     r"|(?:prediction|uncertainty) interval)| (?:completion|(?:upper|lower) bound)\b"
@@ -83,10 +82,12 @@ _SIZE_AFTER = re.compile(
     r"|documents|context)\b"
 )
 _INPUT_AFTER = re.compile(
-    r" ?-?(?:(?!(?:on|in|at|for|with|per|and|over|than|by|to|from)\b)\w+ ){0,3}?"
+    r"[ )]*-?(?:(?!(?:on|in|at|for|with|per|and|over|than|by|to|from)\b)\w+ ){0,3}?"
     + words("input after")
 )
-_SCALE_AFTER = re.compile(r" ?(?:likert|(?:rating )?scale)\b")  # "on a 5-point Likert scale"
+_SCALE_AFTER = re.compile(
+    r" ?(?:likert|(?:rating )?scale|of freedom)\b"
+)  # "on a 5-point Likert scale"
 # A share of the data is a setting, a share of the answers is an outcome.
 _SHARES = r"(?:[\d.]+%,? (?:and |or )?)*"  # "at 10%, 20%, and 50% sparsity"
 _USED = re.compile(r"\b" + words("roughly used") + "(?: " + words("used") + rf")* ?\(?{_SHARES}$")
@@ -128,14 +129,14 @@ _DESCRIBES_RESULT = re.compile(
 _GROWN = re.compile(r"\b(?:scaling|(?:as|when) [^,;.]{1,40} (?:grow|increase|scale)s?) $")
 # "reducing the rank from 16 to 8 decreased accuracy": what was set, not what came of it
 _CAUSES = re.compile(rf" (?:\w+ly )?{CHANGES.pattern}\w*(?:s|d)\b")
-_CHANGED_NEAR = 250  # characters
 # "once 80% of the patents share a part": under which condition, not what came of it
 _CONDITION = re.compile(
     r"(?:^by \w+ing|\b(?:when|if|once|unless|whenever|even (?:with|at|under)))\b[^,;:()]*(?<!and )$"
 )
 _OF_WHOLE = re.compile(
     r" of (?:(?:the|its|their|our|all|previous) )?(?:\w+ ){0,2}?"
-    r"(?:(?:dataset|corpus|training (?:set|data)|parameters|weights)\b|models?(?=[,.;)]|$))"
+    r"(?:(?:dataset|corpus|training (?:set|data)|parameters|weights)\b"
+    r"|(?:models?|backbone)(?=[,.;)]|$))"
 )
 # The words that make a time, a memory or a length something that was measured.
 _GAIN_AFTER = re.compile(r"\W{0,3}(?:\w+ ){0,3}?" + words("gain after"))
@@ -229,7 +230,7 @@ def _is_attribute(expression: Expression, place: Place) -> bool:
     A "3-point improvement" is one.
     """
     written = place.folded.text[expression.numbers[-1].digits_end : expression.end]
-    is_name = re.match(r"-[A-Z]", place.folded.cased[expression.end : expression.end + 2])
+    is_name = re.match(r"-[A-Z]|[A-Za-z]", place.folded.cased[expression.end : expression.end + 2])
     is_joined = written.startswith("-") and expression.unit not in {"%", "pp", "x"}
     return bool(is_name) or (is_joined and not _GAIN_AFTER.match(place.after))
 
@@ -274,8 +275,7 @@ def _is_change(expression: Expression, place: Place) -> bool:
     is_size = (
         are_years or is_model or bool(_SIZE_AFTER.match(place.after) or _GROWN.search(place.before))
     )
-    near = place.before[-_CHANGED_NEAR:] + place.after[:_CHANGED_NEAR]
-    return not (is_size or _CAUSES.match(place.after)) and bool(CHANGES.search(near))
+    return not (is_size or _CAUSES.match(place.after)) and bool(CHANGES.search(place.words))
 
 
 def _is_level(expression: Expression, place: Place) -> bool:
