@@ -11,47 +11,38 @@ from .vocabulary import words
 _MORE_OR_LESS = words("more or less")
 # A factor that sizes or repeats something: folds of a validation, upscaling, larger models.
 _SETTING_AFTER = re.compile(
-    r" ?(?:\w+ ){0,2}(?:cross\w*|validation|splits?)\b| ?"
-    + words("setting after a factor")
-    + r"| (?:scaling|conditions|larger|bigger|more (?:\w+ )?(?:data|samples|images|parameters"
-    r"|queries|questions|videos|annotations|examples|classes|categories|documents|pairs|scenes"
-    r"|labels))\b"
+    r" ?(?:\w+ ){0,2}(?:cross\w*|validation|splits?)\b| ?" + words("setting after a factor")
 )
 _COMPARES_AFTER = re.compile(rf"(?: \w+){{0,3}}? \w*{_MORE_OR_LESS}")
 _IS_FOLD = re.compile(r"(?:is|are|contributions?|was|were) (?:\w+ )?$")
 _POSSESSED = re.compile(r" (?:the|of the|its|that of|as|our)\b")
 _AMOUNT_BEFORE = re.compile(words("amount before") + r"\s$")
 _TWICE_AFTER = re.compile(r" (?:as|the|that|more|faster|higher)")
-_TIMES_AFTER = re.compile(
-    r" (?:the|its|their|our|as|(?:\w+ )?(?:faster|more|less|fewer|higher|lower|better|smaller"
-    r"|larger|slower|cheaper|longer))\b"
-)
+_TIMES_AFTER = re.compile(rf" (?:the|its|their|our|as|(?:\w+ )?{_MORE_OR_LESS})\b")
 # "a standard 4x diffusion model", "100 m x 100 m": no comparison follows, and none came before
 _ATTRIBUTE_BEFORE = re.compile(
     r"\b(?:(?:an?|the|fixed|using)(?: (?:\w+ed|standard))?|at|for|sampled by) $"
 )
 _GAIN_AFTER = re.compile(r"[ -](?:[\w-]+ ){0,4}?" + words("gain after"))
-_OCCASIONS = re.compile(r" (?:over|during|per|a|each|across|throughout)\b|[.;)]|$")
+_OCCASIONS = re.compile(r" (?:over|during|per|a|each|across|throughout)\b|[.;]|$")
 _BY = re.compile(r"\b(?:by|to|nearly|about|over|than) $")
 _VERBS = {"doubled", "doubling", "tripled", "tripling", "halved", "halving", "halves"}
 
 
 def is_factor(expression: Expression, place: Place) -> bool:
     """Whether a factor says how much more or less something is."""
-    written = place.folded.text[expression.start : expression.end]
-    if _is_setting(written, place):
-        return False
     if not expression.numbers[-1].is_word or place.before.endswith("factor of "):
         return True
     if place.folded.cased[expression.start].isupper() and place.before:
         return False  # "Sequential Halving" is a name
-    return _word_compares(written, place)
+    return _word_compares(place.folded.text[expression.start : expression.end], place)
 
 
-def _is_setting(written: str, place: Place) -> bool:
+def is_of_setting(expression: Expression, place: Place) -> bool:
     """Whether a factor is one of a size, an input or a count: "8x compression", "5-fold splits"."""
     before, after = place.before[-60:], place.after
-    is_attribute = written[0].isdigit() and _ATTRIBUTE_BEFORE.search(before)
+    written = place.folded.text[expression.start : expression.end]
+    is_attribute = re.match(r"x?\d", written) and _ATTRIBUTE_BEFORE.search(before)
     is_often = written.endswith("times") and _OCCASIONS.match(after)  # "52 times over the season"
     return bool(
         _SETTING_AFTER.match(after)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from .expressions import Expression
-from .factors import is_factor
+from .factors import is_factor, is_of_setting
 from .place import Place
 from .scores import is_score
 from .vocabulary import (
@@ -20,7 +20,6 @@ from .vocabulary import (
     OTHERS_WORK,
     RESULT,
     STRONG_RESULT,
-    one_of,
     words,
 )
 
@@ -45,49 +44,33 @@ _VARIABLE = re.compile(
 _SETTING_BEFORE = re.compile(r"\b" + words("setting before") + r"\s?$")
 # "high acceleration factors (x4", "a low sampling rate (5%", "temperature (0.7": named settings
 _NAMED_SETTING = re.compile(
-    r"\b" + words("setting") + r"s?(?: \([^()]*\))?"
-    r"(?: (?:of|at|is|are|up to|below|above|only|just|about|approximately))*"
+    rf"\b{words('setting')}s?(?: \([^()]*\))?(?: (?:of|at|is|are|ranging|{words('roughly')}))*"
     r" ?[(=:<>≈]{0,2} ?(?:e\.g\.,? )?(?:initial |up to |over )?$"
 )
 # "a corpus of 425 h", "videos of more than 1 hour": how much data there is
 _DATA_OF = re.compile(
-    r"\b" + words("data") + r"s? (?:\w+ )?(?:of|with|spanning|containing|contain)"
-    r"(?: (?:approximately|about|around|nearly|roughly|only|just|over|more than|less than|up to))*"
-    r" $"
+    r"\b" + words("data") + r"s? (?:\w+ )?(?:of|with|spanning|contain|containing)"
+    rf"(?: {words('roughly')}| less than)* $"
 )
-_GAINS_RANGE = re.compile(  # "with gains ranging from +11% to +32%"
-    r"\b(?:gain|improv|increas|reduc|speed|boost|drop|sav|accurac|score)\w*(?: [a-z]+){0,3} "
-    r"(?:ranging|varying|spanning)(?: from| between)?\s?$"
-)
-# "TMR by 8.9% at FMR = 0.01%", "at a signal-to-noise ratio (SNR) of 10 dB"
-_AT_POINT = re.compile(r"\bat (?:[a-z]+ ?= ?|iou |[^,;.]{0,40}\bsnr\)? ?(?:=|of) ?)$")
+_AT_POINT = re.compile(r"\bat (?:[a-z]+ ?= ?|iou )$")  # "TMR by 8.9% at FMR = 0.01%"
 _AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?$")
 _GIVEN = re.compile(r"(?:^|[,;:] (?:and |while )?)at $|\boperating at $")  # "At 30 Hz, it ..."
 # A rate is an outcome where something runs or is fast; videos "at 24 fps" are as they were made.
 _RATE_MEASURED = re.compile(r"\b" + words("rate measured"))
-_RATE_OF_INPUT = re.compile(
-    r"(?:sampl\w+|frame|camera|bit|refresh) rate(?: of)? \(?$|(?:sampled|recorded) at $"
-    r"|captured at [^.;]{0,30}$"
-)
 # ... and behind it.
 _INTERVAL_BEFORE = re.compile(r"(?:intervals?|\bci|(?:upper|lower) bound)\)?[,:]? ?\(?$")
 _INTERVAL_AFTER = re.compile(
-    r" ?(?:[a-z]+ )?(?:cis?\b|confidence|credible|half ?-?width"
-    r"|(?:prediction|uncertainty) interval)| (?:completion|(?:upper|lower) bound)\b"
+    r" ?(?:[a-z]+ )?" + words("interval after") + r"| (?:completion|(?:upper|lower) bound)\b"
 )
 _OPERATING_POINT = re.compile(r" ?(?:\w+ (?=coverage))?" + words("operating point") + r"\b")
 _YEAR = re.compile(r"(?:19|20)\d\d")
-_SIZE_AFTER = re.compile(
-    r" ?(?:trainable |model )?(?:parameters|params|tokens|years?|images|samples|examples|instances"
-    r"|documents|context)\b"
-)
+_SIZE_AFTER = re.compile(r" ?(?:trainable |model )?" + words("size after") + r"\b")
 _INPUT_AFTER = re.compile(
     r"[ )]*-?(?:(?!(?:on|in|at|for|with|per|and|over|than|by|to|from)\b)\w+ ){0,3}?"
     + words("input after")
 )
-_SCALE_AFTER = re.compile(
-    r" ?(?:likert|(?:rating )?scale|of freedom)\b"
-)  # "on a 5-point Likert scale"
+# "on a 5-point Likert scale", "3 degrees of freedom"
+_SCALE_AFTER = re.compile(r" ?(?:likert|(?:rating )?scale|of freedom)\b")
 # A share of the data is a setting, a share of the answers is an outcome.
 _SHARES = r"(?:[\d.]+%,? (?:and |or )?)*"  # "at 10%, 20%, and 50% sparsity"
 _USED = re.compile(r"\b" + words("roughly used") + "(?: " + words("used") + rf")* ?\(?{_SHARES}$")
@@ -107,36 +90,20 @@ _SUBSET_OF = re.compile(
     r"\b(?:subset|fraction|portion|subsample)s? of"
     r"(?: (?:only|just|merely|about|the|approximately|around|roughly|nearly))* $"
 )
-_SUFFICES = re.compile(r"(?:/[\d.]+%)* of (?:the |its )?(?:spectral |total )?energy\b")
-# "the 10% most uncertain", "only 7,070 (4.5% of total) patches", "a limited 30% subset"
-_SELECTED = re.compile(
-    r" (?:most|least|highest|lowest|best|worst)\b| of (?:the )?total\)| (?:data )?subset\b"
-    r"| sampling rate| (?:of (?:the |its )?)?(?:model|backbone) (?:size|parameters?)\b"
-    r"| of (?:the )?parameter count"
-)
+# "the 10% most uncertain", "only 7,070 (4.5% of total) patches", "5% of the model's parameters"
+_PART_OF_WHOLE = re.compile(r"(?:/[\d.]+%)* " + words("part of a whole"))
 _HARDWARE_BEFORE = re.compile(
-    r"\b(?:gpus?|cards?|devices?|machines?|workstations?)(?: \w+){0,2} (?:with|of|having)"
-    r"(?: only| just| less than| under| as little as)? $"
+    r"\b(?:gpu|card|device|machine|workstation)s?(?: \w+){0,2} (?:with|of|having)"
+    rf"(?: {words('roughly')}| less than| under| as little as)* $"
 )
-_LEVEL_OF = re.compile(
-    r"\b(?:at|under|with)(?: \w+){0,2} (?:sparsity|noise|rate|ratio|level)s? (?:of|at|up to) ?$"
-    r"|\bat \w+ sparsity \($"
-)
-_DESCRIBES_RESULT = re.compile(
-    r"\b(?:achiev|improv|accura|reduc|outperform|increas|demonstrat|rated|human eval)"
-)
-# "as graphs grow from 5 to 100 actions": what was set, not what came of it.
-_GROWN = re.compile(r"\b(?:scaling|(?:as|when) [^,;.]{1,40} (?:grow|increase|scale)s?) $")
+_DESCRIBES_RESULT = re.compile(r"\b" + words("describes a result"))
 # "reducing the rank from 16 to 8 decreased accuracy": what was set, not what came of it
 _CAUSES = re.compile(rf" (?:\w+ly )?{CHANGES.pattern}\w*(?:s|d)\b")
-# "once 80% of the patents share a part": under which condition, not what came of it
+# "once 80% of them share a part", "as graphs grow from 5 to 100 actions": under which condition
 _CONDITION = re.compile(
-    r"(?:^by \w+ing|\b(?:when|if|once|unless|whenever|even (?:with|at|under)))\b[^,;:()]*(?<!and )$"
-)
-_OF_WHOLE = re.compile(
-    r" of (?:(?:the|its|their|our|all|previous) )?(?:\w+ ){0,2}?"
-    r"(?:(?:dataset|corpus|training (?:set|data)|parameters|weights)\b"
-    r"|(?:models?|backbone)(?=[,.;)]|$))"
+    r"\b(?:scaling|as \w+ (?:grow|increase|scale)s?) $"
+    r"|(?:^by \w+ing|\b(?:when|if|once|unless|whenever|even (?:with|at|under)))\b"
+    r"[^,;:()]*(?<!and )$"
 )
 # The words that make a time, a memory or a length something that was measured.
 _GAIN_AFTER = re.compile(r"\W{0,3}(?:\w+ ){0,3}?" + words("gain after"))
@@ -145,16 +112,11 @@ _TIME_MEASURED = re.compile(
 )
 _LENGTH_OF_INPUT = re.compile(r"\b(?:every|each|last|first|past|next|for|over|for up to|long) $")
 _HOURS_OF = re.compile(r"\b(?:hours|minutes) (?:of|for|long)\b")
-_MEMORY_OF_DATA = re.compile(
-    r" of (?!.{0,20}(?:memory|ram\b|storage|parameters))"
-)  # "40 GB of text"
+# "40 GB of text", unlike "40 GB of memory"
+_MEMORY_OF_DATA = re.compile(r" of (?!.{0,20}(?:memory|ram\b|storage|parameters))")
 _MEMORY_MEASURED = re.compile(words("memory measured"))
 _LENGTH_MEASURED = re.compile(r"\b" + words("length measured"))
-_LENGTH_AFTER = re.compile(
-    r" (?:\w+ ){0,2}?"
-    + one_of("error rmse mae deviation precision offset drift rms distance improvement")
-    + r"s?\b(?! of)"
-)
+_LENGTH_AFTER = re.compile(r" (?:\w+ ){0,2}?" + words("length after") + r"s?\b(?! of)")
 # "crossing a 40m field", "95% of the estimates within 0.5 m", "the 20 cm accuracy task"
 _LENGTH_GIVEN = re.compile(r"\b(?:an?|each|every|accurate|at) $|% of [^.;]{1,40} within $")
 _TARGET_AFTER = re.compile(
@@ -204,15 +166,17 @@ def is_setting(expression: Expression, place: Place, last: Expression | None = N
     `last` is the setting before it: what is listed with a setting is one.
     """
     before, after = place.before[-60:], place.after
+    is_range = before.endswith("ranging ")  # "ranging from 3 to 60" is no change
     return bool(
         (last is not None and _is_listed_setting(expression, place, last))
         or any(one.search(before) for one in (_P_VALUE, _INTERVAL_BEFORE, _VARIABLE, _AT_POINT))
         or any(one.match(after) for one in (_INTERVAL_AFTER, _SCALE_AFTER))
+        or (expression.unit == "x" and is_of_setting(expression, place))
         or _is_attribute(expression, place)
         or _is_spread(before)
         or _is_interval(before, after)
-        or (_SETTING_BEFORE.search(before) and not _GAINS_RANGE.search(before))
-        or (_NAMED_SETTING.search(before) and not expression.is_change)
+        or _SETTING_BEFORE.search(before)
+        or (_NAMED_SETTING.search(before) and (not expression.is_change or is_range))
         or (_DATA_OF.search(before) and expression.unit != "%")
         or (_AT.search(before) and _OPERATING_POINT.match(after))
     )
@@ -257,9 +221,8 @@ def _is_share(expression: Expression, place: Place) -> bool:
             _SPLIT.search(place.words)
             and (_SPLIT_BEFORE.search(before) or _SPLIT_AFTER.match(after))
         )
-        or any(one.search(before) for one in (_LEVEL_OF, _SUBSET_OF))
-        or any(one.match(after) for one in (_SUFFICES, _SELECTED))
-        or (_OF_WHOLE.match(after) and not before.endswith("by "))
+        or _SUBSET_OF.search(before)
+        or (_PART_OF_WHOLE.match(after) and not before.endswith("by "))
     ):
         return False
     return bool(RESULT.search(place.words)) or not place.is_background
@@ -267,15 +230,12 @@ def _is_share(expression: Expression, place: Place) -> bool:
 
 def _is_change(expression: Expression, place: Place) -> bool:
     """Whether it is "from A to B" of something that was measured."""
-    are_years = (
-        all(_YEAR.fullmatch(str(n.value)) for n in expression.numbers) and not expression.unit
-    )
     last = expression.numbers[-1]
     is_model = place.folded.text[last.digits_end : last.end] in {"b", "t"}
-    is_size = (
-        are_years or is_model or bool(_SIZE_AFTER.match(place.after) or _GROWN.search(place.before))
-    )
-    return not (is_size or _CAUSES.match(place.after)) and bool(CHANGES.search(place.words))
+    is_year = not expression.unit and _YEAR.fullmatch(str(last.value))
+    is_size = is_model or is_year or _SIZE_AFTER.match(place.after)
+    is_set = _CONDITION.search(place.before) or _CAUSES.match(place.after)
+    return not (is_size or is_set) and bool(CHANGES.search(place.words))
 
 
 def _is_level(expression: Expression, place: Place) -> bool:
@@ -285,7 +245,7 @@ def _is_level(expression: Expression, place: Place) -> bool:
     if unit not in _TIMES | _MEMORY | _LEVELS and "/" not in unit:
         return is_score(expression, place)
     is_given = unit != "fps" and _GIVEN.search(place.before)
-    if is_given or _INPUT_AFTER.match(place.after) or _RATE_OF_INPUT.search(place.before):
+    if is_given or _INPUT_AFTER.match(place.after):
         return False
     if unit in _TIMES:
         return _is_time(expression, place)

@@ -28,10 +28,7 @@ STRONG_RESULT = re.compile(r"\b(?:we\b|our\b|achiev|outperform|attain|surpass)")
 # ... but not one of these: "detection tools currently achieve 88 %".
 OTHERS_WORK = re.compile(r"\b(?:currently|recent(?:ly)?|existing|today|previous(?:ly)?|prior)\b")
 # "recent studies indicate that 47 % of students", "models have been reported to exceed 90 %"
-OTHERS_RESULT = re.compile(
-    r"\b(?:recent|prior|previous|existing|empirical) (?:\w+ )?(?:stud(?:y|ies)|surveys?|research)"
-    r" (?:\w+ )?(?:show|indicat|report|f[io]und?|suggest|estimat)|\bbeen reported to\b|\busually\b"
-)
+OTHERS_RESULT = re.compile(r"\b" + words("others' result"))
 OWN_WORK = re.compile(r"\b" + words("own work") + r"\b|我们|本文")
 CHANGES = re.compile(r"(?<![a-z])" + words("changes"))
 DATA_DESCRIBED = re.compile(r"\b" + words("data described") + r"\b")
