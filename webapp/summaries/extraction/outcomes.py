@@ -101,7 +101,7 @@ _DESCRIBES_RESULT = re.compile(r"\b" + words("describes a result"))
 _CAUSES = re.compile(rf" (?:\w+ly )?{CHANGES.pattern}\w*(?:s|d)\b")
 # "once 80% of them share a part", "as graphs grow from 5 to 100 actions": under which condition
 _CONDITION = re.compile(
-    r"\b(?:scaling|as \w+ (?:grow|increase|scale)s?) $"
+    r"\b(?:scaling|as (?:\w+ ){1,3}(?:grow|increase|scale)s?) $"
     r"|(?:^by \w+ing|\b(?:when|if|once|unless|whenever|even (?:with|at|under)))\b"
     r"[^,;:()]*(?<!and )$"
 )
