@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from tests import factories
-from webapp.papers.models import PaperVersion
+from webapp.papers.models import Announcement, PaperVersion
 
 pytestmark = pytest.mark.django_db
 
@@ -69,6 +69,15 @@ def test_versions_show_what_changed(client):
     assert "<ins>lose</ins>" in page
     assert "<del>&lt;b&gt;win</del>" in page
     assert "announced 13 Mar 2026" in page
+
+
+def test_announcements_stand_the_latest_first(client):
+    paper = factories.make_paper(1)
+    for day, kind in ((date(2026, 3, 11), "new"), (date(2026, 3, 13), "replace")):
+        listing = factories.make_listing("cs.CL", day)
+        Announcement.objects.create(listing=listing, paper=paper, type=kind, version=1)
+    page = text(client.get("/papers/2603.00001/"))
+    assert 0 < page.index("replacement v1, 13 Mar 2026") < page.index("new v1, 11 Mar 2026")
 
 
 def test_citations_are_files(client):

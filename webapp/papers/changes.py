@@ -30,21 +30,21 @@ class Span:
 
 @dataclass(frozen=True)
 class Change:
-    """From one kept version of a paper to the next; a text with the same words has no spans."""
+    """From the version kept before to one; a text with the same words has no spans."""
 
     old: PaperVersion
-    new: PaperVersion
     title: tuple[Span, ...]
     abstract: tuple[Span, ...]
 
 
-def changes(paper: Paper) -> list[Change]:
-    """What each kept version changed against the one kept before it, the latest first."""
-    versions = list(paper.versions.all())
-    return [
-        Change(old, new, compare(old.title, new.title), compare(old.abstract, new.abstract))
-        for old, new in pairwise(versions)
-    ][::-1]
+def versions(paper: Paper) -> list[tuple[PaperVersion, Change | None]]:
+    """Each kept version and what it changed against the one kept before it, the latest first."""
+    kept = list(paper.versions.all())
+    changes = [
+        Change(old, compare(old.title, new.title), compare(old.abstract, new.abstract))
+        for old, new in pairwise(kept)
+    ]
+    return list(zip(kept, [None, *changes], strict=False))[::-1]
 
 
 def compare(old: str, new: str) -> tuple[Span, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, datetime
 
 from django.db.models import F
@@ -15,18 +14,10 @@ from webapp.papers.store import prepare, store_papers
 MOST_TRIES = 24  # the API is some hours behind the feeds now and then; it does not know everything
 
 
-@dataclass(frozen=True)
-class EnrichReport:
-    """What an enrichment did: identifiers asked for and answered, days it touched."""
-
-    asked: int = 0
-    answered: int = 0
-    dates: frozenset[date] = frozenset()
-
-
-def enrich(most: int = api.IDS, *, at: datetime | None = None) -> EnrichReport:
+def enrich(most: int = api.IDS, *, at: datetime | None = None) -> tuple[int, set[date]]:
     """Ask the API about up to `most` papers it was not asked about, the latest first.
 
+    Gives how many it answered for, and the days that these were announced on.
     Papers that it does not know yet go to the end of the queue and are given up after MOST_TRIES.
     Raises FetchError; nothing is changed then.
     """
@@ -35,12 +26,11 @@ def enrich(most: int = api.IDS, *, at: datetime | None = None) -> EnrichReport:
     ).order_by("enrich_tries", "-pk")
     asked = list(waiting.values_list("arxiv_id", flat=True)[:most])
     if not asked:
-        return EnrichReport()
+        return 0, set()
     wanted = set(asked)
     entries = [entry for entry in api.lookup(asked) if entry.arxiv_id in wanted]
     papers = store_papers(entries, None, prepare(entries), known_at=at or now())
     missing = wanted - papers.keys()
     Paper.objects.filter(arxiv_id__in=missing).update(enrich_tries=F("enrich_tries") + 1)
     days = Listing.objects.filter(announcements__paper__in=papers.values()).order_by()
-    dates = frozenset(days.values_list("date", flat=True).distinct())
-    return EnrichReport(len(asked), len(papers), dates)
+    return len(papers), set(days.values_list("date", flat=True).distinct())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
@@ -53,14 +54,12 @@ class Entry:
     announced_version: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.title:
-            raise BadEntryError("it has no title")
-        if not self.abstract:
-            raise BadEntryError("it has no abstract")
-        if len(self.title) > MAX_TITLE:
-            raise BadEntryError(f"its title has {len(self.title)} characters")
-        if len(self.abstract) > MAX_ABSTRACT:
-            raise BadEntryError(f"its abstract has {len(self.abstract)} characters")
+        for name, most in (("title", MAX_TITLE), ("abstract", MAX_ABSTRACT)):
+            length = len(getattr(self, name))
+            if not length:
+                raise BadEntryError(f"it has no {name}")
+            if length > most:
+                raise BadEntryError(f"its {name} has {length} characters")
         if len(self.authors) > MAX_AUTHORS:
             raise BadEntryError(f"it has {len(self.authors)} authors")
 
@@ -80,10 +79,9 @@ class Problem:
     @property
     def paper(self) -> tuple[str, int | None] | None:
         """The identifier and version of the paper that the entry names; None where none."""
-        try:
+        with suppress(ValueError):
             return parse_identifier(self.item)
-        except ValueError:
-            return None
+        return None
 
 
 @dataclass(frozen=True)
@@ -127,6 +125,8 @@ def category_names(terms: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)[:MAX_CATEGORIES]
 
 
-def is_category(text: str) -> bool:
-    """Whether `text` has the form of an arXiv category: `cs.CL`, `hep-th`, `cond-mat.str-el`."""
-    return _CATEGORY.fullmatch(text) is not None
+def checked_category(text: str) -> str:
+    """`text`, an arXiv category: `cs.CL`, `hep-th`, `cond-mat.str-el`. Raises ValueError."""
+    if not _CATEGORY.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is no arXiv category; write for instance cs.CL")
+    return text

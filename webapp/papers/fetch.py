@@ -55,7 +55,7 @@ class Answer:
 
     url: str
     status: int
-    headers: Mapping[str, str]  # their names in lower case
+    headers: Mapping[str, str]  # by their names in any case
     body: bytes
 
 
@@ -133,11 +133,10 @@ def _request(url: str, headers: dict[str, str]) -> Answer:
                 "GET", url, headers=sent, extensions={"trace": deadline.watch}
             ) as response,
         ):
-            lowered = {name.lower(): value for name, value in response.headers.items()}
-            body = _read(response, lowered, url)
+            body = _read(response, url)
             if deadline.passed:
                 raise OutOfReachError(f"{_host(url)} took longer than {TOTAL_SECONDS:.0f} s")
-            return Answer(url, response.status_code, lowered, body)
+            return Answer(url, response.status_code, response.headers, body)
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
         if deadline.passed:
             reason = f"took longer than {TOTAL_SECONDS:.0f} s"
@@ -148,13 +147,13 @@ def _request(url: str, headers: dict[str, str]) -> Answer:
         raise OutOfReachError(f"{_host(url)} {reason}") from error
 
 
-def _read(response: httpx.Response, headers: Mapping[str, str], url: str) -> bytes:
+def _read(response: httpx.Response, url: str) -> bytes:
     """The body, unpacked, refused as soon as it passes MAX_BODY packed or unpacked."""
     too_large = RefusedError(f"{_host(url)} sent more than {MAX_BODY // 2**20} MB")
     with suppress(ValueError):
-        if int(headers.get("content-length", "0")) > MAX_BODY:
+        if int(response.headers.get("content-length", "0")) > MAX_BODY:
             raise too_large
-    encoding = headers.get("content-encoding", "identity").strip().lower()
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in {"identity", "gzip", "x-gzip", ""}:
         raise RefusedError(f"{_host(url)} sent an encoding nobody asked for, {encoding[:40]!r}")
     unpack = zlib.decompressobj(wbits=31) if "gzip" in encoding else None

@@ -118,13 +118,11 @@ def _identify(guid: str, described: str | None, link: str | None) -> tuple[str, 
     """The identifier by guid, else by description, else by link; a missing version is the first."""
     found: str | None = None
     for text in (guid, described or "", link or ""):
-        try:
+        with suppress(ValueError):
             identifier, version = parse_identifier(text)
-        except ValueError:
-            continue
-        if version is not None and found in (None, identifier):
-            return identifier, version
-        found = found or identifier
+            if version is not None and found in (None, identifier):
+                return identifier, version
+            found = found or identifier
     if found is None:
         raise BadEntryError("it has no arXiv identifier")
     return found, 1

@@ -77,7 +77,7 @@ def record_outcome(outcome: Listing) -> Listing:
             listing.changed_at = at
         for name in _OUTCOME:
             setattr(listing, name, getattr(outcome, name))
-    record_poll(listing, at)
+    listing.record_poll(at)
     return listing
 
 
@@ -119,10 +119,3 @@ def open_rows(category: str, days: Sequence[date], at: datetime) -> None:
         for day in days
     ]
     Listing.objects.bulk_create(rows, ignore_conflicts=True)
-
-
-def record_poll(listing: Listing, at: datetime) -> None:
-    """Record that a listing was asked for once more."""
-    listing.polls += 1
-    listing.polled_at = at
-    listing.save()

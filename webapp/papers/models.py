@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -125,8 +126,11 @@ class Listing(models.Model):
             models.UniqueConstraint(fields=["category", "date"], name="one_listing_a_day"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.category} {self.date} {self.state}"
+    def record_poll(self, at: datetime) -> None:
+        """Record that it was asked for once more, and whatever else was set."""
+        self.polls += 1
+        self.polled_at = at
+        self.save()
 
     @property
     def settled(self) -> bool:
@@ -135,11 +139,6 @@ class Listing(models.Model):
             return self.state == self.State.COMPLETE
         confirmed = self.feed_was_empty and len(self.api_empty_on) >= CONFIRMATIONS
         return confirmed or not has_batch(self.date)
-
-    @property
-    def said(self) -> str:
-        """The state, and why where there is a reason: "failed: arXiv did not answer in time"."""
-        return f"{self.state}: {self.reason}" if self.reason else self.state
 
 
 class Announcement(models.Model):

@@ -85,7 +85,7 @@ class Poller:
         if answer.status == 304:
             if known is None:
                 raise http.RefusedError("arXiv answers 304 to a question without conditions")
-            listings.record_poll(known, self.at)
+            known.record_poll(self.at)
             self.report.rows.append(known)
             self._record_late(category, known.date, source)
             return
@@ -124,15 +124,14 @@ class Poller:
         """Settle a batch: refuse the future, know the stale, keep the rest."""
         if batch.date > self.today + DAY:
             raise BrokenFeedError(f"the feed is dated {batch.date}, which has not come yet")
-        asked = {"etag": batch.etag, "last_modified": batch.last_modified}
         reason, afresh = listings.judge(batch)
-        if reason:
-            self._record(batch.category, batch.date, Listing.State.STALE, source, reason, **asked)
-        elif batch.entries:
+        if batch.entries and not reason:
             self.store(batch, source, afresh=afresh)
-        else:
-            reason = _empty_reason(batch.date)
-            self._record(batch.category, batch.date, Listing.State.EMPTY, source, reason, **asked)
+            return
+        state = Listing.State.STALE if reason else Listing.State.EMPTY
+        asked = {"etag": batch.etag, "last_modified": batch.last_modified}
+        reason = reason or _empty_reason(batch.date)
+        self._record(batch.category, batch.date, state, source, reason, **asked)
 
     def backfill(self, category: str, days: Sequence[date]) -> None:
         """Fetch the batches of consecutive `days` from the API."""

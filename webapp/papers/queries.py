@@ -7,8 +7,6 @@ from datetime import date
 from itertools import groupby
 from operator import attrgetter
 
-from django.db.models import QuerySet
-
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
 
 
@@ -45,11 +43,6 @@ def dates(limit: int | None = None) -> list[date]:
     """The days with papers, the latest first."""
     complete = Listing.objects.filter(state=Listing.State.COMPLETE)
     return list(complete.order_by("-date").values_list("date", flat=True).distinct()[:limit])
-
-
-def announced_in(paper: Paper) -> QuerySet[Announcement]:
-    """When, where and how a paper was announced, the latest first."""
-    return paper.announcements.select_related("listing").order_by("-listing__date", "type")
 
 
 def categories() -> list[str]:

@@ -18,7 +18,7 @@ from webapp.papers.days import (
     next_batch_day,
     now,
 )
-from webapp.papers.entries import is_category
+from webapp.papers.entries import checked_category
 from webapp.papers.listings import open_rows
 from webapp.papers.models import Listing
 from webapp.papers.polling import FetchReport, Poller
@@ -49,10 +49,7 @@ def fetch(
     transaction, so that whatever stops this leaves whole days. `at` is the time it is asked at.
     Raises ValueError for a name that cannot be a category; never for what arXiv does.
     """
-    for category in categories:
-        if not is_category(category):
-            raise ValueError(f"{category!r} is no arXiv category; write for instance cs.CL")
-    names = list(dict.fromkeys(categories))
+    names = list(dict.fromkeys(map(checked_category, categories)))
     poller = Poller(at or now())
     shown_before = sample_days()
     for done, category in enumerate(names):

@@ -98,9 +98,7 @@ def store_batch(
         listing.changed_at = at
     for name, value in facts.items():
         setattr(listing, name, value)
-    listing.polls += 1
-    listing.polled_at = at
-    listing.save()
+    listing.record_poll(at)
     return listing
 
 
@@ -130,12 +128,11 @@ def store_papers(
     entries = sorted(entries, key=lambda entry: entry.arxiv_id)
     stored = Paper.objects.order_by("arxiv_id")
     known = _by_identifier(stored, entries)
-    missing: list[Paper] = []
-    for entry in entries:
-        if entry.arxiv_id not in known:
-            paper = Paper(arxiv_id=entry.arxiv_id, version=0, is_sample=is_sample)
-            _merge(paper, entry, announced_on, rendered, known_at)
-            missing.append(paper)
+    missing = [
+        Paper(arxiv_id=entry.arxiv_id, version=0, is_sample=is_sample)
+        for entry in entries
+        if entry.arxiv_id not in known
+    ]
     Paper.objects.bulk_create(missing, batch_size=_CHUNK, ignore_conflicts=True)
     papers = _by_identifier(stored.select_for_update(), entries)
     changed: list[Paper] = []

@@ -14,7 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
 from webapp.papers import citations, queries
-from webapp.papers.changes import changes
+from webapp.papers.changes import versions
 from webapp.papers.days import eastern_date, now
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import AnnounceType, Listing, Paper
@@ -34,14 +34,13 @@ def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
         anchor = f"#v{version}" if version else ""
         return redirect(f"/papers/{identifier}/{anchor}")
     found = get_object_or_404(Paper.objects.prefetch_related("versions"), arxiv_id=identifier)
-    changed = {change.new.number: change for change in changes(found)}
-    latest_first = sorted(found.versions.all(), key=lambda version: -version.number)
+    announced = found.announcements.select_related("listing")
     context = {
         "paper": found,
         "published": citations.published(found),
         "bibtex": citations.bibtex(found),
-        "versions": [(version, changed.get(version.number)) for version in latest_first],
-        "announcements": queries.announced_in(found),
+        "versions": versions(found),
+        "announcements": announced.order_by("-listing__date", "type"),
     }
     return render(request, "papers/paper.html", context)
 

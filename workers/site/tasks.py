@@ -50,12 +50,12 @@ def enrich_papers() -> None:
     """Ask the API what the feeds did not say, and put the digests in their final order."""
     for _ in range(ENRICH_REQUESTS):
         try:
-            report = enrich()
+            answered, dates = enrich()
         except FetchError as error:
             log.warning("Enrichment waits for the next tick: %s", error)
             return
-        build(sorted(report.dates))
-        if not report.answered:
+        build(sorted(dates))
+        if not answered:
             return
 
 

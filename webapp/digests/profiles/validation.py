@@ -24,7 +24,7 @@ from webapp.digests.profiles.defaults import EXCLUDE, KEYWORDS
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.digests.scoring.terms import Kind, PatternError, normalise, term
 from webapp.learning.linear import Linear
-from webapp.papers.entries import is_category
+from webapp.papers.entries import checked_category
 from webapp.papers.models import AnnounceType
 
 MAX_KEYWORDS = 100
@@ -43,12 +43,6 @@ class ProfileError(ValueError):
         super().__init__(
             "; ".join(f"{name}: {', '.join(messages)}" for name, messages in errors.items())
         )
-
-
-def _category(name: str) -> str:
-    if not is_category(name):
-        raise ValueError(f"{name[:40]!r} is no arXiv category; write for instance cs.CL")
-    return name
 
 
 def _clean(text: str) -> str:
@@ -72,7 +66,7 @@ class ProfileSettings(BaseModel):
     ranking: Profile.Ranking = Profile.Ranking.RULES
     matching: Profile.Matching = Profile.Matching.TOKEN
     categories: Annotated[
-        list[Annotated[str, AfterValidator(_category)]],
+        list[Annotated[str, AfterValidator(checked_category)]],
         Field(min_length=1, max_length=MAX_CATEGORIES),
     ]
     keywords: Annotated[list[Keyword], Field(max_length=MAX_KEYWORDS)]
@@ -122,24 +116,23 @@ def checked_settings(data: Mapping[str, Any]) -> ProfileSettings:
 def _term_errors(texts: list[str], substring: bool) -> list[str]:
     """What is wrong with keywords: each alone, twice the same, too many expressions."""
     messages = []
-    seen: dict[tuple[str, str], str] = {}
+    seen: dict[tuple[str, str], str] = {}  # what each means
     regexes = 0
     for text in texts:
         shown = f"“{text[:60]}”" if text.strip() else "A keyword"
-        if author := Keyword(text).author:
-            if seen.setdefault(("author", author), text) is not text:
-                messages.append(f"{shown} stands there twice.")
-            continue
-        try:
-            parsed = term(text, substring=substring)
-        except PatternError as error:
-            messages.append(f"{shown} {error}.")
-            continue
-        twin = seen.setdefault((parsed.kind, parsed.source), text)
+        meant = ("author", Keyword(text).author)
+        if not meant[1]:
+            try:
+                parsed = term(text, substring=substring)
+            except PatternError as error:
+                messages.append(f"{shown} {error}.")
+                continue
+            meant = (parsed.kind, parsed.source)
+            regexes += parsed.kind is Kind.REGEX
+        twin = seen.setdefault(meant, text)
         if twin is not text:
             messages.append(f"{shown} stands there twice." if twin == text else
                         f"{shown} means the same as “{twin[:60]}”.")  # fmt: skip
-        regexes += parsed.kind is Kind.REGEX
     if regexes > MAX_REGEXES:
         messages.append(f"{regexes} regular expressions; {MAX_REGEXES} are the most.")
     return messages

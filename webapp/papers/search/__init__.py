@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
@@ -141,11 +142,8 @@ def _is_rankable(term: Term) -> bool:
 
 def _allowed(query: Query) -> list[int] | None:
     """The keys that every named filter lets through; None where there is no such filter."""
-    keys: set[int] | None = None
-    for name, value in query.named:
-        named = set(filters[name](value))
-        keys = named if keys is None else keys & named
-    return None if keys is None else sorted(keys)
+    named = [set(filters[name](value)) for name, value in query.named]
+    return sorted(set.intersection(*named)) if named else None
 
 
 def _relaxed(query: Query) -> tuple[Query, tuple[str, ...]]:
@@ -171,11 +169,9 @@ def _relaxed(query: Query) -> tuple[Query, tuple[str, ...]]:
 
 
 def _by_identifier(text: str) -> Paper | None:
-    try:
-        identifier, _ = parse_identifier(text)
-    except ValueError:
-        return None
-    return Paper.objects.filter(arxiv_id=identifier).first()
+    with suppress(ValueError):
+        return Paper.objects.filter(arxiv_id=parse_identifier(text)[0]).first()
+    return None
 
 
 __all__ = ["MAX_PAGES", "PAGE", "Order", "Results", "filters", "parse", "search"]

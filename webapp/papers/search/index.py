@@ -163,12 +163,7 @@ def _tsquery(terms: Sequence[Term]) -> str:
 def _ts_term(term: Term) -> str:
     label = _WEIGHT.get(term.column, _ANYWHERE)
     ways = []
-    for words in term.spellings():
-        last = len(words) - 1
-        ways.append(
-            " <-> ".join(
-                f"'{word}':{'*' if term.prefix and at == last else ''}{label}"
-                for at, word in enumerate(words)
-            )
-        )
+    for *words, last in term.spellings():
+        ending = f"'{last}':{'*' if term.prefix else ''}{label}"
+        ways.append(" <-> ".join([*(f"'{word}':{label}" for word in words), ending]))
     return " | ".join(f"({way})" for way in ways)

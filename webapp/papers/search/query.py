@@ -48,16 +48,15 @@ class Term:
         first, *rest = self.words
         if self.column == "categories" or self.prefix:
             return [self.words]
-        if len(rest) == 1 and first in PREFIXES:
-            return [self.words, (first + rest[0],)]
-        if not rest:
-            apart = [
-                (prefix, first.removeprefix(prefix))
-                for prefix in sorted(PREFIXES)
-                if first.startswith(prefix) and len(first) >= len(prefix) + 4
-            ]
-            return [self.words, *apart]
-        return [self.words]
+        if rest:
+            is_apart = len(rest) == 1 and first in PREFIXES
+            return [self.words, (first + rest[0],)] if is_apart else [self.words]
+        apart = [
+            (prefix, first.removeprefix(prefix))
+            for prefix in sorted(PREFIXES)
+            if first.startswith(prefix) and len(first) >= len(prefix) + 4
+        ]
+        return [self.words, *apart]
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def by_relevance(papers: Iterable[Paper], terms: Sequence[Term], today: date) ->
 
     def rank(paper: Paper) -> tuple[float, int, str]:
         points = _points(paper, sought, phrase) + _recency(paper, today)
-        return -points, -_ordinal(paper), paper.arxiv_id
+        return -points, -(paper.announced_on or date.min).toordinal(), paper.arxiv_id
 
     return sorted(papers, key=rank)
 
@@ -100,7 +100,3 @@ def _recency(paper: Paper, today: date) -> float:
         return 0.0
     age = max((today - paper.announced_on).days, 0)
     return RECENT * float(0.5 ** (age / HALF_LIFE))
-
-
-def _ordinal(paper: Paper) -> int:
-    return paper.announced_on.toordinal() if paper.announced_on else 0

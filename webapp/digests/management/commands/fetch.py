@@ -9,7 +9,6 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from methods.terminal import progress_bar, table
 from webapp.digests.daily import categories_to_fetch, update
 from webapp.digests.lookup import day
-from webapp.papers.entries import is_category
 from webapp.papers.models import AnnounceType, Listing
 
 HEADS = ("category", "day", "state", *AnnounceType.values, "refused", "why")
@@ -35,16 +34,16 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         categories: list[str] = options["category"] or categories_to_fetch()
-        for name in categories:
-            if not is_category(name):
-                raise CommandError(f"{name!r} is no arXiv category; write for instance cs.CL")
         with progress_bar() as bar:
             task = bar.add_task("", total=None)
 
             def show(done: int, total: int, step: str) -> None:
                 bar.update(task, completed=done, total=total, description=step)
 
-            report = update(categories, options["since"], show)
+            try:
+                report = update(categories, options["since"], show)
+            except ValueError as error:
+                raise CommandError(str(error)) from None
         right = (*AnnounceType.values, "refused")
         self.stdout.write(table(HEADS, map(_cells, report.rows), right))
         if report.failed:
