@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, F, Sum
 from django.utils import timezone
 
-from .client import Message, Reply
+from .client import Message, Reply, Server
 from .models import ModelCall, Summary
 
 
@@ -26,42 +25,43 @@ def spent_today() -> tuple[int, int]:
     return today["calls"], today["tokens"]
 
 
-@contextmanager
-def reserved(summary: Summary, model: str, messages: list[Message]) -> Iterator[ModelCall]:
-    """A place in the budget for one request, written down before the request is made.
+def ask(
+    summary: Summary, server: Server, messages: list[Message], wanted: dict[str, Any] | None
+) -> Reply:
+    """The model's reply within the day's budget, in which it is written down before it is asked.
 
-    Raises SpentError where there is none. `settle` then replaces the estimate; without it, as
-    after a kill, the estimate stays.
+    Raises SpentError where there is no place, or what `Server.ask` raises. After that, as after a
+    kill, the estimate stays; else what the server counted stands in its place.
     """
-    estimate = sum(len(m["content"]) for m in messages) // 3
-    with transaction.atomic():
-        calls, tokens = spent_today()
-        if calls >= settings.SUMMARY_DAILY_CALLS:
-            raise SpentError(
-                f"today's {settings.SUMMARY_DAILY_CALLS} requests to the model are used up"
-            )
-        if tokens + estimate > settings.SUMMARY_DAILY_TOKENS:
-            raise SpentError(f"today's {settings.SUMMARY_DAILY_TOKENS:,} tokens are used up")
-        call = ModelCall.objects.create(
-            summary=summary,
-            day=timezone.now().date(),
-            model=model,
-            tokens_in=estimate,
-            tokens_out=estimate // 10,
-        )
+    call = _reserve(summary, server.model, sum(len(m["content"]) for m in messages) // 3)
     try:
-        yield call
+        reply = server.ask(messages, wanted)
     except Exception as error:
         call.error = str(error)[:200]
         call.save(update_fields=["error"])
         raise
-
-
-def settle(call: ModelCall, reply: Reply) -> None:
-    """Write down what a reply really cost, as far as the server counted."""
     if reply.tokens_in or reply.tokens_out:
         call.tokens_in, call.tokens_out = reply.tokens_in, reply.tokens_out
     else:
         call.tokens_out = len(reply.text) // 3
     call.settled = True
     call.save(update_fields=["tokens_in", "tokens_out", "settled"])
+    return reply
+
+
+@transaction.atomic
+def _reserve(summary: Summary, model: str, estimate: int) -> ModelCall:
+    calls, tokens = spent_today()
+    if calls >= settings.SUMMARY_DAILY_CALLS:
+        raise SpentError(
+            f"today's {settings.SUMMARY_DAILY_CALLS} requests to the model are used up"
+        )
+    if tokens + estimate > settings.SUMMARY_DAILY_TOKENS:
+        raise SpentError(f"today's {settings.SUMMARY_DAILY_TOKENS:,} tokens are used up")
+    return ModelCall.objects.create(
+        summary=summary,
+        day=timezone.now().date(),
+        model=model,
+        tokens_in=estimate,
+        tokens_out=estimate // 10,
+    )

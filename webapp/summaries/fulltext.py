@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 
 from django.conf import settings
 from django.utils import timezone
@@ -18,6 +17,7 @@ from .pdf_text import sections_of_pdf
 
 MAX_CHARACTERS = 600_000  # of one paper that are kept; a long thesis has about as many
 Source = FullText.Source
+_READERS = {Source.HTML: sections_of_html, Source.PDF: sections_of_pdf}
 
 
 class NotYetError(Exception):
@@ -34,18 +34,14 @@ def full_text(paper: Paper) -> FullText:
     if known:
         return known
     reasons: list[str] = []
-    readers: tuple[tuple[str, str, Callable[[bytes], list[Section]]], ...] = (
-        (Source.HTML, "html", sections_of_html),
-        (Source.PDF, "pdf", sections_of_pdf),
-    )
-    for source, kind, read in readers:
-        url = f"{settings.ARXIV_SITE_URL}/{kind}/{paper.arxiv_id}v{paper.version}"
+    for source, read in _READERS.items():
+        url = f"{settings.ARXIV_SITE_URL}/{source.value}/{paper.arxiv_id}v{paper.version}"
         try:
             return _kept(paper, source, read(fetch.get(url).body), reasons)
         except (fetch.OutOfReachError, fetch.AskedToWaitError) as error:
             raise NotYetError(str(error)) from error
         except (fetch.FetchError, UnreadableError) as error:
-            reasons.append(f"no {kind.upper()}: {error}")
+            reasons.append(f"no {source.value.upper()}: {error}")
     return _kept(paper, Source.ABSTRACT, [Section("Abstract", paper.abstract)], reasons)
 
 

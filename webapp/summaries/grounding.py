@@ -8,12 +8,13 @@ holds at that place, never with what the model says stands there.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
+from operator import attrgetter
 
 from .models import Claim
 from .numbers import Number, fold, fold_with_places, numbers, numbers_in, unit_at, unit_named
@@ -63,10 +64,6 @@ class GroundTruth:
         return numbers_in(self._folded)
 
     @cached_property
-    def _starts(self) -> list[int]:
-        return [number.start for number in self._numbers]
-
-    @cached_property
     def _values(self) -> frozenset[Decimal]:
         return frozenset(abs(n.value) for n in self._numbers) | frozenset(
             value for n in self._numbers for value, _ in n.same
@@ -93,26 +90,18 @@ class GroundTruth:
         if why := _unusable(folded):
             return Grounding(State.MISSING, why)
         best = Grounding(State.MISSING, "the quote does not stand in the text")
-        for start, end in self._places(folded):
-            found = self._at(claimed, start, end)
+        for place in islice(re.finditer(re.escape(folded), self._text), MAX_PLACES):
+            found = self._at(claimed, *place.span())
             if found.state == State.UNIT:
                 return found
             if best.state == State.MISSING:
                 best = found
         return best
 
-    def _places(self, quote: str) -> Iterator[tuple[int, int]]:
-        """Where the quote stands in the folded text."""
-        start = self._text.find(quote)
-        for _ in range(MAX_PLACES):
-            if start < 0:
-                return
-            yield start, start + len(quote)
-            start = self._text.find(quote, start + 1)
-
     def _at(self, claimed: _Claimed, start: int, end: int) -> Grounding:
         """What stands of the claim at one place; a number cut by the quote's edge counts whole."""
-        first, last = bisect_left(self._starts, start), bisect_right(self._starts, end - 1)
+        first = bisect_left(self._numbers, start, key=attrgetter("start"))
+        last = bisect_left(self._numbers, end, key=attrgetter("start"))
         while first and self._numbers[first - 1].digits_end > start:
             first -= 1
         here = self._numbers[first:last]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -13,7 +13,7 @@ from pydantic import (
     field_validator,
 )
 
-from methods.protocol import clean
+from methods.protocol import clean_json
 
 Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1200)]
 ShortText = Annotated[str, StringConstraints(strip_whitespace=True, max_length=300)]
@@ -27,20 +27,14 @@ def _written(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
 
-def _cleaned(value: object) -> object:
-    if isinstance(value, list):
-        return [_cleaned(item) for item in value]
-    return clean(value) if isinstance(value, str) else value
-
-
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     @field_validator("*", mode="before")
     @classmethod
-    def _without_invisible_characters(cls, value: object) -> object:
+    def _without_invisible_characters(cls, value: Any) -> Any:
         """A right-to-left override would show another number than the one that was checked."""
-        return _cleaned(value)
+        return clean_json(value)
 
 
 class Table(_Strict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime, time, timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -12,7 +13,7 @@ from django.utils import timezone
 
 from . import budget, capability, queue
 from .answer import ask_for_summary, question
-from .client import BusyError, Message, ModelError, RefusedError, Reply, Server
+from .client import BusyError, ModelError, RefusedError, Server
 from .fulltext import NotYetError, full_text
 from .grounding import GroundTruth
 from .models import Claim, FullText, Summary
@@ -69,15 +70,9 @@ def _run(summary: Summary, server: Server) -> None:
     share = kept.share * len(given) / max(len(kept.text), 1)
     mode = capability.mode_of(server)
 
-    def ask(messages: list[Message], wanted: dict[str, Any] | None) -> Reply:
-        with budget.reserved(summary, server.model, messages) as call:
-            reply = server.ask(messages, wanted)
-            budget.settle(call, reply)
-        return reply
-
     read = FullText.Source(kept.source).read(share)
     messages = question(paper.title, given, read, summary.language)
-    answer = ask_for_summary(ask, mode, messages)
+    answer = ask_for_summary(partial(budget.ask, summary, server), mode, messages)
     truth = GroundTruth(f"{paper.title}\n{paper.abstract}\n{kept.text}")
     _keep(summary, answer, truth, text_source=kept.source, text_share=share)
 

@@ -22,6 +22,10 @@ _GOES_UP = re.compile(
     r"improv|increas|higher|more|gain|boost|rais|rise|outperform|surpass|exceed|achiev|attain"
     r"|reach|faster|speed"
 )
+_SAID_BY = {
+    "lower": (_LOWER_IS_BETTER, _GOES_DOWN),
+    "higher": (_HIGHER_IS_BETTER, _GOES_UP),
+}
 
 
 def metric_is_near(metric: str, context: str) -> bool:
@@ -33,14 +37,11 @@ def metric_is_near(metric: str, context: str) -> bool:
 
 def direction_is_near(direction: str, metric: str, context: str) -> bool:
     """Whether "higher" or "lower is better" follows from the metric or from a verb beside it."""
-    of, words = fold(metric), context
-    if direction == "lower":
-        named = _LOWER_IS_BETTER.search(of)
-        return bool(named and metric_is_near(metric, context)) or bool(_GOES_DOWN.search(words))
-    if direction == "higher":
-        named = _HIGHER_IS_BETTER.search(of)
-        return bool(named and metric_is_near(metric, context)) or bool(_GOES_UP.search(words))
-    return True  # "unknown" claims nothing
+    if direction not in _SAID_BY:
+        return True  # "unknown" claims nothing
+    metrics, verbs = _SAID_BY[direction]
+    by_metric = metrics.search(fold(metric)) and metric_is_near(metric, context)
+    return bool(by_metric or verbs.search(context))
 
 
 def _stem(word: str) -> str:

@@ -64,6 +64,8 @@ _REWRITES = tuple(
         (r"(?<=\d) ?x ?(?=10 ?\^)", "x"),
     )
 )
+# ASCII as it is, a control character, or another with its accents.
+_CLUSTER = re.compile(r"(?P<plain>[\t-\r -~]+)|[\x00-\x7f]|.[\u0300-\u036f]*", re.DOTALL)
 _COMMA_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
 
 
@@ -97,8 +99,9 @@ def fold_with_places(text: str) -> Folded:
     for pattern, plain in _REWRITES:
         cased, places = _rewritten(pattern, plain, cased, places)
     numbers = (range(*match.span()) for match in _COMMA_THOUSANDS.finditer(cased))
-    commas = {i for number in numbers for i in number if cased[i] == ","}
-    cased, places = _without(commas, cased, places)
+    if commas := {i for number in numbers for i in number if cased[i] == ","}:
+        kept = [i for i in range(len(cased)) if i not in commas]
+        cased, places = "".join(cased[i] for i in kept), [places[i] for i in kept]
     left = len(cased) - len(cased.lstrip())
     right = len(cased.rstrip())
     cased = cased[left:right]
@@ -109,32 +112,20 @@ def _plain_characters(text: str) -> tuple[str, Places]:
     """Signs and compatibility forms spelt plainly; invisible characters left out."""
     written: list[str] = []
     places: Places = []
-    for cluster in re.finditer(r"[\x00-\x7f]+|.[\u0300-\u036f]*", text, re.DOTALL):
+    for cluster in _CLUSTER.finditer(text):
         start, end = cluster.span()
-        if cluster[0].isascii():
-            plain = cluster[0]
-            if not plain.isprintable():
-                plain = "".join(c if c.isprintable() or c in "\n\t\r\f\v" else "\0" for c in plain)
-            written.append(plain)
+        if cluster["plain"]:
+            written.append(cluster[0])
             places.extend((at, at + 1) for at in range(start, end))
             continue
-        if cluster[0][0] in "\u2009\u202f\u00a0":
-            plain = cluster[0][0]  # a thin space between thousands is told from others later
-        else:
+        plain = cluster[0][0]  # a thin space between thousands is told from others later
+        if plain not in "\u2009\u202f\u00a0":
             plain = "".join(_SIGNS.get(c, c) for c in cluster[0])
             plain = unicodedata.normalize("NFKC", plain)
             plain = "".join(_SIGNS.get(c, c) for c in plain if not _is_invisible(c))
         written.append(plain)
         places.extend([(start, end)] * len(plain))
-    joined = "".join(written)
-    return _without({i for i, c in enumerate(joined) if c == "\0"}, joined, places)
-
-
-def _without(dropped: set[int], text: str, places: Places) -> tuple[str, Places]:
-    if not dropped:
-        return text, places
-    kept = [i for i in range(len(text)) if i not in dropped]
-    return "".join(text[i] for i in kept), [places[i] for i in kept]
+    return "".join(written), places
 
 
 def _is_invisible(char: str) -> bool:

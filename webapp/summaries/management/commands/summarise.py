@@ -46,7 +46,10 @@ class Command(BaseCommand):
         rows = queue.asked(papers, options["language"], server)
         if options["retry"]:
             queue.retry(rows)
-        self._run(list(rows.filter(state=Summary.State.WAITING).values_list("id", flat=True)))
+        waiting = list(rows.filter(state=Summary.State.WAITING).values_list("id", flat=True))
+        with progress_bar() as bar:
+            for summary_id in bar.track(waiting, description="summarised"):
+                summarise(summary_id)
         self._report(rows)
 
     def _papers(self, ids: list[str] | None, day: date | None, limit: int | None) -> list[Paper]:
@@ -65,11 +68,6 @@ class Command(BaseCommand):
         if not of_day:
             raise CommandError(f"No papers were announced on {day}.", returncode=2)
         return of_day[:limit]
-
-    def _run(self, ids: list[int]) -> None:
-        with progress_bar() as bar:
-            for summary_id in bar.track(ids, description="summarised"):
-                summarise(summary_id)
 
     def _report(self, rows: QuerySet[Summary]) -> None:
         failed = 0
