@@ -9,7 +9,7 @@ from datetime import date as Date
 from itertools import islice
 
 from webapp.digests.batch import Batch, candidate_of
-from webapp.digests.build import ProfileScorer, entries_of
+from webapp.digests.build import entries_of
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.profiles.validation import rules_of
 from webapp.digests.scoring.scorer import Candidate, Scorer, in_order
@@ -63,5 +63,5 @@ def score_since(
         for paper in (papers_of[one.id] for one in best)
     ]
     day = Batch(since, announced)
-    entries = entries_of(day, scorer.kept(best)[0], ProfileScorer(scorer, 0))
+    entries = entries_of(day, scorer.kept(best)[0], scorer, 0)
     return Backlog(digest, entries, reading, scoring)

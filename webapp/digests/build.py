@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date as Date
 from datetime import datetime
 from functools import cache
@@ -24,7 +23,6 @@ from webapp.digests.batch import (
 )
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Gist, Profile
 from webapp.digests.profiles.validation import ProfileError, rules_of, site_profile
-from webapp.digests.scoring import learned
 from webapp.digests.scoring.scorer import Kept, Rules, Scorer, in_order
 from webapp.digests.scoring.terms import normalise
 from webapp.papers.models import Announcement, AnnounceType
@@ -73,12 +71,11 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
         if not chosen:
             continue
         scorer = scorer_of(chosen)
-        for place, (index, kept) in enumerate(
-            zip(chosen, scorer.kept(day.candidates), strict=True)
-        ):
+        for rule, (index, kept) in enumerate(zip(chosen, scorer.kept(day.candidates), strict=True)):
             profile, _rules = with_rules[index]
-            of_profile = ProfileScorer(scorer, place)
-            digest, changed = _write_digest(profile, day, of_profile, kept, inputs[profile.pk])
+            digest, changed = _write_digest(
+                profile, day, scorer, rule, kept=kept, inputs=inputs[profile.pk]
+            )
             if digest is not None:
                 built.append(digest)
             for later in _announced_later(profile, date, changed):
@@ -96,78 +93,46 @@ def _with_valid_rules(profiles: Iterable[Profile]) -> list[tuple[Profile, Rules]
     return valid
 
 
-def not_shown_before(day: Batch, kept: Iterable[Kept], shown: set[int]) -> list[Kept]:
-    """What is kept without papers `shown` on an earlier day: replacements may come again."""
-    return [
+def ranked_anew(day: Batch, rules: Rules, kept: Iterable[Kept], shown: set[int]) -> list[Kept]:
+    """What is kept, in order, without papers `shown` earlier: replacements may come again."""
+    unseen = [
         one
         for one in kept
         if day.announced[one.at].announce_type in REPLACEMENTS
         or day.announced[one.at].paper.pk not in shown
     ]
+    return in_order(rules, unseen, day.candidates)
 
 
 def _announced_later(profile: Profile, date: Date, papers: set[int]) -> list[Date]:
     """The profile's digests after `date` whose days announce one of `papers` too."""
-    if not papers:
-        return []
     again = Announcement.objects.filter(paper_id__in=papers, listing__date__gt=date)
-    days = set(again.values_list("listing__date", flat=True))
-    mine = Digest.objects.filter(profile=profile, date__in=days)
+    mine = profile.digests.filter(date__in=again.values("listing__date"))
     return list(mine.values_list("date", flat=True))
 
 
-@dataclass(frozen=True)
-class ProfileScorer:
-    """One profile's view of a scorer."""
-
-    scorer: Scorer
-    rule: int
-
-    @property
-    def rules(self) -> Rules:
-        """The profile's."""
-        return self.scorer.rules[self.rule]
-
-    def marked_html(self, text: str, keywords: Sequence[object], *, links: bool = False) -> str:
-        """`text` with the places of the keywords marked; `keywords` are those that matched."""
-        text = normalise(text)
-        places = {keyword: number for number, keyword in enumerate(keywords)}
-        names = [one.keyword for one in self.rules.keywords]
-        marks = [
-            (start, end, places[names[place]])
-            for start, end, place in self.scorer.spans(self.rule, text)
-            if names[place] in places
-        ] + [
-            (start, end, number)
-            for keyword, number in places.items()
-            if str(keyword).startswith(learned.LEARNED)
-            for start, end in learned.places(str(keyword), text)
-        ]
-        return markup.render(text, marks, links=links)
-
-
-def _facts(day: Batch, one: Kept, scorer: ProfileScorer) -> dict[str, Any]:
+def _facts(day: Batch, one: Kept, scorer: Scorer, rule: int) -> dict[str, Any]:
     """What an entry says of a paper beside its words."""
     announced = day.announced[one.at]
     return {
         "score": one.score,
         "announce_type": announced.announce_type.value,
         "version": announced.version,
-        "matches": scorer.scorer.matches(scorer.rule, day.candidates[one.at]),
+        "matches": scorer.matches(rule, day.candidates[one.at]),
     }
 
 
-def entries_of(day: Batch, ranked: Sequence[Kept], scorer: ProfileScorer) -> list[DigestEntry]:
+def entries_of(day: Batch, ranked: Sequence[Kept], scorer: Scorer, rule: int) -> list[DigestEntry]:
     """The papers of a day in an order, as entries of a digest that are not stored yet."""
     entries = []
     for number, one in enumerate(ranked, start=1):
-        entry = DigestEntry(
-            paper=day.announced[one.at].paper, rank=number, **_facts(day, one, scorer)
-        )
-        candidate = day.candidates[one.at]
+        facts = _facts(day, one, scorer, rule)
+        entry = DigestEntry(paper=day.announced[one.at].paper, rank=number, **facts)
         keywords = [match["keyword"] for match in entry.matches]
-        entry.title_html = scorer.marked_html(candidate.title, keywords)
-        entry.abstract_html = scorer.marked_html(candidate.abstract, keywords, links=True)
+        title, abstract = normalise(entry.paper.title), normalise(entry.paper.abstract)
+        entry.title_html = markup.render(title, scorer.spans(rule, title, keywords))
+        marks = scorer.spans(rule, abstract, keywords)
+        entry.abstract_html = markup.render(abstract, marks, links=True)
         entries.append(entry)
     return entries
 
@@ -194,13 +159,13 @@ def _fingerprint(seen: object) -> str:
 
 
 def _write_digest(
-    profile: Profile, day: Batch, scorer: ProfileScorer, kept: Sequence[Kept], inputs: str
+    profile: Profile, day: Batch, scorer: Scorer, rule: int, *, kept: Sequence[Kept], inputs: str
 ) -> tuple[Digest | None, set[int]]:
     """Write one digest if it changed; also the papers that came into it or left it.
 
     `inputs` is the fingerprint of all that it is written from.
     """
-    rules = scorer.rules
+    rules = scorer.rules[rule]
     with transaction.atomic():
         # Two builders of one profile take turns: what was shown before must stand still.
         Profile.objects.select_for_update().filter(pk=profile.pk).first()
@@ -212,15 +177,14 @@ def _write_digest(
             if old:
                 old.delete()
             return None, papers
-        unseen = not_shown_before(day, kept, shown_before(day, [profile])[profile.pk])
-        ranked = in_order(rules, unseen, day.candidates)
-        entries = entries_of(day, ranked[: rules.size], scorer)
+        ranked = ranked_anew(day, rules, kept, shown_before(day, [profile])[profile.pk])
+        entries = entries_of(day, ranked[: rules.size], scorer, rule)
         further = ranked[rules.size :]
         _add_gists_and_chips(entries, profile.language)
         considered = day.considered(rules)
         seen = [_visible_fields(entry) for entry in entries]
         rest = [(day.announced[one.at].paper.arxiv_id, one.score) for one in further]
-        fingerprint = _fingerprint([considered, len(unseen), day.is_sample, seen, rest])
+        fingerprint = _fingerprint([considered, len(ranked), day.is_sample, seen, rest])
         # Nothing that a reader sees has changed: feeds and cached pages stay valid.
         if old and old.fingerprint == fingerprint:
             old.inputs = inputs
@@ -228,13 +192,14 @@ def _write_digest(
             return old, set()
         now = timezone.now()
         digest = old or Digest(profile=profile, date=day.date)
-        digest.considered, digest.matched = considered, len(unseen)
+        digest.considered, digest.matched = considered, len(ranked)
         digest.fingerprint, digest.changed_at = fingerprint, now
         digest.is_sample, digest.inputs = day.is_sample, inputs
         digest.save()
         _replace_entries(digest, before, entries, now)
         rows = [
-            {"paper": day.announced[one.at].paper.pk, **_facts(day, one, scorer)} for one in further
+            {"paper": day.announced[one.at].paper.pk, **_facts(day, one, scorer, rule)}
+            for one in further
         ]
         FurtherMatches.objects.update_or_create(digest=digest, defaults={"rows": rows})
         return digest, papers ^ {entry.paper.pk for entry in entries}

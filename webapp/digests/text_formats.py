@@ -14,53 +14,45 @@ from webapp.ui.markup import plain
 
 _WIDTH = 88
 _AUTHORS = 6
-_ARXIV = "https://arxiv.org/abs/"
+# What is told of an entry and its paper in JSON, beside what is told in other words.
+_OF_ENTRY = ("rank", "version", "announce_type", "score", "matches")
+_OF_PAPER = ("title", "categories", "abstract")
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|!~$&])")
 
 
 def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     """Plain text, wrapped."""
-    blocks = [_heading(digest), _summary(digest, entries), ""]
+    parts = [f"{_heading(digest)}\n{_summary(digest, entries)}"]
     for entry in entries:
-        lead = f"{entry.rank:3}. "
-        indent = " " * len(lead)
-        blocks += [
-            textwrap.fill(lead + _one_line(entry.paper.title), _WIDTH, subsequent_indent=indent),
-            textwrap.indent(textwrap.fill(authors(entry.paper), _WIDTH - len(indent)), indent),
-            f"{indent}{entry.paper.primary_category} · {entry.announce_type} · "
-            f"{_ARXIV}{entry.paper.arxiv_id}v{entry.version}",
-            textwrap.indent(
-                textwrap.fill(f"{entry.score:g} = {score_terms(entry)}", _WIDTH - 5), indent
-            ),
-            "",
-        ]
-    return "\n".join(blocks)
+        paper = entry.paper
+        lines = (
+            _one_line(paper.title),
+            authors(paper),
+            f"{paper.primary_category} · {entry.announce_type} · {_address(entry)}",
+            f"{entry.score:g} = {score_terms(entry)}",
+        )
+        wrapped = "\n".join(textwrap.fill(line, _WIDTH - 5) for line in lines)
+        parts.append(f"{entry.rank:3}. {textwrap.indent(wrapped, ' ' * 5).lstrip()}")
+    return "\n\n".join(parts) + "\n"
 
 
 def as_markdown(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     """Markdown with nothing in it but what this function wrote: all else is escaped."""
-    blocks = [
+    parts = [
         f"# {_escape_markdown(_heading(digest))}",
-        "",
         _escape_markdown(_summary(digest, entries)),
-        "",
     ]
     for entry in entries:
         paper = entry.paper
-        blocks += [
-            f"## {entry.rank}. [{_escape_markdown(_one_line(paper.title))}]"
-            f"({_ARXIV}{paper.arxiv_id}v{entry.version})",
-            "",
-            _escape_markdown(authors(entry.paper)),
-            "",
+        parts += [
+            f"## {entry.rank}. [{_escape_markdown(_one_line(paper.title))}]({_address(entry)})",
+            _escape_markdown(authors(paper)),
             f"{paper.primary_category} · {entry.announce_type} · "
             f"**{entry.score:g}** = {_escape_markdown(score_terms(entry))}",
-            "",
             _escape_markdown(_one_line(paper.abstract)),
-            "",
         ]
-    return "\n".join(blocks)
+    return "\n\n".join(parts) + "\n"
 
 
 def as_json(digest: Digest, entries: Sequence[DigestEntry]) -> str:
@@ -74,16 +66,10 @@ def as_json(digest: Digest, entries: Sequence[DigestEntry]) -> str:
             "matched": digest.matched,
             "entries": [
                 {
-                    "rank": entry.rank,
+                    **{name: getattr(entry, name) for name in _OF_ENTRY},
+                    **{name: getattr(entry.paper, name) for name in _OF_PAPER},
                     "id": entry.paper.arxiv_id,
-                    "version": entry.version,
-                    "announce_type": entry.announce_type,
-                    "score": entry.score,
-                    "matches": entry.matches,
-                    "title": entry.paper.title,
                     "authors": [author["name"] for author in entry.paper.authors],
-                    "categories": entry.paper.categories,
-                    "abstract": entry.paper.abstract,
                 }
                 for entry in entries
             ],
@@ -110,6 +96,10 @@ def authors(paper: Paper) -> str:
     names = [author["name"] for author in paper.authors]
     more = f" and {len(names) - _AUTHORS} more" if len(names) > _AUTHORS else ""
     return _one_line(", ".join(names[:_AUTHORS])) + more
+
+
+def _address(entry: DigestEntry) -> str:
+    return f"https://arxiv.org/abs/{entry.paper.arxiv_id}v{entry.version}"
 
 
 def _heading(digest: Digest) -> str:

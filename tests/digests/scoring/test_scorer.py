@@ -269,7 +269,7 @@ def test_an_author_is_followed_by_full_name_or_initial() -> None:
         {"keyword": "Author: M. Ray", "where": ["authors"], "points": 2.0},
     ]
     assert (score.score, score.kept) == (7.0, True)
-    assert scorer.spans(0, "José Doe") == []
+    assert scorer.spans(0, "José Doe", ["author:José Doe"]) == []
     assert scored(scorer, candidate("José Doe", authors=("J. Doe",))).score == 0
 
 
@@ -278,7 +278,9 @@ def test_synonyms_count_once_and_are_marked_wherever_they_stand() -> None:
     text = "MoEs: a mixture-of-experts study of MoE"
     score = scored(scorer, candidate("", text))
     assert score.score == 1.0
-    assert [text[a:b] for a, b, _ in scorer.spans(0, text)] == ["MoEs", "mixture-of-experts", "MoE"]
+    spans = scorer.spans(0, text, ["mixture of experts | MoE"])
+    assert [text[a:b] for a, b, _ in spans] == ["MoEs", "mixture-of-experts", "MoE"]
+    assert scorer.spans(0, text, ["another"]) == []
 
 
 @pytest.mark.parametrize("written", ["pretraining", "pre-training", "pre training", "Pretraining"])

@@ -170,7 +170,8 @@ def paper_item(
         f'<p><a href="{escape(f"{ARXIV}/abs/{number}")}">arXiv</a> · '
         f'<a href="{escape(f"{ARXIV}/pdf/{number}")}">PDF</a></p>'
     )
-    published = _announcement_time(day or paper.announced_on or NEVER.date())
+    # When arXiv's feeds of that day are built.
+    published = datetime.combine(day or paper.announced_on or NEVER.date(), time(), EASTERN)
     return Item(
         site.tag(number),
         site.base + reverse("papers:paper", args=[paper.arxiv_id]),
@@ -188,8 +189,3 @@ def paper_item(
 def _without_duplicates(items: Iterable[Item]) -> list[Item]:
     """The items without later ones of the same identity."""
     return list({item.id: item for item in reversed(list(items))}.values())[::-1]
-
-
-def _announcement_time(date: Date) -> datetime:
-    """When arXiv's feeds of `date` are built."""
-    return datetime.combine(date, time(), EASTERN)

@@ -147,7 +147,11 @@ def initial_of_search(q: str, category: str) -> dict[str, Any]:
     terms = parse(q[:400]).terms
     sought = [term for term in terms if not term.exclude and term.column != "categories"]
     known = {category_word(name): name for name in categories()}
-    asked = [known[term.words[0]] for term in terms if _is_known(term, known)]
+    asked = [
+        known[term.words[0]]
+        for term in terms
+        if term.column == "categories" and not term.exclude and term.words[0] in known
+    ]
     return {
         "name": " ".join(q.split())[:80],
         "categories": " ".join([category] if category else asked or known.values()),
@@ -156,10 +160,6 @@ def initial_of_search(q: str, category: str) -> dict[str, Any]:
         "matching": Profile.Matching.TOKEN,
         "min_score": len(sought),
     }
-
-
-def _is_known(term: Term, known: dict[str, str]) -> bool:
-    return term.column == "categories" and not term.exclude and term.words[0] in known
 
 
 def _term_keyword(term: Term) -> str:

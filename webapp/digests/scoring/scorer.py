@@ -193,13 +193,23 @@ class Scorer:
                 found.append(_match(word, where, earned, "learned"))
         return found
 
-    def spans(self, rule: int, text: str) -> list[tuple[int, int, int]]:
-        """Where the rule's keywords stand in `text` (normalised): (start, end, keyword's place)."""
+    def spans(self, rule: int, text: str, keywords: Sequence[str]) -> list[tuple[int, int, int]]:
+        """Where those of a rule's `keywords` that matched stand in `text` (normalised).
+
+        (start, end, number among `keywords`).
+        """
+        numbers = {keyword: number for number, keyword in enumerate(keywords)}
+        rules = self.rules[rule].keywords
         return [
-            (start, end, place)
-            for place, number in enumerate(self._keywords[rule])
-            if number is not None
-            for start, end in self._terms[number].spans(text)
+            (start, end, numbers[one.keyword])
+            for one, term_number in zip(rules, self._keywords[rule], strict=True)
+            if term_number is not None and one.keyword in numbers
+            for start, end in self._terms[term_number].spans(text)
+        ] + [
+            (start, end, number)
+            for keyword, number in numbers.items()
+            if keyword.startswith(learned.LEARNED)
+            for start, end in learned.places(keyword, text)
         ]
 
     def _term_number(self, keyword: str, rules: Rules) -> int:
@@ -228,7 +238,8 @@ class Scorer:
                 uses = self._in_title if number in in_title else self._anywhere
                 for rule, points in uses.get(number, ()):
                     totals[rule] = totals.get(rule, 0) + points
-                excluded.update(self._excluded.get(number, ()))
+                if number in self._excluded:
+                    excluded.update(self._excluded[number])
         if self._authors:
             for name in _comparable_names(candidate.authors) & self._authors.keys():
                 for rule, points in self._authors[name]:
