@@ -66,9 +66,8 @@ def _mark(node: lxml_html.HtmlElement) -> None:
     css = node.get("class") or ""
     formula, end = node.get("alttext") or "", ""
     if node.tag in _DROP or node.tag == "math" or _DROP_CLASS.search(css):
-        is_formula = node.tag == "math"
         node.clear(keep_tail=True)
-        node.text = f" ${formula}$ " if is_formula else None
+        node.text = f" ${formula}$ " if node.tag == "math" else None
     elif node.tag in _HEADINGS:
         node.text, end = _OPEN + (node.text or ""), f"{_CLOSE}\n"
     elif node.tag in _BLOCK:

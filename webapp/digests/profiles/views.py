@@ -24,7 +24,7 @@ from webapp.digests.profiles.validation import (
     rules_of,
     with_learned,
 )
-from webapp.digests.scoring.scorer import Rules
+from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.papers.queries import dates
 from webapp.ui.pages import signed_in
 
@@ -79,24 +79,19 @@ def _form(request: HttpRequest, profile: Profile | None) -> HttpResponse:
         if valid
         else []
     )
+    # How often each occurs in 1,000 papers, as far as it was counted.
+    stored = [Keyword(**one) for one in profile.keywords] if profile else []
+    keywords = form.profile_settings.keywords if valid else stored
     context = {
         "section": "profiles",
         "profile": profile,
         "form": form,
         "previewed": valid,
-        "frequencies": _frequencies(profile, form if valid else None),
+        "frequencies": {one.keyword: one.frequency for one in keywords},
         "changes": changes,
     }
     status = 422 if form.is_bound and not valid else 200
     return render(request, "digests/profile_form.html", context, status=status)
-
-
-def _frequencies(profile: Profile | None, form: ProfileForm | None) -> dict[str, float | None]:
-    """How often each keyword occurs in 1,000 papers, as far as it was counted."""
-    if form is not None:
-        return {one.keyword: one.frequency for one in form.profile_settings.keywords}
-    keywords = profile.keywords if profile else []
-    return {one["keyword"]: one.get("frequency") for one in keywords}
 
 
 def _save(reader: User, profile: Profile | None, form: ProfileForm) -> Profile:
