@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from enum import StrEnum
 from itertools import pairwise
+from typing import Literal
 
 from webapp.papers.models import Paper, PaperVersion
 
 MAX_WORDS = 1_500  # of a text; longer ones are shown as one replacement
 
 
-class Kind(StrEnum):
-    """What became of some words."""
-
-    SAME = "same"
-    ADDED = "added"
-    REMOVED = "removed"
-
-
 @dataclass(frozen=True)
 class Span:
     """Some words and what became of them."""
 
-    kind: Kind
+    kind: Literal["same", "added", "removed"]
     text: str
 
 
@@ -63,7 +55,7 @@ def compare(old: str, new: str) -> tuple[Span, ...]:
     for tag, i1, i2, j1, j2 in codes:
         removed, added = " ".join(before[i1:i2]), " ".join(after[j1:j2])
         if tag == "equal":
-            spans.append(Span(Kind.SAME, added))
+            spans.append(Span("same", added))
         else:
-            spans += [Span(Kind.REMOVED, removed), Span(Kind.ADDED, added)]
+            spans += [Span("removed", removed), Span("added", added)]
     return tuple(span for span in spans if span.text)
