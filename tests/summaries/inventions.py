@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import django
 
 HERE = Path(__file__).parent
 UNITS = ("%", "×", "ms", "s", "GB", "percentage points", "tokens/s", "FPS", "dB", "hours")
@@ -133,6 +136,8 @@ def annotated(annotations: Path, texts: Path) -> Iterator[Case]:
 
 def main() -> None:
     """Print, for each kind, how many cases were told right, and those that were not."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    django.setup()
     from webapp.summaries.grounding import GroundTruth
 
     parser = argparse.ArgumentParser(description=__doc__)
