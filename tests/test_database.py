@@ -90,9 +90,10 @@ def test_first_commands_at_once_make_one_database_that_is_closed_to_others(
     data: Path, tmp_path: Path
 ) -> None:
     new = tmp_path / "new"
-    new.mkdir(mode=0o755)
-    (new / "older").touch(mode=0o644)
-    (new / "folder").mkdir(mode=0o755)
+    (new / "folder").mkdir(parents=True)
+    (new / "older").touch()
+    for path, mode in ((new, 0o755), (new / "folder", 0o755), (new / "older", 0o644)):
+        path.chmod(mode)  # whatever this process's own mask
     processes = [
         subprocess.Popen(
             [sys.executable, "manage.py", "sign_in_link"],
