@@ -81,3 +81,10 @@ def test_what_an_operator_rejects_is_learnt(data: Path, files: tuple[Path, Path]
     assert train(files) == before, "decisions count where they are asked for"
     assert train(files, decisions=True) < before
     assert {path.name for path in data.glob("*.json")} == {"vocabulary.json", "weights.json"}
+
+
+def test_what_is_said_again_says_less() -> None:
+    model = linear.Linear(0.0, {}, (0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0))
+    none, once, twice = (model.together({}, (said, 0.0, 0.0, 0.0, 0.0)) for said in (0, 3, 6))
+    assert none == 0
+    assert 0 < twice - once < once

@@ -18,7 +18,7 @@ class Linear:
     """Weights over terms, and over what the terms and the phrases say together.
 
     `witnesses` are the intercept and the weights of: the terms' log-odds, and what the phrases
-    say in the title, of the own work, elsewhere and against, and in how many sentences.
+    say (`heard`) in the title, of the own work, elsewhere and against, and in how many sentences.
     """
 
     intercept: float
@@ -31,7 +31,7 @@ class Linear:
 
     def together(self, vector: Vector, phrases: Sequence[float]) -> float:
         """The log-odds by both witnesses."""
-        said = (1.0, self.decide(vector), *phrases)
+        said = (1.0, self.decide(vector), *heard(phrases))
         return sum(weight * value for weight, value in zip(self.witnesses, said, strict=True))
 
     def parts(self, vector: Vector) -> list[tuple[str, float]]:
@@ -42,6 +42,11 @@ class Linear:
     def strongest(self, vector: Vector) -> list[tuple[str, float]]:
         """The terms that spoke most for it, with what each added to the log-odds."""
         return [part for part in self.parts(vector) if part[1] > 0][:STRONGEST]
+
+
+def heard(phrases: Sequence[float]) -> list[float]:
+    """What the phrases say, as it is weighed: what is said again says less."""
+    return [math.log1p(said) for said in phrases]
 
 
 @cache

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from webapp.learning import tfidf
+from webapp.learning import linear, tfidf
 from webapp.learning.tfidf import DATA
 
 FOLDS = 8
@@ -82,7 +82,7 @@ def fit(
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     for train, held in folds.split(x, y):
         outside[held] = terms_model(x[train], y[train]).decision_function(x[held])
-    witnesses = np.c_[outside, np.array([one.phrases for one in examples])]
+    witnesses = np.c_[outside, np.array([linear.heard(one.phrases) for one in examples])]
     together = LogisticRegression(C=1, max_iter=2000)
     scores = cross_val_predict(together, witnesses, y, cv=folds, method="predict_proba")[:, 1]
     together.fit(witnesses, y)
