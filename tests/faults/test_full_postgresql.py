@@ -66,7 +66,7 @@ class House:
         make_room(self.cluster.folder)
 
     def wait_until_back(self) -> None:
-        """Wait until recorder, beat and bench worker have all said something, and measured."""
+        """Wait until beat and recorder have written again; nobody has died."""
         since = timezone.now()
 
         def heard() -> bool:
@@ -74,7 +74,6 @@ class House:
             return {"beat", "events"} <= set(names)
 
         wait_for(heard, 60, "a sign of life of beat and recorder")
-        measured_once(ended(ask()))
         assert all(process.is_alive() for process in self.rig.running.values()), "somebody died"
 
 
@@ -116,7 +115,8 @@ def use_up_its_log(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as admin:
         while True:
             admin.execute("SELECT pg_switch_wal()")
-            admin.execute("UPDATE runs_run SET seed = seed")
+            # Of no table: what needs a new page there is refused, and PostgreSQL goes on.
+            admin.execute("SELECT pg_logical_emit_message(true, 'assay', 'words')")
 
 
 def asked(method: str, path: str, *body: object, **options: object) -> HttpResponse:
@@ -177,3 +177,4 @@ def test_no_room_for_its_log(house: House) -> None:
     house.start_cluster()
     measured_once(ended(run))
     house.wait_until_back()
+    measured_once(ended(ask()))
