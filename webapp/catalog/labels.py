@@ -1,7 +1,5 @@
 """Labels: which papers are about which methods, as people judged; and how well links agree."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

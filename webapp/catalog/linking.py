@@ -1,7 +1,5 @@
 """Papers to methods: the links of the database, as the witnesses see them now."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256

@@ -5,8 +5,6 @@ ends a stem, `~` stands for up to four words, the last word may be a plural, and
 phrases of one sentence in any order.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterator

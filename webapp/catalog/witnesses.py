@@ -3,8 +3,6 @@
 No database: `manage.py link_papers --input` and the site ask the same function.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A profile over every paper that is stored: what it would have shown from a day on, best first."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

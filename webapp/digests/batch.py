@@ -4,8 +4,6 @@ is done.
 Gists and method chips are no inputs: they are written straight into the entries (`entries.py`).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

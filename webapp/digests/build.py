@@ -1,7 +1,5 @@
 """Digests of days: scored, explained, marked; written only where a reader would see a change."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterable, Sequence

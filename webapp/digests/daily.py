@@ -1,7 +1,5 @@
 """The daily update: arXiv in, then the digests of every day that changed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date
 from itertools import chain

@@ -3,8 +3,6 @@
 A gist is one sentence of a paper's summary; a chip a method with its best figure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import date as Date
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Finds papers, profiles and digests by the names people type; an error names what comes near."""
 
-from __future__ import annotations
-
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from datetime import date as Date

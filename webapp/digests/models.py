@@ -1,7 +1,5 @@
 """What a reader wants, and what a day holds of it."""
 
-from __future__ import annotations
-
 from django.contrib.auth.models import User
 from django.db import models
 from django.utils.translation import gettext_lazy as _

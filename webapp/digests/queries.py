@@ -1,7 +1,5 @@
 """What digest pages read."""
 
-from __future__ import annotations
-
 from calendar import Calendar
 from collections.abc import Iterable
 from datetime import date as Date

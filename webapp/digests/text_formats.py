@@ -1,7 +1,5 @@
 """A digest as plain text, as Markdown and as JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """Where digests are; a feed has the address of its list and a suffix."""
 
-from __future__ import annotations
-
 from django.urls import URLPattern, path, register_converter
 
 from webapp.digests import views

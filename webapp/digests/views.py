@@ -1,7 +1,5 @@
 """The pages of digests: a day, the archive, a category, profiles, what a reader saved."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import date as Date
 

@@ -1,7 +1,5 @@
 """A linear model applied from a dictionary of weights; `manage.py train_links` writes it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

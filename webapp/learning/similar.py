@@ -1,7 +1,5 @@
 """Papers that say much the same: candidates from the search index, ordered by TF-IDF."""
 
-from __future__ import annotations
-
 from webapp.learning.tfidf import dot, vector
 from webapp.papers.models import Paper
 from webapp.papers.search import index

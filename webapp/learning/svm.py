@@ -6,8 +6,6 @@ for Large-scale Linear SVM", ICML 2008, algorithm 1):
     minimise  1/2 |w|^2 + Σ C_i max(0, 1 - y_i w·x_i)^2
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Sequence

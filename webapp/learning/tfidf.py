@@ -1,7 +1,5 @@
 """TF-IDF vectors of papers: words and pairs of words, over a vocabulary that is kept as data."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Training of the linear models: scikit-learn makes them once, `linear` applies them everywhere."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -5,8 +5,6 @@ has no timeout, no back-off and no Retry-After, so it gets a transport of ours t
 `fetch.get`, which also refuses to believe an empty or cut-off page before it was asked for again.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

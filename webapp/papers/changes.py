@@ -1,7 +1,5 @@
 """What a replacement changed, word by word."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise

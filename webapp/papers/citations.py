@@ -4,8 +4,6 @@ BibTeX after arXiv's own export (https://info.arxiv.org/help/hypertex/bibstyles/
 type Zotero gives preprints.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

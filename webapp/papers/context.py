@@ -1,7 +1,5 @@
 """What every page must say: that it shows the sample, while it does."""
 
-from __future__ import annotations
-
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 

@@ -1,7 +1,5 @@
 """How arXiv's identifiers stand in addresses; old ones hold a slash."""
 
-from __future__ import annotations
-
 from django.urls import register_converter
 from django.urls.converters import StringConverter
 

@@ -8,8 +8,6 @@ to Monday 14:00. arXiv's holidays are not published as data: the days after one 
 there had been none, which puts a paper at most a few days early in a day taken from the API.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 

@@ -1,7 +1,5 @@
 """What the feeds lack, asked of the API: comment, DOI, journal, every category, exact times."""
 
-from __future__ import annotations
-
 from datetime import date, datetime
 
 from django.db.models import F

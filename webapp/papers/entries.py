@@ -1,7 +1,5 @@
 """What a batch is made of, whoever sent it; and the limits that make an entry believable."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from contextlib import suppress

@@ -3,8 +3,6 @@
 Every request Assay makes to arXiv goes through `get`.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import time

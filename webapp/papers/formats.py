@@ -4,8 +4,6 @@ A feed is hostile until read: one bad entry is a `Problem` and never costs the o
 feed that is cut off, or no feed, is a `BrokenFeedError` as a whole.
 """
 
-from __future__ import annotations
-
 import re
 from calendar import timegm
 from contextlib import suppress

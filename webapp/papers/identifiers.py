@@ -1,7 +1,5 @@
 """arXiv identifiers, old and new (https://info.arxiv.org/help/arxiv_identifier.html)."""
 
-from __future__ import annotations
-
 import re
 
 _IDENTIFIER = re.compile(

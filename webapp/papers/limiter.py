@@ -6,8 +6,6 @@ times are the database's own, so machines whose clocks differ agree. A holder th
 the place when its lease ends. Never call this inside a transaction: others would not see it.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Whether a batch is fresh is judged here too, by comparing it with the listings before it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date, datetime
 

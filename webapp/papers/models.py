@@ -1,7 +1,5 @@
 """What arXiv says of a paper, and the audit of every batch that was asked for."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 

@@ -3,8 +3,6 @@
 Nothing here raises for what arXiv does: every poll ends in the report and in the audit.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """What pages and digests read of papers and of the audit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The sample day: what is shown while arXiv was never reached."""
 
-from __future__ import annotations
-
 from datetime import date, datetime
 from itertools import groupby
 from pathlib import Path

@@ -4,8 +4,6 @@ Nothing here raises for what arXiv does: every poll ends in the report and in th
 knows no other app, so whoever calls rebuilds the digests of `report.dates`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 

@@ -5,8 +5,6 @@ highest version; what every version adds (a category, the first day) is a union 
 nothing that was once announced on a day is forgotten while its listing stands.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict

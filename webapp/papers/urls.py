@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from django.urls import URLPattern, path
 
 from webapp.papers import converters, views  # noqa: F401 - `arxiv`

@@ -1,7 +1,5 @@
 """The pages of papers: one paper, its citations, the search, the audit of the intake."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import date as Date
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Summaries and what they cost, for whoever runs the site."""
 
-from __future__ import annotations
-
 from django.contrib import admin
 
 from webapp.summaries.models import FullText, ModelCall, ServerCapability, Summary

@@ -1,7 +1,5 @@
 """From a model's words to a validated summary: parse, repair once, else say why not."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What may be spent on models in a day: a number of requests, and of tokens."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.conf import settings

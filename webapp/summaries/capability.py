@@ -5,8 +5,6 @@ it. So the probe asks for prose under a schema: only a server that enforces the 
 with JSON of that form.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A paper's words: arXiv's HTML, else its PDF, else the abstract; fetched once a version."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

@@ -5,8 +5,6 @@ quote is looked up in the folded text, and the value is compared with the number
 holds at that place, never with what the model says stands there.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """arXiv's HTML (made by LaTeXML) as sections of plain text, formulas as TeX, tables as rows."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A paper's words, what a model made of them, and what that cost."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from webapp.papers.models import Paper

@@ -3,8 +3,6 @@
 `python -m webapp.summaries.pdf_text` reads a PDF on standard input and prints JSON.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

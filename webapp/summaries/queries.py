@@ -1,7 +1,5 @@
 """What pages, feeds and the admin read of summaries."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """Which summaries wait, run, are done or failed: every transition, by compare-and-set."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from uuid import uuid4

@@ -1,7 +1,5 @@
 """A validated summary as HTML, rendered once; numbers that the text does not hold are marked."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The shape of a model's answer. Whatever does not fit it is not shown."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import (

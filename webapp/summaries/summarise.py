@@ -1,7 +1,5 @@
 """One summary from waiting to done: read the paper, ask the model, hold the answer against it."""
 
-from __future__ import annotations
-
 import logging
 from datetime import datetime, time, timedelta
 from functools import partial

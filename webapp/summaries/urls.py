@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from django.urls import path, register_converter
 
 from webapp.summaries import views

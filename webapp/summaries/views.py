@@ -1,7 +1,5 @@
 """Asking for a summary, and watching it come."""
 
-from __future__ import annotations
-
 from datetime import date as Date
 
 from django.conf import settings

@@ -1,7 +1,5 @@
 """Do the words near a number say what the model says of it? Else it is the model's reading."""
 
-from __future__ import annotations
-
 import re
 
 from .numbers import fold

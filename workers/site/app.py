@@ -6,8 +6,6 @@
 Tasks take primitives, call one domain function and may be sent twice without harm.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

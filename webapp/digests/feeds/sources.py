@@ -4,8 +4,6 @@ Each answers one small query with its stamp (whatever decides its bytes) and mak
 when asked to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import date as Date
 from datetime import datetime, time

@@ -1,7 +1,5 @@
 """The feeds of digests and categories, and all feeds as OPML."""
 
-from __future__ import annotations
-
 from datetime import date as Date
 
 from django.db.models import Max

@@ -4,8 +4,6 @@
 cs.LG, how many hold it. A site counts its own papers once it has enough of them.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The form of a profile: lists as lines, every error at its field."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """How seldom keywords occur: counted in the papers of the last weeks, at most once a week."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date as Date

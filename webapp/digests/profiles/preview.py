@@ -1,7 +1,5 @@
 """What a change to a profile would have changed on past days, before it is saved."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date as Date

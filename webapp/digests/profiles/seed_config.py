@@ -4,8 +4,6 @@ Its categories, keywords, excluded words, size, least score and the language of 
 taken; days_back, its summary server and whatever else stands there mean nothing here.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a profile may ask for, checked field by field, and how scoring reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Annotated, Any

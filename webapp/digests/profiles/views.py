@@ -1,7 +1,5 @@
 """The pages on which a reader makes, changes and deletes profiles."""
 
-from __future__ import annotations
-
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User

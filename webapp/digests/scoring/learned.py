@@ -4,8 +4,6 @@ Pure functions: no database. Half a margin's width to the liked side earns what 
 do; below nothing a paper loses points.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import lru_cache

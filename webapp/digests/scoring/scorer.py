@@ -10,8 +10,6 @@ adds its points, or takes them (`learned`).
 Profiles share their keywords: each is sought once in a paper, for all profiles together.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -13,8 +13,6 @@ Every term is an RE2 pattern in the end: linear in the text, bounded in memory, 
 whoever wrote it.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator

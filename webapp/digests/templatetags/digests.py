@@ -1,7 +1,5 @@
 """Digests in templates of any room: what keywords are called, and where the feeds of a list are."""
 
-from __future__ import annotations
-
 from datetime import date
 
 from django import template

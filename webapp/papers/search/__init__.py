@@ -6,8 +6,6 @@
 `marking` shows where the words stand, `spelling` guesses at words that no paper holds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace

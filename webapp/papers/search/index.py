@@ -6,8 +6,6 @@ the latest papers that hold the terms in the title, and the latest that hold the
 (`ranking`) is over these.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from datetime import date, timedelta

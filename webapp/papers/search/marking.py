@@ -1,7 +1,5 @@
 """The words of a query, marked where they stand in a paper's own text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

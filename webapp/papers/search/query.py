@@ -1,7 +1,5 @@
 """A reader's query as terms: words, phrases, beginnings, fields, categories, dates."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass, field, replace

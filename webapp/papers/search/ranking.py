@@ -4,8 +4,6 @@ Computed from the papers' own texts, so that it is the same on every database. A
 every term, so how rare a term is does not tell them apart; where and how densely it stands does.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from datetime import date

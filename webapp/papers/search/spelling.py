@@ -1,7 +1,5 @@
 """A word that no paper holds, as it may have been meant: the nearest of the words in titles."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Small rules, not understanding: labelled as such on the page, and used where no 
 configured. `outcomes` decides which numbers count, `details` reads what they are of.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from webapp.summaries.numbers import fold_with_places

@@ -3,8 +3,6 @@
 Taken from the words beside the number; what is not written stays empty.
 """
 
-from __future__ import annotations
-
 import re
 
 from .expressions import Expression

@@ -1,7 +1,5 @@
 """The numbers of a text as a reader takes them: single, a range, or a change from A to B."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Factors: "3.5× faster", "eightfold", "halves", "twice", "two orders of magnitude"."""
 
-from __future__ import annotations
-
 import re
 
 from .expressions import Expression

@@ -5,8 +5,6 @@ correlation that the paper reports, or what it compares that with. Settings, siz
 and hardware, thresholds, p-values, intervals, names and background facts are not.
 """
 
-from __future__ import annotations
-
 import re
 
 from .expressions import Expression

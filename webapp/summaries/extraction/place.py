@@ -1,7 +1,5 @@
 """The sentences of a text, and the words around a number in its sentence."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

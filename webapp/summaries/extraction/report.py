@@ -1,8 +1,6 @@
 """How many of the claims that a person marked in abstracts are found, and how many of those found
 were marked: precision and recall with 95 % intervals (Wilson 1927, "Probable inference")."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Numbers without a unit: a level or a difference of a metric that is named beside them."""
 
-from __future__ import annotations
-
 import re
 
 from .expressions import Expression

@@ -1,7 +1,5 @@
 """The words that tell an outcome from a setting, in folded text (lower case, no inner hyphens)."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

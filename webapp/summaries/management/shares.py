@@ -1,7 +1,5 @@
 """A share as reports print it: with its 95 % interval and what it counts."""
 
-from __future__ import annotations
-
 import math
 
 _Z = 1.959964  # of a 95 % interval

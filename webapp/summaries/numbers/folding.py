@@ -6,8 +6,6 @@ one form and never makes a number out of what was none (10² becomes 10^2, not 1
 character knows its place in the text it came from.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A number of a text, however it is written."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """The numbers of a folded text, each with its sign, magnitude, unit and spread."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

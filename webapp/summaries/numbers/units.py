@@ -1,7 +1,5 @@
 """Units, however they are written: the canonical name of each, and where one stands in a text."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -4,8 +4,6 @@ Each has a value and a unit ("" where a unit may follow), and other ways to say 
 50 %, 0.5 and a factor of two.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from decimal import Decimal

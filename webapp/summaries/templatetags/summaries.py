@@ -1,7 +1,5 @@
 """A paper's summary and claims, for the pages of other rooms."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django import template

@@ -1,7 +1,5 @@
 """manage.py digest: a day, or the best since one, printed."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Any
 

@@ -1,7 +1,5 @@
 """manage.py import_profile: the seed bot's configuration as a profile."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

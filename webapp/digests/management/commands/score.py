@@ -1,7 +1,5 @@
 """manage.py score: JSON lines of papers by a profile's rules."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from typing import Annotated, Any

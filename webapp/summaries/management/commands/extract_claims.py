@@ -1,7 +1,5 @@
 """`manage.py extract_claims`: the claims of abstracts, taken by rule, without a database."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """`manage.py ground`: look claims up in texts, without a database."""
 
-from __future__ import annotations
-
 import json
 from argparse import ArgumentParser
 from typing import Any

@@ -1,7 +1,5 @@
 """`manage.py summarise`: make summaries now, with a progress bar."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from datetime import date
 from typing import Any
