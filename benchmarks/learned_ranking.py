@@ -105,6 +105,8 @@ def simulate(
     past: list[Paper], days: list[list[Paper]], stars: int, readers: int
 ) -> dict[str, dict[str, list[float]]]:
     """By topic and method, the mean nDCG of each of its readers."""
+    from sklearn.metrics import ndcg_score
+
     found: dict[str, dict[str, list[float]]] = {}
     for topic, told in TOPICS.items():
         categories = set(told["categories"])
@@ -119,7 +121,9 @@ def simulate(
             for name, points in ranked.items():
                 gains[name].append(
                     statistics.fmean(
-                        ndcg(p, r) for p, r in zip(points, relevant, strict=True) if any(r)
+                        ndcg_score([r], [p], k=AT)  # papers with equal points share the gain
+                        for p, r in zip(points, relevant, strict=True)
+                        if any(r)
                     )
                 )
         found[topic] = gains
@@ -172,13 +176,6 @@ def rank(
             for one, other in zip(rules, learned, strict=True)
         ],
     }
-
-
-def ndcg(points: list[float], relevant: list[bool]) -> float:
-    """nDCG@30 with gains of 0 and 1; papers with equal points share the expected gain."""
-    from sklearn.metrics import ndcg_score
-
-    return float(ndcg_score([relevant], [points], k=AT))
 
 
 def interval(by_topic: list[list[float]]) -> tuple[float, float, float]:

@@ -6,6 +6,7 @@ workers read it too.
 """
 
 import os
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -216,16 +217,10 @@ def data_directory(root: Path) -> Path:
         raise SettingError(f"ASSAY_DATA={str(path)!r}: {error.strerror}") from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise SettingError(f"ASSAY_DATA={str(path)!r}: this user may not write there")
+    # The rights of others are taken away where an older version left them.
     for one in (path, *path.iterdir()):
-        _close(one)
+        with suppress(OSError):  # gone meanwhile, or another user's
+            mode = one.lstat().st_mode
+            if mode & 0o077 and not one.is_symlink():
+                one.chmod(mode & 0o700)
     return path
-
-
-def _close(path: Path) -> None:
-    """Take the rights of others away, where an older version left them and the file is ours."""
-    try:
-        mode = path.lstat().st_mode
-        if mode & 0o077 and not path.is_symlink():
-            path.chmod(mode & 0o700)
-    except OSError:
-        return  # gone meanwhile, or another user's

@@ -7,18 +7,14 @@ from webapp.api.urls import api_urlpatterns
 
 handler500 = "webapp.health.views.server_error"
 
+# In this order: the first address that fits is taken.
+ROOMS = (
+    *("digests", "papers", "library", "mail", "summaries", "catalog"),
+    *("runs.web", "readers", "ui", "health", "api"),
+)
+
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("", include("webapp.digests.urls")),
-    path("", include("webapp.papers.urls")),
-    path("", include("webapp.library.urls")),
-    path("", include("webapp.mail.urls")),
-    path("", include("webapp.summaries.urls")),
-    path("", include("webapp.catalog.urls")),
-    path("", include("webapp.runs.web.urls")),
-    path("", include("webapp.readers.urls")),
-    path("", include("webapp.ui.urls")),
-    path("", include("webapp.health.urls")),
-    path("", include("webapp.api.urls")),
+    *(path("", include(f"webapp.{room}.urls")) for room in ROOMS),
     *api_urlpatterns,
     path("admin/", admin.site.urls),
 ]

@@ -84,8 +84,7 @@ def restore(source: Path, *, force: bool = False) -> dict[str, Any]:
                 f"{connection.vendor}: set DATABASE_URL to a database of that kind."
             )
         _refuse_newer(manifest)
-        restore_database = _restore_postgresql if _is_postgresql() else _restore_sqlite
-        restore_database(content, manifest)
+        _RESTORE[connection.vendor](content, manifest)
         _restore_secret(content)
     bring_up_to_date()
     Heartbeat.objects.all().delete()  # of processes that ran when the backup was made
@@ -94,7 +93,7 @@ def restore(source: Path, *, force: bool = False) -> dict[str, Any]:
 
 def _dump(content: Path) -> None:
     applied = sorted(MigrationRecorder(connection).applied_migrations())
-    files = _dump_postgresql(content) if _is_postgresql() else _dump_sqlite(content)
+    files = _DUMP[connection.vendor](content)
     if (settings.DATA_DIR / SECRET).exists():  # else ASSAY_SECRET_KEY is kept elsewhere
         shutil.copyfile(settings.DATA_DIR / SECRET, content / SECRET)
         files.append(SECRET)
@@ -311,5 +310,5 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _is_postgresql() -> bool:
-    return connection.vendor == "postgresql"
+_DUMP = {"sqlite": _dump_sqlite, "postgresql": _dump_postgresql}
+_RESTORE = {"sqlite": _restore_sqlite, "postgresql": _restore_postgresql}

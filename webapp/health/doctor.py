@@ -143,12 +143,12 @@ def _summaries() -> Iterator[Finding]:
             "Set ASSAY_SUMMARY_MODEL and OPENAI_BASE_URL: docs/models.md",
         )
         return
-    failed = Summary.objects.filter(state=Summary.State.FAILED).order_by("-pk").first()
-    done = Summary.objects.filter(state=Summary.State.DONE).order_by("-pk").first()
-    if failed and (done is None or failed.pk > done.pk):
+    over = (Summary.State.FAILED, Summary.State.DONE)
+    last = Summary.objects.filter(state__in=over).order_by("-pk").first()
+    if last and last.state == Summary.State.FAILED:
         yield Finding(
             "problem",
-            f"The last summary by {settings.SUMMARY_MODEL} failed: {failed.reason}",
+            f"The last summary by {settings.SUMMARY_MODEL} failed: {last.reason}",
             "Retry it on /summaries/ once that is mended.",
         )
     else:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from django.db.models import Count
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -44,6 +44,4 @@ class _Site(Collector):
 
 def exposition() -> bytes:
     """All metrics in Prometheus' text format."""
-    registry = CollectorRegistry()
-    registry.register(_Site())
-    return generate_latest(registry)
+    return generate_latest(_Site())

@@ -29,7 +29,7 @@ from webapp.ui.markup import plain
 log = logging.getLogger(__name__)
 
 SETTLED = timedelta(minutes=30)  # since a day's last category came
-WEEK = timedelta(days=7)
+PAUSES: dict[str, timedelta] = {"daily": timedelta(days=1), "weekly": timedelta(days=7)}
 MOST = 100  # papers of one mail
 UNSUBSCRIBE = "mail unsubscribe"  # what a token is good for
 
@@ -70,9 +70,7 @@ def _deliver(pk: int) -> bool:
 
 
 def _is_due(delivery: Delivery, today: Date) -> bool:
-    if delivery.frequency == Delivery.Frequency.WEEKLY:
-        return today - delivery.looked_on >= WEEK
-    return delivery.looked_on < today
+    return today - delivery.looked_on >= PAUSES[delivery.frequency]
 
 
 def _new_lines(delivery: Delivery) -> tuple[Date, list[dict[str, str]]]:

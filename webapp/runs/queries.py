@@ -1,6 +1,6 @@
 """What pages, the API and the dispatcher read of runs and workers."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -35,11 +35,6 @@ def spec_of(run: Run) -> tuple[Method, Benchmark] | None:
 def may_cancel(visitor: Visitor, run: Run) -> bool:
     """Whether a visitor may cancel a run: its reader and staff may."""
     return visitor.is_authenticated and (visitor.is_staff or visitor.pk == run.reader_id)
-
-
-def live_counts() -> Counter[str]:
-    """How many workers of each device class are live; one query."""
-    return Counter(live_workers().values_list("device", flat=True))
 
 
 def live_workers() -> QuerySet[Worker]:
@@ -98,8 +93,6 @@ def estimates(method: str, benchmark: str) -> dict[tuple[str, str], float]:
         benchmark=benchmark,
         state=State.SUCCEEDED,
         imported=False,
-        started_at__isnull=False,
-        finished_at__isnull=False,
     ).order_by("-finished_at")
     spans: dict[tuple[str, str], list[float]] = defaultdict(list)
     for preset, device, started, finished in past.values_list(

@@ -66,7 +66,7 @@ class Measurement:
             self._events.send_end(protocol.Cancelled(reason="Cancelled before it started."))
             return
         status = self._watch(self._start(private))
-        sandbox.kill_orphans()
+        reaper.kill_descendants(0)  # whatever the reaper could not: it may have been killed
         if self._machine.device == "gpu":
             self._wait_for_gpu_memory(before)
         if self._cancel.stopping:
@@ -122,7 +122,7 @@ class Measurement:
                 if terminated_at and now > terminated_at + 2 * GRACE:
                     process.kill()  # the reaper hangs
                 if process.poll() is not None:
-                    sandbox.kill_orphans()  # it was killed: orphans may hold the pipes open
+                    reaper.kill_descendants(0)  # orphans may hold the pipes open
                 self._events.flush()
             return process.wait()
 

@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory, gettempdir
 
 from methods.protocol import Job
 from webapp.env import SettingError
-from workers.bench import reaper
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 2**20
@@ -140,11 +139,6 @@ def _survivors(home: Path) -> Iterator[int]:
             environment = (process / "environ").read_bytes()
             if any(mark in environment for mark in marks):
                 yield int(process.name)
-
-
-def kill_orphans() -> None:
-    """Kill and reap whatever of a benchmark its reaper could not: it was killed itself."""
-    reaper.kill_descendants(0)
 
 
 def environment(private: Path) -> dict[str, str]:

@@ -19,17 +19,10 @@ def store_token(queue: str) -> None:
 
 
 @task_prerun.connect
-def _store_busy(task: Any, **_: object) -> None:
-    if (limit := _limit(task)) > BRIEF:
-        queue = task.request.delivery_info["routing_key"]
-        heartbeats.store(Heartbeat.Kind.QUEUE, queue, busy_for=limit)
-
-
 @task_postrun.connect
-def _store_idle(task: Any, **_: object) -> None:
-    if _limit(task) > BRIEF:
-        heartbeats.store(Heartbeat.Kind.QUEUE, task.request.delivery_info["routing_key"])
-
-
-def _limit(task: Any) -> float:
-    return float(task.time_limit or app.conf.task_time_limit)
+def _store_long(signal: object, task: Any, **_: object) -> None:
+    """Where a long task begins its queue is busy for as long as it may take; then no more."""
+    limit = float(task.time_limit or app.conf.task_time_limit)
+    if limit > BRIEF:
+        queue = task.request.delivery_info["routing_key"]
+        heartbeats.store(Heartbeat.Kind.QUEUE, queue, limit if signal is task_prerun else 0.0)

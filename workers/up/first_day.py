@@ -16,7 +16,6 @@ django.setup()
 from webapp.catalog import chips, linking  # noqa: E402 (after django.setup())
 from webapp.digests.daily import categories_to_fetch, update  # noqa: E402 (after django.setup())
 from webapp.digests.models import Digest  # noqa: E402
-from webapp.papers.models import Listing  # noqa: E402
 
 
 def main() -> int:
@@ -34,7 +33,8 @@ def main() -> int:
         print(f"Nothing came from arXiv: {report.reason}.")
     else:
         for row in report.rows:
-            print(_describe(row))
+            counts = ", ".join(f"{many} {kind}" for kind, many in row.counts.items() if many)
+            print(f"{row.category} {row.date}: {row.state}. {row.reason or counts}")
     digest = Digest.objects.filter(profile__is_site=True).order_by("-date").first()
     if digest is not None:
         what = "The sample digest" if digest.is_sample else "The digest"
@@ -47,11 +47,6 @@ def main() -> int:
 def _print_progress(done: int, total: int, step: str) -> None:
     if done < total:
         print(f"Asking arXiv, {done + 1} of {total}: {step} …")
-
-
-def _describe(row: Listing) -> str:
-    counts = ", ".join(f"{number} {kind}" for kind, number in row.counts.items() if number)
-    return f"{row.category} {row.date}: {row.state}. {row.reason or counts}"
 
 
 if __name__ == "__main__":

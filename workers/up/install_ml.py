@@ -44,11 +44,9 @@ def install() -> int:
         write(path, "installing", step=line, seconds=time.monotonic() - started)
         bootstrap.show(line)
 
-    if not any(bootstrap.missing(group, sys.path) for group in GROUPS):
-        write(path, "installed")
-        return 0
     try:
-        bootstrap.provide(GROUPS, report)
+        if any(bootstrap.missing(group, sys.path) for group in GROUPS):
+            bootstrap.provide(GROUPS, report)
     except bootstrap.BootstrapError as error:
         write(path, "failed", reason=str(error))
         print(error)

@@ -56,7 +56,7 @@ class _Running:
 
 
 class Supervisor:
-    """Runs children until it is told to stop by `stop()`, SIGINT, SIGTERM or SIGHUP.
+    """Runs children until it is told to stop by SIGINT, SIGTERM or SIGHUP.
 
     Use as a context manager, from the main thread: leaving it stops every child.
     """
@@ -90,10 +90,6 @@ class Supervisor:
         self._selector.close()
         self._bell.close()
         self._alarm.close()
-
-    def stop(self) -> None:
-        """End the loop; the children are stopped on leaving the context."""
-        self.stopping = True
 
     def start(self, child: Child) -> None:
         """Start a child now, and again whenever it dies (unless `once`)."""
@@ -138,7 +134,9 @@ class Supervisor:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        for descriptor in _open_descriptors() - {0, 1, 2, *child.keep}:
+        # Listed before any is closed: the listing has a descriptor of its own.
+        opened = {int(entry.name) for entry in Path("/dev/fd").iterdir()}
+        for descriptor in opened - {0, 1, 2, *child.keep}:
             with suppress(OSError):
                 os.close(descriptor)
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
@@ -189,13 +187,10 @@ class Supervisor:
         *lines, running.rest = (running.rest + data).split(b"\n")
         if running.rest and (not data or len(running.rest) > 8192):
             lines, running.rest = [*lines, running.rest], b""
-        for line in lines:
-            self._tell(running.child, line.decode(errors="replace").rstrip())
-
-    def _tell(self, child: Child, line: str) -> None:
-        """Pass on every line of a child that runs once, and of others what is worth reading."""
-        if words := line if child.once else worth_reading(line):
-            self.say(child.name, words)
+        for line in (one.decode(errors="replace").rstrip() for one in lines):
+            # Every line of a child that runs once, and of others what is worth reading.
+            if words := line if running.child.once else worth_reading(line):
+                self.say(running.child.name, words)
 
     def _reap(self) -> None:
         for name, running in list(self._running.items()):
@@ -257,7 +252,3 @@ def _pid(process: ForkProcess) -> int:
 def _kill_group(leader: ForkProcess) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(_pid(leader), signal.SIGKILL)
-
-
-def _open_descriptors() -> set[int]:
-    return {int(entry.name) for entry in Path("/dev/fd").iterdir()}

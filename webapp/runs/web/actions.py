@@ -25,7 +25,10 @@ from webapp.ui.pages import signed_in
 @require_http_methods(["GET", "HEAD", "POST"])
 def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
     """The form of one benchmark; sent, it queues a run and leads to the run's page."""
-    found = _spec(method, benchmark)
+    try:
+        found = registry.find(f"{method}.{benchmark}")
+    except UnknownNameError as error:
+        raise Http404(str(error)) from None
     if request.method != "POST":
         return render(request, "runs/ask.html", page(request, *found))
     if not request.user.is_authenticated:
@@ -71,13 +74,6 @@ def _like(request: HttpRequest, method: Method, benchmark: Benchmark) -> dict[st
     preset = run.preset if run.preset in benchmark.presets else next(iter(benchmark.presets))
     changed = {PREFIX + p.name: p.value for p in parameters_of(run, preset) if p.changed}
     return {"preset": preset, "device": run.device, "seed": run.seed, **changed}
-
-
-def _spec(method: str, benchmark: str) -> tuple[Method, Benchmark]:
-    try:
-        return registry.find(f"{method}.{benchmark}")
-    except UnknownNameError as error:
-        raise Http404(str(error)) from None
 
 
 @require_POST

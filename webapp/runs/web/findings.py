@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from django.utils.translation import gettext, gettext_noop
 
 from methods.charts import number
-from methods.protocol import Point, Series
+from methods.protocol import Series
 from webapp.runs.models import Run
 from webapp.runs.web.present import ShownCheck, place
 
@@ -41,7 +41,8 @@ def _headline(series: Series) -> str:
         return ""
     last = max(points, key=lambda point: 0.0 if isinstance(point.x, str) else point.x)
     where = series.x.at(last.x) if isinstance(last.x, float) else place(last.x)
-    said = f"{series.title}, {where}: {names[last.variant]} {_value(series, last)}"
+    value = f"{number(last.estimate)} {series.y.unit}".strip()
+    said = f"{series.title}, {where}: {names[last.variant]} {value}"
     if last.ratio is None or series.baseline is None:
         return said
     ratio = last.ratio
@@ -51,10 +52,6 @@ def _headline(series: Series) -> str:
     words = {"times": f"{ratio.value:.2f}", "baseline": names[series.baseline]}
     between = f" ({ratio.low:.2f} – {ratio.high:.2f})" if ratio.low < ratio.high else ""
     return f"{said}, {compared % words}{between}: {gettext(ratio.verdict)}"
-
-
-def _value(series: Series, point: Point) -> str:
-    return f"{number(point.estimate)} {series.y.unit}".strip()
 
 
 def _checks(checks: Sequence[ShownCheck]) -> str:

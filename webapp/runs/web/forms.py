@@ -5,6 +5,7 @@ texts go to `Benchmark.resolve` as the command line's do: one validation, one se
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from secrets import token_urlsafe
 from typing import Any
@@ -17,7 +18,7 @@ from django.utils.translation import gettext, ngettext
 from methods.charts import duration
 from methods.spec import PRESETS, Benchmark, Method, ParameterError, ParameterInfo
 from webapp.runs.models import Device
-from webapp.runs.queries import estimates, live_counts
+from webapp.runs.queries import estimates, live_workers
 from webapp.runs.submit import MAX_SEED, SECONDS, Request
 from webapp.runs.times import span
 
@@ -50,7 +51,7 @@ class RunForm(forms.Form):
         self._choice("preset", [(name, name) for name in benchmark.presets])
         devices = [Device.CPU] if "cpu" in benchmark.devices else []
         devices += [Device.GPU] if "cuda" in benchmark.devices else []
-        live = live_counts()
+        live = Counter(live_workers().values_list("device", flat=True))
         self.live = {device: live[device] for device in devices}
         self._choice("device", [(d.value, f"{d.label}: {_live(self.live[d])}") for d in devices])
         # Where only a GPU is live, a GPU is what a reader most likely wants.

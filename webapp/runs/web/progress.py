@@ -64,11 +64,6 @@ def log_after(run: Run, heard: int) -> str:
     return "".join(body["text"] for body in pieces.values_list("body", flat=True))
 
 
-def passed(run: Run) -> int:
-    """How many correctness checks have passed so far."""
-    return run.checks.filter(passed=True).count()
-
-
 def pause(run: Run) -> int:
     """Seconds until a page should look again: often at first, seldom at a run of an hour."""
     age = (timezone.now() - (run.started_at or run.queued_at)).total_seconds()
