@@ -25,9 +25,8 @@ from methods.concept_lm.v3.monitors import Stats
 from methods.errors import InputError
 from methods.kit.corpus import Corpus
 
-WITHOUT_CONCEPTS = ("plain", "dropped", "equal")
 WITH_CONCEPTS = ("stride", "similarity", "random", "faithful", "recommended")
-NAMES = WITHOUT_CONCEPTS + WITH_CONCEPTS
+NAMES = ("plain", "dropped", "equal", *WITH_CONCEPTS)
 
 
 def random_codes(n_concepts: int) -> Codes:

@@ -25,16 +25,15 @@ class SlotCache:
         self.lengths = torch.zeros(rows, dtype=torch.long)
         self.capacity, self.window = capacity, window
         self.buffers: dict[int, tuple[Tensor, Tensor]] = {}  # by layer: keys, values
-        self._rows: Tensor | None = None  # None: all
+        self._rows = torch.arange(rows)  # those that are opened
         self._places: list[tuple[int, int]] = []  # row and pointer of each row that is opened
         self._together = True  # all rows, and all at one pointer
 
     def open(self, new: int, rows: Tensor | None = None) -> None:
         """Announce that `new` entries of `rows` come next; all rows where not given."""
-        self._rows = rows
-        chosen = torch.arange(len(self.lengths)) if rows is None else rows
-        at = self.lengths[chosen].tolist()
-        self._places = list(zip(chosen.tolist(), at, strict=True))
+        self._rows = torch.arange(len(self.lengths)) if rows is None else rows
+        at = self.lengths[self._rows].tolist()
+        self._places = list(zip(self._rows.tolist(), at, strict=True))
         self._together = rows is None and len(set(at)) == 1
         while self.capacity < max(at) + new:
             self.capacity *= 2
@@ -79,10 +78,7 @@ class SlotCache:
 
         Equation: $l_b \leftarrow l_b + \mathrm{counts}_b$
         """
-        if self._rows is None:
-            self.lengths += counts
-        else:
-            self.lengths[self._rows] += counts
+        self.lengths[self._rows] += counts
 
     def evict(self, counts: Tensor, rows: Tensor) -> None:
         r"""Forget the last `counts` entries of `rows`: what follows overwrites them.

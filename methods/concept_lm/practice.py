@@ -27,7 +27,7 @@ from methods.errors import InputError
 from methods.kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
 from methods.kit.corpus import Corpus, folder
 from methods.kit.frozen import load_beside
-from methods.kit.training import History, Plan
+from methods.kit.training import Plan
 
 Tell = Callable[[float, float, str], None]
 WEIGHTS = "concepts.pt"
@@ -119,14 +119,11 @@ def compress(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tel
     model = build(base, config, params.seed)
     learner = OnText(model, corpus, params.rows, params.length, params.seed)
 
-    def on_step(step: int, history: History) -> None:
-        tell(step, params.steps, f"loss {history.loss[-1]:.3f}")
-
     with precision(base):
         train_learner(
             learner,
             Plan(params.steps, params.lr, seed=params.seed),
-            on_step=on_step,
+            on_step=lambda step, told: tell(step, params.steps, f"loss {told.loss[-1]:.3f}"),
             checkpoint=Path(params.out) / "training.pt",
             every=params.every,
             describe={"model": asdict(config), "text": corpus.digest},

@@ -105,13 +105,11 @@ def teach(
     """An image encoder that knows the labels of patches, and a fresh text encoder."""
     with seeded(seed):
         images, texts = ImageEncoder(dim), TextEncoder(dim)
-
-    def loss(step: int) -> Tensor:
-        return images.label_loss(scenes.draw(batch, TEACHING + seed * 100_003 + step))
+    begin = TEACHING + seed * 100_003
 
     if steps:
         kit.fit(
-            loss,
+            lambda step: images.label_loss(scenes.draw(batch, begin + step)),
             torch.optim.AdamW(images.parameters(), weight_decay=0.01),
             Plan(steps, 2e-3),
             kit.History(),

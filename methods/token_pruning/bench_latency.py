@@ -68,7 +68,7 @@ def latency(ctx: Context, params: LatencyParams) -> None:
     pruner = Pruner(llava, config).to(ctx.device, dtype).eval()
     stages: dict[str, list[Stage]] = {
         "plain": [],
-        "random": _random(pruner.stages()),
+        "random": [Stage(one.layer, one.keep, REGISTRY["random"]) for one in pruner.stages()],
         "pruned": pruner.stages(),
     }
     shape = Shape.of(llava.config)
@@ -184,10 +184,6 @@ def _series(
         shown = None if name == "first" else ("plain", "random", "pruned")
         made[name] = charts.open(name, shown, limits=bound)
     return made
-
-
-def _random(stages: list[Stage]) -> list[Stage]:
-    return [Stage(stage.layer, stage.keep, REGISTRY["random"]) for stage in stages]
 
 
 @torch.no_grad()

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,16 +71,14 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
     return found, faults
 
 
-def _records(folder: Path) -> list[tuple[str, Any]]:
+def _records(folder: Path) -> Iterator[tuple[str, Any]]:
     """Every record of every JSON file, by file and number."""
     if not folder.is_dir():
         raise InputError(f"{str(folder)!r} is no folder; give one with *.json and images")
-    found: list[tuple[str, Any]] = []
     for path in sorted(folder.glob("*.json")):
         records = read_json(path)
-        if isinstance(records, list):
-            found += [(f"{path.name}[{i}]", record) for i, record in enumerate(records)]
-    return found
+        for i, record in enumerate(records if isinstance(records, list) else []):
+            yield f"{path.name}[{i}]", record
 
 
 def read_json(path: Path) -> Any:

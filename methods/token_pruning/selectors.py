@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from methods.errors import InputError
-from methods.token_pruning.choice import Context, Entered, Selector, take
+from methods.token_pruning.choice import Context, Entered, Selector, take, wide
 from methods.token_pruning.relax import check_budget, top
 
 
@@ -79,9 +79,7 @@ def tome(context: Context, k: int) -> Entered:
         into = to.gather(1, gone)
         parts = []
         for value in (x * size, keys * size, size):
-            out = value[:, b].scatter_add(
-                1, into[..., None].expand(-1, -1, value.shape[-1]), take(value[:, a], gone)
-            )
+            out = value[:, b].scatter_add(1, wide(into, value), take(value[:, a], gone))
             parts.append(torch.cat((take(value[:, a], stay), out), 1))
         place = torch.cat((place[:, a].gather(1, stay), place[:, b]), 1)
         order = place.argsort(dim=-1)

@@ -1,8 +1,7 @@
 """What is read, and its tokens on their way through the layers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -56,14 +55,9 @@ class Stream:
 
     def gather(self, index: Tensor) -> "Stream":
         r"""The tokens at i (B, k), in every field x. Equation: $y_{bj} = x_{b, i_{bj}}$"""
-        moved: dict[str, Any] = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name == "hidden":
-                moved[one.name] = take(value, index)
-            else:
-                moved[one.name] = None if value is None else value.gather(1, index)
-        return Stream(**moved)
+        flags = {name: x for name, x in vars(self).items() if name != "hidden" and x is not None}
+        moved = {name: x.gather(1, index) for name, x in flags.items()}
+        return Stream(take(self.hidden, index), **moved)
 
     def places(self) -> Tensor:
         r"""Visual places (B, n_v). Equation: $\{ p_{b0} < p_{b1} < \ldots \} = \{ t : v_{bt} \}$"""

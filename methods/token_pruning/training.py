@@ -128,15 +128,12 @@ class Trainer:
     def __init__(self, pruner: Pruner, steps: int, seed: int = 0) -> None:
         config = pruner.config
         self.pruner, self.steps, self.seed = pruner, steps, seed
-        groups: list[dict[str, Any]] = [
-            {"params": list(pruner.heads.parameters()), "lr": config.pruner_lr}
-        ]
-        if pruner.merger is not None:
-            groups.append({"params": list(pruner.merger.parameters()), "lr": config.merger_lr})
-        groups = [group for group in groups if group["params"]]
+        rates = {"heads": config.pruner_lr, "merger": config.merger_lr}
+        learnt = {name: list(part.parameters()) for name, part in pruner.named_children()}
+        groups = [{"params": learnt[n], "lr": rate} for n, rate in rates.items() if learnt.get(n)]
         if not groups:
             raise InputError("there is neither merger nor head: nothing to train")
-        self.rates = [group["lr"] for group in groups]
+        self.rates: list[Any] = [group["lr"] for group in groups]
         self.optimiser = torch.optim.AdamW(groups, weight_decay=0.0)
         self.judge: Discriminator | None = None
         self.judge_optimiser: torch.optim.Optimizer | None = None
