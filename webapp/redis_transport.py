@@ -44,7 +44,9 @@ class Transport(redis.Transport):
     """kombu's Redis transport with that channel."""
 
     Channel = Channel
-    brpop_timeout = 10  # seconds; a worker at rest asks anew so often, and a message comes at once
+    # Seconds after which a worker at rest asks anew; a message comes at once. One that is told to
+    # stop waits for as long: less than `up` gives its children.
+    brpop_timeout = 2
 
     def _deliver(self, message: Any, queue: str | None) -> None:
         # A task's own limit counts; one of a wrong type would end the worker when it is compared.
