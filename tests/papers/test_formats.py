@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.papers.conftest import ROOT, WEDNESDAY
+from tests.papers.conftest import WEDNESDAY
+from tests.processes import ROOT
 from tests.servers import arxiv_xml, hostile
 from tests.servers.corpus import Announcement, Corpus, Eprint
 from webapp.papers.entries import Batch, Entry, one_line, paragraph

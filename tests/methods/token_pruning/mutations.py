@@ -108,7 +108,7 @@ def next_position_is_what_is_left(patch):
     right = Cache.__setattr__
 
     def assign(self, name, value):
-        if name == "position" and self.bias and not hasattr(self, "_moved"):
+        if name == "position" and getattr(self, "bias", ()) and not hasattr(self, "_moved"):
             object.__setattr__(self, "_moved", True)
             value = value - 5
         right(self, name, value)
