@@ -34,9 +34,9 @@ def main(arguments: list[str]) -> int:
     # Tests start Assay's commands, which are to find this environment and make no other.
     os.environ["ASSAY_VENV"] = sys.prefix
     if not any(argument.startswith(PROCESSES) for argument in arguments):
-        # Many tests wait for processes of their own, so there is one more than cores keep busy;
+        # Many tests wait for processes of their own, so there are two more than cores keep busy;
         # the quick tests never wait.
-        processes = min(os.cpu_count() or 1, MOST) + ("ASSAY_TEST_FAST" not in os.environ)
+        processes = min(os.cpu_count() or 1, MOST) + 2 * ("ASSAY_TEST_FAST" not in os.environ)
         # In the order of tests/conftest.py: xdist would begin with the largest groups.
         dist = ["--dist", "loadgroup", "--no-loadscope-reorder"]
         arguments = ["-n", str(processes), *dist, *arguments]

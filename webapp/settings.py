@@ -85,9 +85,9 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "webapp.papers.context.sample",
-            ],
+            ]
         },
-    },
+    }
 ]
 
 DATABASES = {

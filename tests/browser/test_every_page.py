@@ -44,10 +44,7 @@ class Tabs:
     """One tab a scene and reader, with scripts and without: opening one costs more than a page."""
 
     def __init__(
-        self,
-        browser: Browser,
-        site: Callable[[str], Site],
-        state: Callable[[], dict[str, object]],
+        self, browser: Browser, site: Callable[[str], Site], state: Callable[[], dict[str, object]]
     ) -> None:
         self.browser, self.site, self.state = browser, site, state
         self.get = cache(self._tab)

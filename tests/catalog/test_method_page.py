@@ -51,9 +51,7 @@ def body(client: Client, address: str) -> str:
 
 
 def queries(client: Client, address: str) -> int:
-    with CaptureQueriesContext(
-        connection,
-    ) as asked:
+    with CaptureQueriesContext(connection) as asked:
         body(client, address)
     return len(asked)
 

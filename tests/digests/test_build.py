@@ -6,16 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from tests.digests.days import (
-    MONDAY,
-    TUESDAY,
-    WEDNESDAY,
-    announce,
-    listing,
-    paper,
-    profile,
-    shown,
-)
+from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, listing, paper, profile, shown
 from webapp.digests.build import build
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.profiles.defaults import KEYWORDS

@@ -21,11 +21,7 @@ Done = subprocess.CompletedProcess[str]
 
 
 def environment(roots: Path = TOYS) -> dict[str, str]:
-    return {
-        **os.environ,
-        "ASSAY_METHODS_PATH": str(roots),
-        "PYTHONPATH": str(ROOT),
-    }
+    return {**os.environ, "ASSAY_METHODS_PATH": str(roots), "PYTHONPATH": str(ROOT)}
 
 
 def command(*arguments: str | Path) -> list[str]:

@@ -46,11 +46,7 @@ def cases(slug: str, name: str) -> Iterator[Case]:
         yield from registry.load(slug, check.entry)("cpu")
 
 
-@pytest.mark.parametrize(
-    ("slug", "check"),
-    ROWS,
-    ids=lambda value: getattr(value, "name", value),
-)
+@pytest.mark.parametrize(("slug", "check"), ROWS, ids=lambda value: getattr(value, "name", value))
 def test_holds(slug, check):
     found = list(cases(slug, check.name))
     assert found

@@ -249,11 +249,7 @@ def test_missed_days_come_from_the_api(arxiv: ArxivServer) -> None:
         assert (listing(day).state, listing(day).source) == (State.COMPLETE, "api")
         by_feed = {key for key in keys(arxiv, day) if key[1] == "new"}
         assert {key for key in stored(day) if key[1] == "new"} == by_feed
-    assert seen == [
-        (0, 1, "cs.CL today"),
-        (1, 2, "cs.CL 2026-02-27 to 2026-03-03"),
-        (2, 2, "done"),
-    ]
+    assert seen == [(0, 1, "cs.CL today"), (1, 2, "cs.CL 2026-02-27 to 2026-03-03"), (2, 2, "done")]
     asked = len(arxiv.log)
     fetch(["cs.CL"], at=noon(WEDNESDAY))
     assert len(arxiv.log) == asked + 1  # nothing is missed any more
@@ -272,9 +268,7 @@ def test_an_empty_feed_on_a_working_day_loses_no_paper(arxiv: ArxivServer) -> No
     assert listing(WEDNESDAY).state == State.COMPLETE
 
 
-def test_a_stale_day_that_the_api_does_not_know_yet_is_asked_for_again(
-    arxiv: ArxivServer,
-) -> None:
+def test_a_stale_day_that_the_api_does_not_know_yet_is_asked_for_again(arxiv: ArxivServer) -> None:
     arxiv.be(TUESDAY)
     fetch(["cs.CL"], at=noon(TUESDAY))
     arxiv.be(WEDNESDAY)

@@ -24,9 +24,7 @@ class MethodLink(models.Model):
     confirmed = models.BooleanField(null=True)  # an operator's word; it stays and becomes a label
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["paper", "method"], name="linked_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["paper", "method"], name="linked_once")]
 
     def __str__(self) -> str:
         return f"{self.paper_id} {self.method}: {self.relation}"

@@ -21,11 +21,7 @@ from methods.spec import Method
 
 log = logging.getLogger(__name__)
 
-LEVELS = {
-    "code": "Code",
-    "equations": "Equations",
-    "shapes": "Shapes",
-}
+LEVELS = {"code": "Code", "equations": "Equations", "shapes": "Shapes"}
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,7 @@ class Answer:
 
 
 def links(
-    arxiv_id: str,
-    title: str,
-    abstract: str,
-    answers: tuple[Answer, ...] = (),
-    text: str = "",
+    arxiv_id: str, title: str, abstract: str, answers: tuple[Answer, ...] = (), text: str = ""
 ) -> list[Link]:
     """The methods a paper is related to, in the registry's order.
 

@@ -12,13 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.digests.batch import (
-    ENTRY_FORMAT,
-    Batch,
-    fingerprints,
-    shown_before,
-    unchanged,
-)
+from webapp.digests.batch import ENTRY_FORMAT, Batch, fingerprints, shown_before, unchanged
 from webapp.digests.models import Chips, Digest, DigestEntry, FurtherMatches, Gist, Profile
 from webapp.digests.profiles.validation import ProfileError, rules_of, site_profile
 from webapp.digests.scoring.scorer import Kept, Rules, Scorer, in_order

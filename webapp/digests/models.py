@@ -49,7 +49,7 @@ class Profile(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["is_site"], condition=models.Q(is_site=True), name="one_site_profile"
-            ),
+            )
         ]
 
     def __str__(self) -> str:
@@ -70,9 +70,7 @@ class Digest(models.Model):
 
     class Meta:
         ordering = ("-date",)
-        constraints = [
-            models.UniqueConstraint(fields=["profile", "date"], name="one_digest_a_day"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["profile", "date"], name="one_digest_a_day")]
 
 
 class DigestEntry(models.Model):
@@ -124,7 +122,7 @@ class Gist(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["paper", "language"], name="one_gist_a_language"),
+            models.UniqueConstraint(fields=["paper", "language"], name="one_gist_a_language")
         ]
 
 

@@ -37,10 +37,7 @@ def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
 
 def as_markdown(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     """Markdown with nothing in it but what this function wrote: all else is escaped."""
-    parts = [
-        f"# {_escape_markdown(_heading(digest))}",
-        _escape_markdown(_summary(digest, entries)),
-    ]
+    parts = [f"# {_escape_markdown(_heading(digest))}", _escape_markdown(_summary(digest, entries))]
     for entry in entries:
         paper = entry.paper
         parts += [

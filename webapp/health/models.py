@@ -19,5 +19,5 @@ class Heartbeat(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["kind", "name"], name="one_heartbeat_a_process"),
+            models.UniqueConstraint(fields=["kind", "name"], name="one_heartbeat_a_process")
         ]

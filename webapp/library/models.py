@@ -21,7 +21,7 @@ class LibraryEntry(models.Model):
         ordering = ("-changed_at", "-pk")
         verbose_name_plural = "library entries"
         constraints = [
-            models.UniqueConstraint(fields=["reader", "paper"], name="one_entry_a_reader"),
+            models.UniqueConstraint(fields=["reader", "paper"], name="one_entry_a_reader")
         ]
 
 
@@ -36,7 +36,7 @@ class ReadingList(models.Model):
     class Meta:
         ordering = ("name",)
         constraints = [
-            models.UniqueConstraint(fields=["reader", "name"], name="a_list_once_a_reader"),
+            models.UniqueConstraint(fields=["reader", "name"], name="a_list_once_a_reader")
         ]
 
     def __str__(self) -> str:
@@ -52,5 +52,5 @@ class LikedText(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["reader", "title"], name="liked_once_a_reader"),
+            models.UniqueConstraint(fields=["reader", "title"], name="liked_once_a_reader")
         ]

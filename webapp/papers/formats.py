@@ -39,8 +39,7 @@ _ITEM = re.compile(r"<(?:item|entry)[\s>]")
 _ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that did not fit, by "surrogateescape"
 _NAMED = re.compile(r"(?:oai:arXiv\.org:|arxiv\.org/abs/|arXiv:)([A-Za-z.-]*/?[\d.]+(?:v\d+)?)")
 _DESCRIPTION = re.compile(
-    r"\s*(?:arXiv:(?P<id>\S+))?\s*(?:Announce\s+Type:\s*(?P<type>[\w-]+))?\s*(?:Abstract:)?",
-    re.I,
+    r"\s*(?:arXiv:(?P<id>\S+))?\s*(?:Announce\s+Type:\s*(?P<type>[\w-]+))?\s*(?:Abstract:)?", re.I
 )
 _SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV|V)\.?")  # of the author before
 _ERROR_TITLE = re.compile(rb"<title[^>]*>\s*((?:Feed error|Error)[^<]{0,300})", re.I)

@@ -44,9 +44,7 @@ def place(patience: float) -> Iterator[None]:
         yield
     finally:
         ArxivSlot.objects.filter(pk=_SLOT, holder=holder).update(
-            holder="",
-            held_until=Now(),
-            free_at=Greatest(F("free_at"), Now() + _interval()),
+            holder="", held_until=Now(), free_at=Greatest(F("free_at"), Now() + _interval())
         )
 
 
@@ -65,9 +63,7 @@ def _take(holder: str, patience: float) -> None:
         taken = ArxivSlot.objects.filter(
             pk=_SLOT, held_until__lte=Now(), free_at__lte=Now()
         ).update(
-            holder=holder,
-            held_until=Now() + timedelta(seconds=LEASE),
-            free_at=Now() + _interval(),
+            holder=holder, held_until=Now() + timedelta(seconds=LEASE), free_at=Now() + _interval()
         )
         if taken:
             return

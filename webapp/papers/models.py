@@ -83,7 +83,7 @@ class PaperVersion(models.Model):
     class Meta:
         ordering = ("number",)
         constraints = [
-            models.UniqueConstraint(fields=["paper", "number"], name="one_row_a_version"),
+            models.UniqueConstraint(fields=["paper", "number"], name="one_row_a_version")
         ]
 
 
@@ -121,7 +121,7 @@ class Listing(models.Model):
     class Meta:
         ordering = ("-date", "category")
         constraints = [
-            models.UniqueConstraint(fields=["category", "date"], name="one_listing_a_day"),
+            models.UniqueConstraint(fields=["category", "date"], name="one_listing_a_day")
         ]
 
     def record_poll(self, at: datetime) -> None:
@@ -149,7 +149,7 @@ class Announcement(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["listing", "paper"], name="announced_once_a_listing"),
+            models.UniqueConstraint(fields=["listing", "paper"], name="announced_once_a_listing")
         ]
 
     @property

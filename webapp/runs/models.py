@@ -191,7 +191,7 @@ class Event(models.Model):
     class Meta:
         ordering = ("id",)
         constraints = [
-            models.UniqueConstraint(fields=["run", "token", "seq"], name="one_row_an_event"),
+            models.UniqueConstraint(fields=["run", "token", "seq"], name="one_row_an_event")
         ]
 
 
@@ -216,9 +216,7 @@ class Series(models.Model):
 
     class Meta:
         ordering = ("id",)
-        constraints = [
-            models.UniqueConstraint(fields=["run", "name"], name="one_series_a_name"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["run", "name"], name="one_series_a_name")]
 
     def parsed(self) -> protocol.Series:
         """The measured points, validated again: an older version may have written them.
@@ -259,7 +257,7 @@ class StandingMeasurement(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["method", "benchmark", "name", "hardware", "version"], name="one_stands"
-            ),
+            )
         ]
 
     @property
@@ -280,7 +278,7 @@ class Check(models.Model):
     class Meta:
         ordering = ("id",)
         constraints = [
-            models.UniqueConstraint(fields=["run", "name", "label"], name="one_check_a_label"),
+            models.UniqueConstraint(fields=["run", "name", "label"], name="one_check_a_label")
         ]
 
 
@@ -295,9 +293,7 @@ class Artefact(models.Model):
 
     class Meta:
         ordering = ("name",)
-        constraints = [
-            models.UniqueConstraint(fields=["run", "name"], name="one_artefact_a_name"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["run", "name"], name="one_artefact_a_name")]
 
     def get_absolute_url(self) -> str:
         """Where it is to be had."""

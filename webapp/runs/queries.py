@@ -89,10 +89,7 @@ def estimates(method: str, benchmark: str) -> dict[tuple[str, str], float]:
     One query: only the last hundred that succeeded are looked at.
     """
     past = Run.objects.filter(
-        method=method,
-        benchmark=benchmark,
-        state=State.SUCCEEDED,
-        imported=False,
+        method=method, benchmark=benchmark, state=State.SUCCEEDED, imported=False
     ).order_by("-finished_at")
     spans: dict[tuple[str, str], list[float]] = defaultdict(list)
     for preset, device, started, finished in past.values_list(

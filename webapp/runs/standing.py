@@ -41,12 +41,7 @@ def _let_stand(
     series: Series, hardware: str, rank: StandingMeasurement.Rank, *, headline: bool
 ) -> None:
     run = series.run
-    values = {
-        "series": series,
-        "rank": rank,
-        "measured_at": run.finished_at,
-        "headline": headline,
-    }
+    values = {"series": series, "rank": rank, "measured_at": run.finished_at, "headline": headline}
     row, is_new = StandingMeasurement.objects.select_for_update().get_or_create(
         method=run.method,
         benchmark=run.benchmark,

@@ -28,7 +28,7 @@ class FullText(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["paper", "version"], name="one_text_a_version"),
+            models.UniqueConstraint(fields=["paper", "version"], name="one_text_a_version")
         ]
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class Summary(models.Model):
             models.UniqueConstraint(
                 fields=["paper", "version", "prompt_version", "model", "language"],
                 name="summarised_once",
-            ),
+            )
         ]
         indexes = [models.Index(fields=["state", "requested_at"])]
 
@@ -123,7 +123,7 @@ class Claim(models.Model):
     class Meta:
         ordering = ("position",)
         constraints = [
-            models.UniqueConstraint(fields=["summary", "position"], name="a_place_once_a_summary"),
+            models.UniqueConstraint(fields=["summary", "position"], name="a_place_once_a_summary")
         ]
 
     @property
@@ -147,9 +147,7 @@ class ServerCapability(models.Model):
 
     class Meta:
         verbose_name_plural = "server capabilities"
-        constraints = [
-            models.UniqueConstraint(fields=["base_url", "model"], name="probed_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["base_url", "model"], name="probed_once")]
 
     def __str__(self) -> str:
         return f"{self.model}: {self.mode}"

@@ -20,10 +20,7 @@ _GOES_UP = re.compile(
     r"improv|increas|higher|more|gain|boost|rais|rise|outperform|surpass|exceed|achiev|attain"
     r"|reach|faster|speed"
 )
-_SAID_BY = {
-    "lower": (_LOWER_IS_BETTER, _GOES_DOWN),
-    "higher": (_HIGHER_IS_BETTER, _GOES_UP),
-}
+_SAID_BY = {"lower": (_LOWER_IS_BETTER, _GOES_DOWN), "higher": (_HIGHER_IS_BETTER, _GOES_UP)}
 
 
 def metric_is_near(metric: str, context: str) -> bool:

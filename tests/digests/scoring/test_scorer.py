@@ -109,11 +109,7 @@ def test_substring_is_the_seed_bots_rule(
         for number, (title, abstract, type_) in enumerate(drafts)
     ]
     one = rules(
-        *keywords,
-        exclude=tuple(excluded),
-        substring=True,
-        announce_types=("new",),
-        size=size,
+        *keywords, exclude=tuple(excluded), substring=True, announce_types=("new",), size=size
     )
     scorer = Scorer([one])
     order = in_order(one, scorer.kept(papers)[0], papers)[:size]

@@ -48,11 +48,7 @@ SMALLEST = {"steps": 2, "rows": 2, "length": 32, "judged": 2}
             {"pareto", "usage", "dead", "shuffled", "removed"},
         ),
         ("scratch", SMALLEST, {"scratch", "controls"}),
-        (
-            "dropout",
-            {"warm_up": 1, "steps": 1, "watch": 2, "types": 1, "bits": 2},
-            {"dropout"},
-        ),
+        ("dropout", {"warm_up": 1, "steps": 1, "watch": 2, "types": 1, "bits": 2}, {"dropout"}),
     ],
 )
 def test_every_benchmark_of_quality_tells_its_series(name, changes, told):

@@ -202,10 +202,7 @@ def test_comparisons_are_timed_in_turn_with_progress_of_their_own() -> None:
             x=Axis(label="n", unit="things"),
             y=Axis(label="time", unit="ms"),
             direction="lower",
-            variants=(
-                Variant(name="a", label="a"),
-                Variant(name="b", label="b"),
-            ),
+            variants=(Variant(name="a", label="a"), Variant(name="b", label="b")),
             baseline="a",
         )
     )

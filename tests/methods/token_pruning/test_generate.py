@@ -5,11 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import (
-    AutoProcessor,
-    GPT2Config,
-    SiglipVisionConfig,
-)
+from transformers import AutoProcessor, GPT2Config, SiglipVisionConfig
 
 from methods.errors import InputError
 from methods.token_pruning.checks import TINY, answered, example, keep_all, prompt_of, pruner_of
@@ -35,10 +31,7 @@ def theirs(llava, prompt, new):
     images = {} if prompt.pixels is None else {"pixel_values": prompt.pixels}
     with torch.no_grad():
         ids = llava.generate(
-            input_ids=prompt.ids,
-            **images,
-            attention_mask=prompt.real().long(),
-            max_new_tokens=new,
+            input_ids=prompt.ids, **images, attention_mask=prompt.real().long(), max_new_tokens=new
         )
     return ids[:, prompt.ids.shape[1] :]
 

@@ -47,9 +47,7 @@ def test_every_benchmark_of_every_method_has_a_form() -> None:
             assert empty.is_valid() or benchmark.devices == ("cuda",), empty.errors
 
 
-def test_a_model_is_chosen_among_those_that_the_operator_allows(
-    settings: Settings,
-) -> None:
+def test_a_model_is_chosen_among_those_that_the_operator_allows(settings: Settings) -> None:
     found = registry.find("token_pruning.tradeoff")
     settings.RUN_MODELS = ["someone/a-model"]
     fields = RunForm(*found).fields

@@ -33,11 +33,7 @@ time.sleep({seconds})
 
 def start(code: str, mark: str, grace: float = 0.5, **limits: int) -> subprocess.Popen[bytes]:
     spec = reaper.Spec(
-        argv=[sys.executable, "-c", code],
-        cwd="/",
-        env={"MARK": mark},
-        limits=limits,
-        grace=grace,
+        argv=[sys.executable, "-c", code], cwd="/", env={"MARK": mark}, limits=limits, grace=grace
     )
     return subprocess.Popen(
         [sys.executable, "-I", reaper.__file__, str(os.getpid()), json.dumps(spec)],

@@ -115,11 +115,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 @cache_control(no_store=True)
 def workers(request: HttpRequest) -> HttpResponse:
     """The machines that measure: live or not, what they are, how to add one."""
-    context = {
-        "section": "workers",
-        "workers": workers_now(),
-        "installation": installation(),
-    }
+    context = {"section": "workers", "workers": workers_now(), "installation": installation()}
     return render(request, "runs/workers.html", context)
 
 

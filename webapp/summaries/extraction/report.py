@@ -20,10 +20,7 @@ class Score:
     missed: int = 0
 
     def add(
-        self,
-        abstract: str,
-        marked: Sequence[Sequence[int]],
-        optional: Sequence[Sequence[int]] = (),
+        self, abstract: str, marked: Sequence[Sequence[int]], optional: Sequence[Sequence[int]] = ()
     ) -> None:
         """Count an abstract whose claims stand at `marked`, [start, end) each."""
         self.papers += 1

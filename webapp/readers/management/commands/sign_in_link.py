@@ -14,9 +14,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--user", metavar="NAME", help="whom; made if new (administrator)")
         parser.add_argument(
-            "--site",
-            default=links.site_address(),
-            help="address of the site (%(default)s)",
+            "--site", default=links.site_address(), help="address of the site (%(default)s)"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
