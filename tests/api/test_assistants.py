@@ -157,7 +157,7 @@ async def refusals(client: Client) -> None:
         ("paper", {"arxiv_id": "none"}, "none"),
         ("paper", {"arxiv_id": "../library"}, "no arXiv identifier"),
         ("search", {"q": "x", "page": 0}, "page"),
-        ("ledger", {"method": "none"}, "No method"),
+        ("ledger", {"method": "none"}, "no method is called"),
         ("run", {"method": "none", "benchmark": "none"}, "no method is called"),
     ):
         answer = await told(client, tool, **given)
