@@ -42,6 +42,7 @@ sys.exit(reaper.main())
 ATTACK = """
 import ctypes, json, os, pathlib, signal, sys
 folder, data, theirs = pathlib.Path.cwd(), pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+reaper = pathlib.Path("/proc", str(os.getppid()))
 attempts = {
     "write": lambda: (data / "kept").write_text("changed"),
     "make": lambda: (data / "new").touch(),
@@ -59,7 +60,7 @@ attempts = {
     "be root again": lambda: os.setuid(0),
     "join root's group": lambda: os.setgid(0),
     "write by a child": lambda: sys.exit(os.system(f"echo > {data}/new 2>/dev/null") and 1 or 0),
-    "write through the reaper": lambda: open(f"/proc/{os.getppid()}/root/{data}/new", "w"),
+    "write through the reaper": lambda: (reaper / "root" / data.relative_to("/") / "new").touch(),
 }
 (folder / "tmp" / "own").write_text("own")
 pathlib.Path("/dev/null").write_text("nothing")
