@@ -137,7 +137,7 @@ def _limits(
         return base[x] * y if quantity == "value" else y / base[x]
 
     for limit in series.limits:
-        points = limit.points
+        points = tuple(series.heights(limit).items())
         if limit.of != quantity:
             points = tuple((x, converted(x, y)) for x, y in points if x in base and y > 0)
         if points:

@@ -1,5 +1,6 @@
 """What was measured, and on what: points, series, environment."""
 
+import math
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
@@ -107,11 +108,19 @@ class Variant(Strict):
 
 
 class Limit(Strict):
-    """A bound drawn as a dashed line: in the series' unit, or as a ratio to the baseline."""
+    """A bound drawn as a dashed line: in the series' unit, or as a ratio to the baseline.
+
+    A count of operations bounds a ratio of times at one rate of operations. Ours may run at a
+    higher rate than the baseline: ``at`` names the variant that does the baseline's work at that
+    rate, and where it is faster than the baseline the bound lies as much higher. ``variant`` names
+    the one that it bounds, if not all.
+    """
 
     label: Label
     points: Annotated[tuple[tuple[Where, Measured], ...], Field(min_length=1, max_length=500)]
     of: Literal["value", "ratio"] = "value"
+    at: Name | None = None
+    variant: Name | None = None
 
 
 class Series(Strict):
@@ -137,6 +146,9 @@ class Series(Strict):
             raise ValueError("two variants have one name")
         if self.baseline is not None and self.baseline not in known:
             raise ValueError(f"the baseline {self.baseline!r} is not a variant")
+        for limit in self.limits:
+            if not {limit.at, limit.variant} <= known | {None}:
+                raise ValueError(f"the limit {limit.label!r} names what is not a variant")
         wanted = str if self.x.scale == "category" else float
         places = set()
         for point in self.points:
@@ -150,6 +162,17 @@ class Series(Strict):
         if len(places) < len(self.points):
             raise ValueError("a variant has two points at one x")
         return self
+
+    def heights(self, limit: Limit) -> dict[float | str, float]:
+        """Where the limit lies at each x, at the rate of the variant that it names."""
+        rates = {p.x: p.ratio.value for p in self.points if p.variant == limit.at and p.ratio}
+        return {x: y * max(1.0, rates.get(x, 1.0)) for x, y in limit.points}
+
+    def most(self, point: Point) -> float:
+        """The largest ratio that any limit allows where this point stands."""
+        bounds = [one for one in self.limits if one.of == "ratio"]
+        own = [self.heights(one) for one in bounds if one.variant in (None, point.variant)]
+        return max((heights[point.x] for heights in own if point.x in heights), default=math.inf)
 
 
 class MachineState(Strict):

@@ -39,10 +39,13 @@ def latency(ctx: Context, params: LatencyParams) -> None:
 def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
     configs = _configs(params)
     limit = partial(flop_limit, configs["adaptive"])
+    kernelled = _kernelled(ctx, params)
     bound = Limit(
-        label="FLOP limit, adaptive",
+        label="FLOP limit, adaptive" + ", at our kernel's rate" * kernelled,
         points=tuple((float(n), limit(n)) for n in params.lengths),
         of="ratio",
+        at="dense_kernel" if kernelled else None,
+        variant="adaptive",
     )
     told: dict[str, Any] = {"params": params, "heads": configs["adaptive"].heads}
     charts = Charts(ctx, __file__)
@@ -63,6 +66,8 @@ def _calls(
     shape = params.batch, configs["adaptive"].heads, n, params.d_head
     qkv, upstream = draw(*shape, device=ctx.device, dtype=dtype, seed=ctx.seed)
     grad = upstream if backward else None
+    if _kernelled(ctx, params) and n <= params.linear_peers_up_to:
+        configs["dense_kernel"] = _every_pair(params)
     for name, config in configs.items():
         cases = at_shape(qkv, grad, config)
         ctx.check_all("at_shape", (replace(case, label=f"{name}, {case.label}") for case in cases))
@@ -70,6 +75,17 @@ def _calls(
     ctx.check_all("same_as_peers", _as_peers(attentions, qkv))
     inputs = qkv.leaves(trained=backward)
     return {name: partial(_step, attend, inputs, grad) for name, attend in attentions.items()}
+
+
+def _kernelled(ctx: Context, params: LatencyParams) -> bool:
+    """Whether our compiled kernel attends, at another rate of operations than PyTorch's."""
+    return ctx.device == "cpu" and params.dtype == "float32" and kernel.loaded()
+
+
+def _every_pair(params: LatencyParams) -> SparseAttentionConfig:
+    """Dense causal attention as a pattern of ours: every token is an anchor of every head."""
+    heads = params.local_heads + params.global_heads
+    return SparseAttentionConfig(0, heads, global_token_ratio=1.0)
 
 
 def _step(attend: peers.Attention, inputs: Inputs, grad: Tensor | None) -> object:
@@ -107,6 +123,8 @@ def _attentions(
     adaptive = configs["adaptive"]
     if n > params.linear_peers_up_to:
         return found
+    if _kernelled(ctx, params):
+        found["dense_kernel"] = partial(sparse_attention, config=_every_pair(params))
     window = resolve_window(configs["fixed"], n)
     found["local_attention"] = peers.local_attention(window)
     if params.dtype == "float32" and n % 2 == 0:

@@ -1,6 +1,7 @@
 """Charts hold what the series holds, can be read at 360 pixels, and keep their texts apart."""
 
 import itertools
+import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -162,6 +163,28 @@ def test_a_limit_given_as_a_ratio_becomes_a_value_by_way_of_the_baseline() -> No
     assert len(below) == 3
     assert all(gap > 0 for gap in below)  # faster than dense: lower on the page
     assert below == sorted(below)
+
+
+def test_a_limit_lies_at_the_rate_of_the_variant_that_it_names() -> None:
+    plain = latency()
+    rated = plain.limits[0].model_copy(update={"at": "fixed", "variant": "adaptive"})
+    # `fixed` is 6.25 times as fast as the baseline at every length, `naive` a quarter.
+    series = plain.model_copy(update={"limits": (rated,)})
+    assert series.heights(rated)[1024.0] == pytest.approx(2.37 * 6.25)
+    slow = rated.model_copy(update={"at": "naive"})
+    assert series.heights(slow)[1024.0] == 2.37, "a slower one lowers no limit"
+    point = {p.variant: p for p in series.points if p.x == 1024}
+    assert plain.most(point["adaptive"]) == 2.37 < point["adaptive"].ratio.low  # type: ignore[union-attr]
+    assert series.most(point["adaptive"]) == pytest.approx(2.37 * 6.25)
+    assert series.most(point["local"]) == math.inf, "it bounds the one it names"
+    heights = [
+        [float(place.split(",")[1]) for place in found[1].split()]
+        for one in (series, plain)
+        if (found := re.search(r'class="limit" points="([^"]+)"', charts.draw(one)))
+    ]
+    assert all(high > low for high, low in zip(*heights, strict=True)), "faster: lower on the page"
+    with pytest.raises(ValueError, match="not a variant"):
+        Series(**{**series.model_dump(), "limits": (rated.model_copy(update={"at": "other"}),)})
 
 
 def test_intervals_doubts_and_partial_runs_are_shown() -> None:

@@ -1,6 +1,5 @@
 """What answers a method's claims: its standing measurements, one for each class of hardware."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -49,7 +48,7 @@ class Measurement:
         beyond = [
             point
             for point in self.series.points
-            if point.ratio and point.ratio.low > _most(self.series, point.x)
+            if point.ratio and point.ratio.low > self.series.most(point)
         ]
         flags = sorted({str(flag) for point in beyond for flag in point.flags})
         return flags or (["no reason is known"] if beyond else [])
@@ -205,16 +204,10 @@ def best(measurements: Iterable[Measurement]) -> Best | None:
             ratio = point.ratio
             if point.variant != ours or ratio is None or point.flags:
                 continue
-            if ratio.verdict in {"faster", "better"} and ratio.low <= _most(series, point.x):
+            if ratio.verdict in {"faster", "better"} and ratio.low <= series.most(point):
                 where = series.x.at(point.x)
                 found.append(
                     (measurement.row.headline, Best(ratio.value, ratio.verdict, where, measurement))
                 )
     ordered = sorted(found, key=lambda pair: (pair[1].word == "faster", pair[0], pair[1].ratio))
     return ordered[-1][1] if ordered else None
-
-
-def _most(series: Series, x: float | str) -> float:
-    """The largest ratio that any limit of the series allows at `x`."""
-    limits = [dict(limit.points).get(x) for limit in series.limits if limit.of == "ratio"]
-    return max((limit for limit in limits if limit is not None), default=math.inf)

@@ -8,7 +8,7 @@ import torch
 
 from methods.kit.compare import relative
 from methods.protocol import CheckResult, Failed, Result, Series, Started
-from methods.sparse_attention import bench_quality, peers
+from methods.sparse_attention import bench_quality, kernel, peers
 from methods.sparse_attention.bench_quality import STRIDE, Needles
 from methods.sparse_attention.config import SparseAttentionConfig
 from methods.sparse_attention.spec import METHOD
@@ -42,6 +42,25 @@ def test_a_benchmark_checks_then_shows_series(slug: str, monkeypatch: pytest.Mon
     for one in series:
         assert {point.variant for point in one.points} <= {v.name for v in one.variants}
         assert any(point.ratio for point in one.points)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_limit_holds_at_the_rate_of_the_kernel(
+    there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if there:
+        assert kernel.build() == ""
+        kernel.loaded.cache_clear()
+    else:
+        monkeypatch.setattr(kernel, "loaded", lambda: False)
+    code, events = run_here("sparse_attention.latency", SMALLEST["latency"])
+    assert code == 0
+    for series in (event for event in events if isinstance(event, Series)):
+        (limit,) = series.limits
+        assert (limit.at, limit.variant) == ("dense_kernel" if there else None, "adaptive")
+        assert ("dense_kernel" in {point.variant for point in series.points}) is there
+    labels = {event.label for event in events if isinstance(event, CheckResult)}
+    assert any(label.startswith("dense_kernel") for label in labels) is there
 
 
 def test_claims_are_answered_by_series_that_exist() -> None:
