@@ -34,9 +34,9 @@ SILENT = 31.0  # seconds: `restore` takes a site for running that was heard of w
 
 ASK = """
 from django.contrib.auth.models import User
-from webapp.runs.submit import Request, submit
+from webapp.runs.submit import RunRequest, submit
 reader, _ = User.objects.get_or_create(username="tester")
-print("run", submit(reader, Request("sparse_attention", "latency")).pk)
+print("run", submit(reader, RunRequest(method="sparse_attention", benchmark="latency")).pk)
 """
 LOOK = """
 from webapp.runs.models import Run

@@ -98,15 +98,14 @@ class Storm:
         from django.contrib.auth.models import User
         from django.db import OperationalError
 
+        from tests.runs.asking import request
         from webapp.runs import submit
 
         how = self.chance.choice(["raises", "exits_silently", "forks_grandchildren", "crashes"])
         asked = (
-            submit.Request("trial", "misbehave", settings={"how": how})
+            request("misbehave", params={"how": how})
             if self.chance.random() < 0.2
-            else submit.Request(
-                "trial", "sleep", settings={"seconds": round(self.chance.uniform(0, 2), 2)}
-            )
+            else request(params={"seconds": round(self.chance.uniform(0, 2), 2)})
         )
         try:
             run = submit.submit(User.objects.create_user(uuid.uuid4().hex), asked)

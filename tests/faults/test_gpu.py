@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from tests.processes import wait_for
-from tests.runs.asking import ended
+from tests.runs.asking import ended, request
 from tests.runs.rig import QUIET, Rig
 from webapp.runs import submit
 from webapp.runs.models import State, Worker
@@ -34,7 +34,7 @@ def test_a_gpu_worker(rig: Rig) -> None:
     assert worker.versions["driver"]
     before = hardware.gpu_used_mib()
     reader = User.objects.create_user("gpu-reader")
-    run = submit.submit(reader, submit.Request("trial", "sleep", device="gpu"))
+    run = submit.submit(reader, request(device="gpu"))
     ended(run)
     assert run.state == State.SUCCEEDED, run.reason
     assert run.environment.data["gpu"]["name"]

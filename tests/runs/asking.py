@@ -9,12 +9,18 @@ from django.contrib.auth.models import User
 from tests.processes import wait_for
 from webapp.runs import submit
 from webapp.runs.models import Run, State
+from webapp.runs.submit import RunRequest
+
+
+def request(benchmark: str = "sleep", method: str = "trial", **more: object) -> RunRequest:
+    """What a reader asks for; the trial method's sleep unless named otherwise."""
+    return RunRequest.model_validate({"method": method, "benchmark": benchmark, **more})
 
 
 def ask(benchmark: str = "sleep", reader: User | None = None, **settings: object) -> Run:
     """Queue a run of the trial method, by a reader of its own unless one is given."""
     reader = reader or User.objects.create_user(uuid.uuid4().hex)
-    return submit.submit(reader, submit.Request("trial", benchmark, settings=settings))
+    return submit.submit(reader, request(benchmark, params=settings))
 
 
 def ended(run: Run, seconds: float = 120) -> Run:

@@ -7,14 +7,16 @@ from datetime import timedelta
 import pytest
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
+from pydantic import ValidationError
 from pytest_django import Settings
 
 from methods.errors import ParameterError, UnknownNameError
 from tests.runs import saying
+from tests.runs.asking import request
 from webapp.runs import broker, submit
 from webapp.runs.models import MethodAccess, Run, State
 from webapp.runs.quota import QuotaError, seconds_left
-from webapp.runs.submit import Request, RequestError
+from webapp.runs.submit import RequestError
 
 pytestmark = pytest.mark.django_db
 
@@ -34,23 +36,23 @@ def reader() -> User:
 def test_no_reader_names_a_folder_or_a_model_of_the_machine(
     reader: User, name: str, value: str
 ) -> None:
-    request = Request("token_pruning", "tradeoff", settings={name: value})
+    asked = request("tradeoff", "token_pruning", params={name: value})
     with pytest.raises(ParameterError, match=r"command line|ASSAY_MODELS"):
-        submit.submit(reader, request)
+        submit.submit(reader, asked)
     assert not Run.objects.exists()
 
 
 def test_a_model_that_the_operator_allows_may_be_named(reader: User, settings: Settings) -> None:
     settings.RUN_MODELS = ["someone/a-model"]
-    allowed = Request("token_pruning", "latency", settings={"model": "someone/a-model"})
+    allowed = request("latency", "token_pruning", params={"model": "someone/a-model"})
     assert submit.submit(reader, allowed).params["model"] == "someone/a-model"
     for name, value in (("model", "someone/other"), ("folder", "someone/a-model")):
         with pytest.raises(ParameterError):
-            submit.submit(reader, Request("token_pruning", "tradeoff", settings={name: value}))
+            submit.submit(reader, request("tradeoff", "token_pruning", params={name: value}))
 
 
 def test_queued_with_all_that_repeats_it(reader: User) -> None:
-    run = submit.submit(reader, Request("trial", "sleep", settings={"seconds": "0.25"}, seed=7))
+    run = submit.submit(reader, request(params={"seconds": "0.25"}, seed=7))
     run.refresh_from_db()
     assert run.params == {"seconds": 0.25, "steps": 5, "words": ""}
     assert (run.state, run.seed, run.preset, run.version) == (State.QUEUED, 7, "smoke", 1)
@@ -58,51 +60,58 @@ def test_queued_with_all_that_repeats_it(reader: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "error", "said"),
+    ("asked", "error", "said"),
     [
-        (Request("trail", "sleep"), UnknownNameError, "trial"),
-        (Request("trial", "sleeps"), UnknownNameError, "sleep"),
-        (Request("trial", "sleep", preset="huge"), UnknownNameError, "preset"),
-        (Request("trial", "sleep", settings={"steps": 0}), ParameterError, "from 1 to 1000"),
-        (Request("trial", "sleep", settings={"path": "/etc"}), ParameterError, "path"),
-        (Request("trial", "sleep", settings={"seconds": float("nan")}), ParameterError, "seconds"),
-        (Request("trial", "sleep", device="tpu"), RequestError, "cpu or gpu"),
-        (Request("trial", "misbehave", device="gpu"), RequestError, "GPU"),
-        (Request("trial", "sleep", seed=-1), RequestError, "seed"),
-        (Request("trial", "sleep", key="k" * 65), RequestError, "64"),
+        ({"method": "trail"}, UnknownNameError, "trial"),
+        ({"benchmark": "sleeps"}, UnknownNameError, "sleep"),
+        ({"preset": "huge"}, ValidationError, "preset"),
+        ({"params": {"steps": 0}}, ParameterError, "from 1 to 1000"),
+        ({"params": {"path": "/etc"}}, ParameterError, "path"),
+        ({"params": {"seconds": float("nan")}}, ParameterError, "seconds"),
+        ({"device": "tpu"}, ValidationError, "'cpu' or 'gpu'"),
+        ({"benchmark": "misbehave", "device": "gpu"}, RequestError, "GPU"),
+        ({"seed": -1}, ValidationError, "seed"),
+        ({"seed": 2**63}, ValidationError, "seed"),
+        ({"path": "/etc"}, ValidationError, "path"),
     ],
 )
 def test_what_cannot_be_run_is_refused(
-    reader: User, request_: Request, error: type[Exception], said: str
+    reader: User, asked: dict[str, object], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said):
-        submit.submit(reader, request_)
+        submit.submit(reader, request(**asked))
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize("key", ["k" * 65, "a\u200bb"])
+def test_a_key_that_is_none_is_refused(reader: User, key: str) -> None:
+    with pytest.raises(RequestError, match="64"):
+        submit.submit(reader, request(), key)
     assert not Run.objects.exists()
 
 
 def test_a_key_is_answered_once_by_each_reader(reader: User) -> None:
-    request = Request("trial", "sleep", key="press-1")
-    first = submit.submit(reader, request)
-    assert submit.submit(reader, request) == first
-    other = submit.submit(User.objects.create_user("other"), request)
+    first = submit.submit(reader, request(), "press-1")
+    assert submit.submit(reader, request(), "press-1") == first
+    other = submit.submit(User.objects.create_user("other"), request(), "press-1")
     assert other != first
     assert Run.objects.count() == 2
 
 
 def test_at_most_four_at_a_time(reader: User) -> None:
-    runs = [submit.submit(reader, Request("trial", "sleep")) for _ in range(4)]
+    runs = [submit.submit(reader, request()) for _ in range(4)]
     with pytest.raises(QuotaError, match="4 runs"):
-        submit.submit(reader, Request("trial", "sleep"))
+        submit.submit(reader, request())
     submit.cancel(runs[0])
-    submit.submit(reader, Request("trial", "sleep"))
+    submit.submit(reader, request())
 
 
 def test_device_minutes_are_reserved_and_settled(reader: User, settings) -> None:
     settings.RUN_MINUTES_A_DAY = 11
-    runs = [submit.submit(reader, Request("trial", "sleep")) for _ in range(2)]
+    runs = [submit.submit(reader, request()) for _ in range(2)]
     assert seconds_left(reader) == 60
     with pytest.raises(QuotaError, match="1 min of today's 11"):
-        submit.submit(reader, Request("trial", "sleep"))
+        submit.submit(reader, request())
     submit.cancel(runs[0])
     assert seconds_left(reader) == 360
     yesterday = timezone.now().date() - timedelta(days=1)
@@ -114,9 +123,9 @@ def test_a_method_kept_for_a_group(reader: User) -> None:
     kept = MethodAccess.objects.create(method="trial")
     kept.groups.add(group := Group.objects.create(name="measurers"))
     with pytest.raises(QuotaError, match="groups"):
-        submit.submit(reader, Request("trial", "sleep"))
+        submit.submit(reader, request())
     reader.groups.add(group)
-    assert submit.submit(reader, Request("trial", "sleep"))
+    assert submit.submit(reader, request())
 
 
 @pytest.mark.parametrize("state", list(State))
@@ -139,15 +148,15 @@ def test_cancel_of_a_run_that_was_moved_meanwhile() -> None:
 
 
 def test_again(reader: User) -> None:
-    first = submit.submit(reader, Request("trial", "sleep", settings={"seconds": 2}, seed=3))
+    first = submit.submit(reader, request(params={"seconds": 2}, seed=3))
     second = submit.again(reader, first)
     assert second != first
     assert (second.params, second.seed, second.preset) == (first.params, 3, "smoke")
 
 
 def test_a_key_belongs_to_one_request(reader: User) -> None:
-    first = submit.submit(reader, Request("trial", "sleep", key="k"))
-    assert submit.submit(reader, Request("trial", "sleep", key="k")) == first
+    first = submit.submit(reader, request(), "k")
+    assert submit.submit(reader, request(), "k") == first
     with pytest.raises(submit.KeyReusedError, match=str(first.pk)):
-        submit.submit(reader, Request("trial", "sleep", settings={"steps": 7}, key="k"))
+        submit.submit(reader, request(params={"steps": 7}), "k")
     assert Run.objects.count() == 1

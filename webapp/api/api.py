@@ -18,7 +18,7 @@ from methods.protocol import clean_json
 from methods.spec import InputError, Method, ParameterError, UnknownNameError
 from webapp.api import reading
 from webapp.api.problems import MEDIA_TYPE, ProblemError, answer
-from webapp.api.schemas import MethodSchema, Problem, RunRequest
+from webapp.api.schemas import MethodSchema, Problem
 from webapp.api.security import Bearer, reader_of
 from webapp.digests.lookup import NotFoundError
 from webapp.runs import submit
@@ -115,13 +115,12 @@ def latest(
 def create(
     request: HttpRequest,
     response: HttpResponse,
-    wanted: RunRequest,
+    wanted: submit.RunRequest,
     idempotency_key: Annotated[str, Header(max_length=64)] = "",
 ) -> Status[Run]:
     """Queue a run. With the header Idempotency-Key, asking twice is answered by one run;
     409 for a key that was sent with another request."""
-    asked = submit.Request(**wanted.dict(), key=idempotency_key)
-    run = submit.submit(reader_of(request), asked)
+    run = submit.submit(reader_of(request), wanted, idempotency_key)
     response["Location"] = f"{request.path.rstrip('/')}/{run.pk}"
     return Status(202, run)
 

@@ -6,7 +6,7 @@ Answers are made from the rows and objects themselves: a field is read by its na
 
 from datetime import date as Date
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from ninja import Schema
 from pydantic import ConfigDict, Field
@@ -17,24 +17,8 @@ from webapp.digests.queries import digest_entries
 from webapp.library.forms import MAX_NOTE, MAX_TAG, MAX_TAGS
 from webapp.papers.models import Paper
 from webapp.papers.search import Results
-from webapp.runs.submit import MAX_SEED
 from webapp.summaries.models import Claim
 from webapp.summaries.queries import of_paper
-
-
-class RunRequest(Schema):
-    """A run to ask for: a preset, and what differs from it."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    method: str = Field(max_length=64, examples=["sparse_attention"])
-    benchmark: str = Field(max_length=64, examples=["latency"])
-    preset: Literal["smoke", "standard", "full"] = "smoke"
-    settings: dict[str, Any] = Field(
-        {}, alias="params", description="Parameters that differ from the preset's."
-    )
-    seed: int = Field(0, ge=0, le=MAX_SEED)
-    device: Literal["cpu", "gpu"] = "cpu"
 
 
 class Problem(Schema):

@@ -1,12 +1,13 @@
 """What a reader asks for: a run, a run again, the end of a run."""
 
 import uuid
-from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
+from pydantic import BaseModel, ConfigDict, Field
 
 from methods import registry
 from methods.protocol import clean
@@ -17,7 +18,6 @@ from webapp.runs.states import Writer
 
 SECONDS = {"smoke": 5 * 60, "standard": 30 * 60, "full": 2 * 3600}  # the time limit of a preset
 MAX_SEED = 2**63 - 1
-ASKED = ("method", "benchmark", "preset", "params", "seed", "device")  # what a reader asks for
 
 
 class KeyReusedError(ValueError):
@@ -25,46 +25,38 @@ class KeyReusedError(ValueError):
 
 
 class RequestError(ValueError):
-    """A request that names no device or seed of ours; the message says what would do."""
+    """A device that the benchmark has no use for, or no key; the message says what would do."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """A run as asked for: names, a preset, and what differs from it.
+class RunRequest(BaseModel):
+    """A run to ask for: a preset, and what differs from it."""
 
-    `key` makes asking twice harmless: the second request with a reader's key is answered by the
-    first one's run.
-    """
+    model_config = ConfigDict(extra="forbid")
 
-    method: str
-    benchmark: str
-    preset: str = "smoke"
-    settings: dict[str, object] = field(default_factory=dict)
-    seed: int = 0
-    device: str = Device.CPU
-    key: str = ""
+    method: str = Field(max_length=64, examples=["sparse_attention"])
+    benchmark: str = Field(max_length=64, examples=["latency"])
+    preset: Literal["smoke", "standard", "full"] = "smoke"
+    params: dict[str, Any] = Field({}, description="Parameters that differ from the preset's.")
+    seed: int = Field(0, ge=0, le=MAX_SEED)
+    device: Literal["cpu", "gpu"] = "cpu"
 
 
-def submit(reader: User, request: Request) -> Run:
-    """Queue a run.
+def submit(reader: User, request: RunRequest, key: str = "") -> Run:
+    """Queue a run. A `key` makes asking twice harmless: the reader's second request with it is
+    answered by the first one's run.
 
     Raises methods.errors.InputError (an unknown name, or parameters with their problems by
     field), RequestError, KeyReusedError and webapp.runs.quota.QuotaError; then nothing was written.
     """
     method, benchmark = registry.find(f"{request.method}.{request.benchmark}")
-    params = benchmark.resolve(request.preset, request.settings, models=settings.RUN_MODELS)
-    # The form offers nothing else; the API takes any text.
-    if request.device not in Device.values:
-        raise RequestError(f"No device is called {request.device!r}: choose cpu or gpu.")
+    params = benchmark.resolve(request.preset, request.params, models=settings.RUN_MODELS)
     if ("cuda" if request.device == Device.GPU else "cpu") not in benchmark.devices:
         raise RequestError(f"{benchmark.title} does not run on a {Device(request.device).label}.")
-    if not 0 <= request.seed <= MAX_SEED:
-        raise RequestError(f"A seed is a whole number from 0 to {MAX_SEED}.")
-    if len(request.key) > 64 or clean(request.key) != request.key:
+    if len(key) > 64 or clean(key) != key:
         raise RequestError("An idempotency key has at most 64 printable characters.")
     run = Run(
         reader=reader,
-        idempotency_key=request.key or None,
+        idempotency_key=key or None,
         method=method.slug,
         benchmark=benchmark.slug,
         version=benchmark.version,
@@ -79,9 +71,9 @@ def submit(reader: User, request: Request) -> Run:
 
 def again(reader: User, run: Run, key: str = "") -> Run:
     """Queue a run with the parameters of another. Raises what `submit` raises."""
-    preset = run.preset or "standard"
-    request = Request(run.method, run.benchmark, preset, run.params, run.seed, run.device, key)
-    return submit(reader, request)
+    asked = {name: getattr(run, name) for name in RunRequest.model_fields}
+    asked["preset"] = run.preset if run.preset in SECONDS else "standard"
+    return submit(reader, RunRequest.model_validate(asked), key)
 
 
 def cancel(run: Run) -> bool:
@@ -107,7 +99,7 @@ def _queue(reader: User, run: Run) -> Run:
     User.objects.select_for_update().get(pk=reader.pk)
     same_key = Run.objects.filter(reader=reader, idempotency_key=run.idempotency_key)
     if run.idempotency_key and (earlier := same_key.first()):
-        if any(getattr(earlier, name) != getattr(run, name) for name in ASKED):
+        if any(getattr(earlier, name) != getattr(run, name) for name in RunRequest.model_fields):
             raise KeyReusedError(f"This key was used for another request: run {earlier.pk}.")
         return earlier
     admit(reader, run.method, run.limit_seconds)

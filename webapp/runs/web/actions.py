@@ -36,7 +36,8 @@ def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
     form = RunForm(*found, request.POST)
     if form.is_valid():
         try:
-            run = submit.submit(signed_in(request), form.request())
+            key = form.cleaned_data["key"]
+            run = submit.submit(signed_in(request), form.request(), key)
         except (QuotaError, submit.RequestError, submit.KeyReusedError, InputError) as error:
             form.add_error(None, str(error))
         else:

@@ -19,7 +19,7 @@ from methods.charts import duration
 from methods.spec import PRESETS, Benchmark, Method, ParameterError, ParameterInfo
 from webapp.runs.models import Device
 from webapp.runs.queries import estimates, live_workers
-from webapp.runs.submit import MAX_SEED, SECONDS, Request
+from webapp.runs.submit import MAX_SEED, SECONDS, RunRequest
 from webapp.runs.times import span
 
 PREFIX = "set-"  # before a parameter's name, so that none can collide with the form's own fields
@@ -91,11 +91,12 @@ class RunForm(forms.Form):
             if name.startswith(PREFIX) and text != ""
         }
 
-    def request(self) -> Request:
+    def request(self) -> RunRequest:
         """The valid form as a request."""
-        data, names = self.cleaned_data, (self.method.slug, self.benchmark.slug)
-        own = {name: data[name] for name in ("preset", "device", "key")}
-        return Request(*names, settings=self.settings, seed=data["seed"] or 0, **own)
+        data = self.cleaned_data
+        own = {name: data[name] for name in ("preset", "device")}
+        own |= {"method": self.method.slug, "benchmark": self.benchmark.slug}
+        return RunRequest(params=self.settings, seed=data["seed"] or 0, **own)
 
     # --- What the template shows --------------------------------------------------------------
 
