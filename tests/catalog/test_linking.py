@@ -127,7 +127,8 @@ def test_a_line_that_is_no_paper_is_named(tmp_path: Path) -> None:
 
 
 def test_agreement_counts_what_is_right_found_and_there() -> None:
-    rows = [Label("1", "m", "about"), Label("2", "m", "about"), Label("3", "m", "uses")]
+    relations = {"1": "about", "2": "about", "3": "uses"}
+    rows = [Label(id=key, method="m", relation=value) for key, value in relations.items()]
     (mine, _) = agreement(rows, {("1", "m"), ("3", "m"), ("9", "m")})
     assert mine == Agreement("m", right=1, found=2, there=2)
 

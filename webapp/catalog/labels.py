@@ -1,19 +1,17 @@
 """Labels: which papers are about which methods, as people judged; and how well links agree."""
 
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable
+from typing import Annotated, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from webapp.catalog.models import MethodLink
 from webapp.learning.tfidf import DATA
-from webapp.summaries.management.shares import in_words
-from webapp.ui.json_lines import read_lines
+from webapp.summaries.management.shares import precision_and_recall
 
-LABELS = DATA / "links.jsonl"
+LABELS = str(DATA / "links.jsonl")
 PARTS = ("test", "training", "all")
+Folded = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 
 
 def part(identifier: str) -> str:
@@ -23,21 +21,12 @@ def part(identifier: str) -> str:
     )
 
 
-class PaperLine(BaseModel):
-    """A paper as a line of JSON gives it."""
+class Text(BaseModel):
+    """A paper as it is linked and as a line of JSON gives it, blanks folded."""
 
-    id: str
-    title: str
-    abstract: str
-
-
-@dataclass(frozen=True)
-class Text:
-    """A paper as it is linked, without line breaks."""
-
-    id: str
-    title: str
-    abstract: str
+    id: Folded
+    title: Folded
+    abstract: Folded
 
     @property
     def training(self) -> bool:
@@ -46,12 +35,11 @@ class Text:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """Title and abstract, blanks folded."""
+        """Title and abstract."""
         return self.title, self.abstract
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(BaseModel):
     """What a person says of a paper and a method."""
 
     id: str
@@ -69,31 +57,18 @@ class Label:
         return self.relation in {"about", "source"}
 
 
-def read_papers(path: Path) -> Iterator[Text]:
-    """The papers of a file of JSON lines; raises CommandError with the line that is none."""
-    for line in read_lines(str(path), PaperLine):
-        yield Text(*(" ".join(text.split()) for text in (line.id, line.title, line.abstract)))
-
-
-def read(path: Path) -> list[Label]:
-    """The labels of a file of JSON lines: id, method, relation."""
-    rows = (json.loads(line) for line in path.read_text().splitlines() if line.strip())
-    return [Label(row["id"], row["method"], row["relation"]) for row in rows]
-
-
 def decisions() -> tuple[list[Label], dict[str, Text]]:
     """What operators confirmed or rejected on this site, with the papers."""
     rows = MethodLink.objects.exclude(confirmed=None).select_related("paper")
     labels, texts = [], {}
     for row in rows:
-        paper = row.paper
-        labels.append(Label(paper.arxiv_id, row.method, "about" if row.confirmed else "none"))
-        texts[paper.arxiv_id] = Text(paper.arxiv_id, paper.title, paper.abstract)
+        paper, relation = row.paper, "about" if row.confirmed else "none"
+        labels.append(Label(id=paper.arxiv_id, method=row.method, relation=relation))
+        texts[paper.arxiv_id] = Text(id=paper.arxiv_id, title=paper.title, abstract=paper.abstract)
     return labels, texts
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(NamedTuple):
     """Papers about a method: found and right, found, and there to find."""
 
     method: str
@@ -103,10 +78,7 @@ class Agreement:
 
     def text(self) -> str:
         """Precision and recall with their 95 % intervals (Wilson)."""
-        return (
-            f"{self.method}: precision {in_words(self.right, self.found)}, "
-            f"recall {in_words(self.right, self.there)}"
-        )
+        return f"{self.method}: {precision_and_recall(self.right, self.found, self.there)}"
 
 
 def agreement(labels: Iterable[Label], about: set[tuple[str, str]]) -> list[Agreement]:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from webapp.summaries.management.shares import in_words
+from webapp.summaries.management.shares import precision_and_recall
 
 from .claims import claims_of
 
@@ -36,9 +36,8 @@ class Score:
         self.missed += len(left)
 
     def __str__(self) -> str:
-        precision = in_words(self.found, self.found + self.invented)
-        recall = in_words(self.found, self.found + self.missed)
-        return f"{self.papers} abstracts, precision {precision}, recall {recall}"
+        found, there = self.found + self.invented, self.found + self.missed
+        return f"{self.papers} abstracts, {precision_and_recall(self.found, found, there)}"
 
 
 def _same(abstract: str, one: tuple[int, int], other: tuple[int, int]) -> bool:

@@ -22,3 +22,8 @@ def in_words(right: int, total: int) -> str:
         return "undefined (0 of 0)"
     low, high = wilson(right, total)
     return f"{right / total:.3f} ({low:.3f} to {high:.3f}; {right} of {total})"
+
+
+def precision_and_recall(right: int, found: int, there: int) -> str:
+    """How many of those found are right, and how many of those there were found."""
+    return f"precision {in_words(right, found)}, recall {in_words(right, there)}"

@@ -3,13 +3,14 @@
 import json
 from argparse import ArgumentParser
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from webapp.catalog import chips, labels, linking, witnesses
+from webapp.catalog.labels import Label, Text
 from webapp.papers.models import Paper
+from webapp.ui.json_lines import read_lines
 
 
 class Command(BaseCommand):
@@ -20,11 +21,9 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--input", type=Path, help="file of JSON lines: id, title, abstract")
+        parser.add_argument("--input", help="file of JSON lines: id, title, abstract")
         parser.add_argument("--json", action="store_true", help="print one line of JSON a paper")
-        parser.add_argument(
-            "--report", type=Path, help="labels to compare with: id, method, relation"
-        )
+        parser.add_argument("--report", help="labels to compare with: id, method, relation")
         parser.add_argument(
             "--part",
             choices=labels.PARTS,
@@ -34,20 +33,17 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["input"]:
-            try:
-                self._file(options)
-            except (OSError, ValueError, KeyError) as error:
-                raise CommandError(str(error)) from error
+            self._file(options)
             return
         changed = linking.link(Paper.objects.all())
         self.stdout.write(f"{changed} links changed; {chips.refresh()} papers' chips with them.")
 
     def _file(self, options: dict[str, Any]) -> None:
-        rows = labels.read(options["report"]) if options["report"] else []
-        rows = [row for row in rows if options["part"] in {"all", row.part}]
+        given = read_lines(options["report"], Label) if options["report"] else ()
+        rows = [row for row in given if options["part"] in {"all", row.part}]
         wanted = {row.id for row in rows}
         about, seen = set(), set()
-        for paper in labels.read_papers(options["input"]):
+        for paper in read_lines(options["input"], Text):
             if rows and not options["json"] and paper.id not in wanted:
                 continue
             found = witnesses.links(paper.id, *paper.pair)

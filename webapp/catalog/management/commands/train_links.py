@@ -2,7 +2,6 @@
 
 import random
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -10,9 +9,10 @@ from django.core.management.base import BaseCommand
 from methods import registry
 from methods.spec import Method
 from webapp.catalog import labels, phrases, witnesses
-from webapp.catalog.labels import Text
+from webapp.catalog.labels import Label, Text
 from webapp.learning import training
 from webapp.learning.training import Example
+from webapp.ui.json_lines import read_lines
 
 BACKGROUND = 1500  # papers without a sign of a method that count as negative
 QUIET = 3.0  # what the phrases may say of such a paper
@@ -26,15 +26,13 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--papers", type=Path, required=True, help="JSON lines: id, title, abstract"
-        )
-        parser.add_argument("--labels", type=Path, default=labels.LABELS)
+        parser.add_argument("--papers", required=True, help="JSON lines: id, title, abstract")
+        parser.add_argument("--labels", default=labels.LABELS)
         parser.add_argument("--decisions", action="store_true", help="also what operators decided")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        papers = {one.id: one for one in labels.read_papers(options["papers"]) if one.training}
-        rows = [row for row in labels.read(options["labels"]) if row.id in papers]
+        papers = {one.id: one for one in read_lines(options["papers"], Text) if one.training}
+        rows = [row for row in read_lines(options["labels"], Label) if row.id in papers]
         if options["decisions"]:
             decided, texts = labels.decisions()
             papers |= texts
