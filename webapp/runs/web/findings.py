@@ -7,8 +7,8 @@ from django.utils.translation import gettext, gettext_noop
 
 from methods.charts import number
 from methods.protocol import Series
-from webapp.runs.models import Run
-from webapp.runs.web.present import ShownCheck, place
+from webapp.runs.models import Check, Run
+from webapp.runs.web.present import place
 
 STOPPED = {
     "narrow": gettext_noop("it ended when every interval was narrow enough"),
@@ -17,7 +17,9 @@ STOPPED = {
 }
 
 
-def findings(run: Run, series: Sequence[Series], checks: Sequence[ShownCheck]) -> dict[str, str]:
+def findings(
+    run: Run, series: Sequence[Series], checks: Sequence[tuple[str, Check]]
+) -> dict[str, str]:
     """What the series and checks of a run come to, by name: its page begins with these lines."""
     lines = {
         "Headline": headline(series),
@@ -54,13 +56,13 @@ def _headline(series: Series) -> str:
     return f"{said}, {compared % words}{between}: {gettext(ratio.verdict)}"
 
 
-def _checks(checks: Sequence[ShownCheck]) -> str:
-    missed = [check for check in checks if not check.passed]
+def _checks(checks: Sequence[tuple[str, Check]]) -> str:
+    missed = [title for title, check in checks if not check.passed]
     if not checks:
         return ""
     if not missed:
         return gettext("%(number)d of %(number)d passed") % {"number": len(checks)}
-    words = {"missed": len(missed), "number": len(checks), "first": missed[0].title}
+    words = {"missed": len(missed), "number": len(checks), "first": missed[0]}
     return gettext("%(missed)d of %(number)d missed their bound: %(first)s") % words
 
 

@@ -3,11 +3,12 @@
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from methods import charts, protocol
-from methods.charts import check_value, number
-from webapp.runs.models import Device, Run
+from methods.charts import number
+from webapp.runs.models import Check, Device, Run
 from webapp.runs.queries import spec_of
 from webapp.runs.web.forms import written
 
@@ -43,31 +44,12 @@ def place(x: float | str) -> str:
     return x if isinstance(x, str) else number(x)
 
 
-@dataclass(frozen=True)
-class ShownCheck:
-    """A correctness check in words."""
-
-    title: str
-    label: str
-    passed: bool
-    said: str
-
-
-def checks_of(run: Run) -> list[ShownCheck]:
-    """The checks of the current attempt, those that missed their bound first."""
+def checks_of(run: Run) -> list[tuple[str, Check]]:
+    """The checks of the current attempt with their titles, those that missed their bound first."""
     found = spec_of(run)
     titles = {check.name: check.title for check in found[0].checks} if found else {}
-    checks = sorted(run.checks.all(), key=lambda check: check.passed)
-    return [
-        ShownCheck(
-            title=titles.get(check.name, check.name.replace("_", " ")),
-            label=check.label,
-            passed=check.passed,
-            said=f"{check_value(check.data['measured'])} {check.data['relation']} "
-            f"{check_value(check.data['bound'])}",
-        )
-        for check in checks
-    ]
+    checks = sorted(run.checks.all(), key=attrgetter("passed"))
+    return [(titles.get(check.name, check.name.replace("_", " ")), check) for check in checks]
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "series": [present.shown(one) for one in series],
         "fold_tables": len(series) > MANY_SERIES,
         "checks": checks,
-        "passed": sum(check.passed for check in checks),
+        "passed": sum(check.passed for _, check in checks),
         "log": log_of(run),
         "parameters": present.parameters_of(run),
         "command": present.command(run),
