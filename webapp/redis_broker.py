@@ -4,13 +4,19 @@ Where CELERY_BROKER_URL names none, `manage.py up` runs a private Redis that lis
 socket in the data directory.
 """
 
+from __future__ import annotations
+
 import hmac
 import os
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from webapp import env
+
+if TYPE_CHECKING:
+    from celery import Celery
 
 LONGEST_SOCKET_PATH = 107  # bytes: what `sockaddr_un` of Linux holds, less its closing zero
 
@@ -35,11 +41,26 @@ def url(data: Path) -> str:
     return given or f"redis+socket://{quote(str(socket_path(data)))}"
 
 
-def use_own_transport() -> None:
-    """Make kombu take our transport for Redis, loaded at the first connection."""
+def configure(app: Celery) -> None:
+    """Tell a Celery application what holds of every one here, our transport for Redis first.
+
+    It is loaded at the first connection.
+    """
     from kombu.transport import TRANSPORT_ALIASES  # noqa: PLC0415 - commands that send nothing
 
     TRANSPORT_ALIASES["redis"] = "webapp.redis_transport:Transport"
+    app.conf.update(
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,  # a benchmark goes on, however long the broker is away
+        broker_channel_error_retry=True,  # as when its disk is full: Redis refuses every command
+        task_serializer="json",
+        accept_content=["json"],
+        task_ignore_result=True,  # what a task did stands in the database
+        worker_pool="prefork",  # solo would not answer control commands while a task runs
+        worker_concurrency=1,
+        worker_prefetch_multiplier=1,
+        timezone="UTC",
+    )
 
 
 def worker_user(name: str) -> str:

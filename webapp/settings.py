@@ -170,22 +170,12 @@ SUMMARY_CHARACTERS = ENV.summary_characters
 SUMMARY_DAILY_CALLS = ENV.summary_daily_calls
 SUMMARY_DAILY_TOKENS = ENV.summary_daily_tokens
 
-# Celery: the site's workers and beat.
+# Celery: the site's workers and beat; `redis_broker.configure` says what holds of all.
 CELERY_BROKER_URL = redis_broker.url(DATA_DIR)
-CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # for as long as it takes
-CELERY_BROKER_CHANNEL_ERROR_RETRY = True  # as when its disk is full: Redis refuses every command
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # whoever reaches Redis could end them
 CELERY_TASK_DEFAULT_QUEUE = "site"
 # The queues of the site's workers; models take minutes, and have one of their own.
 QUEUES = ["site", "events", *(["summaries"] if SUMMARY_MODEL else [])]
-CELERY_TASK_SERIALIZER = "json"
-CELERY_ACCEPT_CONTENT = ["json"]
-CELERY_TASK_IGNORE_RESULT = True  # what a task did stands in the database
-CELERY_TIMEZONE = TIME_ZONE
-CELERY_WORKER_POOL = "prefork"  # solo would not answer control commands while a task runs
-CELERY_WORKER_CONCURRENCY = 1
-CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_MAX_LOOP_INTERVAL = 10  # seconds between two signs of life
 

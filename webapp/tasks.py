@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from webapp.redis_broker import CONTROL_EXCHANGE, use_own_transport
+from webapp.redis_broker import CONTROL_EXCHANGE, configure
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -23,17 +23,20 @@ def app() -> Celery:
     """The site's own end of the broker; it sends and runs nothing."""
     from celery import Celery  # noqa: PLC0415 - half a second
 
-    use_own_transport()
     made = Celery("assay-site", set_as_current=False)
     made.config_from_object("django.conf:settings", namespace="CELERY")
+    configure(made)
     made.conf.control_exchange = CONTROL_EXCHANGE
     # At once, and once more where Redis was started again meanwhile; kombu's own way takes 6 s.
     made.conf.broker_transport_options = {"max_retries": 1, "interval_start": 0, "interval_max": 0}
     return made
 
 
-def send(task: str, queue: str, args: list[object], *, lost: str) -> bool:
-    """Put a task on a queue; False where the broker is down: the log has what is `lost`."""
+def send(task: str, args: list[object], queue: str | None = None, *, lost: str) -> bool:
+    """Put a task on a queue, by default the site's; False where the broker is down.
+
+    The log has what is `lost`.
+    """
     return _reached(partial(app().send_task, task, args=args, queue=queue, retry=False), lost)
 
 

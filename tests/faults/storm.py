@@ -218,7 +218,7 @@ class Storm:
             "v": 1, "run": str(run.pk), "token": run.token, "worker": "local", "seq": 0,
             "kind": "result", "body": {"duration": 0.0, "checks": 1, "series": []}, "sig": "0" * 64,
         }  # fmt: skip
-        return tasks.send("runs.record", broker.EVENTS, [forged], lost="no forged message")
+        return tasks.send("runs.record", [forged], broker.EVENTS, lost="no forged message")
 
     def lose_message(self) -> bool:
         return self._put_again(0)

@@ -161,7 +161,7 @@ def test_a_paper_named_that_is_not_here_is_fetched_and_saved(
     client: Client, reader: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[list[Any]] = []
-    monkeypatch.setattr(tasks, "send", lambda _name, _queue, args, **_: not sent.append(args))
+    monkeypatch.setattr(tasks, "send", lambda _name, args, **_: not sent.append(args))
     with ArxivServer(today=WEDNESDAY) as arxiv:
         settings.ARXIV_API_URL, settings.ARXIV_SECONDS = arxiv.api_url, 0
         known = next(arxiv.corpus.latest()).arxiv_id

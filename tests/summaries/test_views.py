@@ -146,7 +146,7 @@ class TestPaper:
         monkeypatch.setattr(tasks, "send", lambda *task, lost: sent.append(task))
         client.force_login(User.objects.create_user("ada"))
         client.post(reverse("summaries:ask", args=[papers[0].arxiv_id]))
-        assert sent == [("site.summaries", "site", [])]
+        assert sent == [("site.summaries", [])]
 
     @pytest.mark.parametrize(
         ("state", "near", "words"),

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
@@ -96,9 +95,9 @@ def save_named(reader_id: int, identifiers: Sequence[str]) -> int:
 
 def ask_for(reader: User, identifiers: Sequence[str]) -> bool:
     """Have a worker do `save_named`; False where the broker is down."""
-    queue, lost = settings.CELERY_TASK_DEFAULT_QUEUE, "papers are not asked for"
     parts = (list(identifiers[at : at + IDS]) for at in range(0, len(identifiers), IDS))
-    return all(tasks.send("site.save_named", queue, [reader.pk, part], lost=lost) for part in parts)
+    lost = "papers are not asked for"
+    return all(tasks.send("site.save_named", [reader.pk, part], lost=lost) for part in parts)
 
 
 def _csl(text: str) -> Iterator[Reference]:

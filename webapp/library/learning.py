@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Model
@@ -147,5 +146,4 @@ def _changed(instance: Model, **_: object) -> None:
 
 def ask(reader_id: int) -> None:
     """Have a worker learn now; where the broker is down, the next tick of the beat does."""
-    queue = settings.CELERY_TASK_DEFAULT_QUEUE
-    tasks.send("site.learn", queue, [reader_id], lost="learning waits for the next tick")
+    tasks.send("site.learn", [reader_id], lost="learning waits for the next tick")

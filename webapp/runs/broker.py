@@ -16,12 +16,12 @@ EVENTS = "events"  # events of bench workers, and the short tasks that follow fr
 
 def send_job(run: Run, envelope: Mapping[str, object]) -> bool:
     """Put a signed job on the queue of the run's device; False where the broker is down."""
-    return send("bench.run", f"bench-{run.device}", [envelope], lost=f"run {run.pk} not sent yet")
+    return send("bench.run", [envelope], f"bench-{run.device}", lost=f"run {run.pk} not sent yet")
 
 
 def kick() -> None:
     """Ask for a look at the queue, now; where the broker is down, the next sweep looks."""
-    send("runs.dispatch", EVENTS, [], lost="dispatch waits for the next sweep")
+    send("runs.dispatch", [], EVENTS, lost="dispatch waits for the next sweep")
 
 
 def request_lease_check() -> None:
@@ -29,7 +29,7 @@ def request_lease_check() -> None:
 
     The message carries when it was sent: one that waited long means a backlog, and longer leases.
     """
-    send("runs.expire", EVENTS, [timezone.now().timestamp()], lost="lease check skipped")
+    send("runs.expire", [timezone.now().timestamp()], EVENTS, lost="lease check skipped")
 
 
 def cancel(run_id: object, token: str, worker: str = "") -> None:

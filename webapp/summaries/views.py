@@ -2,7 +2,6 @@
 
 from datetime import date as Date
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
@@ -64,8 +63,7 @@ def ask(request: HttpRequest, arxiv_id: str) -> HttpResponse:
         language = Summary.Language.ENGLISH
     queue.request([paper], language, server)
     queue.retry(queue.asked([paper], language, server))
-    waits = "the summary waits for the next tick"
-    tasks.send("site.summaries", settings.CELERY_TASK_DEFAULT_QUEUE, [], lost=waits)
+    tasks.send("site.summaries", [], lost="the summary waits for the next tick")
     messages.success(request, "Asked for. The summary appears on this page when it is done.")
     return redirect(f"{reverse('papers:paper', args=[arxiv_id])}?language={language}#summary")
 

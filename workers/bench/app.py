@@ -39,22 +39,12 @@ log = logging.getLogger(__name__)
 SETTINGS = env.read()
 DATA_DIR = env.data_directory(sandbox.ROOT)
 
-redis_broker.use_own_transport()
 app = Celery("assay-bench", task_cls="workers.acknowledgement:Task")
+redis_broker.configure(app)
 app.conf.update(
     broker_url=redis_broker.url(DATA_DIR),
-    broker_connection_retry_on_startup=True,
-    broker_channel_error_retry=True,  # as when its disk is full: Redis refuses every command
-    broker_connection_max_retries=None,  # a benchmark goes on, however long the broker is away
     control_exchange=redis_broker.CONTROL_EXCHANGE,
-    accept_content=["json"],
-    task_serializer="json",
-    task_ignore_result=True,
     task_acks_late=False,  # the database retries, never the broker
-    worker_pool="prefork",
-    worker_concurrency=1,
-    worker_prefetch_multiplier=1,
-    timezone="UTC",
 )
 
 

@@ -22,7 +22,7 @@ from celery.signals import (
 from django.conf import settings
 from django.db import close_old_connections
 
-from webapp.redis_broker import use_own_transport
+from webapp.redis_broker import configure
 from workers.liveness import LivenessFile
 from workers.parent_death import die_with_parent
 
@@ -36,13 +36,13 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 # Celery warns root of pickle; messages here are JSON and nothing else is accepted.
 warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
 
-use_own_transport()
 app = Celery(
     "assay",
     include=["workers.site.tasks", "workers.site.beat", "workers.site.proof"],
     task_cls="workers.acknowledgement:Task",
 )
 app.config_from_object("django.conf:settings", namespace="CELERY")
+configure(app)
 app.steps["consumer"].add(LivenessFile)
 # Celery would connect to the database anew for each task, which takes longer than most tasks do.
 app.conf["CELERY_DB_REUSE_MAX"] = sys.maxsize
