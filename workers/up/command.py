@@ -91,20 +91,14 @@ def listen(first: int) -> socket.socket:
     server that is started again misses no connection.
     """
     for port in range(first, min(first + PORTS_TRIED, 65536)):
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind(("127.0.0.1", port))
-            listener.listen(128)
+            return socket.create_server(("127.0.0.1", port), backlog=128)
         except PermissionError:
-            listener.close()
             raise UpError(
                 f"Port {port} is not for everybody: choose one from 1024 up with --port."
             ) from None
         except OSError:
-            listener.close()
             continue
-        return listener
     raise UpError(
         f"No port from {first} on is free ({PORTS_TRIED} tried): choose another with --port."
     )
