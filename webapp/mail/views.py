@@ -28,7 +28,7 @@ from webapp.papers.days import eastern_date, now
 from webapp.papers.queries import dates
 from webapp.readers.links import page_address
 from webapp.ui.feeds import Outline, opml
-from webapp.ui.pages import signed_in
+from webapp.ui.pages import attachment, signed_in
 
 MOST = 30  # deliveries of one reader
 CONFIRM, LIFETIME = "mail address", 24 * 60 * 60  # what a token is good for, and its seconds
@@ -107,8 +107,7 @@ def searches(request: HttpRequest) -> HttpResponse:
         feed = page_address("digests:search-feed", "rss")
         outlines.append(Outline(q, f"{feed}?{query}", f"{page_address('papers:search')}?{query}"))
     body = opml("Assay: searches", now(), {"Searches": outlines})
-    headers = {"Content-Disposition": 'attachment; filename="assay-searches.opml"'}
-    return HttpResponse(body, content_type="text/x-opml; charset=utf-8", headers=headers)
+    return attachment(body, "text/x-opml; charset=utf-8", "assay-searches.opml")
 
 
 def _ask_to_confirm(request: HttpRequest, reader: User, address: str) -> None:

@@ -14,6 +14,7 @@ from django.http import HttpResponse
 
 from webapp.papers.models import Paper
 from webapp.ui.markup import plain
+from webapp.ui.pages import attachment
 
 _TOKEN = re.compile(r"\\.|[&%#]")
 _NAMED = {r"\{": r"\lbrace ", r"\}": r"\rbrace "}
@@ -114,11 +115,7 @@ FILES: dict[str, tuple[str, Callable[[Sequence[Paper]], str]]] = {
 def download(papers: Sequence[Paper], name: str, suffix: str) -> HttpResponse:
     """The papers as a file for a reference manager."""
     media_type, written = FILES[suffix]
-    return HttpResponse(
-        written(papers),
-        content_type=f"{media_type}; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}.{suffix}"'},
-    )
+    return attachment(written(papers), f"{media_type}; charset=utf-8", f"{name}.{suffix}")
 
 
 def _note(paper: Paper) -> str:

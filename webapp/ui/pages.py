@@ -15,7 +15,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.utils.cache import patch_vary_headers
-from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme
 from django.utils.translation import get_language
 
 from webapp.ui import personal
@@ -84,6 +84,12 @@ def back(request: HttpRequest, default: str, anchor: str, **told: bool) -> HttpR
     if not url_has_allowed_host_and_scheme(page, allowed_hosts={request.get_host()}):
         page = default
     return HttpResponseRedirect(page + anchor)
+
+
+def attachment(body: str | bytes, media_type: str, name: str) -> HttpResponse:
+    """A file to be kept, never to be shown by the browser."""
+    headers = {"Content-Disposition": content_disposition_header(True, name) or ""}
+    return HttpResponse(body, content_type=media_type, headers=headers)
 
 
 def is_anonymous(request: HttpRequest) -> bool:

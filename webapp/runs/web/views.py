@@ -16,7 +16,7 @@ from webapp.runs.web.compare import CannotCompareError, compare_runs
 from webapp.runs.web.progress import Seen
 from webapp.runs.web.workers_page import installation, workers_now
 from webapp.ui.feeds import FORMATS
-from webapp.ui.pages import respond
+from webapp.ui.pages import attachment, respond
 
 LOOK = 1  # part of what a kept page is kept under: raise it when the page changes
 DONE = 286  # htmx: show this, and ask no more
@@ -130,29 +130,22 @@ def chart_style(request: HttpRequest) -> HttpResponse:
 def as_json(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Everything of a run, as a file."""
     text = export.RunResults.from_orm(open_run(request, pk)).model_dump_json(indent=1)
-    response = HttpResponse(text, content_type="application/json")
-    return _kept(response, f"run-{str(pk)[:8]}.json")
+    return attachment(text, "application/json", f"run-{str(pk)[:8]}.json")
 
 
 @require_safe
 def as_csv(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Its measured points, one a line."""
     text = export.table(open_run(request, pk))
-    response = HttpResponse(text, content_type="text/csv; charset=utf-8")
-    return _kept(response, f"run-{str(pk)[:8]}.csv")
+    return attachment(text, "text/csv; charset=utf-8", f"run-{str(pk)[:8]}.csv")
 
 
 @require_safe
 def artefact(request: HttpRequest, pk: UUID, name: str) -> HttpResponse:
-    """A file that a benchmark made: to be kept, never to be shown by the browser."""
+    """A file that a benchmark made."""
     found = open_run(request, pk).artefacts.filter(name=name).first()
     if found is None:
         raise Http404("This run made no such file.")
-    response = HttpResponse(bytes(found.content), content_type=found.media_type)
+    response = attachment(bytes(found.content), found.media_type, found.name)
     response["Content-Security-Policy"] = "default-src 'none'; sandbox"
-    return _kept(response, found.name)
-
-
-def _kept(response: HttpResponse, name: str) -> HttpResponse:
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
