@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 
-from django.db import connection
 from django.db.models import Count, Max
 from django.db.models.functions import TruncMonth
 
@@ -14,6 +13,7 @@ from methods.spec import Method
 from webapp.catalog.measured import Answered, Best, Measurement, answer, best, current, standing
 from webapp.catalog.models import MethodLink
 from webapp.papers.models import Paper
+from webapp.papers.queries import rows
 from webapp.runs.models import StandingMeasurement
 
 PAPERS_SHOWN = 12
@@ -31,9 +31,7 @@ _STAMP = """
 
 def stamp() -> tuple[object, ...]:
     """All that decides what the pages of methods show to the anonymous. One query."""
-    with connection.cursor() as cursor:
-        cursor.execute(_STAMP)
-        return tuple(cursor.fetchone())
+    return rows(_STAMP)[0]
 
 
 @dataclass(frozen=True)
@@ -101,8 +99,8 @@ def all_carried() -> list[Carried]:
 
 def paper_counts() -> dict[str, int]:
     """How many papers are about each method."""
-    rows = MethodLink.objects.filter(MethodLink.counting()).values("method")
-    return dict(rows.annotate(count=Count("id")).values_list("method", "count"))
+    links = MethodLink.objects.filter(MethodLink.counting()).values("method")
+    return dict(links.annotate(count=Count("id")).values_list("method", "count"))
 
 
 def papers_of(method: str, *, undecided: bool = False) -> list[MethodLink]:
@@ -123,8 +121,8 @@ def papers_by_month(method: str) -> list[tuple[date, int]]:
         date(latest.year + (latest.month - 1 - back) // 12, (latest.month - 1 - back) % 12 + 1, 1)
         for back in range(11, -1, -1)
     ]
-    rows = counting.filter(paper__announced_on__gte=months[0])
-    by_month = rows.annotate(month=TruncMonth("paper__announced_on")).values("month")
+    lately = counting.filter(paper__announced_on__gte=months[0])
+    by_month = lately.annotate(month=TruncMonth("paper__announced_on")).values("month")
     counts = dict(by_month.annotate(count=Count("id")).values_list("month", "count"))
     return [(month, counts.get(month, 0)) for month in months]
 

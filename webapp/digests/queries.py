@@ -3,13 +3,13 @@
 from calendar import Calendar
 from collections.abc import Iterable
 from datetime import date as Date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from django.db import connection
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.papers.models import Listing, Paper
+from webapp.papers.queries import rows
 
 # By hand, because it is asked for every page that is answered from memory: the ORM would take
 # longer to write the statement than the database to answer it.
@@ -48,18 +48,11 @@ def page_stamp(slug: str | None = None, date: Date | None = None) -> PageStamp |
     where, values = ("profile.slug = %s", [slug]) if slug else ("profile.is_site", [])
     if date:
         where, values = f"{where} AND digest.date = %s", [*values, date.isoformat()]
-    row = _row(_STAMP.format("=" if date else ">=", where), values)
-    if row is None:
+    found = rows(_STAMP.format("=" if date else ">=", where), values)
+    if not found:
         return None
-    stamp = PageStamp(*row)
+    stamp = PageStamp(*found[0])
     return stamp._replace(previous=_day(stamp.previous), next=_day(stamp.next))
-
-
-def _row(statement: str, values: list[str]) -> tuple[Any, ...] | None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        row: tuple[Any, ...] | None = cursor.fetchone()
-        return row
 
 
 def _day(value: object) -> Date | None:
@@ -180,13 +173,13 @@ def category_stamp(category: str, date: Date | None = None) -> tuple[object, ...
     One query.
     """
     when, values = ("AND date = %s", [category, date.isoformat()]) if date else ("", [category])
-    return _row(_CATEGORY_STAMP.format(when), values)
+    return next(iter(rows(_CATEGORY_STAMP.format(when), values)), None)
 
 
 def category_dates(category: str) -> list[Date]:
     """The days on which papers came in `category`, the latest first."""
-    rows = Listing.objects.filter(category=category, state=Listing.State.COMPLETE)
-    return list(rows.order_by("-date").values_list("date", flat=True))
+    complete = Listing.objects.filter(category=category, state=Listing.State.COMPLETE)
+    return list(complete.order_by("-date").values_list("date", flat=True))
 
 
 def profiles() -> QuerySet[Profile]:

@@ -1,11 +1,22 @@
 """What pages and digests read of papers and of the audit."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
 from operator import attrgetter
+from typing import Any
+
+from django.db import connection
 
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
+
+
+def rows(statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    """What the database answers to a statement written by hand."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return cursor.fetchall()
 
 
 @dataclass(frozen=True)
@@ -25,9 +36,9 @@ def announced_on(date: date, categories: list[str] | None = None) -> list[Announ
     replace-cross): a paper cross-listed in one and new in another is new. `categories` limits
     the papers to those announced in one of them, never the merging.
     """
-    rows = Announcement.objects.filter(listing__date=date).select_related("paper", "listing")
+    found = Announcement.objects.filter(listing__date=date).select_related("paper", "listing")
     announced = []
-    ordered = rows.order_by("paper__arxiv_id", "listing__category")
+    ordered = found.order_by("paper__arxiv_id", "listing__category")
     for _, of_paper in groupby(ordered, key=attrgetter("paper_id")):
         listed = list(of_paper)
         best = min(listed, key=attrgetter("weight"))

@@ -15,6 +15,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.models import F, Max, Min
 
 from webapp.papers.models import Paper
+from webapp.papers.queries import rows
 from webapp.papers.search.query import Term
 
 log = logging.getLogger(__name__)
@@ -86,9 +87,7 @@ def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[in
 
 
 def _keys(statement: str, values: Sequence[int | str]) -> list[int]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        return [row[0] for row in cursor.fetchall()]
+    return [key for (key,) in rows(statement, values)]
 
 
 _LISTED = """
