@@ -44,16 +44,11 @@ def sealed(run: Run) -> dict[str, dict[str, object]]:
     One queue serves all workers of a device, and each has a key of its own: whoever takes the
     message finds its copy, and a machine whose key leaked can forge jobs for itself alone.
     """
+    of_run = protocol.Job.model_fields.keys() - {"v", "run", "limits"}  # by the same names
     job = protocol.Job(
         run=str(run.pk),
-        attempt=run.attempt,
-        token=run.token,
-        method=run.method,
-        benchmark=run.benchmark,
-        version=run.version,
-        params=run.params,
-        seed=run.seed,
         limits=protocol.Limits(seconds=run.limit_seconds, memory_bytes=run.limit_mib * MIB),
+        **{name: getattr(run, name) for name in of_run},
     )
     workers = Worker.objects.filter(device=run.device, enabled=True)
     return {worker.name: protocol.seal(job, key_of(worker)) for worker in workers}

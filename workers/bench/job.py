@@ -13,7 +13,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from methods import protocol
 from methods.protocol import Failed, Job, Strict
@@ -28,7 +31,6 @@ GRACE = 1.0  # between TERM and KILL
 LINGER = 10.0  # for a benchmark to exit after its result
 GPU_FREE_WITHIN = 10.0
 GPU_SLACK_MIB = 64
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
 log = logging.getLogger(__name__)
 
@@ -210,10 +212,8 @@ def _resident_bytes(root: int) -> int:
     """Bytes held by `root` and all below it: private pages of each, shared ones once."""
     private, shared = 0, [0]
     for pid in [root, *reaper.descendants(root)]:
-        try:
-            fields = Path(f"/proc/{pid}/statm").read_text().split()
-        except OSError:
-            continue  # it ended meanwhile
-        private += int(fields[1]) - int(fields[2])
-        shared.append(int(fields[2]))
-    return (private + max(shared)) * PAGE
+        with suppress(psutil.Error):  # it ended meanwhile
+            memory = psutil.Process(pid).memory_info()
+            private += memory.rss - memory.shared
+            shared.append(memory.shared)
+    return private + max(shared)
