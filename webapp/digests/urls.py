@@ -1,22 +1,10 @@
 """Where digests are; a feed has the address of its list and a suffix."""
 
-from django.urls import URLPattern, path, register_converter
+from django.urls import URLPattern, path
 
 from webapp.digests import views
 from webapp.digests.feeds import views as feeds
 from webapp.digests.profiles import views as profiles
-from webapp.ui.converters import DateConverter, SuffixConverter
-
-
-class CategoryConverter(SuffixConverter):
-    """`cs.CL`, `hep-th`, `cond-mat.str-el`."""
-
-    regex = r"[a-z]+(?:-[a-z]+)?(?:\.[A-Za-z-]{2,10})?"
-
-
-register_converter(DateConverter, "date")
-register_converter(SuffixConverter, "suffix")
-register_converter(CategoryConverter, "arxiv_category")
 
 app_name = "digests"
 urlpatterns: list[URLPattern] = [

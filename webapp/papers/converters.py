@@ -1,4 +1,4 @@
-"""How arXiv's identifiers stand in addresses; old ones hold a slash."""
+"""How arXiv's identifiers and categories stand in addresses; old identifiers hold a slash."""
 
 from django.urls import register_converter
 from django.urls.converters import StringConverter
@@ -10,4 +10,11 @@ class ArxivIdConverter(StringConverter):
     regex = r"(?:\d{4}\.\d{4,5}|[a-z]+(?:-[a-z]+)?(?:\.[A-Za-z-]{2,8})?/\d{7})(?:v[1-9]\d{0,2})?"
 
 
+class CategoryConverter(StringConverter):
+    """`cs.CL`, `hep-th`, `cond-mat.str-el`."""
+
+    regex = r"[a-z]+(?:-[a-z]+)?(?:\.[A-Za-z-]{2,10})?"
+
+
 register_converter(ArxivIdConverter, "arxiv")
+register_converter(CategoryConverter, "arxiv_category")

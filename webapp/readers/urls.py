@@ -1,3 +1,4 @@
+from django.contrib.auth.views import LogoutView
 from django.urls import path
 
 from webapp.readers import account, views
@@ -6,7 +7,7 @@ app_name = "readers"
 urlpatterns = [
     path("sign-in/", views.sign_in, name="sign-in"),
     path("sign-in/<str:token>/", views.use_link, name="use-link"),
-    path("sign-out/", views.sign_out, name="sign-out"),
+    path("sign-out/", LogoutView.as_view(), name="sign-out"),
     path("language/", views.language, name="language"),
     path("account/", account.account, name="account"),
     path("account/data.json", account.export, name="export"),

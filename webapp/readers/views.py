@@ -4,7 +4,7 @@ import logging
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import login, logout
+from django.contrib.auth import login
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -63,13 +63,6 @@ def use_link(request: HttpRequest, token: str) -> HttpResponse:
         samesite="Lax",
     )
     return response
-
-
-@require_POST
-def sign_out(request: HttpRequest) -> HttpResponse:
-    """End the session."""
-    logout(request)
-    return redirect(settings.LOGIN_REDIRECT_URL)
 
 
 @csrf_exempt  # the form stands on pages kept for everybody; from another site no session comes

@@ -1,7 +1,8 @@
-"""How dates, methods and formats stand in addresses."""
+"""How dates, methods and formats stand in addresses of every room."""
 
 from datetime import date
 
+from django.urls import register_converter
 from django.urls.converters import SlugConverter, StringConverter
 
 from methods import registry
@@ -35,3 +36,8 @@ class SuffixConverter(StringConverter):
     """`rss`, `atom` or `json`."""
 
     regex = "|".join(FORMATS)
+
+
+register_converter(DateConverter, "date")
+register_converter(MethodConverter, "method")
+register_converter(SuffixConverter, "suffix")

@@ -1,13 +1,11 @@
-from django.urls import URLPattern, path, register_converter
+from django.urls import URLPattern, path
 
 from webapp.runs.web import actions, feed, views
-from webapp.ui.converters import SuffixConverter
 
 app_name = "runs"
-register_converter(SuffixConverter, "feed_format")
 urlpatterns: list[URLPattern] = [
     path("methods/<slug:method>/run/<slug:benchmark>/", actions.ask, name="ask"),
-    path("runs.<feed_format:suffix>", feed.results, name="feed"),
+    path("runs.<suffix:suffix>", feed.results, name="feed"),
     path("runs/", views.runs, name="runs"),
     path("runs/<uuid:pk>/", views.run, name="run"),
     path("runs/<uuid:pk>/live", views.live, name="live"),
