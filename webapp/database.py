@@ -57,16 +57,15 @@ def unknown_migrations(loader: MigrationLoader, applied: Iterable[tuple[str, str
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Keep other migrating processes waiting, on this machine and on the database's."""
-    settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
-    with (settings.DATA_DIR / "migrate.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if connection.vendor != "postgresql":
+    """Keep other migrating processes waiting: on this machine, or all that use the database."""
+    if connection.vendor != "postgresql":
+        with (settings.DATA_DIR / "migrate.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-            return
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s)", [ADVISORY_LOCK])
-            try:
-                yield
-            finally:
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [ADVISORY_LOCK])
+        try:
+            yield
+        finally:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])

@@ -23,6 +23,10 @@ from webapp.ui import markup
 
 log = logging.getLogger(__name__)
 
+SHOWN_OF_ENTRY = (
+    *("paper_id", "version", "score", "announce_type", "matches"),
+    *("title_html", "abstract_html", "gist_html", "chips"),
+)
 SHOWN_OF_PAPER = ("arxiv_id", "title", "authors", "categories", "comment", "doi", "journal_ref")
 REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
 
@@ -209,16 +213,7 @@ def _replace_entries(
     DigestEntry.objects.bulk_create(entries)
 
 
-def _entry_content(entry: DigestEntry) -> tuple[object, ...]:
+def _entry_content(entry: DigestEntry) -> tuple[str, ...]:
     """What an entry shows of its paper, whatever its rank."""
-    return (
-        entry.paper_id,
-        entry.version,
-        entry.score,
-        entry.announce_type,
-        json.dumps(entry.matches, sort_keys=True),  # PostgreSQL keeps keys in its own order
-        entry.title_html,
-        entry.abstract_html,
-        entry.gist_html,
-        json.dumps(entry.chips),
-    )
+    # Sorted: PostgreSQL keeps keys in its own order.
+    return tuple(json.dumps(getattr(entry, name), sort_keys=True) for name in SHOWN_OF_ENTRY)

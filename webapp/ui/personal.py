@@ -8,8 +8,8 @@ each reader's own pieces take the places of the marks.
 import re
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from secrets import token_hex
+from types import SimpleNamespace
 from typing import NamedTuple
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -31,14 +31,6 @@ class Shelf(NamedTuple):
 
 # The library's room puts its own here.
 shelf_of: Callable[[User, Sequence[int]], Shelf] = lambda _reader, _keys: Shelf()  # noqa: E731
-
-
-@dataclass(frozen=True)
-class MarkedPaper:
-    """What a mark tells of its paper."""
-
-    pk: int
-    arxiv_id: str
 
 
 def share(request: HttpRequest) -> None:
@@ -66,7 +58,7 @@ def lay_over(request: HttpRequest, page: str) -> str:
 
     def piece(found: re.Match[str]) -> str:
         name, key, identifier = found.groups()
-        paper = MarkedPaper(int(key), _SAMPLE) if key else None
+        paper = SimpleNamespace(pk=int(key), arxiv_id=_SAMPLE) if key else None
         state = tuple(paper.pk in one for one in kept) if paper else ()
         if (name, state) not in pieces:
             context = {"kept": kept, "paper": paper, "user": user}

@@ -10,6 +10,7 @@ subprocess and sends events to the site; CUDA lives in that subprocess alone.
 
 import fcntl
 import logging
+from dataclasses import asdict
 from itertools import count
 from secrets import token_hex
 from typing import Any
@@ -77,19 +78,16 @@ class Worker:
 
     def heartbeat(self) -> Message:
         """The message that this worker is alive, and which attempt it holds."""
-        job, machine = self.job, self.machine
+        job = self.job
         beat = protocol.Heartbeat(
             worker=self.name,
             boot=self.boot,
             beat=next(self._beats),
-            device=machine.device,
-            device_name=machine.device_name,
-            memory_bytes=machine.memory_mib * hardware.MIB,
-            versions=machine.versions,
             note=guard(self.user),
             leaving=self.cancel.stopping,
             run=job.run if job else None,
             token=job.token if job else None,
+            **asdict(self.machine),
         )
         return "runs.heartbeat", protocol.seal(beat, self.key)
 

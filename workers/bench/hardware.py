@@ -23,7 +23,7 @@ class Machine:
 
     device: Device
     device_name: str
-    memory_mib: int
+    memory_bytes: int
     versions: dict[str, str]
 
 
@@ -35,7 +35,7 @@ def describe(device: Device, memory_mib: int = 0) -> Machine:
     """
     main = int(psutil.virtual_memory().total)
     main = min(environment.control_group("memory.max") or main, main)
-    memory = memory_mib or main // MIB * 3 // 4
+    memory = memory_mib * MIB or main * 3 // 4
     versions = environment.versions()
     if device == "cpu":
         return Machine("cpu", environment.processors(), memory, versions)

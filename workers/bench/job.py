@@ -51,7 +51,7 @@ class Measurement:
     ) -> None:
         self._job, self._machine, self._cancel, self._events = job, machine, cancel, events
         self._announce_leaving = announce_leaving
-        allowed = machine.memory_mib * hardware.MIB
+        allowed = machine.memory_bytes
         self._memory = min(job.limits.memory_bytes or allowed, allowed)
         self._outcome: Strict | None = None  # as the benchmark reported it
         self._stopped: Strict | None = None  # why we ended it, where we did

@@ -10,10 +10,10 @@ from workers.bench import hardware
 
 def test_the_machine_describes_itself() -> None:
     here = hardware.describe("cpu", 512)
-    assert here.memory_mib == 512
+    assert here.memory_bytes == 512 * hardware.MIB
     assert here.device_name == environment.collect().hardware  # results are compared within it
     assert here.versions["python"]
-    assert hardware.describe("cpu").memory_mib > 256
+    assert hardware.describe("cpu").memory_bytes > 256 * hardware.MIB
 
 
 def test_no_gpu_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
