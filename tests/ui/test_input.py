@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.test import Client, RequestFactory
 
 from methods.protocol import clean, clean_json, one_line
-from webapp.ui.input import CleanInputMiddleware
+from webapp.ui.input import CleanInputMiddleware, number_in
 
 HOSTILE = (
     "\x00",
@@ -67,3 +67,22 @@ def test_an_address_with_unseen_characters_is_nobodys(client: Client, path: str)
 def test_a_search_for_nul_answers(client: Client) -> None:
     client.force_login(User.objects.create_user("ada"))
     assert client.get("/search?q=%00sparse%00&category=%00").status_code == 200
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "123456789x", "9" * 10, "9" * 5000, "½", "²"])
+@pytest.mark.django_db
+def test_what_is_no_number_of_a_row_names_none(client: Client, text: str) -> None:
+    assert number_in(text) is None
+    client.force_login(User.objects.create_superuser("admin"))
+    for where, field in (
+        ("/account/readers/", "switch"),
+        ("/account/mail/", "end"),
+        ("/account/tokens/", "revoke"),
+    ):
+        assert client.post(where, {field: text}).status_code < 500, where
+    for where in ("/library/?list=", "/search?q=x&page="):
+        assert client.get(f"{where}{text}").status_code == 200, where
+
+
+def test_a_number_is_read_in_any_script() -> None:
+    assert [number_in(text) for text in ("7", "0", "999999999", "٣")] == [7, 0, 999999999, 3]

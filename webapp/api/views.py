@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from webapp.api import tokens
 from webapp.api.api import api
 from webapp.api.models import Token
+from webapp.ui.input import number_in
 from webapp.ui.pages import signed_in
 
 
@@ -25,8 +26,7 @@ def account_tokens(request: HttpRequest) -> HttpResponse:
     """A reader's tokens: make one, which is shown once; revoke one."""
     reader, made = signed_in(request), ""
     if "revoke" in request.POST:
-        pk = request.POST["revoke"]
-        if pk.isdecimal() and tokens.revoke(reader, int(pk)):
+        if tokens.revoke(reader, number_in(request.POST["revoke"])):
             messages.success(request, "Revoked: what uses it is refused from now on.")
         return redirect("api:tokens")
     if request.method == "POST":

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from webapp.digests.models import LearnedModel, Star
 from webapp.library.models import LibraryEntry, ReadingList
 from webapp.papers.models import Paper
+from webapp.ui.input import number_in
 from webapp.ui.personal import Shelf
 
 SHOWN = {
@@ -43,9 +44,8 @@ class Choice:
 
 def choice(reader: User, given: dict[str, str]) -> Choice:
     """The part that a query string asks for; what is saved where it asks for nothing known."""
-    number = given.get("list", "")
-    lists = ReadingList.objects.filter(reader=reader)
-    of_list = lists.filter(pk=int(number)).first() if number[:9].isdecimal() else None
+    number = number_in(given.get("list", ""))
+    of_list = ReadingList.objects.filter(reader=reader, pk=number).first()
     show = given.get("show", "")
     return Choice(show if show in SHOWN else "saved", given.get("tag", "")[:40], of_list)
 

@@ -17,6 +17,7 @@ from webapp.library.importing import MOST, ask_for, import_liked
 from webapp.library.learning import LEAST
 from webapp.library.models import LibraryEntry, ReadingList
 from webapp.papers import citations
+from webapp.ui.input import number_in
 from webapp.ui.pages import back, signed_in
 
 PAPERS_A_PAGE = 50
@@ -91,7 +92,7 @@ def entry(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     if (name := form.cleaned_data["new_list"].strip()) and mine.count() < MAX_LISTS:
         made, _ = ReadingList.objects.get_or_create(reader=reader, name=name)
         made.papers.add(paper)
-    chosen = {int(number) for number in request.POST.getlist("lists") if number[:9].isdecimal()}
+    chosen = set(map(number_in, request.POST.getlist("lists")))
     for one in mine.exclude(name=name):
         (one.papers.add if one.pk in chosen else one.papers.remove)(paper)
     messages.success(request, "Kept in your library.")

@@ -28,6 +28,7 @@ from webapp.papers.days import eastern_date, now
 from webapp.papers.queries import dates
 from webapp.readers.links import page_address
 from webapp.ui.feeds import Outline, opml
+from webapp.ui.input import number_in
 from webapp.ui.pages import attachment, signed_in
 
 MOST = 30  # deliveries of one reader
@@ -71,8 +72,7 @@ def account_mail(request: HttpRequest) -> HttpResponse:
         _ask_to_confirm(request, reader, request.POST["address"].strip())
         return redirect("mail:account")
     if "end" in request.POST:
-        number = request.POST["end"]
-        ended = mine.filter(pk=int(number)).delete()[0] if number[:9].isdecimal() else 0
+        ended = mine.filter(pk=number_in(request.POST["end"])).delete()[0]
         messages.success(request, "Ended." if ended else "There was no such mail.")
         return redirect("mail:account")
     form = DeliveryForm(reader, request.POST or None, initial=request.GET.dict())

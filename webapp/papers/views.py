@@ -19,6 +19,7 @@ from webapp.papers.models import AnnounceType, Listing, Paper
 from webapp.papers.search import Order
 from webapp.papers.search import search as find
 from webapp.ui.feeds import FORMATS
+from webapp.ui.input import number_in
 
 DAYS_A_PAGE = 7
 STRIP_DAYS = 15
@@ -62,9 +63,7 @@ def search(request: HttpRequest) -> HttpResponse:
     period = request.GET.get("period", "") if request.GET.get("period") in PERIODS else ""
     since = eastern_date(now()) - timedelta(days=int(period)) if period else None
     order: Order = "newest" if request.GET.get("order") == "newest" else "relevance"
-    number = request.GET.get("page", "1")
-    # Python refuses to read a number of some thousand digits.
-    page = int(number[:9]) if number.isdecimal() else 1
+    page = number_in(request.GET.get("page", "")) or 1
     results = find(q, category or None, since, page, order)
     context = {
         "section": "search",

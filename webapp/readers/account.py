@@ -17,6 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.readers import links
+from webapp.ui.input import number_in
 from webapp.ui.pages import signed_in
 
 MAX_READERS = 1_000
@@ -82,7 +83,7 @@ def readers(request: HttpRequest) -> HttpResponse:
 def _act(request: HttpRequest, me: User) -> str:
     """Do what was asked; the link of an invitation, shown once."""
     if number := request.POST.get("switch", ""):
-        found = User.objects.filter(pk=int(number)).first() if number[:9].isdecimal() else None
+        found = User.objects.filter(pk=number_in(number)).first()
         if found is None or found == me:
             messages.error(request, _("There is no such reader, or it is you."))
             return ""

@@ -29,6 +29,11 @@ class CleanInputMiddleware:
         return self.get_response(request)
 
 
+def number_in(text: str) -> int | None:
+    """The number that a field holds in up to nine digits; None where it holds anything else."""
+    return int(text) if text.isdecimal() and len(text) < 10 else None
+
+
 def _cleaned(given: QueryDict) -> QueryDict:
     """`given`, or a copy without what `clean` takes away where that is anything."""
     lists = {name: given.getlist(name) for name in given}
