@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from django.conf import settings
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.core.management.color import no_style
 from django.db import connection, transaction
 from django.db.migrations.loader import MigrationLoader
@@ -43,7 +43,7 @@ MEMBER = re.compile(
 )
 
 
-class BackupError(Exception):
+class BackupError(CommandError):
     """A backup cannot be made or restored; the message says why and what to do."""
 
 

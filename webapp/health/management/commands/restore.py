@@ -4,9 +4,9 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
-from webapp.health.backup import BackupError, restore
+from webapp.health.backup import restore
 
 
 class Command(BaseCommand):
@@ -19,8 +19,5 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            manifest = restore(options["file"], force=options["force"])
-        except BackupError as error:
-            raise CommandError(str(error)) from error
+        manifest = restore(options["file"], force=options["force"])
         self.stdout.write(f"Restored what was there on {manifest['made_at']}. Start the site.")
