@@ -42,7 +42,8 @@ def comparable(claim: Claim | RuleClaim, carried: Iterable[Carried]) -> Best | N
     quantity = _nearest_quantity(claim.metric) or _nearest_quantity(near)
     if not quantity:
         return None
-    stages = _stages(f"{claim.metric} {near}")
+    told = f"{claim.metric} {near}"
+    stages = [name for name, words in _STAGES.items() if words.search(told)]
     for method in carried:
         for one in method.in_order:
             if one.series.y.unit in _UNITS[quantity] and _is_of(stages, one):
@@ -69,10 +70,6 @@ def _nearest_quantity(text: str) -> str:
     }
     best_name = max(places, key=places.__getitem__)
     return best_name if places[best_name] else ""
-
-
-def _stages(text: str) -> list[str]:
-    return [name for name, words in _STAGES.items() if words.search(text)]
 
 
 def _is_of(stages: Sequence[str], measurement: Measurement) -> bool:

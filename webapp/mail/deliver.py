@@ -56,7 +56,7 @@ def _deliver(pk: int) -> bool:
     rows = Delivery.objects.select_for_update().filter(pk=pk).exclude(reader__email="")
     delivery = rows.select_related("reader").first()
     today = eastern_date(now())
-    if delivery is None or not _is_due(delivery, today):
+    if delivery is None or today - delivery.looked_on < PAUSES[delivery.frequency]:
         return False
     with translation.override(Preference.language_of(delivery.reader)):
         until, lines = _new_lines(delivery)
@@ -67,10 +67,6 @@ def _deliver(pk: int) -> bool:
     delivery.sent_until, delivery.looked_on = until, today
     delivery.save(update_fields=["sent_until", "looked_on"])
     return bool(lines)
-
-
-def _is_due(delivery: Delivery, today: Date) -> bool:
-    return today - delivery.looked_on >= PAUSES[delivery.frequency]
 
 
 def _new_lines(delivery: Delivery) -> tuple[Date, list[dict[str, str]]]:

@@ -48,7 +48,7 @@ def bibtex(paper: Paper) -> str:
         "archivePrefix": "arXiv",
         "primaryClass": paper.primary_category,
         "doi": paper.doi,
-        "note": _note(paper),
+        "note": "Withdrawn" if paper.withdrawn else _tex(paper.journal_ref),
         "url": f"https://arxiv.org/abs/{paper.arxiv_id}",
     }
     width = max(map(len, fields))
@@ -116,10 +116,6 @@ def download(papers: Sequence[Paper], name: str, suffix: str) -> HttpResponse:
     """The papers as a file for a reference manager."""
     media_type, written = FILES[suffix]
     return attachment(written(papers), f"{media_type}; charset=utf-8", f"{name}.{suffix}")
-
-
-def _note(paper: Paper) -> str:
-    return "Withdrawn" if paper.withdrawn else _tex(paper.journal_ref)
 
 
 def _key(paper: Paper) -> str:

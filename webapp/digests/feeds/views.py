@@ -30,9 +30,12 @@ def digest(
 @require_safe
 def category(request: HttpRequest, category: str, suffix: str) -> HttpResponse:
     """What was announced in a category: the last days, or that of `?date=`."""
-    return feed_http.respond(
-        request, suffix, category_feed_source(category, _date(request.GET.get("date")))
-    )
+    wanted = request.GET.get("date", "")
+    try:
+        date = Date.fromisoformat(wanted) if wanted else None
+    except ValueError:
+        raise Http404(f"{wanted[:40]!r} is no day; write it as 2026-03-02.") from None
+    return feed_http.respond(request, suffix, category_feed_source(category, date))
 
 
 @require_safe
@@ -62,12 +65,3 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
     ]
     body = opml("Assay", changed, {"Digests": digests, "Categories": listed})
     return respond_public(request, body, lambda: feed_http.public(body, "text/x-opml", changed))
-
-
-def _date(text: str | None) -> Date | None:
-    if not text:
-        return None
-    try:
-        return Date.fromisoformat(text)
-    except ValueError:
-        raise Http404(f"{text[:40]!r} is no day; write it as 2026-03-02.") from None
