@@ -1,11 +1,13 @@
 """Pages kept for the anonymous: same bytes, right encoding, never another reader's."""
 
+import re
+
 import brotli
 import pytest
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpResponse
 from django.middleware.http import ConditionalGetMiddleware
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
 
 from webapp.ui import pages
 from webapp.ui.pages import respond, respond_public
@@ -118,3 +120,28 @@ def test_what_changes_often_is_compressed_quickly():
     )
     assert brotli.decompress(large) == brotli.decompress(small) == body
     assert len(small) < len(large)
+
+
+@pytest.mark.django_db
+def test_the_menu_marks_the_page_that_is_shown(client: Client) -> None:
+    client.force_login(User.objects.create_user("ada"))
+    marked = {
+        "/": "/",
+        "/profiles/": "/profiles/",
+        "/profiles/new/": "/profiles/",
+        "/methods/": "/methods/",
+        "/methods/seps/": "/methods/",
+        "/runs/": "/runs/",
+        "/workers/": "/runs/",
+        "/library/": "/library/",
+        "/intake/": "/intake/",
+        "/feeds/": "/feeds/",
+        "/account/": "/account/",
+        "/help/": None,
+    }
+    for address, link in marked.items():
+        menu = client.get(address).content.decode().partition("<main")[0]
+        found = re.findall(r'<a href="([^"]*)"\s+aria-current="page">', menu)
+        assert found == ([link] if link else []), address
+        assert 'role="search"' in menu
+    assert 'role="search"' not in client.get("/search").content.decode().partition("<main")[0]

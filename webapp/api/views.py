@@ -36,7 +36,6 @@ def account_tokens(request: HttpRequest) -> HttpResponse:
         except tokens.TooManyTokensError as error:
             messages.error(request, str(error))
     context = {
-        "section": "tokens",
         "tokens": Token.objects.filter(reader=reader),
         "made": made,
         "a_minute": tokens.A_MINUTE,
@@ -63,7 +62,6 @@ def docs(request: HttpRequest) -> HttpResponse:
         for name, model in schema["components"]["schemas"].items()
     ]
     context = {
-        "section": "api",
         "info": schema["info"],
         "endpoints": endpoints,
         "models": models,

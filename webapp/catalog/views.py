@@ -20,7 +20,7 @@ def methods(request: HttpRequest) -> HttpResponse:
     def page() -> HttpResponse:
         counts = queries.paper_counts()
         carried = [(one, counts.get(one.method.slug, 0)) for one in queries.all_carried()]
-        return render(request, "catalog/methods.html", {"section": "methods", "carried": carried})
+        return render(request, "catalog/methods.html", {"carried": carried})
 
     return respond(request, queries.stamp(), page)
 
@@ -37,7 +37,6 @@ def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
     first = next(iter(benchmarks.values()), None)
     months = queries.papers_by_month(slug)
     context = {
-        "section": "methods",
         "carried": carried,
         "method": carried.method,
         "mechanism": reading.mechanism(slug),
@@ -71,7 +70,6 @@ def code(request: HttpRequest, method: Method) -> HttpResponse:
     path = _one_of(request.GET.get("file"), paths, paths[0] if paths else "")
     at = paths.index(path) if paths else 0
     context = {
-        "section": "methods",
         "method": method,
         "levels": reading.LEVELS,
         "level": level,
@@ -92,7 +90,6 @@ def documents(request: HttpRequest, method: Method) -> HttpResponse:
         raise Http404(f"The method {method.slug} comes without a README.")
     path = _one_of(request.GET.get("file"), paths, paths[0])
     context = {
-        "section": "methods",
         "method": method,
         "paths": paths,
         "path": path,

@@ -61,7 +61,6 @@ def _render_digest(
     shown_days = {"date": digest.date} if date else {"date__gte": digest.date}
     listings = list(Listing.objects.filter(**shown_days).order_by("date", "category"))
     context = {
-        "section": "today" if digest.profile.is_site and not date else "",
         "digest": digest,
         "date": digest.date,
         "profile": digest.profile,
@@ -91,7 +90,6 @@ def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> Htt
         queries.neighbouring_dates(found, date) if date and found.pk else (None, None)
     )
     context = {
-        "section": "today" if slug is None and date is None else "",
         "date": date,
         "today": eastern_date(now()),
         "profile": found,
@@ -157,11 +155,7 @@ def _category_page(request: HttpRequest, category: str) -> HttpResponse:
 @require_safe
 def feeds(request: HttpRequest) -> HttpResponse:
     """Every feed there is, in every format."""
-    context = {
-        "section": "feeds",
-        "profiles": Profile.objects.order_by("-is_site", "name"),
-        "categories": categories(),
-    }
+    context = {"profiles": Profile.objects.order_by("-is_site", "name"), "categories": categories()}
     return render(request, "digests/feeds.html", context)
 
 

@@ -75,7 +75,6 @@ def first_steps(request: HttpRequest) -> HttpResponse:
     if form.is_bound and form.is_valid():
         return redirect("digests:profile", _make(reader, form).slug)
     context = {
-        "section": "account",
         "form": form,
         "mail_on": settings.MAIL_ON,
         "mail_host": settings.EMAIL_HOST,

@@ -33,7 +33,6 @@ def library(request: HttpRequest) -> HttpResponse:
     page = Paginator(queries.papers(reader, part), PAPERS_A_PAGE).get_page(request.GET.get("page"))
     model, liked, disliked = queries.learned(reader)
     context = {
-        "section": "library",
         "part": part,
         "page": page,
         "papers": list(page.object_list),
@@ -115,7 +114,7 @@ def remove_list(request: HttpRequest, pk: int) -> HttpResponse:
 def import_(request: HttpRequest) -> HttpResponse:
     """Name papers one likes: what is here is saved, the rest is kept to learn from."""
     form = ImportForm(request.POST or None, request.FILES or None, label_suffix="")
-    context: dict[str, object] = {"section": "library", "form": form}
+    context: dict[str, object] = {"form": form}
     if form.is_bound and form.is_valid():
         reader = signed_in(request)
         done = import_liked(reader, form.cleaned_data["text"])
@@ -147,6 +146,6 @@ def zotero_(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"{made} sent, {there} had been there before.")
         return redirect(request.get_full_path())
-    context = {"section": "library", "part": part, "account": account, "form": form}
+    context = {"part": part, "account": account, "form": form}
     status = 422 if form.is_bound else 200
     return render(request, "library/zotero.html", context, status=status)

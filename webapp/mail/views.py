@@ -91,7 +91,7 @@ def account_mail(request: HttpRequest) -> HttpResponse:
         )
         messages.success(request, "You will get it when there is something new.")
         return redirect("mail:account")
-    context = {"section": "mail", "form": form, "deliveries": mine, "mail_on": settings.MAIL_ON}
+    context = {"form": form, "deliveries": mine, "mail_on": settings.MAIL_ON}
     status = 422 if form.is_bound else 200
     return render(request, "mail/account.html", context, status=status)
 
@@ -152,7 +152,7 @@ def confirm(request: HttpRequest, token: str) -> HttpResponse:
         said = gettext("Mail goes to %(address)s.") % {"address": address}
         messages.success(request, said)
         return redirect("mail:account")
-    return render(request, "mail/confirm.html", {"section": "mail", "address": address})
+    return render(request, "mail/confirm.html", {"address": address})
 
 
 @csrf_exempt  # RFC 8058: the reader's mail program posts it, without a cookie
@@ -168,5 +168,5 @@ def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
     name = found.name if found else ""
     if request.method == "POST" and found:
         found.delete()
-    context = {"section": "mail", "name": name, "ended": request.method == "POST" or not found}
+    context = {"name": name, "ended": request.method == "POST" or not found}
     return render(request, "mail/unsubscribe.html", context)

@@ -66,7 +66,6 @@ def search(request: HttpRequest) -> HttpResponse:
     page = number_in(request.GET.get("page", "")) or 1
     results = find(q, category or None, since, page, order)
     context = {
-        "section": "search",
         "q": q,
         "category": category,
         "period": period,
@@ -92,7 +91,6 @@ def intake(request: HttpRequest) -> HttpResponse:
     rows = Listing.objects.filter(date__in=list(page.object_list)).order_by("-date", "category")
     strip = dates[:STRIP_DAYS]
     context = {
-        "section": "intake",
         "page": page,
         "wanted": wanted,
         "days": [(day, list(group)) for day, group in groupby(rows, key=lambda row: row.date)],

@@ -41,7 +41,7 @@ def account(request: HttpRequest) -> HttpResponse:
         logout(request)
         reader.delete()
         return redirect(settings.LOGIN_REDIRECT_URL)
-    return render(request, "readers/account.html", {"section": "account"})
+    return render(request, "readers/account.html")
 
 
 @never_cache
@@ -76,7 +76,7 @@ def readers(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied
     made = _act(request, me) if request.method == "POST" else ""
     everyone = User.objects.order_by("username")[:MAX_READERS]
-    context = {"section": "account", "everyone": everyone, "made": made}
+    context = {"everyone": everyone, "made": made}
     return render(request, "readers/readers.html", context)
 
 

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
     """How to come by a link; where mail is set up, one is mailed."""
-    context = {"section": "sign-in", "mail_on": settings.MAIL_ON}
+    context = {"mail_on": settings.MAIL_ON}
     if request.method == "POST" and settings.MAIL_ON:
         try:
             links.mail_link(request.POST.get("address", "").strip()[:254])
@@ -41,12 +41,11 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 def use_link(request: HttpRequest, token: str) -> HttpResponse:
     """A button on GET, the sign-in on POST: a mail scanner that looks at a link does not use it."""
     if request.method != "POST":
-        return render(request, "readers/use_link.html", {"section": "sign-in"})
+        return render(request, "readers/use_link.html")
     with transaction.atomic():  # where the session cannot be stored, the link is not spent
         reader = links.redeem(token)
         if reader is None:
-            context = {"section": "sign-in", "spent": True}
-            return render(request, "readers/sign_in.html", context, status=410)
+            return render(request, "readers/sign_in.html", {"spent": True}, status=410)
         is_first = reader.last_login is None
         login(request, reader)
         request.session.save()

@@ -1,15 +1,13 @@
 from django.urls import URLPattern, path
 from django.views.generic import TemplateView
 
+robots = TemplateView.as_view(
+    template_name="ui/robots.txt", content_type="text/plain; charset=utf-8"
+)
+
 app_name = "ui"
-
-
-def _page(name: str) -> URLPattern:
-    """A page about the site itself: the template of its name."""
-    view = TemplateView.as_view(template_name=f"ui/{name}.html", extra_context={"section": name})
-    return path(f"{name}/", view, name=name)
-
-
-_PLAIN = "text/plain; charset=utf-8"
-robots = TemplateView.as_view(template_name="ui/robots.txt", content_type=_PLAIN)
-urlpatterns = [_page("help"), _page("keyboard"), path("robots.txt", robots, name="robots")]
+urlpatterns: list[URLPattern] = [
+    path("help/", TemplateView.as_view(template_name="ui/help.html"), name="help"),
+    path("keyboard/", TemplateView.as_view(template_name="ui/keyboard.html"), name="keyboard"),
+    path("robots.txt", robots, name="robots"),
+]

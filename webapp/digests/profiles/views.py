@@ -32,8 +32,7 @@ MAX_PROFILES = 20  # of one reader
 @require_safe
 def profiles(request: HttpRequest) -> HttpResponse:
     """The site's profile and the readers' own."""
-    context = {"section": "profiles", "profiles": queries.profiles()}
-    return render(request, "digests/profiles.html", context)
+    return render(request, "digests/profiles.html", {"profiles": queries.profiles()})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -81,7 +80,6 @@ def _form(request: HttpRequest, profile: Profile | None) -> HttpResponse:
     stored = [Keyword(**one) for one in profile.keywords] if profile else []
     keywords = form.profile_settings.keywords if valid else stored
     context = {
-        "section": "profiles",
         "profile": profile,
         "form": form,
         "previewed": valid,

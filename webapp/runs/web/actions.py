@@ -51,7 +51,6 @@ def page(
     """What a form needs where it is shown, its own page or another."""
     user = request.user
     return {
-        "section": "methods",
         "method": method,
         "benchmark": benchmark,
         "form": form or RunForm(method, benchmark, initial=_like(request, method, benchmark)),

@@ -25,7 +25,6 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
     behind = behind_own(run, where)
     tone = tone_of(run, where)
     return {
-        "section": "runs",
         "run": run,
         "method": method,
         "benchmark": benchmark,

@@ -87,7 +87,6 @@ def runs(request: HttpRequest) -> HttpResponse:
     after = request.GET.get("after", "")
     shown, following = listing.page_after(found, after, RUNS_A_PAGE)
     context = {
-        "section": "runs",
         "filters": filters,
         "after": after,
         "next": following,
@@ -106,16 +105,16 @@ def compare(request: HttpRequest) -> HttpResponse:
     try:
         context = compare_runs(visible_runs(request.user), wanted)
     except CannotCompareError as error:
-        context = {"section": "runs", "reason": str(error)}
-        return render(request, "runs/compare.html", context, status=400 if wanted else 200)
-    return render(request, "runs/compare.html", {"section": "runs", **context})
+        status = 400 if wanted else 200
+        return render(request, "runs/compare.html", {"reason": str(error)}, status=status)
+    return render(request, "runs/compare.html", context)
 
 
 @require_safe
 @cache_control(no_store=True)
 def workers(request: HttpRequest) -> HttpResponse:
     """The machines that measure: live or not, what they are, how to add one."""
-    context = {"section": "workers", "workers": workers_now(), "installation": installation()}
+    context = {"workers": workers_now(), "installation": installation()}
     return render(request, "runs/workers.html", context)
 
 

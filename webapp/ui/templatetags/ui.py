@@ -56,6 +56,14 @@ def icon(name: str) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
+def current(context: RequestContext, *views: str) -> SafeString:
+    """Marks a link of the menu where the page shown is one of these views."""
+    match = context["request"].resolver_match
+    is_here = match is not None and match.view_name in views
+    return mark_safe(' aria-current="page"' if is_here else "")  # noqa: S308
+
+
+@register.simple_tag(takes_context=True)
 def personal(context: RequestContext, name: str, paper: Any = None) -> SafeString:
     """A piece that depends on who reads, `personal/NAME.html`; on a shared page its place."""
     if is_shared(context["request"]):
