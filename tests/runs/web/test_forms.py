@@ -61,7 +61,7 @@ def test_a_model_is_chosen_among_those_that_the_operator_allows(settings: Settin
 def test_what_is_left_empty_is_the_presets() -> None:
     asked = form(batch="2", lengths="512, 1024", dtype="", flex="false")
     assert asked.is_valid()
-    assert asked.request().settings == {"batch": "2", "lengths": "512, 1024", "flex": "false"}
+    assert asked.request().params == {"batch": "2", "lengths": "512, 1024", "flex": "false"}
 
 
 @pytest.mark.parametrize(
