@@ -3,8 +3,6 @@
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
-import webapp.papers.converters
-import webapp.ui.converters  # noqa: F401 - by what they register, rooms write their addresses
 from webapp.api.urls import api_urlpatterns
 
 handler500 = "webapp.health.views.server_error"

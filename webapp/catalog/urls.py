@@ -1,6 +1,7 @@
 from django.urls import path
 
 from webapp.catalog import feeds, views
+from webapp.ui import converters  # noqa: F401 - `method` and `suffix`
 
 app_name = "catalog"
 urlpatterns = [

@@ -2,6 +2,7 @@ from django.urls import URLPattern, path, re_path
 from django.views.generic import RedirectView
 
 from webapp.library import first_steps, views
+from webapp.papers import converters  # noqa: F401 - `arxiv`
 
 app_name = "library"
 urlpatterns: list[URLPattern] = [

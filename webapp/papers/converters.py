@@ -3,6 +3,8 @@
 from django.urls import register_converter
 from django.urls.converters import StringConverter
 
+from webapp.ui import converters  # noqa: F401 - with these, those of every room
+
 
 class ArxivIdConverter(StringConverter):
     """`2512.14925` or `hep-th/9901001`, as arXiv writes them, with a version or without."""

@@ -1,6 +1,6 @@
 from django.urls import URLPattern, path
 
-from webapp.papers import views
+from webapp.papers import converters, views  # noqa: F401 - `arxiv`
 
 app_name = "papers"
 urlpatterns: list[URLPattern] = [

@@ -1,5 +1,6 @@
 from django.urls import path
 
+from webapp.papers import converters  # noqa: F401 - `arxiv` and `date`
 from webapp.summaries import views
 
 app_name = "summaries"

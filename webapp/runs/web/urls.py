@@ -1,6 +1,7 @@
 from django.urls import URLPattern, path
 
 from webapp.runs.web import actions, feed, views
+from webapp.ui import converters  # noqa: F401 - `suffix`
 
 app_name = "runs"
 urlpatterns: list[URLPattern] = [
