@@ -41,7 +41,7 @@ def find(token: str) -> Token | None:
     return tokens.filter(token_hash=_hash(token), reader__is_active=True).first()
 
 
-def revoke(reader: User, pk: int | None) -> bool:
+def revoke(reader: User, pk: int) -> bool:
     """Void a token of `reader`; False if there is none."""
     return Token.objects.filter(reader=reader, pk=pk).delete()[0] > 0
 

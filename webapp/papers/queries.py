@@ -12,11 +12,12 @@ from django.db import connection
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
 
 
-def rows(statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+def rows(statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """What the database answers to a statement written by hand."""
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        return cursor.fetchall()
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def submit(reader: User, request: RunRequest, key: str = "") -> Run:
     """
     method, benchmark = registry.find(f"{request.method}.{request.benchmark}")
     params = benchmark.resolve(request.preset, request.params, models=settings.RUN_MODELS)
-    if ("cuda" if request.device == Device.GPU else "cpu") not in benchmark.devices:
+    if ("cuda" if request.device == "gpu" else "cpu") not in benchmark.devices:
         raise RequestError(f"{benchmark.title} does not run on a {Device(request.device).label}.")
     if len(key) > 64 or clean(key) != key:
         raise RequestError("An idempotency key has at most 64 printable characters.")

@@ -29,9 +29,9 @@ class CleanInputMiddleware:
         return self.get_response(request)
 
 
-def number_in(text: str) -> int | None:
-    """The number that a field holds in up to nine digits; None where it holds anything else."""
-    return int(text) if text.isdecimal() and len(text) < 10 else None
+def number_in(text: str) -> int:
+    """The number that a field holds in up to nine digits; 0, which no row has, for all else."""
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 def _cleaned(given: QueryDict) -> QueryDict:
