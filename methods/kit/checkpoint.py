@@ -82,16 +82,21 @@ def state_of(part: Part) -> dict[str, Any]:
 
 
 def save_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Write a file of this format, all at once."""
+    """Write a file of this format, all at once; raises :class:`CheckpointError`, as for no room."""
     partial = path.with_suffix(path.suffix + ".partial")
-    torch.save({"format": FORMAT, **state}, partial)
-    partial.replace(path)
+    try:
+        with partial.open("wb") as stream:  # torch's own writer hides what the system said
+            torch.save({"format": FORMAT, **state}, stream)
+        partial.replace(path)
+    except (OSError, RuntimeError) as problem:
+        partial.unlink(missing_ok=True)
+        raise CheckpointError(f"{path} cannot be written, and is as it was: {problem}") from problem
 
 
 def read_state(path: Path) -> dict[str, Any]:
     """What `save_state` wrote; raises :class:`CheckpointError`."""
     try:
-        state = torch.load(path, weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load raises whatever its unpickler meets
         raise CheckpointError(f"{path.name} is not a checkpoint: {error}") from error
     found = state.get("format") if isinstance(state, dict) else None

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from safetensors import SafetensorError
 
 from methods.errors import InputError
 from methods.kit.seeds import seeded
@@ -50,7 +51,7 @@ def load_frozen(
         model, report = model_class.from_pretrained(
             str(source), dtype=dtype or "auto", output_loading_info=True, **options
         )
-    except (OSError, ValueError, RuntimeError) as problem:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as problem:
         raise InputError(f"the weights of {source} cannot be read: {problem}") from problem
     if report["missing_keys"]:
         missing = ", ".join(sorted(report["missing_keys"])[:3])

@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
 from methods.errors import InputError
@@ -14,13 +14,14 @@ SHOWN = 3  # faults named in a message; the rest are counted
 
 
 def unreadable(path: Path) -> str:
-    """Why an image cannot be used; empty where it can."""
+    """Why an image cannot be used; empty where it can. All of it is decoded: half a JPEG opens."""
     try:
         with Image.open(path) as image:
-            image.verify()
+            image.draft("RGB", (64, 64))  # a large JPEG at an eighth of its size: four times faster
+            image.load()
     except FileNotFoundError:
         return f"{path.name} is not there"
-    except (OSError, UnidentifiedImageError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         return f"{path.name} is no image that can be read"
     return ""
 

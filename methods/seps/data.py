@@ -90,7 +90,7 @@ def load(
     number = {image: i for i, image in enumerate(ids)}
     owners = [number[lines[i // each]] for i in range(len(captions))]
     texts = _texts(folder / names[3], len(ids)) if dense else []
-    mapping = _json(folder / names[2], (folder / names[2]).read_text(encoding="utf-8"))
+    mapping = _json(folder / names[2], "\n".join(_lines(folder / names[2])))
     paths = [base / mapping[i] if isinstance(mapping.get(i), str) else None for i in ids]
     why = [
         f"image {i} is not in id_mapping.json" if path is None else unreadable(path)

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
     """
     found: list[Example] = []
     faults: list[str] = []
-    readable: dict[Path, str] = {}
+    look = cache(unreadable)  # an image has several records
     for name, record in _records(folder):
         image = record.get("image") if isinstance(record, dict) else None
         turns = record.get("conversations") if isinstance(record, dict) else None
@@ -59,7 +60,7 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
             faults.append(f"{name}: no record with image and conversations")
             continue
         path = folder / image
-        why = readable.setdefault(path, unreadable(path))
+        why = look(path)
         if why:
             faults.append(f"{name}: {why}")
             continue
@@ -128,10 +129,10 @@ def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
     annotations = read_json(folder / "annotations.json")
     try:
         answers = {
-            one["question_id"]: tuple(answer["answer"] for answer in one["answers"])
+            one["question_id"]: tuple(str(answer["answer"]) for answer in one["answers"])
             for one in annotations["annotations"]
         }
-        asked = list(questions["questions"])
+        asked = [{"question": one["question"], **one} for one in questions["questions"]]
     except (KeyError, TypeError) as error:
         raise InputError(f"{folder.name}: not in the format of VQA v2: {error} fails") from error
     images = {  # image folders are often links, which Path.rglob does not follow
@@ -140,13 +141,14 @@ def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
         for name in names
         if name.endswith(".jpg")
     }
+    look = cache(unreadable)
     found: list[Example] = []
     faults: list[str] = []
     for one in asked:
         name = f"question {one.get('question_id')}"
         number = f"{one.get('image_id', ''):0>12}"
-        path = folder / one["image"] if "image" in one else images.get(number)
-        why = unreadable(path) if path else "its image is not there"
+        path = folder / str(one["image"]) if "image" in one else images.get(number)
+        why = look(path) if path else "its image is not there"
         if not answers.get(one.get("question_id")):
             why = "no answer stands in annotations.json"
         if why or path is None:

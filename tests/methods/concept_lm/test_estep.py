@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from methods.concept_lm.synthetic import PlanTask
-from methods.concept_lm.v3.curriculum import EMSettings
+from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.em import HardEM
 
 
@@ -52,3 +52,21 @@ def test_variants_differ_in_their_place_alone_and_leave_an_ended_plan() -> None:
     for slot, many in enumerate((first, second)):
         many[:, :, 1, slot] = em.z[:, 1, slot]
         assert bool((many == em.z).all())
+
+
+def test_a_step_weighs_plans_by_beta_of_its_time_and_teaches_the_recogniser(monkeypatch) -> None:
+    em = untrained()
+    em.curriculum = Curriculum(warm_up=0, steps=10, anneal=0.5)
+    right, seen = em.search.choose, []
+
+    def choose(u, y, z, beta):
+        seen.append(beta)
+        return right(u, y, z, beta)
+
+    monkeypatch.setattr(em.search, "choose", choose)
+    for step in (0, 2, 5, 9):
+        em.age[:] = em.settings.every
+        em.everything.zero_grad()
+        torch.autograd.backward(em.em_loss(step))
+        assert all(bool(head.weight.grad.any()) for head in em.recogniser.heads)
+    assert seen == [0.0, 0.4, 1.0, 1.0]

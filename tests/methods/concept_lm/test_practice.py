@@ -11,6 +11,8 @@ from methods.__main__ import main
 from methods.concept_lm import practice
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.v3.em import HardEM
+from methods.concept_lm.v3.planner import Planner
+from methods.kit.corpus import Corpus
 
 TEXT = "the cat sat on the mat and the dog sat on the cat ; " * 60
 
@@ -133,3 +135,70 @@ def test_what_cannot_work_is_said_before_any_work(folder, capsys):
         assert said in capsys.readouterr().err
     assert run("generate", folder, prompt="the") == 2
     assert "concepts.pt is not a checkpoint" in capsys.readouterr().err
+
+
+def uniform(folder):
+    """The same Qwen with embeddings of zero, of which 256 bytes are alike: 8 bits each."""
+    base = load_base(folder / "qwen")
+    with torch.no_grad():
+        base.get_input_embeddings().weight.zero_()
+        base.get_output_embeddings().weight.zero_()
+    base.save_pretrained(folder / "qwen")
+
+
+@pytest.mark.parametrize("version", ["v2", "v3"])
+def test_bits_are_of_the_bytes_that_are_predicted(folder, capsys, version):
+    uniform(folder)
+    assert train(folder, version=version, steps=2) == 0
+    assert "8.000" in capsys.readouterr().out.splitlines()[2 if version == "v3" else 1]
+
+
+def test_controls_are_what_they_are_called(folder, capsys, monkeypatch):
+    """Codes are shuffled once the threshold is set; another's plan is that of the row before."""
+    said = []
+    settle, shuffled = practice.OnText.settle, practice.shuffled_codes
+    monkeypatch.setattr(
+        practice.OnText, "settle", lambda self: (said.append("settled"), settle(self))[1]
+    )
+    monkeypatch.setattr(
+        practice, "shuffled_codes", lambda *a: (said.append("shuffled"), shuffled(*a))[1]
+    )
+    assert train(folder, steps=2) == 0
+    assert said == ["settled"] + ["shuffled"] * 4  # of four windows
+    plans = []
+    nll = HardEM.nll
+    monkeypatch.setattr(HardEM, "nll", lambda self, z: (plans.append(z), nll(self, z))[1])
+    monkeypatch.setattr(
+        Planner, "sample", lambda self, u, *_: (torch.arange(len(u)) % 16)[:, None, None]
+        * torch.tensor([[[1, 1, 1, 0]] * 2]) + torch.tensor([0, 0, 0, 16]),
+    )  # fmt: skip
+    (folder / "out" / "training.pt").unlink()
+    assert train(folder, version="v3", steps=2, slots=3) == 0
+    own, priced, other, none = plans[-4:]
+    assert torch.equal(own, priced)
+    assert torch.equal(other, own.roll(1, 0))
+    assert not torch.equal(other, own)
+    assert (none == 16).all()
+
+
+def test_what_is_judged_is_held_out():
+    def spell(text, **_):
+        return {"input_ids": list(text.encode())}
+
+    sides = torch.full((40,), 97), torch.full((40,), 98)
+    made = practice.tokenised(Corpus(*sides, "digest"), spell)
+    assert set(made.train.tolist()) == {97}
+    assert set(made.valid.tolist()) == {98}
+    task = practice.Continuation(made, 8, torch.device("cpu"))
+    for drawn, byte in ((task.sample(3), 97), (task.held(3), 98)):
+        u, none, y = drawn
+        assert (u.shape, none.shape, y.shape) == ((3, 4), (3, 0), (3, 4))
+        assert {*u.flatten().tolist(), *y.flatten().tolist()} == {byte}
+
+
+def test_what_is_new_is_kept_in_single_precision(folder):
+    for version in ("v2", "v3"):
+        assert train(folder, version=version, steps=1) == 0
+        weights = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
+        assert {t.dtype for t in weights.values() if t.is_floating_point()} == {torch.float32}
+        (folder / "out" / "training.pt").unlink()

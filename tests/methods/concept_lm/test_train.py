@@ -204,6 +204,12 @@ def test_a_folder_of_ones_own(tmp_path):
     (tmp_path / "one.txt").write_text("a" * 90 + "b" * 10)
     corpus = folder(str(tmp_path))
     assert (len(corpus.train), corpus.valid.tolist()) == (90, [98] * 10)
+    for i in range(20):
+        (tmp_path / f"{i:02d}.txt").write_bytes(bytes([i]) * 3)
+    (tmp_path / "one.txt").unlink()
+    corpus = folder(str(tmp_path))  # every tenth file, and no byte of it is trained on
+    assert (set(corpus.valid.tolist()), len(corpus.valid)) == ({9, 19}, 6)
+    assert set(corpus.train.tolist()) == set(range(20)) - {9, 19}
 
 
 @pytest.mark.parametrize("name", ["dense_2", *CONCEPTS])

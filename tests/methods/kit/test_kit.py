@@ -3,16 +3,29 @@
 import math
 from typing import Annotated, Literal
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from pydantic import Field
 from torch import nn
+from transformers import Qwen3ForCausalLM
 
+from methods.concept_lm.base import tiny_config
 from methods.context import Context
 from methods.errors import InputError
-from methods.kit.checkpoint import Checkpoint, CheckpointError, load_weights, save_state, state_of
+from methods.kit.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    load_weights,
+    read_state,
+    save_state,
+    state_of,
+)
 from methods.kit.compare import difference, largest
 from methods.kit.config import configuration, read_yaml
+from methods.kit.frozen import load_beside, load_frozen
+from methods.kit.images import unreadable
 from methods.kit.noise import gumbel, straight_through
 from methods.kit.report import Charts
 from methods.kit.seeds import randn, seeded
@@ -161,14 +174,59 @@ def test_weights_that_do_not_fit(change, said):
         load_weights(Line(), weights, "x.pt")
 
 
-def test_a_file_is_whole_or_absent(tmp_path, monkeypatch):
+def test_a_file_is_whole_or_absent(tmp_path):
     path = tmp_path / "run.pt"
     save_state(path, {"a": 1})
-    monkeypatch.setattr(torch, "save", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        save_state(path, {"a": 2})
-    monkeypatch.undo()
-    assert torch.load(path)["a"] == 1
+    for size in (1, 1 << 20):  # what is buffered is written when the file is closed
+        (tmp_path / "run.pt.partial").symlink_to("/dev/full")
+        with pytest.raises(CheckpointError, match=r"run.pt cannot be written, .* No space left"):
+            save_state(path, {"a": torch.zeros(size)})
+        assert [one.name for one in tmp_path.iterdir()] == ["run.pt"]
+        assert torch.load(path)["a"] == 1
+    with pytest.raises(CheckpointError, match="No such file or directory"):
+        save_state(tmp_path / "none" / "run.pt", {})
+
+
+def test_a_checkpoint_of_another_device_is_read(tmp_path, monkeypatch):
+    """What was trained on a GPU goes on, or is used, where there is none."""
+    path = tmp_path / "run.pt"
+    monkeypatch.setattr(torch.serialization, "location_tag", lambda _: "cuda:7")
+    save_state(path, {"a": torch.ones(2)})
+    assert read_state(path)["a"].device.type == "cpu"
+
+
+def test_an_image_of_which_half_is_there_cannot_be_read(tmp_path):
+    """A JPEG's head is all that opening it needs."""
+    pixels = np.random.default_rng(0).integers(0, 255, (300, 200, 3), dtype=np.uint8)
+    for name in ("whole.jpg", "small.png", "grey.jpg"):
+        image = Image.fromarray(pixels if name[0] != "s" else pixels[:9, :9])
+        (image.convert("L") if name[0] == "g" else image).save(tmp_path / name)
+        assert unreadable(tmp_path / name) == ""
+        data = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(data[: len(data) // 2])
+        assert unreadable(tmp_path / name) == f"{name} is no image that can be read"
+    assert unreadable(tmp_path / "none.jpg") == "none.jpg is not there"
+    assert unreadable(tmp_path) == f"{tmp_path.name} is no image that can be read"
+
+
+def test_an_image_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch):
+    Image.new("RGB", (20, 20)).save(tmp_path / "bomb.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    assert unreadable(tmp_path / "bomb.png") == "bomb.png is no image that can be read"
+
+
+def test_damaged_files_beside_a_configuration(tmp_path):
+    """What the libraries raise of half a file, each an exception of its own, is said in words."""
+    config = tiny_config(d=32, layers=1, d_ff=32, heads=2, kv_heads=1)
+    Qwen3ForCausalLM(config).save_pretrained(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:5000])
+    with pytest.raises(InputError, match=r"weights of .* cannot be read"):
+        load_frozen(Qwen3ForCausalLM, tmp_path)
+    for text in ("{", '{"a": 1}', "[]"):
+        (tmp_path / "tokenizer.json").write_text(text)
+        with pytest.raises(InputError, match="has no tokenizer beside its weights"):
+            load_beside(str(tmp_path), "tokenizer")
 
 
 def test_a_loss_that_is_no_number():

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from transformers import (
 )
 
 from methods.errors import InputError
-from methods.kit.seeds import generator
+from methods.kit.seeds import generator, seeded
 from methods.seps import data, practice, pretrained
 from methods.seps.baselines import candidate
 from methods.seps.config import SepsConfig
@@ -144,6 +145,12 @@ def test_a_swin_with_the_dense_text_of_coco(folder, encoders, capsys):
     assert told[3] == practice.LEAK
 
 
+def halve(data: Path) -> None:
+    """A download that broke off: its head is there, and with it the image's size."""
+    path = data / "flickr30k-images/1001.jpg"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -152,6 +159,10 @@ def test_a_swin_with_the_dense_text_of_coco(folder, encoders, capsys):
             "f30k/train_caps.txt; caption files are in",
         ),
         (lambda f: (f / "f30k/id_mapping.json").write_text("["), "id_mapping.json is no JSON"),
+        (
+            lambda f: (f / "f30k/id_mapping.json").write_bytes(b'{"0": "\xff.jpg"}'),
+            "id_mapping.json cannot be read",
+        ),
         (lambda f: (f / "f30k/id_mapping.json").write_text("{}"), "8 images of f30k/train cannot"),
         (lambda f: (f / "f30k/train_caps.txt").write_text("a\nb\n"), "2 captions for the 8 images"),
         (
@@ -164,6 +175,7 @@ def test_a_swin_with_the_dense_text_of_coco(folder, encoders, capsys):
         ),
         (lambda f: (f / "flickr30k-images/1001.jpg").unlink(), "1001.jpg is not there"),
         (lambda f: (f / "flickr30k-images/1001.jpg").write_bytes(b"no"), "is no image that can"),
+        (halve, "1001.jpg is no image that can be read"),
         (
             lambda f: (f / "flickr30k-images").rename(f / "images"),
             "flickr30k-images/; caption files",
@@ -263,6 +275,83 @@ def test_captions_meet_images_in_parts_as_in_one(folder, encoders, monkeypatch):
     parts = practice.similarities(matcher, split, 12, lambda _: None)
     assert whole.shape == (25, 5)
     assert torch.allclose(whole, parts, atol=1e-5)
+
+
+def built(encoders: Path, name: str) -> practice.Retriever:
+    """An untrained candidate on the tiny encoders, alike each time."""
+    with seeded(0):
+        made = pretrained.VisionEncoder(str(encoders / "vit"), 16)
+        texts = pretrained.BertEncoder(str(encoders / "bert"), 16)
+        base = SepsConfig(dim=16, patches=made.patches, cls=made.cls)
+        return practice.Retriever(made, texts, candidate(name, base)).eval()
+
+
+@pytest.mark.parametrize("name", ["seps", "seps_image"])
+@torch.no_grad()
+def test_a_caption_meets_an_image_with_the_dense_text_of_its_owner(folder, encoders, name):
+    """Of the caption's own image, or of the image that is looked at: each pair by itself."""
+    matcher = built(encoders, name)
+    split, _ = data.load(folder / "data", "f30k", "test", dense=True)
+    found = practice.similarities(matcher, split, 12, lambda _: None)
+    for i, b in ((3, 1), (12, 2), (24, 0)):
+        text = split.dense[split.owners[i] if name == "seps" else b]
+        one, dense = (matcher.texts(matcher.texts.ids([t], 12)) for t in (split.captions[i], text))
+        patches = matcher.images(pretrained.pixels([split.images[b]], matcher.images.side))
+        alone = matcher.slimmer.all_pairs(patches, one, dense)
+        assert float(found[i, b]) == pytest.approx(float(alone), abs=1e-5)
+    other = [t for t in split.dense if t != split.dense[0]]
+    assert other, "the dense texts differ, or nothing was seen"
+
+
+def test_training_reads_the_dense_text_of_the_image_that_is_shown(folder, encoders, monkeypatch):
+    matcher = built(encoders, "seps")
+    split, _ = data.load(folder / "data", "f30k", "train", dense=True)
+    read = []
+    right = pretrained.BertEncoder.ids
+    monkeypatch.setattr(
+        pretrained.BertEncoder,
+        "ids",
+        lambda self, texts, *rest: (read.append(texts), right(self, texts, *rest))[1],
+    )
+    batch = practice.batches(matcher, split, Plan(9, batch=8), 12, "cpu")(1)
+    owners = batch.owners.tolist()
+    captions, dense = read
+    assert dense == [split.dense[i] for i in owners]
+    assert all(
+        text in split.captions[5 * i : 5 * i + 5] for text, i in zip(captions, owners, strict=True)
+    )
+
+
+def test_the_model_that_is_kept_is_the_best_on_validation(folder, encoders, monkeypatch, capsys):
+    """Of three looks the second is the best; what is looked at is dev, never train or test."""
+    looks, scores = [], iter([100.0, 300.0, 200.0])
+
+    def similarities(matcher, split, words, tell):
+        looks.append((split, matcher.slimmer.scale.detach().clone()))
+        return torch.zeros(len(split.captions), len(split.images))
+
+    def recall(S, owners):
+        assert owners.tolist() == list(looks[-1][0].owners)
+        return SimpleNamespace(total=next(scores))
+
+    monkeypatch.setattr(practice, "similarities", similarities)
+    monkeypatch.setattr(practice, "recall", recall)
+    assert train(folder, encoders, steps=6, judge_every=2) == 0
+    assert "rSum 300.0 at its 2. look of 3" in capsys.readouterr().out
+    dev, _ = data.load(folder / "data", "f30k", "dev", dense=False)
+    assert [split for split, _ in looks] == [dev] * 3
+    kept = best(folder)["slimmer.scale"]
+    assert [torch.equal(kept, scale) for _, scale in looks] == [False, True, False]
+
+
+def test_half_of_the_images_are_mirrored_in_training(tmp_path):
+    path = tmp_path / "half.png"
+    image = Image.new("RGB", (40, 40))
+    image.paste((255, 255, 255), (20, 0, 40, 40))
+    image.save(path)
+    seen = pretrained.pixels([path] * 200, 8, generator(0))
+    mirrored = seen[:, 0, :, 0].mean(1) > seen[:, 0, :, -1].mean(1)
+    assert float(mirrored.float().mean()) == pytest.approx(0.5, abs=0.12)
 
 
 def test_another_model_s_checkpoint_is_refused(folder, encoders, capsys):

@@ -146,3 +146,49 @@ def test_soft_pass_uses_the_temperature_it_is_given(llava):
     # log m = log sigmoid(l / tau), whatever the logit: log odds are ten times as far from 0
     warm, cold = (gate.double() - torch.log1p(-gate.double().exp()) for gate in (warm, cold))
     assert torch.allclose(cold, 10 * warm, rtol=1e-3)
+
+
+def test_heads_are_held_against_their_share_of_the_tokens(llava, monkeypatch):
+    """Of 16 tokens, all of which stay in training, 6, 4 and 2."""
+    seen = []
+    monkeypatch.setattr(
+        training, "sparsity", lambda gates, rho: (seen.append(rho), torch.zeros(()))[1]
+    )
+    trainer_of(llava).generator_loss(answered(llava), 1.0)
+    assert seen == [{1: 6 / 16, 2: 4 / 16, 3: 2 / 16}]
+
+
+def test_a_lesson_is_the_attention_that_answers_pay_from_a_layer_on(llava):
+    """transformers' own weights, by the two places with a target, over the layers that follow."""
+    prompt = answered(llava, 2)
+    prompt.targets[:, -3] = 5
+    llava.set_attn_implementation("eager")
+    try:
+        with torch.no_grad():
+            theirs = llava(
+                input_ids=prompt.ids, pixel_values=prompt.pixels, output_attentions=True
+            ).attentions
+    finally:
+        llava.set_attn_implementation("sdpa")
+    visual = prompt.ids[0] == llava.config.image_token_id
+    paid = torch.stack([A.mean(1)[:, [-3, -1]].mean(1)[:, visual] for A in theirs])  # (4, 2, 16)
+    found = training.lessons(pruner_of(llava), prompt, encode(llava, prompt.pixels))
+    assert len(found) == 4
+    for lesson, first in zip(found, (0, 1, 2, 3), strict=True):  # the merger, then three heads
+        wanted = paid[first:].sum(0)
+        assert torch.allclose(lesson.wanted, wanted / wanted.sum(1, keepdim=True), atol=1e-5)
+
+
+def test_heads_are_taught_by_the_divergence_from_what_is_wanted(llava, monkeypatch):
+    wanted = torch.tensor([[0.75, 0.25], [1.0, 0.0]])
+    lesson = training.Lesson(torch.tensor([[0.0, 0.0], [LN_3, 0.0]]), wanted)
+    # shares 1/2, 1/2 and 3/4, 1/4
+    first = 0.75 * math.log(1.5) + 0.25 * math.log(0.5)
+    assert float(lesson.divergence()) == pytest.approx((first + math.log(4 / 3)) / 2)
+    assert lesson.agreement() == 1
+    other = training.Lesson(torch.zeros(2, 2), torch.tensor([[0.5, 0.5], [0.0, 1.0]]))
+    monkeypatch.setattr(training, "lessons", lambda *_: [lesson, other])
+    loss, parts = trainer_of(llava, loss="attention").generator_loss(answered(llava), 1.0)
+    both = (float(lesson.divergence()) + float(other.divergence())) / 2
+    assert float(loss) == pytest.approx(both)
+    assert parts["accuracy"] == pytest.approx((1 + other.agreement()) / 2)

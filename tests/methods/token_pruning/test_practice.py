@@ -100,11 +100,18 @@ def test_train_resume_and_evaluate(folder, capsys, monkeypatch):
     assert told[3].startswith("lost by pruning: ")
 
 
+def halve(folder: Path) -> None:
+    """A download that broke off: its head is there, and with it the image's size."""
+    path = folder / "data/images/000000000001.jpg"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
         (lambda f: (f / "data/images/000000000001.jpg").unlink(), "000000000001.jpg is not there"),
         (lambda f: (f / "data/images/000000000001.jpg").write_bytes(b"no"), "is no image that can"),
+        (halve, "000000000001.jpg is no image that can be read"),
         (lambda f: (f / "data/chat.json").write_text("["), "chat.json cannot be read"),
         (lambda f: (f / "data/chat.json").write_text("[1]"), "no record with image and"),
         (lambda f: (f / "data/chat.json").write_text(GPT_FIRST), "turns that are not human, gpt"),
@@ -174,3 +181,69 @@ def test_vqa_faults_are_named(folder):
     (folder / "vqa" / "annotations.json").write_text("{}")
     with pytest.raises(InputError, match="not in the format of VQA v2"):
         data.vqa(folder / "vqa")
+
+
+@pytest.mark.parametrize(
+    "questions",
+    [[1], ["what ?"], [{"question_id": 0, "image_id": 0}], {"question": "what ?"}, None],
+)
+def test_questions_that_are_none(folder, questions):
+    (folder / "vqa" / "questions.json").write_text(json.dumps({"questions": questions}))
+    with pytest.raises(InputError, match="not in the format of VQA v2"):
+        data.vqa(folder / "vqa")
+
+
+def test_answers_may_be_numbers_and_images_must_be_there(folder):
+    asked = [{"question_id": 0, "image": "images/000000000000.jpg", "question": "how many ?"}]
+    (folder / "vqa" / "questions.json").write_text(json.dumps({"questions": asked}))
+    annotations = [{"question_id": 0, "answers": [{"answer": 2}]}]
+    (folder / "vqa" / "annotations.json").write_text(json.dumps({"annotations": annotations}))
+    ((example,), _) = data.vqa(folder / "vqa")
+    assert vqa_accuracy("2.", example.answers) == 1
+    asked[0]["image"] = 3
+    (folder / "vqa" / "questions.json").write_text(json.dumps({"questions": asked}))
+    with pytest.raises(InputError, match="question 0: 3 is not there"):
+        data.vqa(folder / "vqa")
+
+
+def test_both_accuracies_and_what_is_lost(folder, capsys, monkeypatch):
+    """Unpruned says "cat" once and then nothing, pruned "dog": 2 and 1 of 3 people say so."""
+    assert train(folder, steps=1) == 0
+    capsys.readouterr()
+    said = iter(["cat", "?", "?"])
+
+    def write(llava, prompt, stages, new):
+        tokenizer = AutoProcessor.from_pretrained(folder / "llava").tokenizer
+        words = tokenizer.decode(prompt.ids[0])
+        assert "answer" not in words.lower().partition("question")[0]
+        shown.append(words)
+        return torch.tensor([tokenizer.encode("dog" if stages else next(said))])
+
+    shown: list[str] = []
+    monkeypatch.setattr(practice, "generate", write)
+    names = {"model": "llava", "data": "vqa", "pruner": "out/pruner.pt"}
+    values = {key: folder / name for key, name in names.items()}
+    assert call("evaluate", "token_pruning", values | {"rows": 1}) == 0
+    told = capsys.readouterr().out.splitlines()
+    # cat: (1/3 + 1/3 + 2/3) / 3 = .444, of three questions .148; dog: (1/3 + 1/3) / 3 = .222
+    assert told[1] == "unpruned: 14.8% (0.0% to 78.6%)"
+    assert told[2] == "pruned: 22.2% (22.2% to 22.2%)"
+    assert told[3].startswith("lost by pruning: -7.4 points")
+    assert all("one word" in words for words in shown)
+
+
+def test_a_batch_depends_on_seed_and_step_alone(folder, monkeypatch):
+    monkeypatch.setattr(data, "supervised", lambda llava, processor, examples: examples)
+    every = list(range(1000))
+    draw, other = (data.batches(None, None, every, 8, seed) for seed in (0, 1))
+    assert draw(0) == data.batches(None, None, every, 8, 0)(0)
+    assert len({tuple(batch) for batch in (draw(0), draw(1), other(0), other(1))}) == 4
+
+
+def test_what_was_said_before_is_part_of_the_question(folder):
+    llava = load_llava(folder / "llava")
+    processor = AutoProcessor.from_pretrained(folder / "llava")
+    examples, _ = data.instruct(folder / "data")
+    words = processor.tokenizer.decode(data.question_of(llava, processor, examples[1:2]).ids[0])
+    assert "colour of" not in words
+    assert words.index("colour") < words.index("red") < words.index("dog")
