@@ -154,7 +154,9 @@ def test_heads_are_held_against_their_share_of_the_tokens(llava, monkeypatch):
     monkeypatch.setattr(
         training, "sparsity", lambda gates, rho: (seen.append(rho), torch.zeros(()))[1]
     )
-    trainer_of(llava).generator_loss(answered(llava), 1.0)
+    trainer = trainer_of(llava)
+    trainer.pruner.train()
+    trainer.generator_loss(answered(llava), 1.0)
     assert seen == [{1: 6 / 16, 2: 4 / 16, 3: 2 / 16}]
 
 
