@@ -52,7 +52,7 @@ class Checkpoint:
         state = read_state(self.path)
         told = []
         for what, ours in self.about.items():
-            theirs = state["about"].get(what)
+            theirs = state.get("about", {}).get(what)
             if theirs != ours:
                 told.append(f"{what}: {_changes(theirs, ours)}")
         if told:
@@ -77,7 +77,9 @@ def state_of(part: Part) -> dict[str, Any]:
     """A part's state; of a module trainable parameters and buffers, not what is frozen."""
     if not isinstance(part, nn.Module):
         return part.state_dict()
-    frozen = {name for name, p in part.named_parameters() if not p.requires_grad}
+    # Tied weights under each of their names: a language model's head is its embedding.
+    every = part.named_parameters(remove_duplicate=False)
+    frozen = {name for name, p in every if not p.requires_grad}
     return {name: t for name, t in part.state_dict().items() if name not in frozen}
 
 

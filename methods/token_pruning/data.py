@@ -66,7 +66,7 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
             continue
         try:
             found += _turns(path, turns)
-        except (KeyError, TypeError):
+        except (AttributeError, KeyError, TypeError):
             faults.append(f"{name}: turns that are not human, gpt, human, gpt with values")
     _tell(folder, found, [f for f in faults if skip is False and not f.endswith(": no image")])
     return found, faults

@@ -196,9 +196,11 @@ def test_what_is_judged_is_held_out():
         assert {*u.flatten().tolist(), *y.flatten().tolist()} == {byte}
 
 
-def test_what_is_new_is_kept_in_single_precision(folder):
+def test_what_is_new_is_kept_in_single_precision_and_nothing_else(folder):
+    frozen = load_base(folder / "qwen").get_input_embeddings().weight.shape
     for version in ("v2", "v3"):
         assert train(folder, version=version, steps=1) == 0
         weights = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
+        assert frozen not in {t.shape for t in weights.values()}
         assert {t.dtype for t in weights.values() if t.is_floating_point()} == {torch.float32}
         (folder / "out" / "training.pt").unlink()

@@ -149,6 +149,9 @@ def test_checkpoints_that_do_not_fit(tmp_path):
     torch.save(torch.load(path) | {"format": 99}, path)
     with pytest.raises(CheckpointError, match="format 99, this code reads 2"):
         train(path)
+    save_state(path, {"weights": {}})  # of this format, but what a finished training keeps
+    with pytest.raises(CheckpointError, match="made with another plan: None, now"):
+        train(path)
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
         train(path)
@@ -172,6 +175,14 @@ def test_weights_that_do_not_fit(change, said):
     change(weights)
     with pytest.raises(CheckpointError, match=said):
         load_weights(Line(), weights, "x.pt")
+
+
+def test_frozen_weights_are_not_copied_under_any_of_their_names():
+    """A head that is the embedding, as in most small language models."""
+    line = Line()
+    line.head = nn.Module()
+    line.head.weight = line.base
+    assert list(state_of(line)) == ["slope"]
 
 
 def test_a_file_is_whole_or_absent(tmp_path):

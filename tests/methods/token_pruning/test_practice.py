@@ -32,6 +32,13 @@ GPT_FIRST = json.dumps([
 ])  # fmt: skip
 
 
+SILENT = json.dumps([
+    {"image": "images/000000000000.jpg", "conversations": [
+        {"from": "human", "value": None}, {"from": "gpt", "value": "red"}
+    ]}
+])  # fmt: skip
+
+
 @pytest.fixture
 def folder(tmp_path, saved):
     """A bfloat16 checkpoint, conversations with images, questions with answers."""
@@ -115,6 +122,7 @@ def halve(folder: Path) -> None:
         (lambda f: (f / "data/chat.json").write_text("["), "chat.json cannot be read"),
         (lambda f: (f / "data/chat.json").write_text("[1]"), "no record with image and"),
         (lambda f: (f / "data/chat.json").write_text(GPT_FIRST), "turns that are not human, gpt"),
+        (lambda f: (f / "data/chat.json").write_text(SILENT), "turns that are not human, gpt"),
         (lambda f: (f / "data/chat.json").unlink(), "holds no example"),
         (lambda f: shutil.rmtree(f / "data"), "is no folder; give one with *.json and images"),
         (lambda f: (f / "config.yaml").write_text("keep: 3"), "unknown key 'keep'"),
