@@ -166,7 +166,7 @@ def rank(
     for star in liked:
         for term, value in star.vector.items():
             centre[term] += value / len(liked)
-    learned = [[POINTS * model.decide(paper.vector) for paper in day] for day in days]
+    learned = [[POINTS * model.log_odds(paper.vector) for paper in day] for day in days]
     return {
         "rules": rules,
         "similarity": [[dot(paper.vector, centre) for paper in day] for day in days],

@@ -177,6 +177,7 @@ CELERY_TASK_DEFAULT_QUEUE = "site"
 # The queues of the site's workers; models take minutes, and have one of their own.
 QUEUES = ["site", "events", *(["summaries"] if SUMMARY_MODEL else [])]
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_REDIRECT_STDOUTS_LEVEL = "INFO"  # what commands print is no warning
 CELERY_BEAT_MAX_LOOP_INTERVAL = 10  # seconds between two signs of life
 
 LOG_LEVEL = ENV.log_level

@@ -37,15 +37,15 @@ def send(task: str, args: list[object], queue: str | None = None, *, lost: str) 
 
     The log has what is `lost`.
     """
-    return _reached(partial(app().send_task, task, args=args, queue=queue, retry=False), lost)
+    return _try_broker(partial(app().send_task, task, args=args, queue=queue, retry=False), lost)
 
 
 def broadcast(command: str, arguments: dict[str, object], *, lost: str) -> bool:
     """Tell every bench worker a control command; False as above."""
-    return _reached(partial(app().control.broadcast, command, arguments, reply=False), lost)
+    return _try_broker(partial(app().control.broadcast, command, arguments, reply=False), lost)
 
 
-def _reached(tell: Callable[[], object], lost: str) -> bool:
+def _try_broker(tell: Callable[[], object], lost: str) -> bool:
     from kombu.exceptions import OperationalError  # noqa: PLC0415 - with Celery
 
     try:

@@ -79,7 +79,10 @@ const press = async (button) => {
   data.set(button.name, button.value);
   const answer = await fetch(button.getAttribute("formaction") ?? button.form.action, { method: "POST", body: data, headers: { Accept: "application/json" } });
   if (!answer.ok || answer.redirected) throw new Error(`saving was answered ${answer.status}`);
-  button.setAttribute("aria-pressed", Object.values(await answer.json())[0]);
+  const pressed = Object.values(await answer.json())[0];
+  // A paper is saved or not for me, never both.
+  if (pressed) for (const one of button.parentElement.querySelectorAll("[form=stars]")) one.setAttribute("aria-pressed", false);
+  button.setAttribute("aria-pressed", pressed);
 };
 document.getElementById("stars")?.addEventListener("submit", (event) => {
   const form = event.target;
@@ -88,6 +91,7 @@ document.getElementById("stars")?.addEventListener("submit", (event) => {
     // The form itself can tell the reader what went wrong.
     const field = Object.assign(document.createElement("input"), { type: "hidden", name: "paper", value: event.submitter.value });
     form.append(field);
+    form.action = event.submitter.getAttribute("formaction") ?? form.action;
     form.submit();
   });
 });
@@ -110,6 +114,7 @@ document.addEventListener("click", async (event) => {
 // Keys
 const keys = document.getElementById("keys");
 const current = () => document.activeElement.closest?.(".card") ?? cards.find((card) => card.matches(":target"));
+const paper = () => current() ?? document.querySelector("article.paper"); // chosen, or the page's own
 const go = (step) => {
   const next = cards[current() ? cards.indexOf(current()) + step : 0];
   next?.querySelector("h2 a").focus({ preventScroll: true });
@@ -120,9 +125,9 @@ const actions = {
   j: () => go(1),
   k: () => go(-1),
   o: () => current()?.querySelector(".abstract input")?.click(),
-  v: () => (current() ?? document).querySelector("a.view")?.click(),
-  s: () => (current() ?? document).querySelector("button[name=paper]")?.click(),
-  n: () => current()?.querySelector("button.leave")?.click(),
+  v: () => paper()?.querySelector("a.view")?.click(),
+  s: () => paper()?.querySelector("button.star")?.click(),
+  n: () => paper()?.querySelector("button.leave")?.click(),
   d: () => showAs(root.dataset.view === "abstracts" ? "list" : "abstracts"),
   "/": () => document.querySelector("#find, #q").focus(),
   "?": () => keys.showModal(),

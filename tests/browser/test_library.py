@@ -27,11 +27,11 @@ def test_papers_one_likes_make_a_profile_that_says_why(
     tab.goto("/first-steps/")
     tab.get_by_label("Categories").fill("cs.LG cs.CL cs.DC cs.AI")
     tab.get_by_role("button", name="Make my profile").click()
-    expect(tab.get_by_role("alert")).to_contain_text("Nothing was made")
+    expect(tab.get_by_role("alert")).to_contain_text("No profile was made")
     tab.get_by_label("Papers you like").fill(" ".join(f"2603.{n:05d}" for n in (1, 11, 21, 31, 41)))
     tab.get_by_role("button", name="Make my profile").click()
     tab.wait_for_url("**/p/reader-reads*/")
-    expect(tab.locator(".head")).to_contain_text("are learned from what its reader keeps")
+    expect(tab.locator(".head")).to_contain_text("are learned from the papers its reader saved")
     expect(tab.locator(".card .chips").first).to_contain_text("learned")
 
     card = tab.locator(".card").first
@@ -40,6 +40,7 @@ def test_papers_one_likes_make_a_profile_that_says_why(
     expect(
         tab.locator(f'[id="{name}"]').get_by_role("button", name="Not for me")
     ).to_have_attribute("aria-pressed", "true")
+    expect(card.locator(".star")).to_have_attribute("aria-pressed", "false")
     tab.goto("/library/?show=left")
     expect(tab.locator(f'[id="{name}"]')).to_be_visible()
     tab.locator(f'[id="{name}"]').get_by_role("button", name="Not for me").click()
@@ -49,7 +50,7 @@ def test_papers_one_likes_make_a_profile_that_says_why(
     tab.locator("#library summary").click()
     tab.get_by_label("Note").fill("Read **again**")
     tab.get_by_label("New list").fill(f"Week {scripts}")
-    tab.get_by_role("button", name="Keep").click()
+    tab.get_by_role("button", name="Save changes").click()
     expect(tab.locator("#library strong")).to_have_text("again")
     tab.get_by_role("button", name="Read: mark as unread").click()
     tab.goto("/library/")
@@ -77,13 +78,47 @@ def test_a_search_is_guessed_saved_and_fed(
     assert context.request.get(str(feed)).json()["items"]
     tab.get_by_role("link", name="Mail me what is new").click()
     expect(tab.get_by_label("Or what a search finds")).to_have_value("speculative decoding")
-    tab.get_by_role("button", name="Mail it to me").click()
+    tab.get_by_role("button", name="Subscribe").click()
     expect(tab.get_by_role("main")).to_contain_text("“speculative decoding” every day")
-    tab.get_by_role("button", name="End “speculative decoding”").click()
+    tab.get_by_role("button", name="Unsubscribe from “speculative decoding”").click()
     tab.goto("/search?q=speculative+decoding")
     tab.get_by_role("link", name="Save as a profile").click()
     tab.get_by_role("button", name="Save").click()
     tab.wait_for_url("**/p/speculative-decoding/")
     # Others hold both words, too: with as many points, their order is not this test's.
     expect(tab.locator(".card", has_text="Speculative Decoding").first).to_be_visible()
+    context.close()
+
+
+def test_on_a_papers_page_keys_save_it_or_not_and_never_both(
+    browser: Browser, site: Callable[[str], Site], signed_in: dict[str, object]
+) -> None:
+    context = browser.new_context(
+        base_url=site("full").address, viewport=DESKTOP, storage_state=signed_in
+    )  # type: ignore[arg-type]
+    tab = context.new_page()
+    tab.goto("/papers/2603.00022/")
+    star, leave = tab.locator("button.star"), tab.locator("button.leave")
+    for key, saved, left in (
+        ("s", "true", "false"),
+        ("n", "false", "true"),
+        ("s", "true", "false"),
+    ):
+        tab.keyboard.press(key)
+        expect(star).to_have_attribute("aria-pressed", saved)
+        expect(leave).to_have_attribute("aria-pressed", left)
+    tab.reload()
+    expect(star).to_have_attribute("aria-pressed", "true")
+    expect(leave).to_have_attribute("aria-pressed", "false")
+    # While the script's own question is lost, the form asks the same one.
+    tab.route("**/library/leave/", lambda route: route.abort(), times=1)
+    tab.keyboard.press("n")
+    tab.wait_for_load_state()
+    expect(leave).to_have_attribute("aria-pressed", "true")
+    tab.goto("/")
+    asked: list[str] = []
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.keyboard.press("s")  # no paper is chosen: none is saved
+    tab.wait_for_timeout(300)
+    assert asked == []
     context.close()

@@ -107,7 +107,7 @@ def test_a_changed_file_is_shown_without_shapes(
     page = client.get("/methods/seps/code/?file=align.py").content.decode()
     assert "This file has changed since its shapes were recorded" in page
     assert "<script>'" not in page
-    nothing = "Nothing was recorded of this method"
+    nothing = "No example of this method has been recorded"
     whole = (tmp_path / "trace.json").read_text()
     (tmp_path / "trace.json").write_text(whole.replace('"line":', '"line":9', 1))  # damaged
     assert nothing in client.get("/methods/seps/code/").content.decode()

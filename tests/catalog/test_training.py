@@ -85,6 +85,6 @@ def test_what_an_operator_rejects_is_learnt(data: Path, files: tuple[Path, Path]
 
 def test_what_is_said_again_says_less() -> None:
     model = linear.Linear(0.0, {}, (0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0))
-    none, once, twice = (model.together({}, (said, 0.0, 0.0, 0.0, 0.0)) for said in (0, 3, 6))
+    none, once, twice = (model.with_phrases({}, (said, 0.0, 0.0, 0.0, 0.0)) for said in (0, 3, 6))
     assert none == 0
     assert 0 < twice - once < once

@@ -40,7 +40,7 @@ def test_the_page_orders_dates_marks_and_offers_its_feeds(client: Client) -> Non
 
 def test_the_page_says_what_it_left_out_and_what_may_be_meant(client: Client) -> None:
     page = client.get("/search", {"q": "lanterns atention zzzz"}).content.decode()
-    assert "No paper holds <b>atention, zzzz</b>" in page
+    assert "No paper contains <b>atention, zzzz</b>" in page
     assert "/search?q=lanterns+attention+zzzz" in page.replace('href="?', 'href="/search?')
 
 

@@ -351,7 +351,8 @@ def test_late_days_are_counted_with_the_last_reason(client):
     page = " ".join(text(client.get("/")).split())
     assert "Latest day: 12 March." in page
     assert (
-        "3 later days could not be fetched whole. Last reason (cs.CL, 17 March): reason 17." in page
+        "3 later days could not be fetched completely. Last reason (cs.CL, 17 March): reason 17."
+        in page
     )
 
 

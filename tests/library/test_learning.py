@@ -77,6 +77,16 @@ def test_a_learned_profile_needs_no_keywords_and_keeps_what_is_like(reader: User
     assert shown(mine, TUESDAY) == ["2603.00050"]
 
 
+def test_who_has_no_profile_for_it_is_led_to_one(client: Client, reader: User) -> None:
+    star(reader, 5)
+    client.force_login(reader)
+    assert "No profile of yours ranks by it" not in client.get("/library/").content.decode()
+    learning.learn(reader.pk)
+    assert "No profile of yours ranks by it" in client.get("/library/").content.decode()
+    learned_profile(reader, "both")
+    assert "No profile of yours ranks by it" not in client.get("/library/").content.decode()
+
+
 def test_rules_alone_are_not_touched(reader: User) -> None:
     star(reader, 5)
     mine = learned_profile(reader, "rules")
@@ -128,11 +138,11 @@ def test_the_page_says_what_share_was_learned(reader: User, client: Client) -> N
     mine = learned_profile(reader, "both")
     build([TUESDAY], [mine])
     client.force_login(reader)
-    assert b"Nothing is learned from its reader yet" in client.get("/p/mine/").content
+    assert b"Nothing is learned yet" in client.get("/p/mine/").content
     star(reader, 5)
     learning.learn(reader.pk)
     page = client.get("/p/mine/").content.decode()
-    assert "% learned" in page.replace("%</b> are learned", "% learned")
+    assert "%</b> of the points are learned" in page
     assert "<i>learned</i>" in page
     assert "+" in page
 

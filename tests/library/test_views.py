@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -14,9 +16,11 @@ from tests import factories
 from tests.papers.conftest import WEDNESDAY
 from tests.servers.arxiv import ArxivServer
 from webapp import tasks
+from webapp.api import tokens
 from webapp.digests.models import Star
-from webapp.library import importing
+from webapp.library import importing, views
 from webapp.library.importing import references
+from webapp.library.learning import signals
 from webapp.library.models import LibraryEntry, LikedText, ReadingList
 
 pytestmark = pytest.mark.django_db
@@ -78,6 +82,40 @@ def test_what_is_not_for_me_is_no_longer_saved(client: Client, reader: User) -> 
     assert back["Location"] == f"/library/#p-{paper.arxiv_id}"
     assert not LibraryEntry.objects.get().not_for_me
     assert client.post("/library/leave/", {"paper": "none"}).status_code == 404
+
+
+def test_a_paper_is_saved_or_not_for_me_as_was_said_last(client: Client, reader: User) -> None:
+    paper = factories.make_paper(1)
+    client.post("/library/leave/", {"paper": paper.arxiv_id})
+    client.post("/star/", {"paper": paper.arxiv_id})
+    assert not LibraryEntry.objects.get().not_for_me
+    assert signals(reader).weights == {paper.pk: 1.0}
+    token = tokens.make(reader, "test", ["library"])
+    client.patch(
+        f"/api/v1/library/{paper.arxiv_id}",
+        {"not_for_me": True},
+        content_type="application/json",
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    assert not Star.objects.exists()
+
+
+def test_a_tag_of_any_letters_goes_to_a_reference_manager(client: Client, reader: User) -> None:
+    LibraryEntry.objects.create(reader=reader, paper=factories.make_paper(1), tags=["C++ & co"])
+    page = text(client, "/library/?tag=C%2B%2B+%26+co")
+    (address,) = re.findall(r'href="(/library.bib[^"]+)"', page)
+    assert text(client, unescape(address)).count("@misc{") == 1
+
+
+def test_more_lists_than_there_may_be_are_refused_aloud(
+    client: Client, reader: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "MAX_LISTS", 1)
+    address = f"/library/papers/{factories.make_paper(1).arxiv_id}/"
+    for name in ("One", "Two", "One"):
+        client.post(address, {"new_list": name})
+    assert [one.name for one in ReadingList.objects.all()] == ["One"]
+    assert "You have 1 lists" in text(client, "/library/")
 
 
 def test_any_part_goes_to_a_reference_manager(client: Client, reader: User) -> None:

@@ -101,7 +101,7 @@ ACCOUNT = {"library": "users/1", "key": KEY}
 def test_a_list_is_sent_once_however_often_it_is_sent(client: Client, server: Zotero) -> None:
     client.post(ADDRESS, ACCOUNT)
     page = client.post(ADDRESS, {"send": "1"}, follow=True).content.decode()
-    assert "3 sent, 0 had been there" in page
+    assert "3 sent; 0 were there already" in page
     (collection,) = server.objects["collections"].values()
     assert collection["name"] == "Saved"
     items = list(server.objects["items"].values())
@@ -111,7 +111,7 @@ def test_a_list_is_sent_once_however_often_it_is_sent(client: Client, server: Zo
     assert first["collections"] == [collection["key"]]
     assert first["creators"][0]["lastName"]
     page = client.post(ADDRESS, {"send": "1"}, follow=True).content.decode()
-    assert "0 sent, 3 had been there" in page
+    assert "0 sent; 3 were there already" in page
     assert len(server.objects["items"]) == 3
 
 
@@ -164,8 +164,8 @@ def test_it_waits_as_long_as_it_is_told(server: Zotero, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("account", "answer", "words"),
     [
-        ({"library": "users/2"}, None, "does not let this key write"),
-        ({"key": "WrongWrong"}, None, "does not let this key write"),
+        ({"library": "users/2"}, None, "key may not write to this Zotero library"),
+        ({"key": "WrongWrong"}, None, "key may not write to this Zotero library"),
         ({}, Response("The target library is locked", 409), "409: The target library is locked"),
     ],
 )

@@ -18,6 +18,7 @@ from webapp.catalog.models import MethodLink
 from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.mail import deliver
+from webapp.mail import views as mail_views
 from webapp.mail.models import Delivery
 from webapp.papers.days import EASTERN
 from webapp.papers.models import Listing
@@ -83,6 +84,19 @@ def test_a_search_is_an_alert(inbox: Inbox, reader: User) -> None:
     assert "“tuesday sparse”: 1 paper" in inbox.mails[0]["Subject"]
 
 
+@pytest.mark.usefixtures("clock")
+def test_an_alert_holds_all_that_is_found_and_nothing_of_other_days(
+    inbox: Inbox, reader: User
+) -> None:
+    announce(TUESDAY, *[paper(n, f"Sparse model {n}", announced_on=TUESDAY) for n in range(1, 31)])
+    old = paper(40, "Old", announced_on=MONDAY)
+    announce(MONDAY, old)
+    asked(reader, q="sparse")
+    asked(reader, q=old.arxiv_id)
+    assert deliver.deliver_due() == 1
+    assert "“sparse”: 30 papers" in inbox.mails[0]["Subject"]
+
+
 def test_a_week_is_one_mail_and_an_empty_one_none(inbox: Inbox, reader: User, clock: Any) -> None:
     mine = days(reader)
     old = MONDAY - timedelta(days=3)
@@ -137,12 +151,12 @@ def test_one_click_ends_it_without_a_session(inbox: Inbox, reader: User) -> None
     address = inbox.mails[0]["List-Unsubscribe"].strip().strip("<>")
     address = address.removeprefix("https://site.example")
     program = Client(enforce_csrf_checks=True)
-    assert "End this mail?" in program.get(address).content.decode()
+    assert "Unsubscribe?" in program.get(address).content.decode()
     assert Delivery.objects.filter(pk=delivery.pk).exists()
     sent = program.post(address, "List-Unsubscribe=One-Click", "application/x-www-form-urlencoded")
     assert sent.status_code == 200
     assert not Delivery.objects.exists()
-    assert "had ended already" in program.get(address).content.decode()
+    assert "unsubscribed already" in program.get(address).content.decode()
     assert program.post("/mail/end/forged:token/").status_code == 404
 
 
@@ -167,6 +181,30 @@ def test_a_profile_and_a_search_are_asked_for_and_ended(client: Client, reader: 
     assert Delivery.objects.count() == 2
     client.post("/account/mail/", {"end": pk})
     assert Delivery.objects.count() == 1
+
+
+def test_more_mails_than_there_may_be_are_refused_aloud(
+    client: Client, reader: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mail_views, "MOST", 1)
+    client.force_login(reader)
+    client.post("/account/mail/", {"q": "one", "frequency": "daily"})
+    refused = client.post("/account/mail/", {"q": "two", "frequency": "daily"})
+    assert "You have 1 subscriptions" in refused.content.decode()
+    client.post("/account/mail/", {"q": "one", "frequency": "weekly"})  # changed, not added
+    assert [(one.q, one.frequency) for one in Delivery.objects.all()] == [("one", "weekly")]
+
+
+def test_a_search_in_a_category_keeps_it(client: Client, reader: User) -> None:
+    client.force_login(reader)
+    paper(1, "Sparse attention")
+    for query, words in {
+        "q=sparse&category=cs.LG": "sparse cat:cs.LG",
+        "category=cs.LG": "cat:cs.LG",
+    }.items():
+        page = client.get(f"/account/mail/?{query}").content.decode()
+        assert f'value="{words}"' in page
+        assert 'value="cs.LG"' in client.get(f"/profiles/new/?{query}").content.decode()
 
 
 def test_an_address_counts_when_its_reader_confirms_it(

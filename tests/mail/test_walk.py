@@ -20,17 +20,17 @@ pytestmark = pytest.mark.django_db
 WORDS = {
     "en": {
         "link": "Mail me what is new",
-        "asked": "You will get it when there is something new.",
+        "asked": "Subscribed: you get a mail when there is something new.",
         "confirm": "Confirm your address",
         "confirmed": "Mail goes to reader@home.example.",
         "subject": "“tuesday sparse”: 1 paper",
         "often": "every day",
-        "end": "End this mail?",
-        "ended": "is not mailed to you any more",
+        "end": "Unsubscribe?",
+        "ended": "is no longer mailed to you",
     },
     "zh-hans": {
         "link": "有新结果时发邮件给我",
-        "asked": "有新内容时会发给您。",
+        "asked": "已订阅：有新内容时会发邮件给您。",
         "confirm": "确认您的邮箱地址",
         "confirmed": "邮件将发送至 reader@home.example。",
         "subject": "“tuesday sparse”：1 篇论文",

@@ -44,7 +44,7 @@ def test_the_lease_outlives_the_longest_request(settings: Settings) -> None:
 
     assert limiter.LEASE > fetch.TOTAL_SECONDS + 10
     settings.ARXIV_SECONDS = 3
-    with limiter.place(patience=0):
+    with limiter.slot(patience=0):
         row = ArxivSlot.objects.annotate(now=Now()).get()
         assert row.holder
         lease = (row.held_until - row.now).total_seconds()
@@ -60,7 +60,7 @@ def test_a_pause_holds_everybody_back_and_is_never_shortened(settings: Settings)
     limiter.pause(30)
     limiter.pause(1)
     began = time.monotonic()
-    with pytest.raises(limiter.BusyError) as busy, limiter.place(patience=5):
+    with pytest.raises(limiter.BusyError) as busy, limiter.slot(patience=5):
         pytest.fail("the place was given away")
     assert time.monotonic() - began < 1  # it is known at once that 5 s do not suffice
     assert 28 < busy.value.seconds <= 30
@@ -69,16 +69,16 @@ def test_a_pause_holds_everybody_back_and_is_never_shortened(settings: Settings)
 @pytest.mark.django_db
 def test_an_error_in_the_request_gives_the_place_back(settings: Settings) -> None:
     settings.ARXIV_SECONDS = 0
-    with pytest.raises(RuntimeError), limiter.place(patience=0):
+    with pytest.raises(RuntimeError), limiter.slot(patience=0):
         raise RuntimeError
-    with limiter.place(patience=1):
+    with limiter.slot(patience=1):
         pass
 
 
 @pytest.mark.django_db
 def test_a_place_that_was_lost_is_not_given_back_twice(settings: Settings) -> None:
     settings.ARXIV_SECONDS = 0
-    with limiter.place(patience=0):
+    with limiter.slot(patience=0):
         ArxivSlot.objects.update(holder="another", held_until=Now() + timedelta(seconds=50))
     assert ArxivSlot.objects.get().holder == "another"
     assert connection.in_atomic_block  # the test's own transaction, nothing of the limiter's

@@ -36,7 +36,7 @@ def test_an_invitation_is_a_link_shown_once(client: Client, admin: User) -> None
     assert guest.post(link)["Location"] == "/first-steps/"
     assert not User.objects.get(username="ada").is_superuser
     assert (
-        "reads here already"
+        "There is a reader called"
         in client.post("/account/readers/", {"name": "ada"}, follow=True).content.decode()
     )
     assert guest.get("/account/readers/").status_code == 403
@@ -122,7 +122,7 @@ def test_first_steps_make_a_profile_and_learn_from_papers(client: Client) -> Non
     assert done["Location"] == f"/p/{made.slug}/"
     assert made.ranking == "both"
     page = client.get(done["Location"]).content.decode()
-    assert "are learned from what its reader keeps" in page
+    assert "are learned from the papers its reader saved" in page
     alone = {"categories": "cs.LG", "keywords": "", "liked": liked}
     client.post("/first-steps/", alone)
     assert Profile.objects.filter(owner=ada, ranking="learned").exists()

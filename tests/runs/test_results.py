@@ -64,7 +64,7 @@ def test_what_the_command_line_writes_is_published(tmp_path: Path, client: Clien
         capture_output=True,
     )
     out, err = publish(tmp_path)
-    assert (out, err) == ("1 published, 0 known before, 0 bad.\n", "")
+    assert (out, err) == ("Results published: 1 new, 0 known already, 0 unreadable.\n", "")
     run = Run.objects.get()
     assert (run.state, run.imported, run.params["seconds"]) == (State.SUCCEEDED, True, 0.05)
     assert run.reader is None
@@ -79,9 +79,9 @@ def test_what_the_command_line_writes_is_published(tmp_path: Path, client: Clien
 def test_twice_is_once(tmp_path: Path) -> None:
     file = write(tmp_path / "a.json", *GOOD)
     write(tmp_path / "same.json", *GOOD)
-    assert "1 published, 1 known before" in publish(tmp_path)[0]
+    assert "1 new, 1 known already" in publish(tmp_path)[0]
     file.rename(tmp_path / "renamed.json")
-    assert "0 published, 2 known before" in publish(tmp_path)[0]
+    assert "0 new, 2 known already" in publish(tmp_path)[0]
     assert Run.objects.count() == 1
 
 
@@ -107,7 +107,7 @@ def test_a_bad_file_is_named_and_leaves_nothing(tmp_path: Path, name: str) -> No
     write(tmp_path / f"{name}.json", *bodies)
     write(tmp_path / "good.json", *GOOD)
     out, err = publish(tmp_path)
-    assert out.startswith("1 published")
+    assert out.startswith("Results published: 1 new")
     assert f"{name}.json: " in err
     assert reason in err
     assert Run.objects.count() == 1
@@ -146,20 +146,23 @@ def test_what_fails_while_writing_leaves_nothing(
         assert "No space left" in publish(file)[1]
     assert not Run.objects.exists()
     assert not Environment.objects.exists()
-    assert "1 published" in publish(file)[0]
+    assert "1 new" in publish(file)[0]
 
 
 def test_every_committed_result_is_published_with_its_machine() -> None:
     files = list((ROOT / "benchmarks" / "results").rglob("*.json*"))
     assert files
-    assert publish() == (f"{len(files)} published, 0 known before, 0 bad.\n", "")
+    assert publish() == (
+        f"Results published: {len(files)} new, 0 known already, 0 unreadable.\n",
+        "",
+    )
     for run in Run.objects.all():
         assert run.environment.hardware
         assert run.series.exists()
 
 
 def test_an_empty_folder_is_no_error(tmp_path: Path) -> None:
-    assert publish(tmp_path) == ("0 published, 0 known before, 0 bad.\n", "")
+    assert publish(tmp_path) == ("Results published: 0 new, 0 known already, 0 unreadable.\n", "")
 
 
 def test_a_name_is_of_the_content() -> None:

@@ -110,7 +110,7 @@ def test_device_minutes_are_reserved_and_settled(reader: User, settings) -> None
     settings.RUN_MINUTES_A_DAY = 11
     runs = [submit.submit(reader, request()) for _ in range(2)]
     assert seconds_left(reader) == 60
-    with pytest.raises(QuotaError, match="1 min of today's 11"):
+    with pytest.raises(QuotaError, match="1 min of today’s 11"):
         submit.submit(reader, request())
     submit.cancel(runs[0])
     assert seconds_left(reader) == 360

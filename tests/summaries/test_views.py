@@ -94,7 +94,7 @@ def test_htmx_gets_the_part_that_changes_and_stops_at_the_end(
     assert "hx-get" not in ended.content.decode()
 
 
-@pytest.mark.parametrize(("model", "words"), [("small", "Nothing was asked for"), ("", "No model")])
+@pytest.mark.parametrize(("model", "words"), [("small", "No summary yet"), ("", "No model")])
 def test_an_empty_day_says_why(client: Client, settings: Any, model: str, words: str) -> None:
     settings.SUMMARY_MODEL = model
     assert words in text(client)
@@ -154,7 +154,7 @@ class TestPaper:
             ("number and unit", True, "Number and unit found in the text."),
             ("number only", True, "Unit not written"),
             ("not found", True, "Not found"),
-            ("number and unit", False, "is the model’s reading"),
+            ("number and unit", False, "is the model’s interpretation"),
         ],
     )
     def test_it_words_the_state_of_a_claim(

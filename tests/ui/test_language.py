@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests import factories
+from webapp.library.models import ReadingList
 from webapp.readers import links
 from webapp.readers.models import Preference
 from webapp.summaries import queries
@@ -102,6 +103,18 @@ def test_the_first_sign_in_keeps_the_language_it_was_made_in(client: Client) -> 
     client.post(reverse("readers:use-link", args=[links.make_link(reader)]), headers=BROWSER)
     assert Preference.language_of(reader) == CHINESE
     assert Preference.language_of(User.objects.get(is_superuser=True)) == "en"
+
+
+def test_what_is_refused_and_what_was_done_is_told_in_the_readers_language(client: Client) -> None:
+    reader = factories.make_reader()
+    client.force_login(reader)
+    choose(client, CHINESE)
+    wrong = {"name": "x", "categories": "cs.CL", "keywords": "moe |", "save": "1"}
+    assert "“moe |” 在 | 的一侧没有内容" in client.post("/profiles/new/", wrong).content.decode()
+    assert "请粘贴内容" in client.post("/library/import/", {"text": " "}).content.decode()
+    made = ReadingList.objects.create(reader=reader, name="Wk")
+    done = client.post(f"/library/lists/{made.pk}/", follow=True)
+    assert "“Wk”已删除。" in done.content.decode()
 
 
 def test_a_summary_is_asked_for_in_the_readers_language() -> None:

@@ -54,6 +54,7 @@ _CALL = re.compile(
     r"\b_?n?p?(?:gettext)?\(\s*u?(?P<first>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
     r"(?:,\s*u?(?P<second>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'))?"
 )
+TOLD = re.compile(r"messages\.(success|error|info|warning)")
 _TRANSLATED = re.compile(
     r"{% blocktranslate.*?{% endblocktranslate %}|{%.*?%}|{{.*?}}|{#.*?#}", re.S
 )
@@ -151,6 +152,22 @@ def test_the_walk_over_templates_sees_words() -> None:
 def test_every_message_is_translated_and_nothing_else_is() -> None:
     assert set(used()) ^ set(entries()) == set()
     assert [message for message, (_, text) in entries().items() if not text.strip()] == []
+
+
+def test_every_message_to_a_reader_is_in_the_catalogue() -> None:
+    known, wrong = set(entries()), []
+    for path in (ROOT / "webapp").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            told = isinstance(node, ast.Call) and TOLD.fullmatch(ast.unparse(node.func))
+            said = node.args[1] if told else None
+            if isinstance(said, ast.JoinedStr) and re.search(
+                "[a-z]",
+                "".join(str(one.value) for one in said.values if isinstance(one, ast.Constant)),
+            ):
+                wrong.append(ast.unparse(said))
+            elif isinstance(said, ast.Constant) and said.value not in known:
+                wrong.append(said.value)
+    assert wrong == []
 
 
 def test_a_translation_keeps_what_is_filled_in_and_its_markup() -> None:

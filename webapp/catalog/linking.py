@@ -21,7 +21,7 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @cache
-def signs() -> str:
+def fingerprint() -> str:
     """A digest of all that links are made by: families, identifiers, weights."""
     digest = sha256()
     for method in registry.all_methods():
@@ -34,7 +34,7 @@ def signs() -> str:
 def link_new() -> int:
     """Link what came since the last call, or everything where the methods changed; how many."""
     pulse = LinkPulse.objects.filter(pk=1).first()
-    known = pulse is not None and pulse.signs == signs()
+    known = pulse is not None and pulse.signs == fingerprint()
     listings = Listing.objects.order_by("changed_at")
     if known and pulse:
         listings = listings.filter(changed_at__gt=pulse.linked_until)
@@ -50,7 +50,7 @@ def link_new() -> int:
         papers = papers.filter(announced | Q(summaries__in=summaries)).distinct()
     changed = link(papers)
     before = pulse.linked_until if known and pulse else timezone.now()
-    values = {"linked_until": latest.changed_at if latest else before, "signs": signs()}
+    values = {"linked_until": latest.changed_at if latest else before, "signs": fingerprint()}
     if answered:
         values["answered_until"] = answered.finished_at
     LinkPulse.objects.update_or_create(pk=1, defaults=values)

@@ -78,7 +78,7 @@ def _link(
     speaking = phrases.summary(method.family, title, abstract, said)
     loudness = sum(speaking[:3])
     if model:
-        odds = model.together(vector, speaking)
+        odds = model.with_phrases(vector, speaking)
         terms = ((term, model.witnesses[1] * added) for term, added in model.strongest(vector))
         evidence += [_evidence(term, "terms", added) for term, added in terms]
     else:

@@ -89,7 +89,7 @@ def _with_valid_rules(profiles: Iterable[Profile]) -> list[tuple[Profile, Rules]
     return valid
 
 
-def ranked_anew(day: Batch, rules: Rules, kept: Iterable[Kept], shown: set[int]) -> list[Kept]:
+def rank_unseen(day: Batch, rules: Rules, kept: Iterable[Kept], shown: set[int]) -> list[Kept]:
     """What is kept, in order, without papers `shown` earlier: replacements may come again."""
     unseen = [
         one
@@ -173,7 +173,7 @@ def _write_digest(
             if old:
                 old.delete()
             return None, papers
-        ranked = ranked_anew(day, rules, kept, shown_before(day, [profile])[profile.pk])
+        ranked = rank_unseen(day, rules, kept, shown_before(day, [profile])[profile.pk])
         entries = entries_of(day, ranked[: rules.size], scorer, rule)
         further = ranked[rules.size :]
         _add_gists_and_chips(entries, profile.language)

@@ -26,11 +26,11 @@ def store_gist(paper_id: int, language: str, text: str, html: str, details: str)
     if Gist.objects.filter(paper_id=paper_id, language=language, **texts).exists():
         return []
     with transaction.atomic():
-        _take_turns(Profile.objects.filter(language=language))
+        _lock_profiles(Profile.objects.filter(language=language))
         Gist.objects.update_or_create(paper_id=paper_id, language=language, defaults=texts)
         shown = DigestEntry.objects.filter(digest__profile__language=language, paper=paper_id)
         shown.update(gist=text, gist_html=html, changed_at=timezone.now())
-        return _touch(shown.values_list("digest_id", flat=True))
+        return _mark_changed(shown.values_list("digest_id", flat=True))
 
 
 def papers_to_summarise(papers_a_day: int, days: int = 2) -> Iterable[tuple[str, list[int]]]:
@@ -55,7 +55,7 @@ def store_chips(chips_by_paper: dict[int, list[dict[str, str]]]) -> int:
     if not changed:
         return 0
     with transaction.atomic():
-        _take_turns(Profile.objects.all())
+        _lock_profiles(Profile.objects.all())
         Chips.objects.filter(paper_id__in=changed).delete()
         Chips.objects.bulk_create(
             [Chips(paper_id=key, chips=chips) for key, chips in changed.items() if chips]
@@ -65,16 +65,16 @@ def store_chips(chips_by_paper: dict[int, list[dict[str, str]]]) -> int:
         for entry in shown:
             entry.chips, entry.changed_at = changed[entry.paper_id], now
         DigestEntry.objects.bulk_update(shown, ["chips", "changed_at"], batch_size=500)
-        _touch({entry.digest_id for entry in shown})
+        _mark_changed({entry.digest_id for entry in shown})
     return len(changed)
 
 
-def _take_turns(profiles: QuerySet[Profile]) -> None:
+def _lock_profiles(profiles: QuerySet[Profile]) -> None:
     """Wait until no digest of `profiles` is being built; hold it off until the transaction ends."""
     list(profiles.order_by("pk").select_for_update().values_list("pk"))
 
 
-def _touch(digests: Iterable[int]) -> list[Date]:
+def _mark_changed(digests: Iterable[int]) -> list[Date]:
     """Let pages and feeds know that entries of these digests are others now. The days, in order."""
     now = timezone.now()
     changed = Digest.objects.filter(pk__in=list(digests))

@@ -39,9 +39,9 @@ def readiness() -> list[Check]:
     return [
         _check("database", _database),
         _check("broker", _broker),
-        _check("beat", partial(_heard, Heartbeat.Kind.BEAT, "beat")),
+        _check("beat", partial(_last_answer, Heartbeat.Kind.BEAT, "beat")),
         *(
-            _check(f"queue {name}", partial(_heard, Heartbeat.Kind.QUEUE, name))
+            _check(f"queue {name}", partial(_last_answer, Heartbeat.Kind.QUEUE, name))
             for name in settings.QUEUES
         ),
         *(_check(f"queue bench-{device}", partial(_bench, device)) for device in Device),
@@ -81,7 +81,7 @@ def _broker() -> str:
     return "Redis"
 
 
-def _heard(kind: Heartbeat.Kind, name: str) -> str:
+def _last_answer(kind: Heartbeat.Kind, name: str) -> str:
     """The beat by its heartbeat; a queue by the token that went through it last."""
     age = ages(kind).get(name)
     if age is None:

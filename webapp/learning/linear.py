@@ -15,21 +15,22 @@ STRONGEST = 4  # terms that are named as evidence
 class Linear:
     """Weights over terms, and over what the terms and the phrases say together.
 
-    `witnesses` are the intercept and the weights of: the terms' log-odds, and what the phrases
-    say (`heard`) in the title, of the own work, elsewhere and against, and in how many sentences.
+    `witnesses` are the intercept and the weights of: the terms' log-odds, and the phrases
+    (`phrase_features`) in the title, of the own work, elsewhere and against, and in how many
+    sentences.
     """
 
     intercept: float
     weights: Mapping[str, float]
     witnesses: tuple[float, ...] = (0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
-    def decide(self, vector: Vector) -> float:
+    def log_odds(self, vector: Vector) -> float:
         """The log-odds that a paper belongs to the class."""
         return self.intercept + dot(vector, self.weights)
 
-    def together(self, vector: Vector, phrases: Sequence[float]) -> float:
-        """The log-odds by both witnesses."""
-        said = (1.0, self.decide(vector), *heard(phrases))
+    def with_phrases(self, vector: Vector, phrases: Sequence[float]) -> float:
+        """The log-odds by terms and phrases."""
+        said = (1.0, self.log_odds(vector), *phrase_features(phrases))
         return sum(weight * value for weight, value in zip(self.witnesses, said, strict=True))
 
     def parts(self, vector: Vector) -> list[tuple[str, float]]:
@@ -42,7 +43,7 @@ class Linear:
         return [part for part in self.parts(vector) if part[1] > 0][:STRONGEST]
 
 
-def heard(phrases: Sequence[float]) -> list[float]:
+def phrase_features(phrases: Sequence[float]) -> list[float]:
     """What the phrases say, as it is weighed: what is said again says less."""
     return [math.log1p(said) for said in phrases]
 

@@ -80,7 +80,7 @@ def fit(
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
     for train, held in folds.split(x, y):
         outside[held] = terms_model(x[train], y[train]).decision_function(x[held])
-    witnesses = np.c_[outside, np.array([linear.heard(one.phrases) for one in examples])]
+    witnesses = np.c_[outside, np.array([linear.phrase_features(one.phrases) for one in examples])]
     together = LogisticRegression(C=1, max_iter=2000)
     scores = cross_val_predict(together, witnesses, y, cv=folds, method="predict_proba")[:, 1]
     together.fit(witnesses, y)

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from webapp.digests.build import build
@@ -56,7 +57,7 @@ class FirstStepsForm(forms.Form):
         for name, errors in whole.errors.items():
             self.add_error(name if name in self.fields else None, list(errors))
         if not data.get("keywords") and not data.get("liked"):
-            self.add_error("keywords", "Write a phrase, or name papers you like.")
+            self.add_error("keywords", _("Write a phrase, or name papers you like."))
         return data
 
 
@@ -91,7 +92,7 @@ def _try(request: HttpRequest, reader: User) -> None:
     try:
         found = try_model() if request.POST["try"] == "model" else try_mail(reader)
     except (ModelError, OSError) as error:
-        messages.error(request, f"It does not work: {error}.")
+        messages.error(request, _("It does not work: %(error)s.") % {"error": error})
         return
     for line in found:
         messages.success(request, line)
@@ -100,6 +101,7 @@ def _try(request: HttpRequest, reader: User) -> None:
 def _make(reader: User, form: FirstStepsForm) -> Profile:
     profile = Profile(owner=reader, slug=free_slug(f"{reader.username} reads"))
     apply_settings(profile, form.profile_settings)
+    profile.name = (_("Papers for %(reader)s") % {"reader": reader})[:80]
     profile.save()
     import_liked(reader, form.cleaned_data["liked"])
     if not learn(reader.pk):  # which builds the days of its profiles itself

@@ -1,6 +1,7 @@
 """What readers write into their library."""
 
 from django import forms
+from django.utils.translation import gettext, gettext_lazy
 
 MAX_NOTE, MAX_TAGS, MAX_TAG = 20_000, 20, 40
 
@@ -22,7 +23,7 @@ class EntryForm(forms.Form):
         given = (" ".join(tag.split()) for tag in self.cleaned_data["tags"].split(","))
         tags = list(dict.fromkeys(tag[:MAX_TAG] for tag in given if tag))
         if len(tags) > MAX_TAGS:
-            raise forms.ValidationError(f"At most {MAX_TAGS} tags.")
+            raise forms.ValidationError(gettext("At most %(most)d tags.") % {"most": MAX_TAGS})
         return tags
 
 
@@ -41,11 +42,11 @@ class ImportForm(forms.Form):
         """The text of both."""
         file = self.cleaned_data.get("file")
         if file and file.size > 2_000_000:
-            self.add_error("file", "The file is larger than 2 MB.")
+            self.add_error("file", gettext("The file is larger than 2 MB."))
         elif file:
             self.cleaned_data["text"] += "\n" + file.read().decode("utf-8", "replace")
         if not self.cleaned_data.get("text", "").strip() and not self.errors:
-            self.add_error("text", "Paste something, or choose a file.")
+            self.add_error("text", gettext("Paste something, or choose a file."))
         return self.cleaned_data
 
 
@@ -55,11 +56,11 @@ class ZoteroForm(forms.Form):
     library = forms.RegexField(
         r"^(users|groups)/[0-9]{1,12}$",
         help_text="users/123456 (your userID, at zotero.org/settings/security) or groups/123456.",
-        error_messages={"invalid": "Write users/ or groups/ and its number."},
+        error_messages={"invalid": gettext_lazy("Write users/ or groups/ and its number.")},
     )
     key = forms.RegexField(
         r"^[A-Za-z0-9]{8,64}$",
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
         help_text="Made at zotero.org/settings/keys/new, with write access. Not shown again here.",
-        error_messages={"invalid": "A key has letters and digits alone."},
+        error_messages={"invalid": gettext_lazy("A key has only letters and digits.")},
     )

@@ -2,7 +2,10 @@
 
 from django.contrib.auth.models import User
 from django.db import models
+from django.db.models.signals import post_save
+from django.dispatch import receiver
 
+from webapp.digests.models import Star
 from webapp.papers.models import Paper
 
 
@@ -23,6 +26,19 @@ class LibraryEntry(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["reader", "paper"], name="one_entry_a_reader")
         ]
+
+
+# A paper is saved or not for its reader, never both: what was said last counts.
+@receiver(post_save, sender=LibraryEntry)
+def _unsave_not_for_me(instance: LibraryEntry, **_: object) -> None:
+    if instance.not_for_me:
+        Star.objects.filter(reader=instance.reader_id, paper=instance.paper_id).delete()
+
+
+@receiver(post_save, sender=Star)
+def _take_back_not_for_me(instance: Star, **_: object) -> None:
+    entries = LibraryEntry.objects.filter(reader=instance.reader_id, paper=instance.paper_id)
+    entries.update(not_for_me=False)
 
 
 class ReadingList(models.Model):

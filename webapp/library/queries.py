@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
 
@@ -39,15 +40,14 @@ class Choice:
         """The query string that chooses it."""
         if self.of_list:
             return f"list={self.of_list.pk}"
-        return f"tag={self.tag}" if self.tag else f"show={self.show}"
+        return urlencode({"tag": self.tag} if self.tag else {"show": self.show})
 
 
 def choice(reader: User, given: dict[str, str]) -> Choice:
     """The part that a query string asks for; what is saved where it asks for nothing known."""
-    number = number_in(given.get("list", ""))
-    of_list = ReadingList.objects.filter(reader=reader, pk=number).first()
+    lists = ReadingList.objects.filter(reader=reader, pk=number_in(given.get("list", "")))
     show = given.get("show", "")
-    return Choice(show if show in SHOWN else "saved", given.get("tag", "")[:40], of_list)
+    return Choice(show if show in SHOWN else "saved", given.get("tag", "")[:40], lists.first())
 
 
 def papers(reader: User, part: Choice) -> list[Paper]:

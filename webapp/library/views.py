@@ -6,11 +6,12 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.digests.lookup import find_paper
-from webapp.digests.models import Star
+from webapp.digests.models import Profile
 from webapp.library import queries, zotero
 from webapp.library.forms import EntryForm, ImportForm, ZoteroForm
 from webapp.library.importing import MOST, ask_for, import_liked
@@ -39,11 +40,11 @@ def library(request: HttpRequest) -> HttpResponse:
         "shown": queries.SHOWN.items(),
         "tags": queries.tags(reader),
         "lists": ReadingList.objects.filter(reader=reader),
-        "files": list(citations.FILES),
         "model": model,
         "liked_words": liked,
         "disliked_words": disliked,
         "least": LEAST,
+        "used": Profile.objects.filter(owner=reader).exclude(ranking="rules").exists(),
     }
     return render(request, "library/library.html", context)
 
@@ -62,11 +63,9 @@ def export(request: HttpRequest, suffix: str) -> HttpResponse:
 def leave(request: HttpRequest) -> HttpResponse:
     """Mark a paper as not for the reader, or take that back; it is then no longer saved."""
     paper, reader = find_paper(request.POST.get("paper", "")), signed_in(request)
-    entry, _ = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)
+    entry = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)[0]
     entry.not_for_me = not entry.not_for_me
     entry.save()
-    if entry.not_for_me:
-        Star.objects.filter(reader=reader, paper=paper).delete()
     return back(request, "/library/", f"#p-{paper.arxiv_id}", left=entry.not_for_me)
 
 
@@ -75,7 +74,7 @@ def leave(request: HttpRequest) -> HttpResponse:
 def entry(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     """Mark a paper read or unread, or keep a note, tags and lists of it."""
     paper, reader = find_paper(arxiv_id), signed_in(request)
-    kept, _ = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)
+    kept = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)[0]
     if "read" in request.POST:
         kept.read_at = None if kept.read_at else timezone.now()
         kept.save()
@@ -83,18 +82,22 @@ def entry(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     form = EntryForm(request.POST)
     if not form.is_valid():
         for field, errors in form.errors.items():
-            messages.error(request, f"{field}: {' '.join(map(str, errors))} Nothing was saved.")
+            said = f"{_(str(form[field].label))}: {' '.join(map(str, errors))}"
+            messages.error(request, said + " " + _("Nothing was saved."))
         return back(request, "/library/", "#library")
     kept.note, kept.tags = form.cleaned_data["note"].strip(), form.cleaned_data["tags"]
     kept.save()
     mine = ReadingList.objects.filter(reader=reader)
-    if (name := form.cleaned_data["new_list"].strip()) and mine.count() < MAX_LISTS:
-        made, _ = ReadingList.objects.get_or_create(reader=reader, name=name)
-        made.papers.add(paper)
+    name = form.cleaned_data["new_list"].strip()
+    if name and mine.count() >= MAX_LISTS and not mine.filter(name=name).exists():
+        most = _("You have %(most)d lists: delete one to make another.")
+        messages.error(request, most % {"most": MAX_LISTS})
+    elif name:
+        ReadingList.objects.get_or_create(reader=reader, name=name)[0].papers.add(paper)
     chosen = set(map(number_in, request.POST.getlist("lists")))
     for one in mine.exclude(name=name):
         (one.papers.add if one.pk in chosen else one.papers.remove)(paper)
-    messages.success(request, "Kept in your library.")
+    messages.success(request, "Saved in your library.")
     return back(request, "/library/", "#library")
 
 
@@ -105,7 +108,7 @@ def remove_list(request: HttpRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(ReadingList, pk=pk, reader=signed_in(request))
     found.papers.clear()
     found.delete()
-    messages.success(request, f"The list “{found.name}” is deleted.")
+    messages.success(request, _("“%(name)s” is deleted.") % {"name": found.name})
     return redirect("library:library")
 
 
@@ -144,7 +147,8 @@ def zotero_(request: HttpRequest) -> HttpResponse:
         except zotero.ZoteroError as error:
             messages.error(request, str(error))
         else:
-            messages.success(request, f"{made} sent, {there} had been there before.")
+            said = _("%(made)d sent; %(there)d were there already.")
+            messages.success(request, said % {"made": made, "there": there})
         return redirect(request.get_full_path())
     context = {"part": part, "account": account, "form": form}
     status = 422 if form.is_bound else 200

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.utils.translation import gettext
 from pydantic import BaseModel
 
 from webapp.papers import citations
@@ -113,7 +114,7 @@ class _Server:
             ]  # fmt: skip
             if not changed or not (keys := self.write("items", changed)):
                 return
-        raise ZoteroError("The library is being changed by something else: try again.")
+        raise ZoteroError(gettext("Another program is changing this Zotero library: try again."))
 
     def _ask(self, verb: str, path: str, **sent: Any) -> httpx.Response:
         for _ in range(TRIES):
@@ -121,13 +122,13 @@ class _Server:
             try:
                 answer = self._http.request(verb, path, **sent)
             except httpx.HTTPError as error:
-                raise ZoteroError(f"Zotero was not reached: {error}") from error
+                raise ZoteroError(gettext("Zotero was not reached: %s") % error) from error
             pause = answer.headers.get("Backoff") or answer.headers.get("Retry-After") or "0"
             self._not_before = time.monotonic() + (float(pause) if pause.isdecimal() else 1)
             if answer.status_code not in {429, 503}:
                 break
         if answer.status_code in {403, 404}:
-            raise ZoteroError("Zotero does not let this key write to this library.")
+            raise ZoteroError(gettext("This key may not write to this Zotero library."))
         if answer.is_error:
             raise ZoteroError(f"Zotero answered {answer.status_code}: {answer.text[:200]}")
         return answer
@@ -137,7 +138,8 @@ class _Server:
             return
         self._patience -= seconds
         if self._patience < 0:
-            raise ZoteroError(f"Zotero asks to wait {seconds:.0f} s: send again after that.")
+            wait = gettext("Zotero asks to wait %d s: send again after that.")
+            raise ZoteroError(wait % seconds)
         time.sleep(seconds)
 
 

@@ -21,7 +21,7 @@ from webapp.mail.models import Delivery
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing, Paper
 from webapp.papers.queries import dates
-from webapp.papers.search import search
+from webapp.papers.search import PAGE, search
 from webapp.readers.links import page_address
 from webapp.readers.models import Preference
 from webapp.ui.markup import plain
@@ -75,9 +75,8 @@ def _new_lines(delivery: Delivery) -> tuple[Date, list[dict[str, str]]]:
     if until is None or until < since:
         return delivery.sent_until, []
     if delivery.profile is None:
-        papers = search(delivery.q, since=since, order="newest", relax=False).papers
-        known = [one for one in papers if one.announced_on and one.announced_on <= until]
-        return until, [_line(one, one.announced_on, one.primary_category) for one in known]
+        found = _found(delivery.q, since, until)
+        return until, [_line(one, one.announced_on, one.primary_category) for one in found]
     entries = DigestEntry.objects.filter(
         digest__profile=delivery.profile, digest__date__range=(since, until)
     ).select_related("paper", "digest")
@@ -85,6 +84,17 @@ def _new_lines(delivery: Delivery) -> tuple[Date, list[dict[str, str]]]:
         _line(one.paper, one.digest.date, f"{one.score:g} = {score_terms(one)}", one.gist)
         for one in entries.order_by("-digest__date", "rank")[:MOST]
     ]
+
+
+def _found(q: str, since: Date, until: Date) -> list[Paper]:
+    """What a search finds of these days; an identifier finds its paper whatever its day."""
+    found: list[Paper] = []
+    for page in range(1, MOST // PAGE + 1):
+        results = search(q, since=since, page=page, order="newest", relax=False)
+        found += results.papers
+        if not results.has_next:
+            break
+    return [one for one in found if one.announced_on and since <= one.announced_on <= until]
 
 
 def _last_settled_day() -> Date | None:

@@ -51,14 +51,20 @@ class DeliveryForm(forms.Form):
         self, reader: User, data: Mapping[str, Any] | None, initial: dict[str, Any]
     ) -> None:
         super().__init__(data, initial=initial, label_suffix="")
+        self.mine = Delivery.objects.filter(reader=reader)
         mine = Profile.objects.filter(Q(is_site=True) | Q(owner=reader))
         self.fields["profile"].queryset = mine  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, object]:
         """One of both."""
         data = self.cleaned_data
-        if bool(data.get("profile")) == bool(data.get("q", "").strip()):
+        q = data.get("q", "").strip()
+        if bool(data.get("profile")) == bool(q):
             raise forms.ValidationError(gettext("Choose a profile or write a search, one of both."))
+        others = self.mine.exclude(profile=data["profile"], q=q)
+        if others.count() >= MOST:
+            most = gettext("You have %(most)d subscriptions: unsubscribe from one to make another.")
+            raise forms.ValidationError(most % {"most": MOST})
         return data
 
 
@@ -73,10 +79,13 @@ def account_mail(request: HttpRequest) -> HttpResponse:
         return redirect("mail:account")
     if "end" in request.POST:
         ended = mine.filter(pk=number_in(request.POST["end"])).delete()[0]
-        messages.success(request, "Ended." if ended else "There was no such mail.")
+        messages.success(request, "Unsubscribed." if ended else "You were unsubscribed already.")
         return redirect("mail:account")
-    form = DeliveryForm(reader, request.POST or None, initial=request.GET.dict())
-    if form.is_bound and form.is_valid() and mine.count() < MOST:
+    initial = request.GET.dict()
+    if category := initial.get("category"):  # of the search page, which has a field for it
+        initial["q"] = f"{initial.get('q', '')} cat:{category}".strip()
+    form = DeliveryForm(reader, request.POST or None, initial=initial)
+    if form.is_bound and form.is_valid():
         data, today = form.cleaned_data, eastern_date(now())
         Delivery.objects.update_or_create(  # not `mine`: PostgreSQL locks no outer join
             reader=reader,
@@ -89,7 +98,7 @@ def account_mail(request: HttpRequest) -> HttpResponse:
                 "looked_on": today if data["frequency"] == "weekly" else today - timedelta(days=1),
             },
         )
-        messages.success(request, "You will get it when there is something new.")
+        messages.success(request, "Subscribed: you get a mail when there is something new.")
         return redirect("mail:account")
     context = {"form": form, "deliveries": mine, "mail_on": settings.MAIL_ON}
     status = 422 if form.is_bound else 200

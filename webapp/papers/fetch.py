@@ -104,7 +104,7 @@ def get(
 def _follow(url: str, headers: dict[str, str]) -> Answer:
     """The answer at the end of redirects, none of which leaves the host."""
     for _ in range(MAX_REDIRECTS + 1):
-        with limiter.place(PATIENCE):
+        with limiter.slot(PATIENCE):
             answer = _request(url, headers)
         if answer.status not in {301, 302, 303, 307, 308}:
             return answer

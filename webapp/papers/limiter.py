@@ -33,7 +33,7 @@ class BusyError(Exception):
 
 
 @contextmanager
-def place(patience: float) -> Iterator[None]:
+def slot(patience: float) -> Iterator[None]:
     """Hold the one place while a request is made.
 
     Waits at most `patience` seconds, or raises BusyError; at once when it is known to take longer.

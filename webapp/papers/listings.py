@@ -69,7 +69,7 @@ def record_outcome(outcome: Listing) -> Listing:
         date=outcome.date,
         defaults={"state": outcome.state, "polled_at": at, "changed_at": at},
     )
-    _remember(listing, outcome)
+    _store_evidence(listing, outcome)
     if listing.state == outcome.state or outcome.state not in _weaker_than(listing):
         if (listing.state, listing.reason) != (outcome.state, outcome.reason):
             listing.changed_at = at
@@ -90,7 +90,7 @@ def _weaker_than(listing: Listing) -> set[Listing.State]:
     return {Listing.State.FAILED}
 
 
-def _remember(listing: Listing, outcome: Listing) -> None:
+def _store_evidence(listing: Listing, outcome: Listing) -> None:
     """Keep what speaks for and against an empty day: failures, and who sent nothing."""
     at = outcome.polled_at
     if outcome.state in {Listing.State.FAILED, Listing.State.STALE}:

@@ -170,7 +170,7 @@ class Poller:
             self._record(category, self.today, Listing.State.STALE, source, reason)
 
     def _failed(self, category: str, day: date, source: Listing.Source, reason: str) -> None:
-        log.warning("%s of %s was not fetched: %s", category, day, reason)
+        log.info("%s of %s was not fetched: %s", category, day, reason)  # the row says so too
         self._record(category, day, Listing.State.FAILED, source, reason)
 
     def _record(

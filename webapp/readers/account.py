@@ -30,13 +30,11 @@ def account(request: HttpRequest) -> HttpResponse:
     reader = signed_in(request)
     if request.method == "POST":
         if request.POST.get("delete", "").strip() != reader.username:
-            messages.error(
-                request, _("Write your name to delete the account. Nothing was deleted.")
-            )
+            messages.error(request, _("Nothing was deleted: type your name to confirm."))
             return redirect("readers:account")
         others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=reader.pk)
         if reader.is_superuser and not others.exists():
-            messages.error(request, _("You are the only administrator: nothing was deleted."))
+            messages.error(request, _("Nothing was deleted: you are the only administrator."))
             return redirect("readers:account")
         logout(request)
         reader.delete()
@@ -74,32 +72,34 @@ def readers(request: HttpRequest) -> HttpResponse:
     me = signed_in(request)
     if not me.is_superuser:
         raise PermissionDenied
-    made = _act(request, me) if request.method == "POST" else ""
+    if "switch" in request.POST:
+        _switch(request, me)
+    made = _invite(request) if "name" in request.POST else ""
     everyone = User.objects.order_by("username")[:MAX_READERS]
     context = {"everyone": everyone, "made": made}
     return render(request, "readers/readers.html", context)
 
 
-def _act(request: HttpRequest, me: User) -> str:
-    """Do what was asked; the link of an invitation, shown once."""
-    if number := request.POST.get("switch", ""):
-        found = User.objects.filter(pk=number_in(number)).first()
-        if found is None or found == me:
-            messages.error(request, _("There is no such reader, or it is you."))
-            return ""
-        found.is_active = not found.is_active
-        found.save(update_fields=["is_active"])
-        may = (
-            _("%(reader)s may sign in.")
-            if found.is_active
-            else _("%(reader)s may sign in no more.")
-        )
-        messages.success(request, may % {"reader": found})
-        return ""
+def _switch(request: HttpRequest, me: User) -> None:
+    """Switch the account of another reader off, or on again."""
+    found = User.objects.exclude(pk=me.pk).filter(pk=number_in(request.POST["switch"])).first()
+    if found is None:
+        messages.error(request, _("There is no such reader, or it is you."))
+        return
+    found.is_active = not found.is_active
+    found.save(update_fields=["is_active"])
+    off, on = _("%(reader)s can no longer sign in."), _("%(reader)s may sign in.")
+    messages.success(request, (on if found.is_active else off) % {"reader": found})
+
+
+def _invite(request: HttpRequest) -> str:
+    """Make a reader; the link of the invitation, shown once, or "" where it was mailed."""
     name, mail = (request.POST.get(field, "").strip() for field in ("name", "email"))
     try:
         if User.objects.filter(username=name).exists():
-            raise ValidationError(_("%(reader)s reads here already.") % {"reader": name})
+            raise ValidationError(
+                _("There is a reader called %(reader)s already.") % {"reader": name}
+            )
         if mail:
             forms.EmailField().clean(mail)
         reader = links.reader_named(name)
@@ -112,7 +112,7 @@ def _act(request: HttpRequest, me: User) -> str:
         try:
             links.send_link(reader, mail)
         except OSError as error:
-            told = _("The mail could not be sent: %(error)s. Hand out the link.")
+            told = _("The mail could not be sent: %(error)s. Send the link yourself.")
             messages.error(request, told % {"error": error})
         else:
             told = _("An invitation was mailed to %(address)s.")

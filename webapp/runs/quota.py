@@ -4,6 +4,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import Sum
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from webapp.runs.models import OPEN, MethodAccess, Run
 from webapp.runs.times import span
@@ -41,17 +42,17 @@ def admit(reader: User, method: str, seconds: int) -> None:
     The caller holds the reader's row locked, so two requests at once count each other.
     """
     if not may_run(reader, method):
-        raise QuotaError(f"{method} may be run only by the groups that the operator chose.")
+        closed = _("Only readers in the groups that the administrator chose may run %s.")
+        raise QuotaError(closed % method)
     open_runs = Run.objects.filter(reader=reader, state__in=OPEN).count()
     if open_runs >= RUNNING + QUEUED:
-        raise QuotaError(
-            f"You have {open_runs} runs waiting or running, which is the most at a time. "
-            "Wait for one to end, or cancel one."
-        )
+        most = _("You have %d runs waiting or running, the most at a time. Wait, or cancel one.")
+        raise QuotaError(most % open_runs)
     left = seconds_left(reader)
     if seconds > left:
-        raise QuotaError(
-            f"This run may take up to {span(seconds)}, and {span(left)} of today's "
-            f"{settings.RUN_MINUTES_A_DAY} are left. Choose a smaller preset, or try again "
-            "after midnight UTC."
+        spent = _(
+            "This run may take up to %(time)s, and %(left)s of today’s %(minutes)d min are left. "
+            "Choose a smaller preset, or try again after midnight UTC."
         )
+        minutes = settings.RUN_MINUTES_A_DAY
+        raise QuotaError(spent % {"time": span(seconds), "left": span(left), "minutes": minutes})

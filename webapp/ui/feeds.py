@@ -15,7 +15,7 @@ from django.template.loader import render_to_string
 from django.utils.translation import get_language
 
 # What XML 1.0 cannot say at all, not even escaped (https://www.w3.org/TR/xml/#charsets).
-_UNSAYABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ class Outline:
 def opml(title: str, changed: datetime, groups: Mapping[str, Sequence[Outline]]) -> bytes:
     """OPML 2.0 (http://opml.org/spec2.opml): subscriptions in named groups."""
     context = {"title": title, "changed": changed, "groups": groups}
-    return _sayable(render_to_string("ui/feeds.opml", context))
+    return _legal_bytes(render_to_string("ui/feeds.opml", context))
 
 
 def _xml(template: str, feed: Feed) -> bytes:
-    return _sayable(render_to_string(template, {"feed": feed}))
+    return _legal_bytes(render_to_string(template, {"feed": feed}))
 
 
 def _json_feed(feed: Feed) -> bytes:
@@ -101,7 +101,7 @@ def _json_feed(feed: Feed) -> bytes:
             for item in feed.items
         ],
     }
-    return _sayable(json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n")
+    return _legal_bytes(json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 def _moment(moment: datetime) -> str:
@@ -109,8 +109,8 @@ def _moment(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _sayable(text: str) -> bytes:
-    return _UNSAYABLE.sub("", text).encode()
+def _legal_bytes(text: str) -> bytes:
+    return _ILLEGAL.sub("", text).encode()
 
 
 # https://www.rssboard.org/rss-specification with content, dc and atom:link; RFC 4287.

@@ -3,7 +3,6 @@
 With arXiv out of reach it says why and shows the sample day; the beat keeps trying.
 """
 
-import logging
 import os
 import sys
 
@@ -24,8 +23,6 @@ def main() -> int:
         call_command("import_results")
     except CommandError as error:  # the files were named; the day does not wait for them
         print(str(error))
-    # What the intake warns of is told below, and stands in the audit.
-    logging.getLogger("webapp.papers").setLevel(logging.ERROR)
     report = update(categories_to_fetch(), on_progress=_print_progress)
     linking.link_new()
     chips.refresh()
@@ -40,7 +37,7 @@ def main() -> int:
         what = "The sample digest" if digest.is_sample else "The digest"
         print(f"{what} of {digest.date} is there: {digest.entries.count()} papers.")
     if report.failed:
-        print("It is asked again by itself.")
+        print("Assay keeps asking arXiv.")
     return 0
 
 

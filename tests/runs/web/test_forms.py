@@ -135,7 +135,7 @@ def test_who_may_not_run_reads_why(client: Client) -> None:
     access = MethodAccess.objects.create(method="sparse_attention")
     access.groups.add(Group.objects.create(name="trusted"))
     client.force_login(User.objects.create_user("eve"))
-    assert "Not open to you" in client.get(ADDRESS).content.decode()
+    assert "You may not run this" in client.get(ADDRESS).content.decode()
     assert client.post(ADDRESS, CHOSEN).status_code == 422
     assert not Run.objects.exists()
 

@@ -50,8 +50,9 @@ class ProfileForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 12}),
         max_length=MAX_TEXT,
         help_text="Words or phrases, with their plurals; | between synonyms (mixture of experts | "
-        "MoE). quant* is a beginning, author:Jane Doe follows a person, /flash-?attn/ is a regular "
-        "expression. As text: one a line, and ; 2 ; 1 for a weight of 2 and a title bonus of 1.",
+        "MoE). quant* matches words that begin with quant, author:Jane Doe follows an author, "
+        "/flash-?attn/ is a regular expression. As text: one per line; “; 2 ; 1” after it sets "
+        "weight 2 and title bonus 1.",
     )
     exclude = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 4}),

@@ -6,7 +6,7 @@ from datetime import date as Date
 from typing import NamedTuple
 
 from webapp.digests.batch import Batch, shown_before
-from webapp.digests.build import ranked_anew
+from webapp.digests.build import rank_unseen
 from webapp.digests.models import DigestEntry, Profile
 from webapp.digests.scoring.scorer import Kept, Rules, Scorer
 from webapp.papers.queries import announced_on, dates
@@ -60,7 +60,7 @@ def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> l
 def _ranked(
     day: Batch, rules: Rules, kept: Sequence[Kept], shown: set[int]
 ) -> dict[int, DigestEntry]:
-    ranked = ranked_anew(day, rules, kept, shown)[: rules.size]
+    ranked = rank_unseen(day, rules, kept, shown)[: rules.size]
     entries = [
         DigestEntry(paper=day.announced[one.at].paper, rank=rank, score=one.score)
         for rank, one in enumerate(ranked, 1)

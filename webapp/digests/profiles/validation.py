@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from django.conf import settings
 from django.utils.text import slugify
+from django.utils.translation import gettext as _
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -81,7 +82,7 @@ class ProfileSettings(BaseModel):
         if messages := _term_errors(texts, info.data.get("matching") == Profile.Matching.SUBSTRING):
             raise ValueError(" ".join(messages))
         if info.field_name == "keywords" and not value and info.data.get("ranking") != "learned":
-            raise ValueError("Write at least one: only a learned ranking needs none.")
+            raise ValueError(_("Write at least one: only a learned ranking needs none."))
         return value
 
     @property
@@ -117,22 +118,23 @@ def _term_errors(texts: list[str], substring: bool) -> list[str]:
     seen: dict[tuple[str, str], str] = {}  # what each means
     regexes = 0
     for text in texts:
-        shown = f"“{text[:60]}”" if text.strip() else "A keyword"
+        shown = f"“{text[:60]}”" if text.strip() else _("A keyword")
         meant = ("author", Keyword(text).author)
         if not meant[1]:
             try:
                 parsed = term(text, substring=substring)
             except PatternError as error:
-                messages.append(f"{shown} {error}.")
+                messages.append(f"{shown} {_(str(error))}.")
                 continue
             meant = (parsed.kind, parsed.source)
             regexes += parsed.kind is Kind.REGEX
         twin = seen.setdefault(meant, text)
         if twin is not text:
-            messages.append(f"{shown} stands there twice." if twin == text else
-                        f"{shown} means the same as “{twin[:60]}”.")  # fmt: skip
+            same = _("is there twice") if twin == text else _("means the same as “%s”") % twin[:60]
+            messages.append(f"{shown} {same}.")
     if regexes > MAX_REGEXES:
-        messages.append(f"{regexes} regular expressions; {MAX_REGEXES} are the most.")
+        most = _("%(count)d regular expressions; %(most)d are the most.")
+        messages.append(most % {"count": regexes, "most": MAX_REGEXES})
     return messages
 
 

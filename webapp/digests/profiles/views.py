@@ -8,6 +8,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.digests import queries
@@ -40,7 +41,8 @@ def profiles(request: HttpRequest) -> HttpResponse:
 def new(request: HttpRequest) -> HttpResponse:
     """Make a profile."""
     if Profile.objects.filter(owner=signed_in(request)).count() >= MAX_PROFILES:
-        messages.error(request, f"You have {MAX_PROFILES} profiles; delete one to make another.")
+        most = _("You have %(most)d profiles: delete one to make another.")
+        messages.error(request, most % {"most": MAX_PROFILES})
         return redirect("digests:profiles")
     return _form(request, None)
 
@@ -55,7 +57,7 @@ def edit(request: HttpRequest, slug: str) -> HttpResponse:
         raise PermissionDenied
     if "delete" in request.POST and not profile.is_site:
         profile.delete()
-        messages.success(request, f"“{profile.name}” is deleted.")
+        messages.success(request, _("“%(name)s” is deleted.") % {"name": profile.name})
         return redirect("digests:profiles")
     return _form(request, profile)
 
@@ -63,12 +65,15 @@ def edit(request: HttpRequest, slug: str) -> HttpResponse:
 def _form(request: HttpRequest, profile: Profile | None) -> HttpResponse:
     """The form, what it would change, or what it changed."""
     q, category = request.GET.get("q", ""), request.GET.get("category", "")
-    initial = ProfileForm.initial_of(profile) | (initial_of_search(q, category) if q else {})
+    initial = ProfileForm.initial_of(profile) | (
+        initial_of_search(q, category) if q or category else {}
+    )
     form = ProfileForm(request.POST or None, initial=initial, label_suffix="")
     valid = form.is_bound and form.is_valid()
     if valid and "save" in request.POST:
         saved = _save(signed_in(request), profile, form)
-        messages.success(request, f"“{saved.name}” is saved; its last days are built anew.")
+        said = _("“%(name)s” is saved, and its latest days are ranked by it.")
+        messages.success(request, said % {"name": saved.name})
         return redirect("digests:profile", saved.slug) if saved.owner else redirect("digests:today")
     owner = profile.owner_id if profile else signed_in(request).pk
     changes = (

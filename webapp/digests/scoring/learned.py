@@ -1,7 +1,7 @@
 """What a model learned from a reader's papers says of one, as points that add up.
 
-Pure functions: no database. Half a margin's width to the liked side earns what two rare keywords
-do; below nothing a paper loses points.
+Pure functions: no database. A paper half a margin from the boundary on the liked side gets 5
+points; on the other side it loses points.
 """
 
 import re
@@ -21,7 +21,7 @@ paper_vector = lru_cache(maxsize=2048)(vector)  # many readers, the same papers 
 
 def points(model: Linear, paper: Vector) -> float:
     """The points of a paper: below 0 where it is unlike what was liked. Tenths of a point."""
-    return round(POINTS * model.decide(paper), 1)
+    return round(POINTS * model.log_odds(paper), 1)
 
 
 def reasons(model: Linear, paper: Vector) -> list[tuple[str, float]]:

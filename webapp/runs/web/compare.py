@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext as _
 
 from methods import charts, protocol
 from webapp.runs.models import Run, State
@@ -61,26 +62,24 @@ def compare_runs(runs: QuerySet[Run], wanted: str) -> dict[str, Any]:
 def _find(runs: QuerySet[Run], wanted: str) -> list[Run]:
     words = list(dict.fromkeys(word.strip() for word in wanted.split(",") if word.strip()))
     if len(words) < 2:
-        raise CannotCompareError("Choose at least two runs of one benchmark in the list of runs.")
+        raise CannotCompareError(_("Choose at least two runs of one benchmark."))
     if len(words) > MOST:
-        raise CannotCompareError(f"At most {MOST} runs are compared at once; {len(words)} given.")
+        raise CannotCompareError(_("Choose at most %d runs.") % MOST)
     try:
         keys = [UUID(word) for word in words]
     except ValueError:
-        raise CannotCompareError("One of these is not the id of a run.") from None
+        raise CannotCompareError(_("One of these is not the id of a run.")) from None
     by_key = runs.select_related("environment", "worker").in_bulk(keys)
     if missing := [str(key) for key in keys if key not in by_key]:
-        raise CannotCompareError(f"There is no run {missing[0]}.")
+        raise CannotCompareError(_("There is no run %s.") % missing[0])
     found = [by_key[key] for key in keys]
     kinds = {(run.method, run.benchmark) for run in found}
     if len(kinds) > 1:
         names = " and ".join(sorted(f"{method}.{benchmark}" for method, benchmark in kinds))
-        raise CannotCompareError(f"These are runs of different benchmarks: {names}.")
+        raise CannotCompareError(_("These are runs of different benchmarks: %s.") % names)
     if unfinished := [run for run in found if run.state != State.SUCCEEDED]:
-        raise CannotCompareError(
-            f"Run {str(unfinished[0].pk)[:8]} has no result to compare: it is "
-            f"{unfinished[0].get_state_display()}."
-        )
+        wrong = _("Run %s has not succeeded, so it has no results to compare.")
+        raise CannotCompareError(wrong % str(unfinished[0].pk)[:8])
     return found
 
 
@@ -94,12 +93,12 @@ def _settings(run: Run) -> str:
 
 def _only_ratios(runs: Sequence[Run]) -> str:
     if len({_hardware(run) for run in runs}) > 1:
-        return (
+        return _(
             "These runs were measured on different classes of hardware, so only ratios are shown: "
             "each says how many times better than the baseline of the same run."
         )
     if len({run.version for run in runs}) > 1:
-        return (
+        return _(
             "The benchmark has changed between these runs, so only ratios are shown: each to the "
             "baseline of the same run."
         )
@@ -154,7 +153,7 @@ def _against(point: protocol.Point, reference: protocol.Point, direction: str) -
     low, high = ours.low / theirs.high, ours.high / theirs.low
     if low == high:
         return f"{value:.2f}×"
-    word = "" if low > 1 or high < 1 else ", no difference shown"
+    word = "" if low > 1 or high < 1 else _(", ") + _("no difference shown")
     return f"{value:.2f}× ({low:.2f} – {high:.2f}){word}"
 
 

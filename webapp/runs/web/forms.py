@@ -117,7 +117,8 @@ class RunForm(forms.Form):
 
     def _preset(self, name: str, past: Mapping[tuple[str, str], float]) -> dict[str, Any]:
         took = [
-            f"about {duration(max(1, past[name, device]))} on a {device.label}"
+            gettext("about %(time)s on a %(device)s")
+            % {"time": duration(max(1, past[name, device])), "device": device.label}
             for device in self.live
             if (name, device) in past
         ]

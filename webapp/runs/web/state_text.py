@@ -1,4 +1,4 @@
-"""A run's state in a line: its title, its sign and tone. `runs/told.html` says the rest."""
+"""A run's state in a line: title, sign and tone. `runs/state_explained.html` says the rest."""
 
 from django.utils.translation import gettext, ngettext
 

@@ -39,9 +39,9 @@ class ListedWorker:
         if self.live:
             return "ready", "complete", "good"
         if self.worker.last_seen is None:
-            word = "left" if self.worker.boot else "never seen"
+            word = "stopped" if self.worker.boot else "never seen"
             return word, "empty", "none"
-        return "not heard of", "failed", "bad"
+        return "not responding", "failed", "bad"
 
 
 def workers_now() -> list[ListedWorker]:

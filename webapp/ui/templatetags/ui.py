@@ -20,7 +20,7 @@ from webapp.ui.personal import is_shared, mark
 
 register = template.Library()
 register.filter("plain", markup.plain)
-register.filter("said", gettext)  # a word that a row holds in English: `templates/ui/words.txt`
+register.filter("translated", gettext)  # words of rows: `templates/ui/words.txt`
 
 _clean = lru_cache(maxsize=8192)(markup.sanitise)
 _render = lru_cache(maxsize=1024)(markup.render)

@@ -32,7 +32,7 @@ class Command(BaseCommand):
                 bad += 1
                 self.stderr.write(f"{file}: {error}. Nothing of it was imported.")
         known = len(files) - new - bad
-        self.stdout.write(f"{new} published, {known} known before, {bad} bad.")
+        self.stdout.write(f"Results published: {new} new, {known} known already, {bad} unreadable.")
         if bad:
             raise CommandError(f"{bad} of {len(files)} files hold no result to publish.")
 
