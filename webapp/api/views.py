@@ -4,27 +4,26 @@ import json
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from webapp.api import tokens
 from webapp.api.api import api
 from webapp.api.models import Token
 from webapp.ui.input import number_in
-from webapp.ui.pages import signed_in
+from webapp.ui.pages import for_readers
 
 
 @never_cache
-@login_required
+@for_readers("GET", "HEAD", "POST")
 @sensitive_variables("made")
-@require_http_methods(["GET", "HEAD", "POST"])
-def account_tokens(request: HttpRequest) -> HttpResponse:
+def account_tokens(request: HttpRequest, reader: User) -> HttpResponse:
     """A reader's tokens: make one, which is shown once; revoke one."""
-    reader, made = signed_in(request), ""
+    made = ""
     if "revoke" in request.POST:
         if tokens.revoke(reader, number_in(request.POST["revoke"])):
             messages.success(request, "Revoked: what uses it is refused from now on.")

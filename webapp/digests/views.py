@@ -3,12 +3,12 @@
 from contextlib import suppress
 from datetime import date as Date
 
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.dateparse import parse_date
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from webapp.digests import queries
 from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
@@ -19,7 +19,7 @@ from webapp.digests.text_formats import as_markdown
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing
 from webapp.papers.queries import announced_on, categories
-from webapp.ui.pages import back, respond_shared, signed_in
+from webapp.ui.pages import back, for_readers, respond_shared
 
 PAPERS_A_PAGE = 50
 
@@ -159,11 +159,10 @@ def feeds(request: HttpRequest) -> HttpResponse:
     return render(request, "digests/feeds.html", context)
 
 
-@require_POST
-@login_required
-def star(request: HttpRequest) -> HttpResponse:
+@for_readers("POST")
+def star(request: HttpRequest, reader: User) -> HttpResponse:
     """Save a paper, or let it go; answers JSON to the script and a redirect to a form."""
-    paper, reader = find_paper(request.POST.get("paper", "")), signed_in(request)
+    paper = find_paper(request.POST.get("paper", ""))
     _, made = Star.objects.get_or_create(reader=reader, paper=paper)
     if not made:
         Star.objects.filter(reader=reader, paper=paper).delete()

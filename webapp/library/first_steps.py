@@ -3,13 +3,11 @@
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods
 
 from webapp.digests.build import build
 from webapp.digests.models import Profile
@@ -22,7 +20,7 @@ from webapp.library.learning import learn
 from webapp.library.trials import try_mail, try_model
 from webapp.papers.queries import dates
 from webapp.summaries.client import ModelError
-from webapp.ui.pages import signed_in
+from webapp.ui.pages import for_readers
 
 
 class FirstStepsForm(forms.Form):
@@ -61,11 +59,9 @@ class FirstStepsForm(forms.Form):
         return data
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@login_required
-def first_steps(request: HttpRequest) -> HttpResponse:
+@for_readers("GET", "HEAD", "POST")
+def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
     """Ask what the reader reads, and show the days that are there in their order."""
-    reader = signed_in(request)
     if Profile.objects.filter(owner=reader).count() >= MAX_PROFILES:
         return redirect("digests:profiles")
     if "try" in request.POST:

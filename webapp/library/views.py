@@ -1,14 +1,13 @@
 """The pages of a reader's library. What stands in it is theirs alone to see."""
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.digests.lookup import find_paper
 from webapp.digests.models import Profile
@@ -19,17 +18,15 @@ from webapp.library.learning import LEAST
 from webapp.library.models import LibraryEntry, ReadingList
 from webapp.papers import citations
 from webapp.ui.input import number_in
-from webapp.ui.pages import back, signed_in
+from webapp.ui.pages import back, for_readers
 
 PAPERS_A_PAGE = 50
 MAX_LISTS = 100
 
 
-@require_safe
-@login_required
-def library(request: HttpRequest) -> HttpResponse:
+@for_readers("GET", "HEAD")
+def library(request: HttpRequest, reader: User) -> HttpResponse:
     """A part of the library, the latest first."""
-    reader = signed_in(request)
     part = queries.choice(reader, request.GET.dict())
     page = Paginator(queries.papers(reader, part), PAPERS_A_PAGE).get_page(request.GET.get("page"))
     model, liked, disliked = queries.learned(reader)
@@ -49,31 +46,27 @@ def library(request: HttpRequest) -> HttpResponse:
     return render(request, "library/library.html", context)
 
 
-@require_safe
-@login_required
-def export(request: HttpRequest, suffix: str) -> HttpResponse:
+@for_readers("GET", "HEAD")
+def export(request: HttpRequest, reader: User, suffix: str) -> HttpResponse:
     """A part of the library for a reference manager."""
-    reader = signed_in(request)
     part = queries.choice(reader, request.GET.dict())
     return citations.download(queries.papers(reader, part), "assay", suffix)
 
 
-@require_POST
-@login_required
-def leave(request: HttpRequest) -> HttpResponse:
+@for_readers("POST")
+def leave(request: HttpRequest, reader: User) -> HttpResponse:
     """Mark a paper as not for the reader, or take that back; it is then no longer saved."""
-    paper, reader = find_paper(request.POST.get("paper", "")), signed_in(request)
+    paper = find_paper(request.POST.get("paper", ""))
     entry = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)[0]
     entry.not_for_me = not entry.not_for_me
     entry.save()
     return back(request, "/library/", f"#p-{paper.arxiv_id}", left=entry.not_for_me)
 
 
-@require_POST
-@login_required
-def entry(request: HttpRequest, arxiv_id: str) -> HttpResponse:
+@for_readers("POST")
+def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
     """Mark a paper read or unread, or keep a note, tags and lists of it."""
-    paper, reader = find_paper(arxiv_id), signed_in(request)
+    paper = find_paper(arxiv_id)
     kept = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)[0]
     if "read" in request.POST:
         kept.read_at = None if kept.read_at else timezone.now()
@@ -101,25 +94,22 @@ def entry(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     return back(request, "/library/", "#library")
 
 
-@require_POST
-@login_required
-def remove_list(request: HttpRequest, pk: int) -> HttpResponse:
+@for_readers("POST")
+def remove_list(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
     """Delete a list; its papers stay where else they are."""
-    found = get_object_or_404(ReadingList, pk=pk, reader=signed_in(request))
+    found = get_object_or_404(ReadingList, pk=pk, reader=reader)
     found.papers.clear()
     found.delete()
     messages.success(request, _("“%(name)s” is deleted.") % {"name": found.name})
     return redirect("library:library")
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@login_required
-def import_(request: HttpRequest) -> HttpResponse:
+@for_readers("GET", "HEAD", "POST")
+def import_(request: HttpRequest, reader: User) -> HttpResponse:
     """Name papers one likes: what is here is saved, the rest is kept to learn from."""
     form = ImportForm(request.POST or None, request.FILES or None, label_suffix="")
     context: dict[str, object] = {"form": form}
     if form.is_bound and form.is_valid():
-        reader = signed_in(request)
         done = import_liked(reader, form.cleaned_data["text"])
         asked = bool(done.unknown) and ask_for(reader, done.unknown)
         context |= {"done": done, "asked": asked, "form": ImportForm(label_suffix="")}
@@ -128,11 +118,9 @@ def import_(request: HttpRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("key")
-@require_http_methods(["GET", "HEAD", "POST"])
-@login_required
-def zotero_(request: HttpRequest) -> HttpResponse:
+@for_readers("GET", "HEAD", "POST")
+def zotero_(request: HttpRequest, reader: User) -> HttpResponse:
     """Connect a Zotero library, or send it a part of this one."""
-    reader = signed_in(request)
     part, account = queries.choice(reader, request.GET.dict()), zotero.account(reader)
     form = ZoteroForm(request.POST if "key" in request.POST else None, label_suffix="")
     if form.is_bound and form.is_valid():

@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core import signing
 from django.core.mail import send_mail
@@ -19,7 +18,7 @@ from django.template.loader import render_to_string
 from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods
 
 from webapp.digests.models import Profile
 from webapp.mail.deliver import UNSUBSCRIBE
@@ -29,7 +28,7 @@ from webapp.papers.queries import dates
 from webapp.readers.links import page_address
 from webapp.ui.feeds import Outline, opml
 from webapp.ui.input import number_in
-from webapp.ui.pages import attachment, signed_in
+from webapp.ui.pages import attachment, for_readers
 
 MOST = 30  # deliveries of one reader
 CONFIRM, LIFETIME = "mail address", 24 * 60 * 60  # what a token is good for, and its seconds
@@ -68,11 +67,9 @@ class DeliveryForm(forms.Form):
         return data
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@login_required
-def account_mail(request: HttpRequest) -> HttpResponse:
+@for_readers("GET", "HEAD", "POST")
+def account_mail(request: HttpRequest, reader: User) -> HttpResponse:
     """What is mailed to the reader; ask for more, or end one."""
-    reader = signed_in(request)
     mine = Delivery.objects.filter(reader=reader).select_related("profile")
     if "address" in request.POST:
         _ask_to_confirm(request, reader, request.POST["address"].strip())
@@ -105,11 +102,10 @@ def account_mail(request: HttpRequest) -> HttpResponse:
     return render(request, "mail/account.html", context, status=status)
 
 
-@require_safe
-@login_required
-def searches(request: HttpRequest) -> HttpResponse:
+@for_readers("GET", "HEAD")
+def searches(request: HttpRequest, reader: User) -> HttpResponse:
     """The searches that are mailed to the reader, as feeds in OPML."""
-    asked = Delivery.objects.filter(reader=signed_in(request)).exclude(q="")
+    asked = Delivery.objects.filter(reader=reader).exclude(q="")
     outlines = []
     for q in asked.values_list("q", flat=True):
         query = urlencode({"q": q})
@@ -144,15 +140,13 @@ def _ask_to_confirm(request: HttpRequest, reader: User, address: str) -> None:
 
 
 @never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-@login_required
-def confirm(request: HttpRequest, token: str) -> HttpResponse:
+@for_readers("GET", "HEAD", "POST")
+def confirm(request: HttpRequest, reader: User, token: str) -> HttpResponse:
     """Confirm an address by the mailed link; only its reader can."""
     try:
         reader_id, address = signing.loads(token, salt=CONFIRM, max_age=LIFETIME)
     except signing.BadSignature:
         raise Http404("This link is not valid any more.") from None
-    reader = signed_in(request)
     if reader_id != reader.pk:
         raise Http404("This link is somebody else's.")
     if request.method == "POST":

@@ -6,7 +6,6 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core import serializers
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -14,20 +13,17 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_safe
 
 from webapp.readers import links
 from webapp.ui.input import number_in
-from webapp.ui.pages import signed_in
+from webapp.ui.pages import for_readers
 
 MAX_READERS = 1_000
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@login_required
-def account(request: HttpRequest) -> HttpResponse:
+@for_readers("GET", "HEAD", "POST")
+def account(request: HttpRequest, reader: User) -> HttpResponse:
     """What can be done with an account; deleting it asks for its name."""
-    reader = signed_in(request)
     if request.method == "POST":
         if request.POST.get("delete", "").strip() != reader.username:
             messages.error(request, _("Nothing was deleted: type your name to confirm."))
@@ -43,11 +39,9 @@ def account(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_safe
-@login_required
-def export(request: HttpRequest) -> HttpResponse:
+@for_readers("GET", "HEAD")
+def export(request: HttpRequest, reader: User) -> HttpResponse:
     """Every row that is the reader's, as JSON, without the hashes of keys and links."""
-    reader = signed_in(request)
     rows: dict[str, list[dict[str, Any]]] = {
         "reader": [{"name": reader.username, "email": reader.email, "joined": reader.date_joined}]
     }
@@ -65,15 +59,13 @@ def export(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@require_http_methods(["GET", "HEAD", "POST"])
-@login_required
-def readers(request: HttpRequest) -> HttpResponse:
+@for_readers("GET", "HEAD", "POST")
+def readers(request: HttpRequest, reader: User) -> HttpResponse:
     """Who reads here; administrators invite, and switch accounts off and on."""
-    me = signed_in(request)
-    if not me.is_superuser:
+    if not reader.is_superuser:
         raise PermissionDenied
     if "switch" in request.POST:
-        _switch(request, me)
+        _switch(request, reader)
     made = _invite(request) if "name" in request.POST else ""
     everyone = User.objects.order_by("username")[:MAX_READERS]
     context = {"everyone": everyone, "made": made}

@@ -3,12 +3,12 @@
 from datetime import date as Date
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from webapp import tasks
 from webapp.papers.models import Paper
@@ -16,6 +16,7 @@ from webapp.summaries import queries, queue
 from webapp.summaries.client import Server
 from webapp.summaries.models import Summary
 from webapp.ui.language import current_language
+from webapp.ui.pages import for_readers
 
 DONE = 286  # htmx: show this, and ask no more
 PAPERS_A_PAGE = 100
@@ -49,9 +50,8 @@ def day(request: HttpRequest, date: Date) -> HttpResponse:
     return _until_it_ends(render(request, "summaries/batch.html", context), batch.under_way)
 
 
-@require_POST
-@login_required
-def ask(request: HttpRequest, arxiv_id: str) -> HttpResponse:
+@for_readers("POST")
+def ask(request: HttpRequest, _reader: User, arxiv_id: str) -> HttpResponse:
     """Have a paper summarised, or try a failed summary again."""
     paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
     server = Server.configured()

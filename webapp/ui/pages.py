@@ -7,19 +7,27 @@ stays the same. Each process keeps its own; nothing needs to be invalidated by h
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from hashlib import sha256
 from threading import Lock
+from typing import Concatenate, ParamSpec
 
 from cachetools import LRUCache, cached
 from django.conf import settings
+from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.utils.cache import patch_vary_headers
 from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme
 from django.utils.translation import get_language
+from django.views.decorators.http import require_http_methods
 
 from webapp.ui import personal
 from webapp.ui.encodings import chosen, encoded
+
+P = ParamSpec("P")
+View = Callable[Concatenate[HttpRequest, P], HttpResponse]
+OfReader = Callable[Concatenate[HttpRequest, User, P], HttpResponse]
 
 MAX_BYTES = 32 * 2**20  # of all kept pages of one process
 EFFORT = 10  # of compression: done once for many readers
@@ -70,10 +78,23 @@ def kept_page(
     return Page(body, headers | {"ETag": f'"{sha256(body).hexdigest()[:24]}"'})
 
 
-def signed_in(request: HttpRequest) -> User:
-    """The reader of a request that `login_required` let through."""
-    assert isinstance(request.user, User)
-    return request.user
+def for_readers(*verbs: str) -> Callable[[OfReader[P]], View[P]]:
+    """A view that is handed its reader; who is not signed in is led to the sign-in.
+
+    `verbs` are the methods of HTTP that it answers.
+    """
+
+    def decorate(view: OfReader[P]) -> View[P]:
+        @require_http_methods(verbs)
+        @login_required
+        @wraps(view)
+        def shown(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+            assert isinstance(request.user, User)  # or it would not be signed in
+            return view(request, request.user, *args, **kwargs)
+
+        return shown
+
+    return decorate
 
 
 def back(request: HttpRequest, default: str, anchor: str, **told: bool) -> HttpResponse:

@@ -1,7 +1,6 @@
 """The pages on which a reader makes, changes and deletes profiles."""
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
@@ -9,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from webapp.digests import queries
 from webapp.digests.build import build
@@ -25,7 +24,7 @@ from webapp.digests.profiles.validation import (
 )
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.papers.queries import dates
-from webapp.ui.pages import signed_in
+from webapp.ui.pages import for_readers
 
 MAX_PROFILES = 20  # of one reader
 
@@ -36,33 +35,30 @@ def profiles(request: HttpRequest) -> HttpResponse:
     return render(request, "digests/profiles.html", {"profiles": queries.profiles()})
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@login_required
-def new(request: HttpRequest) -> HttpResponse:
+@for_readers("GET", "HEAD", "POST")
+def new(request: HttpRequest, reader: User) -> HttpResponse:
     """Make a profile."""
-    if Profile.objects.filter(owner=signed_in(request)).count() >= MAX_PROFILES:
+    if Profile.objects.filter(owner=reader).count() >= MAX_PROFILES:
         most = _("You have %(most)d profiles: delete one to make another.")
         messages.error(request, most % {"most": MAX_PROFILES})
         return redirect("digests:profiles")
-    return _form(request, None)
+    return _form(request, reader, None)
 
 
-@require_http_methods(["GET", "HEAD", "POST"])
-@login_required
-def edit(request: HttpRequest, slug: str) -> HttpResponse:
+@for_readers("GET", "HEAD", "POST")
+def edit(request: HttpRequest, reader: User, slug: str) -> HttpResponse:
     """Change or delete a profile of one's own; the staff may change the site's."""
     profile = get_object_or_404(Profile, slug=slug)
-    reader = signed_in(request)
     if profile.owner_id != reader.pk and not (profile.is_site and reader.is_staff):
         raise PermissionDenied
     if "delete" in request.POST and not profile.is_site:
         profile.delete()
         messages.success(request, _("“%(name)s” is deleted.") % {"name": profile.name})
         return redirect("digests:profiles")
-    return _form(request, profile)
+    return _form(request, reader, profile)
 
 
-def _form(request: HttpRequest, profile: Profile | None) -> HttpResponse:
+def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpResponse:
     """The form, what it would change, or what it changed."""
     q, category = request.GET.get("q", ""), request.GET.get("category", "")
     initial = ProfileForm.initial_of(profile) | (
@@ -71,11 +67,11 @@ def _form(request: HttpRequest, profile: Profile | None) -> HttpResponse:
     form = ProfileForm(request.POST or None, initial=initial, label_suffix="")
     valid = form.is_bound and form.is_valid()
     if valid and "save" in request.POST:
-        saved = _save(signed_in(request), profile, form)
+        saved = _save(reader, profile, form)
         said = _("“%(name)s” is saved, and its latest days are ranked by it.")
         messages.success(request, said % {"name": saved.name})
         return redirect("digests:profile", saved.slug) if saved.owner else redirect("digests:today")
-    owner = profile.owner_id if profile else signed_in(request).pk
+    owner = profile.owner_id if profile else reader.pk
     changes = (
         preview_profile(profile, _rules(profile), with_learned(form.profile_settings, owner))
         if valid

@@ -4,12 +4,12 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
 from methods import registry
 from methods.spec import PRESETS, Benchmark, InputError, Method, UnknownNameError
@@ -19,7 +19,7 @@ from webapp.runs.quota import QuotaError, may_run
 from webapp.runs.web.forms import PREFIX, RunForm
 from webapp.runs.web.present import parameters_of
 from webapp.runs.web.views import open_run
-from webapp.ui.pages import signed_in
+from webapp.ui.pages import for_readers
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -31,13 +31,13 @@ def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
         raise Http404(str(error)) from None
     if request.method != "POST":
         return render(request, "runs/ask.html", page(request, *found))
-    if not request.user.is_authenticated:
+    if not isinstance(request.user, User):
         return redirect_to_login(request.get_full_path())
     form = RunForm(*found, request.POST)
     if form.is_valid():
         try:
             key = form.cleaned_data["key"]
-            run = submit.submit(signed_in(request), form.request(), key)
+            run = submit.submit(request.user, form.request(), key)
         except (QuotaError, submit.RequestError, submit.KeyReusedError, InputError) as error:
             form.add_error(None, str(error))
         else:
@@ -54,7 +54,7 @@ def page(
         "method": method,
         "benchmark": benchmark,
         "form": form or RunForm(method, benchmark, initial=_like(request, method, benchmark)),
-        "allowed": user.is_authenticated and may_run(signed_in(request), method.slug),
+        "allowed": isinstance(user, User) and may_run(user, method.slug),
         "presets": PRESETS,
         "user": user,
         "request": request,
@@ -76,25 +76,23 @@ def _like(request: HttpRequest, method: Method, benchmark: Benchmark) -> dict[st
     return {"preset": preset, "device": run.device, "seed": run.seed, **changed}
 
 
-@require_POST
-@login_required
-def again(request: HttpRequest, pk: UUID) -> HttpResponse:
+@for_readers("POST")
+def again(request: HttpRequest, reader: User, pk: UUID) -> HttpResponse:
     """Queue a run with the parameters of another."""
     old = open_run(request, pk)
     try:
-        new = submit.again(signed_in(request), old, key=request.POST.get("key", "")[:64])
+        new = submit.again(reader, old, key=request.POST.get("key", "")[:64])
     except (QuotaError, submit.RequestError, submit.KeyReusedError, InputError) as error:
         messages.error(request, str(error))
         return redirect("runs:run", old.pk)
     return redirect("runs:run", new.pk)
 
 
-@require_POST
-@login_required
-def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
+@for_readers("POST")
+def cancel(request: HttpRequest, reader: User, pk: UUID) -> HttpResponse:
     """End a run that has not ended."""
     run = open_run(request, pk)
-    if not may_cancel(request.user, run):
+    if not may_cancel(reader, run):
         raise PermissionDenied("Only its reader and staff may cancel a run.")
     if not submit.cancel(run):
         messages.info(request, "It had ended before it could be cancelled.")
