@@ -88,7 +88,7 @@ def for_readers(*verbs: str) -> Callable[[OfReader[P]], View[P]]:
         @require_http_methods(verbs)
         @login_required
         @wraps(view)
-        def shown(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        def shown(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
             assert isinstance(request.user, User)  # or it would not be signed in
             return view(request, request.user, *args, **kwargs)
 
