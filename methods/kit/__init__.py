@@ -8,7 +8,7 @@
 `kit.corpus`       `stdlib`, `folder`: text as bytes, a tenth of it held out; `Corpus`
 `kit.images`       `unreadable`, `refuse`: images of one's own data, named where they fail
 `kit.checkpoint`   `Checkpoint`: the one format; `save_state`, `read_state`, `load_weights`
-`kit.training`     `fit`: down a loss's gradient; `run_steps`: seeds, progress, exact resume
+`kit.training`     `fit`: down a loss's gradient, with seeds, progress and exact resume; `Plan`
 `kit.compare`      `difference`: largest absolute one of two tensors; `relative`; `largest`
 `kit.report`       `Stages`: progress over several trainings; `Charts`: declared series, filled
 =================  ===============================================================================

@@ -53,46 +53,6 @@ class History:
 H = TypeVar("H", bound=History)
 
 
-def run_steps(
-    step: Callable[[int], None],
-    steps: int,
-    history: H,
-    *,
-    module: nn.Module,
-    seed: int,
-    on_step: Callable[[int, H], None] | None = None,
-    checkpoint: Checkpoint | None = None,
-) -> H:
-    """Call `step(i)` for each step that `history` lacks, after what a checkpoint already has.
-
-    Args:
-        step: does step i, from its batch to the optimiser, and adds its figures to `history`.
-        steps: in all.
-        history: what is added to; its length is the number of steps done.
-        module: put into training mode, and afterwards into evaluation mode.
-        seed: of the run; each step draws from a seed of its own.
-        on_step: hears the steps done and the history so far.
-        checkpoint: file to resume from, when it is there, and to write.
-
-    Raises:
-        CheckpointError: for a checkpoint of another run.
-    """
-    if checkpoint is not None:
-        for name, values in checkpoint.resume().items():
-            setattr(history, name, values)
-    device = next(module.parameters()).device
-    module.train()
-    for i in range(len(history.loss), steps):
-        with seeded(seed * 1_000_003 + i, device):
-            step(i)
-        if on_step is not None:
-            on_step(i + 1, history)
-        if checkpoint is not None and ((i + 1) % checkpoint.every == 0 or i + 1 == steps):
-            checkpoint.save(asdict(history))
-    module.eval()
-    return history
-
-
 def fit(
     loss: Callable[[int], Tensor],
     optimiser: torch.optim.Optimizer,
@@ -100,6 +60,7 @@ def fit(
     history: H,
     *,
     module: nn.Module,
+    backward: Callable[[Tensor], None] = torch.autograd.backward,
     on_step: Callable[[int, H], None] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> H:
@@ -108,33 +69,42 @@ def fit(
     Equation: $\theta \leftarrow \mathrm{Opt}(\theta, \, g
     \min(1, \mathrm{clip} / \lVert g \rVert)), \quad g = \nabla_\theta L$
 
-    A group of the optimiser with a `speed` learns so many times faster than the plan says. The rest
-    is as in `run_steps`.
+    Args:
+        loss: of step i, from its batch.
+        optimiser: a group of it with a `speed` learns so many times faster than the plan says.
+        plan: steps, rates, and the seed from which each step has one of its own.
+        history: what is added to; its length is the number of steps done.
+        module: put into training mode, and afterwards into evaluation mode.
+        backward: how the loss flows back.
+        on_step: hears the steps done and the history so far.
+        checkpoint: file to resume from, when it is there, and to write.
 
     Raises:
+        CheckpointError: for a checkpoint of another run.
         InputError: where the loss is no number.
     """
+    if checkpoint is not None:
+        for name, values in checkpoint.resume().items():
+            setattr(history, name, values)
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
-
-    def step(i: int) -> None:
+    device = next(module.parameters()).device
+    module.train()
+    for i in range(len(history.loss), plan.steps):
         for group in optimiser.param_groups:
             group["lr"] = plan.rate_at(i) * group.get("speed", 1.0)
-        value = loss(i)
-        if not torch.isfinite(value):
-            raise InputError(f"the loss is {float(value.detach())} at step {i}; lower the rate")
-        optimiser.zero_grad(set_to_none=True)
-        torch.autograd.backward(value)
+        with seeded(plan.seed * 1_000_003 + i, device):
+            value = loss(i)
+            if not torch.isfinite(value):
+                raise InputError(f"the loss is {float(value.detach())} at step {i}; lower the rate")
+            optimiser.zero_grad(set_to_none=True)
+            backward(value)
         norm = nn.utils.clip_grad_norm_(parameters, plan.clip)
         optimiser.step()
         history.loss.append(float(value.detach()))
         history.grad_norm.append(float(norm))
-
-    return run_steps(
-        step,
-        plan.steps,
-        history,
-        module=module,
-        seed=plan.seed,
-        on_step=on_step,
-        checkpoint=checkpoint,
-    )
+        if on_step is not None:
+            on_step(i + 1, history)
+        if checkpoint is not None and ((i + 1) % checkpoint.every == 0 or i + 1 == plan.steps):
+            checkpoint.save(asdict(history))
+    module.eval()
+    return history

@@ -141,7 +141,8 @@ def gradients(device: str) -> Iterator[Case]:
             pruner = pruner_of(llava, replace(TINY, merger_type=kind)).train()
             trainer = Trainer(pruner, 10)
             assert trainer.judge is not None
-            _, parts = trainer.generator_gradients(prompt, 1.0)
+            loss, parts = trainer.generator_loss(prompt, 1.0)
+            trainer.backward(loss)
             scorer = pruner.merger.get_submodule("scorer") if pruner.merger else nn.Identity()
             yield Case(norm(scorer), 1e-6, ">=", f"scorer of merger {kind}")
             for layer, head in pruner.heads.items():

@@ -5,15 +5,14 @@ import torch
 from methods.token_pruning.checks import answered, example, prompt_of, pruner_of
 from methods.token_pruning.generate import generate
 from methods.token_pruning.loop import read
-from methods.token_pruning.training import Trainer
+from methods.token_pruning.training import train
 
 
 def main() -> None:
     """A training step of pruner and discriminator, a pruned reading, and words after it."""
     llava = example("cpu")
-    pruner = pruner_of(llava).train()
-    Trainer(pruner, 2).step(0, answered(llava))
-    pruner.eval()
+    pruner = pruner_of(llava)
+    train(pruner, lambda _: answered(llava), 1)
     with torch.no_grad():
         prompt = prompt_of(llava)
         read(llava, prompt, pruner.stages())

@@ -6,6 +6,7 @@ stands before and in all that follow. No label is needed, and no gradient goes t
 model.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from methods.errors import InputError
 from methods.kit import training as kit
@@ -95,7 +96,6 @@ def _shares(paid: list[Tensor], layer: int) -> Tensor:
     return total / total.sum(1, keepdim=True).clamp_min(1e-12)
 
 
-CLIP = 1.0
 HALF_SCALE = 1024.0  # of the loss, whose gradients would vanish in float16
 
 Draw = Callable[[int], Prompt]  # the batch of a step
@@ -116,25 +116,27 @@ class History(kit.History):
     kept: list[float] = field(default_factory=list)
 
 
-OnStep = Callable[[int, History], None]
-
-
 class Trainer:
-    """Pruner, discriminator and their optimisers; `step` is one of G, then one of D.
+    """Pruner, discriminator and their optimisers: what a step of G is, then one of D.
 
     Rates and weights stand in the configuration; the discriminator's weights are of the seed.
     """
 
     def __init__(self, pruner: Pruner, steps: int, seed: int = 0) -> None:
         config = pruner.config
-        self.pruner, self.steps, self.seed = pruner, steps, seed
-        rates = {"heads": config.pruner_lr, "merger": config.merger_lr}
+        self.pruner = pruner
+        self.plan = kit.Plan(steps, rate=1.0, least=1.0, seed=seed)  # each part has its own rate
+        rates = {"merger": config.merger_lr, "heads": config.pruner_lr}
         learnt = {name: list(part.parameters()) for name, part in pruner.named_children()}
-        groups = [{"params": learnt[n], "lr": rate} for n, rate in rates.items() if learnt.get(n)]
+        groups = [
+            {"params": learnt[name], "speed": rate}
+            for name, rate in rates.items()
+            if learnt.get(name)
+        ]
         if not groups:
             raise InputError("there is neither merger nor head: nothing to train")
-        self.rates: list[Any] = [group["lr"] for group in groups]
         self.optimiser = torch.optim.AdamW(groups, weight_decay=0.0)
+        self.saved: dict[str, Part] = {"pruner": pruner, "optimiser": self.optimiser}
         self.judge: Discriminator | None = None
         self.judge_optimiser: torch.optim.Optimizer | None = None
         if config.loss == "adversarial":
@@ -145,7 +147,8 @@ class Trainer:
             self.judge_optimiser = torch.optim.AdamW(
                 self.judge.parameters(), lr=config.discriminator_lr, weight_decay=0.0
             )
-        self.history = History()
+            self.saved |= {"judge": self.judge, "judge_optimiser": self.judge_optimiser}
+        self.parts: dict[str, Any] = {}  # what the loss of the last step was made of
 
     def generator_loss(self, prompt: Prompt, tau: float) -> tuple[Tensor, dict[str, Any]]:
         r"""G's loss () on a batch, and what it is made of.
@@ -163,6 +166,8 @@ class Trainer:
         real: list[Tensor] = []
         if config.loss != "none":
             real = self.pruner.unpruned(prompt, vision)
+        if self.judge is not None:
+            self.judge.requires_grad_(False)  # until D's own step
         close = closeness(config, self.judge, real, soft.states)
         loss = config.task_loss_weight * task + close
         if soft.gates:
@@ -194,25 +199,18 @@ class Trainer:
         found = {"task": float(loss.detach()), "close": 0.0, "accuracy": agreed, "kept": 1.0}
         return loss, found
 
-    def generator_gradients(self, prompt: Prompt, tau: float) -> tuple[Tensor, dict[str, Any]]:
-        r"""Gradients of G's loss, in the pruner alone: loss () and parts.
+    def backward(self, loss: Tensor) -> None:
+        r"""Gradients of G's loss (), in the pruner alone.
 
         Equation: $\mathrm{grad}_\theta = \frac{\partial G}{\partial \theta}$, theta the pruner's
         weights; those of D and of the language model get none.
         """
-        self.optimiser.zero_grad(set_to_none=True)
-        if self.judge is not None:
-            self.judge.requires_grad_(False)
-        loss, parts = self.generator_loss(prompt, tau)
         half = self.pruner.llava.dtype == torch.float16 and self.pruner.config.loss != "attention"
         scale = HALF_SCALE if half else 1.0
         torch.autograd.backward(scale * loss)
         for p in self.pruner.parameters():
             if p.grad is not None:
                 p.grad /= scale
-        if self.judge is not None:
-            self.judge.requires_grad_(True)
-        return loss.detach(), parts
 
     def judge_gradients(self, judge: Discriminator, parts: dict[str, Any]) -> Tensor:
         r"""Gradients of D's loss, in the discriminator alone: the loss ().
@@ -220,50 +218,28 @@ class Trainer:
         Equation: $\mathrm{grad}_\phi = \frac{\partial L_D}{\partial \phi}$, phi the discriminator's
         weights; the states it judges, and so the pruner, get none.
         """
-        judge.zero_grad(set_to_none=True)
+        judge.requires_grad_(True).zero_grad(set_to_none=True)
         loss = discriminator_loss(judge, parts["real"], parts["fake"])
         torch.autograd.backward(loss)
         return loss.detach()
 
-    def step(self, number: int, prompt: Prompt) -> None:
-        r"""One step of G and, if there is one, of D, which is neither clipped nor ramped.
-
-        Equation: $\theta \gets \mathrm{AdamW}(\theta, g \min(1, \frac{1}{\lVert g \rVert_2})),
-        \quad \eta_t = \eta \min(1, \frac{t + 1}{20})$
+    def end_step(self, step: int, history: History) -> None:
+        """D's step, if there is one, neither clipped nor ramped, and the figures of both.
 
         Raises:
-            InputError: for a loss that is no number.
+            InputError: for a gradient of G that is no number.
         """
-        tau = self.pruner.config.tau(number, self.steps)
-        ramp = min(1.0, (number + 1) / 20)
-        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
-            group["lr"] = rate * ramp
-        loss, parts = self.generator_gradients(prompt, tau)
-        if not torch.isfinite(loss):
-            raise InputError(f"the loss is {float(loss)} at step {number}; lower the rates")
-        norm = nn.utils.clip_grad_norm_(self.pruner.parameters(), CLIP)
-        if not torch.isfinite(norm):
+        if not math.isfinite(history.grad_norm[-1]):
             raise InputError(
-                f"a gradient is infinite at step {number}; load the model in bfloat16, or teach by "
-                'attention (loss="attention"), which needs no gradient through it'
+                f"a gradient is infinite at step {step - 1}; load the model in bfloat16, or teach "
+                'by attention (loss="attention"), which needs no gradient through it'
             )
-        self.optimiser.step()
-        judged = 0.0
+        self.parts["judge"] = 0.0
         if self.judge is not None and self.judge_optimiser is not None:
-            judged = float(self.judge_gradients(self.judge, parts))
+            self.parts["judge"] = float(self.judge_gradients(self.judge, self.parts))
             self.judge_optimiser.step()
-        figures = parts | {"loss": float(loss), "judge": judged, "grad_norm": float(norm)}
-        for name, values in vars(self.history).items():
-            values.append(figures[name])
-
-    def checkpoint(self, path: Path | None, every: int) -> Checkpoint:
-        """The file, if any, that holds everything a resumed run needs."""
-        schedule = {"steps": self.steps, "seed": self.seed}
-        about = {"config": asdict(self.pruner.config), "schedule": schedule}
-        parts: dict[str, Part] = {"pruner": self.pruner, "optimiser": self.optimiser}
-        if self.judge is not None and self.judge_optimiser is not None:
-            parts |= {"judge": self.judge, "judge_optimiser": self.judge_optimiser}
-        return Checkpoint(path, about, parts, every)
+        for name in vars(history).keys() & self.parts:
+            getattr(history, name).append(self.parts[name])
 
 
 def train(
@@ -272,7 +248,7 @@ def train(
     steps: int,
     seed: int = 0,
     *,
-    on_step: OnStep | None = None,
+    on_step: Callable[[int, History], None] | None = None,
     checkpoint: Path | None = None,
     every: int = 100,
 ) -> History:
@@ -292,12 +268,25 @@ def train(
         InputError: for a loss or gradient that is no number.
     """
     trainer = Trainer(pruner, steps, seed)
-    return kit.run_steps(
-        lambda number: trainer.step(number, draw(number)),
-        steps,
-        trainer.history,
+
+    def loss(number: int) -> Tensor:
+        tau = pruner.config.tau(number, steps)
+        value, trainer.parts = trainer.generator_loss(draw(number), tau)
+        return value
+
+    def told(step: int, history: History) -> None:
+        trainer.end_step(step, history)
+        if on_step is not None:
+            on_step(step, history)
+
+    about = {"config": asdict(pruner.config), "plan": asdict(trainer.plan)}
+    return kit.fit(
+        loss,
+        trainer.optimiser,
+        trainer.plan,
+        History(),
         module=pruner,
-        seed=seed,
-        on_step=on_step,
-        checkpoint=trainer.checkpoint(checkpoint, every),
+        backward=trainer.backward,
+        on_step=told,
+        checkpoint=Checkpoint(checkpoint, about, trainer.saved, every),
     )

@@ -97,13 +97,11 @@ def test_real_states_are_the_unpruned_model_s(llava):
 
 
 def test_the_temperature_of_a_step_is_the_schedule_s(llava, monkeypatch):
-    trainer, seen = trainer_of(llava), []
-    right = trainer.generator_gradients
+    right, seen = Trainer.generator_loss, []
     monkeypatch.setattr(
-        trainer, "generator_gradients", lambda p, tau: (seen.append(tau), right(p, tau))[1]
+        Trainer, "generator_loss", lambda self, p, tau: (seen.append(tau), right(self, p, tau))[1]
     )
-    for number in range(4):
-        trainer.step(number, answered(llava))
+    training.train(pruner_of(llava), lambda _: answered(llava), 4)
     assert seen == pytest.approx([1.0, 0.55, 0.1, 0.1])
 
 

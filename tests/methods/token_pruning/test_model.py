@@ -149,7 +149,7 @@ def test_resuming_changes_nothing(llava, tmp_path, loss):
 def test_checkpoints_of_another_run(llava, tmp_path):
     prompt, path = answered(llava), tmp_path / "run.pt"
     train(learner(llava), lambda _: prompt, 1, checkpoint=path)
-    with pytest.raises(CheckpointError, match="made with another schedule: steps 1, now 2"):
+    with pytest.raises(CheckpointError, match="made with another plan: steps 1, now 2"):
         train(learner(llava), lambda _: prompt, 2, checkpoint=path)
     with pytest.raises(CheckpointError, match="made with another config: loss 'adversarial', now"):
         train(learner(llava, "mse"), lambda _: prompt, 1, checkpoint=path)

@@ -97,7 +97,7 @@ def test_train_resume_and_evaluate(folder, capsys, monkeypatch):
     assert train(folder) == 0
     assert all(torch.equal(a, b) for a, b in zip(whole, weights(folder), strict=True))
     assert train(folder, steps=5) == 2
-    assert "made with another schedule: steps 4, now 5" in capsys.readouterr().err
+    assert "made with another plan: steps 4, now 5" in capsys.readouterr().err
     names = {"model": "llava", "data": "vqa", "pruner": "out/pruner.pt"}
     values = {key: folder / name for key, name in names.items()}
     assert call("evaluate", "token_pruning", values) == 0
