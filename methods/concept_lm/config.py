@@ -5,16 +5,12 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from methods.errors import InputError
-from methods.kit.config import configuration
+from methods.kit.config import Count, Positive, Some, configuration
 
 Boundary = Literal[
     "null", "autoregressive", "accumulate", "fixed", "multi_token", "similarity", "words", "hnet"
 ]
 BOUNDARIES: tuple[Boundary, ...] = get_args(Boundary)
-Count = Annotated[int, Field(ge=0)]
-Some = Annotated[int, Field(ge=1)]
-Positive = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 @configuration

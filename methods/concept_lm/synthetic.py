@@ -15,9 +15,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from methods.concept_lm.config import Some
 from methods.concept_lm.v3.planner import PlanShape
-from methods.kit.config import configuration
+from methods.kit.config import Some, configuration
 
 
 @configuration

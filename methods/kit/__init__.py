@@ -1,7 +1,7 @@
 """What several methods need and none should write twice.
 
 =================  ===============================================================================
-`kit.config`       `configuration`: a frozen dataclass that pydantic checks; `read_yaml`
+`kit.config`       `configuration`: a checked frozen dataclass; `Some`, `Share`, ..; `read_yaml`
 `kit.seeds`        `seeded`: a block with its own random numbers; `generator`, `randn`
 `kit.noise`        `gumbel`, `straight_through`
 `kit.frozen`       `load_frozen`: a transformers model from a configuration, a folder or the hub

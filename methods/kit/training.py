@@ -7,15 +7,14 @@ interrupted goes on as if it had not been, and all models compared see the same 
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from methods.errors import InputError
 from methods.kit.checkpoint import Checkpoint
-from methods.kit.config import configuration
+from methods.kit.config import Count, Positive, Share, Some, configuration
 from methods.kit.seeds import seeded
 
 
@@ -27,12 +26,12 @@ class Plan:
         InputError: for values with which nothing would be learnt.
     """
 
-    steps: Annotated[int, Field(ge=1)]
-    rate: Annotated[float, Field(gt=0)] = 1e-3  # the highest
-    warm_up: Annotated[int, Field(ge=0)] = 20
-    clip: Annotated[float, Field(gt=0)] = 1.0  # of the gradient's norm
+    steps: Some
+    rate: Positive = 1e-3  # the highest
+    warm_up: Count = 20
+    clip: Positive = 1.0  # of the gradient's norm
     seed: int = 0
-    least: Annotated[float, Field(ge=0, le=1)] = 0.1  # share of the rate at the end
+    least: Share = 0.1  # share of the rate at the end
 
     def rate_at(self, step: int) -> float:
         """Linear warm-up, then a cosine down."""

@@ -5,10 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from methods.kit.config import configuration
-
-Share = Annotated[float, Field(gt=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
+from methods.kit.config import Part, Positive, Some, configuration
 
 MENDED: dict[str, Any] = {"relaxation": "gumbel_sigmoid", "gate": True, "idle_biases": False}
 
@@ -25,10 +22,10 @@ class SepsConfig:
     """
 
     dim: Annotated[int, Field(ge=5)] = 512  # C, width of patches and words
-    patches: Annotated[int, Field(ge=1)] = 196  # N, without CLS
+    patches: Some = 196  # N, without CLS
     cls: bool = True  # whether a CLS precedes the patches, as in a ViT; a Swin has none
-    keep: Share = 0.5  # rho, share of the patches that stay
-    aggregate: Share = 0.4  # aggregated tokens for each patch that stays
+    keep: Part = 0.5  # rho, share of the patches that stay
+    aggregate: Part = 0.4  # aggregated tokens for each patch that stays
     variant: Literal["open_source", "paper"] = "paper"
     dense: bool = True  # a second, longer text steers (paper) or is matched (open_source)
     # What stands for the hard choice in the backward pass.
@@ -40,9 +37,9 @@ class SepsConfig:
     beta: Annotated[float, Field(ge=0, le=0.5)] = 0.25  # weight of the guides in the score
     temperature: Positive = 0.05  # of the keep-or-drop draw of gumbel_sigmoid
     margin: Positive = 0.2  # alpha of the alignment loss
-    top: Annotated[int, Field(ge=1)] = 5  # k, the strongest matches that the relevance MLP reads
+    top: Some = 5  # k, the strongest matches that the relevance MLP reads
     ratio_weight: Positive = 2.0  # of the ratio loss
-    lam: Share | None = None  # lambda of each branch in the ratio loss; None: they share 1
+    lam: Part | None = None  # lambda of each branch in the ratio loss; None: they share 1
     # What meets the words: aggregated tokens and the extra one; the patches that stay, unmerged,
     # and the extra one; or those patches alone.
     tokens: Literal["merged", "extra", "kept"] = "merged"

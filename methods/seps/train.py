@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from methods.kit import training as kit
 from methods.kit.checkpoint import Checkpoint, Part
-from methods.kit.config import configuration
+from methods.kit.config import Positive, Share, configuration
 from methods.kit.seeds import seeded
 from methods.seps import scenes
 from methods.seps.encoders import ImageEncoder, TextEncoder
@@ -39,9 +39,9 @@ class Plan(kit.Plan):
     least: float = 0.05
     batch: Annotated[int, Field(ge=2)] = 32
     # Share of the steps in which every negative counts alike.
-    hardest_after: Annotated[float, Field(ge=0, le=1)] = 1.0
+    hardest_after: Share = 1.0
     # How much faster what is new (slimming model, projections) learns than the encoders under it.
-    head: Annotated[float, Field(gt=0)] = 10.0
+    head: Positive = 10.0
 
     @classmethod
     def of(cls, params: RetrievalParams | TrainParams, seed: int) -> Self:

@@ -12,16 +12,13 @@ The fields after them are our extensions, off by default.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from methods.errors import InputError
-from methods.kit.config import configuration
+from methods.kit.config import Count, Part, Some, configuration
 
 Anchor = Literal["stride", "pool"]
 ModelSize = Literal["small", "medium", "large"]
-Positive = Annotated[int, Field(ge=1)]
 
 
 @configuration
@@ -38,17 +35,17 @@ class SparseAttentionConfig:
       attends `j <= i` with `i // b - j // b < ceil(w / b)`.
     """
 
-    local_heads: Annotated[int, Field(ge=0)] = 8
-    global_heads: Annotated[int, Field(ge=0)] = 4
-    window_size: Positive = 128
-    global_token_ratio: Annotated[float, Field(gt=0, le=1)] = 0.1
+    local_heads: Count = 8
+    global_heads: Count = 4
+    window_size: Some = 128
+    global_token_ratio: Part = 0.1
     adaptive_window: bool = True
-    min_window_size: Positive = 32
-    max_window_size: Positive = 512
+    min_window_size: Some = 32
+    max_window_size: Some = 512
     anchor: Anchor = "stride"
     include_self: bool = False
-    window_sizes: tuple[Positive, ...] = ()
-    block_size: Positive | None = None
+    window_sizes: tuple[Some, ...] = ()
+    block_size: Some | None = None
 
     def __post_init__(self) -> None:
         if self.heads == 0:

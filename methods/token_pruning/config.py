@@ -9,13 +9,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from methods.errors import InputError
-from methods.kit.config import configuration, read_yaml
+from methods.kit.config import Count, Part, Positive, Some, configuration, read_yaml
 
 MergerType = Literal["simple", "question_aware", "none"]
 Loss = Literal["adversarial", "mse", "none", "attention"]
-Count = Annotated[int, Field(ge=1)]
-Share = Annotated[float, Field(gt=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
 
 
@@ -33,17 +30,17 @@ class PruningConfig:
     """
 
     merger_type: MergerType = "question_aware"
-    merge_ratio: Share = 0.5  # share of visual tokens that the merger keeps
-    target_merge_tokens: Count | None = None  # their number, where it is given
+    merge_ratio: Part = 0.5  # share of visual tokens that the merger keeps
+    target_merge_tokens: Some | None = None  # their number, where it is given
     # Counted from 0; tokens are dropped before.
-    pruning_layers: tuple[Annotated[int, Field(ge=0)], ...] = (10, 20, 31)
+    pruning_layers: tuple[Count, ...] = (10, 20, 31)
     keep_tokens: tuple[int, ...] = (200, 150, 100)  # visual tokens after each head
-    d_internal: Count = 512
-    num_heads: Count = 4
+    d_internal: Some = 512
+    num_heads: Some = 4
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
     temperature: Positive = 1.0
     temperature_min: Positive = 0.1
-    temperature_anneal_rate: Share = 0.5  # share of training over which it falls
+    temperature_anneal_rate: Part = 0.5  # share of training over which it falls
     loss: Loss = "adversarial"
     adv_loss_weight: Weight = 1.0
     task_loss_weight: Weight = 25.0

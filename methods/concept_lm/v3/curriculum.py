@@ -4,8 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from methods.concept_lm.config import Count, Positive, Share, Some
-from methods.kit.config import configuration
+from methods.kit.config import Count, Part, Positive, Share, Some, configuration
 
 
 @configuration
@@ -22,7 +21,7 @@ class Curriculum:
     warm_up_drop: Share = 0.7  # share of y hidden from the executor in warm-up
     drop: Share = 0.2  # and in Hard-EM
     # Temperature at which the samples of warm-up end; they begin at 1.
-    cool: Annotated[float, Field(gt=0, le=1)] = 0.2
+    cool: Part = 0.2
     anneal: Share = 0.6  # share of Hard-EM over which beta goes from 0 to 1; 0 is beta = 1 at once
     grow: Share = 0.0  # share of warm-up over which y grows from a quarter to its full length
 

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.concept_lm.base import load_base, tiny_config
-from methods.concept_lm.config import Count, Some
 from methods.concept_lm.head import draw
 from methods.concept_lm.v3.role import Role, fit
-from methods.kit.config import configuration
+from methods.kit.config import Count, Some, configuration
 from methods.kit.seeds import seeded
 
 
