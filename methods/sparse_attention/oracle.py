@@ -84,13 +84,12 @@ def oracle_attention(
     v: Tensor,
     config: SparseAttentionConfig,
     *,
-    key_lengths: Tensor | None = None,
     context: int | None = None,
     rows: Tensor | None = None,
 ) -> Tensor:
     r"""Grouped-head sparse attention by its definition, in float64.
 
-    Equation: $o_{hi} = [\, i < l_b \,] \frac{\sum_j M^h_{ij} e^{s_{hij}} v_{gj}}
+    Equation: $o_{hi} = \frac{\sum_j M^h_{ij} e^{s_{hij}} v_{gj}}
     {\sum_j M^h_{ij} e^{s_{hij}}}, \quad s_{hij} = \frac{q_{hi} \cdot k_{gj}}{\sqrt{d}}, \quad
     g = \lfloor h H_{kv} / H \rfloor$
 
@@ -102,7 +101,6 @@ def oracle_attention(
         k: (batch, kv_heads, n, d_head), `kv_heads` dividing `heads`.
         v: as k.
         config: the heads and what they see.
-        key_lengths: (batch,) real tokens of each right-padded sample; rows past them are 0.
         context: the length that the window is resolved for; n if not given.
         rows: (r,) the queries to answer, for lengths at which n x n is too much; all if not given.
 
@@ -114,12 +112,8 @@ def oracle_attention(
     sharing = heads // k.shape[1]
     q, k, v = q.double(), k.double(), v.double()
     k, v = k.repeat_interleave(sharing, 1), v.repeat_interleave(sharing, 1)
-    real = torch.ones(q.shape[0], n, dtype=torch.bool)
-    if key_lengths is not None:
-        real = torch.arange(n)[None, :] < key_lengths.cpu()[:, None]
-
     i = torch.arange(n) if rows is None else rows
-    q, real = q[:, :, i.to(q.device)], real[:, i]
+    q = q[:, :, i.to(q.device)]
     outs = []
     for group in groups:
         h = slice(group.start, group.stop)
@@ -127,7 +121,7 @@ def oracle_attention(
         if isinstance(group, GlobalGroup) and group.anchor == "pool":
             keys, values, mask = _with_pooled_anchors(keys, values, group, i)
         outs.append(masked_attention(q[:, h], keys, values, mask.to(q.device)))
-    return torch.cat(outs, dim=1) * real[:, None, :, None].to(q.device)
+    return torch.cat(outs, dim=1)
 
 
 def _with_pooled_anchors(

@@ -14,12 +14,12 @@ class _Heads(Params):
     local_heads: int = parameter(8, "Heads that attend to a sliding window.", ge=1, le=64)
     global_heads: int = parameter(4, "Heads that attend to every tenth token.", ge=1, le=64)
     d_head: int = parameter(64, "Size of a head.", ge=16, le=128, multiple_of=16)
+    lengths: Lengths = parameter((1024, 2048, 4096, 8192, 16384), "Lengths.", unit="tokens")
 
 
 class LatencyParams(_Heads, TimedParams):
     """Parameters of `latency`."""
 
-    lengths: Lengths = parameter((1024, 2048, 4096, 8192, 16384), "Lengths.", unit="tokens")
     batch: int = parameter(1, "Samples a call.", ge=1, le=64)
     dtype: Literal["float32", "bfloat16", "float16"] = parameter("float32", "Type of the inputs.")
     backward_up_to: int = parameter(
@@ -38,7 +38,6 @@ class LatencyParams(_Heads, TimedParams):
 class MemoryParams(_Heads):
     """Parameters of `memory`."""
 
-    lengths: Lengths = parameter((1024, 2048, 4096, 8192, 16384), "Lengths.", unit="tokens")
     peers_up_to: int = parameter(
         2048, "The longest length for peers with n x n masks.", unit="tokens", ge=0, le=16_384
     )
