@@ -22,7 +22,6 @@ from methods.concept_lm.head import entropy, since
 from methods.concept_lm.model import Codes, ConceptLM, token_nll
 from methods.concept_lm.train import OnText
 from methods.concept_lm.v3.monitors import Stats
-from methods.errors import InputError
 from methods.kit.corpus import Corpus
 
 WITH_CONCEPTS = ("stride", "similarity", "random", "faithful", "recommended")
@@ -125,13 +124,7 @@ def judge(learner: OnText, rows: int) -> Judgement:
 
 
 def candidate(name: str, base: Any, config: ConceptConfig, corpus: Corpus, *sizes: int) -> OnText:
-    """One of `NAMES` with its own copy of a base, which stays frozen.
-
-    Raises:
-        InputError: for another name.
-    """
-    if name not in NAMES:
-        raise InputError(f"no candidate {name!r}; choose from {', '.join(NAMES)}")
+    """One of `NAMES` with its own copy of a base, which stays frozen."""
     base = copy.deepcopy(base)
     model = add_lora(base, config) if name == "plain" else ConceptLM(base, config)
     codes = random_codes(config.n_concepts) if name == "random" else None

@@ -72,14 +72,11 @@ class OnText:
             self.model.settle([self.batch(i) for i in range(8)])
 
 
-OnStep = Callable[[int, History], None]
-
-
 def train(
     learner: OnText,
     plan: Plan,
     *,
-    on_step: OnStep | None = None,
+    on_step: Callable[[int, History], None] | None = None,
     checkpoint: Path | None = None,
     every: int = 100,
     describe: dict[str, Any] | None = None,

@@ -69,27 +69,26 @@ class HardEM(WarmUp):
         self,
         task: Task,
         shape: PlanShape,
-        settings: EMSettings | None = None,
-        curriculum: Curriculum | None = None,
+        settings: EMSettings,
+        curriculum: Curriculum,
         on: Mapping[str, Role] | None = None,
     ) -> None:
         self.task, self.shape = task, shape
-        self.settings = settings or EMSettings()
-        self.curriculum = curriculum or Curriculum()
-        seed = self.settings.seed
+        self.settings, self.curriculum = settings, curriculum
+        seed = settings.seed
         parts = models(shape, seed, on or {})
         self.planner, self.executor, self.recogniser = parts
         self.everything = nn.ModuleList(parts)
         learnt = [p for p in self.everything.parameters() if p.requires_grad]
         self.optimiser = torch.optim.AdamW(learnt, weight_decay=0.0)
-        asked = self.recogniser if self.settings.recogniser else None
+        asked = self.recogniser if settings.recogniser else None
         self.search = EStep(self.planner, self.executor, asked)
         with seeded(seed):
-            self.u, _, self.y = task.sample(self.settings.samples)
-            self.z = self.search.random_plans(self.settings.samples)
+            self.u, _, self.y = task.sample(settings.samples)
+            self.z = self.search.random_plans(settings.samples)
         with seeded(seed + 77_777):
-            self.held_u, _, self.held_y = task.held(self.settings.held)
-        self.age = torch.full((self.settings.samples,), self.settings.every)
+            self.held_u, _, self.held_y = task.held(settings.held)
+        self.age = torch.full((settings.samples,), settings.every)
         self.chosen = nn.Module()  # what a checkpoint keeps beside weights
         self.chosen.register_buffer("z", self.z)
         self.chosen.register_buffer("age", self.age)

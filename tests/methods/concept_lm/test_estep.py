@@ -10,7 +10,7 @@ from methods.concept_lm.v3.em import HardEM
 
 def untrained(types: int = 1, slots: int = 1) -> HardEM:
     task = PlanTask(types=types, bits=4)
-    em = HardEM(task, task.shape(slots), EMSettings(samples=32, batch=16))
+    em = HardEM(task, task.shape(slots), EMSettings(samples=32, batch=16), Curriculum())
     for parameter in em.executor.parameters():  # so that plans matter
         parameter.data.mul_(4)
     return em

@@ -105,11 +105,6 @@ def test_monitors_of_v2_see_concepts_that_mean_nothing():
     assert "shuffled" in {action.monitor for action in diagnose(same.stats)}
 
 
-def test_unknown_candidate():
-    with pytest.raises(InputError, match="no candidate 'best'"):
-        candidate("best")
-
-
 def test_shuffling_keeps_the_codes():
     ids = torch.arange(20).view(2, 10)
     is_concept = ids % 2 == 0
