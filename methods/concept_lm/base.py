@@ -5,7 +5,6 @@ with fresh adapters computes exactly what its base computes.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -61,7 +60,7 @@ def load_base(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) -
         InputError: when there is no such model, it is of another family, or it uses sliding
             windows, which the split of its layers would silently change.
     """
-    config = read_config(source, "base model") if isinstance(source, (str, Path)) else source
+    config = read_config(source, "base model")
     if config.model_type not in MODELS:
         raise InputError(
             f"the base is a {config.model_type!r} model; this method reads {' and '.join(MODELS)}"

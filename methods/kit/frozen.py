@@ -10,8 +10,10 @@ from methods.errors import InputError
 from methods.kit.seeds import seeded
 
 
-def read_config(source: str | Path, what: str = "model") -> Any:
-    """The configuration in a folder or on the hub; raises InputError where there is none."""
+def read_config(source: Any, what: str) -> Any:
+    """The configuration itself, or that in a folder or on the hub; InputError where is none."""
+    if not isinstance(source, str | Path):
+        return source
     from transformers import AutoConfig  # noqa: PLC0415 - slow to import
 
     try:

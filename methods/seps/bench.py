@@ -121,7 +121,6 @@ def _compare(
     Their sums are shown.
     """
     ctx = charts.ctx
-    torch.set_num_threads(params.threads or torch.get_num_threads())
     ctx.check_all("gate", checks.gate(ctx.device))
     sizes = params.model_dump(include={"dim", "keep", "aggregate"})
     base = SepsConfig(patches=scenes.GRID**2, **sizes)

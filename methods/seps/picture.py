@@ -16,10 +16,9 @@ HUES = [(hue * 47) % 360 for hue in range(24)]
 
 
 @torch.no_grad()
-def picture(matcher: Matcher, batch: Batch, index: int = 0) -> str:
-    """Three panels for an image and its own caption: the image, who stays, who is merged where."""
-    own = slice(index, index + 1)
-    one = Batch(batch.images[own], batch.sparse[own], batch.dense[own])  # type: ignore[index]
+def picture(matcher: Matcher, batch: Batch) -> str:
+    """Three panels for the first pair of a batch: the image, who stays, who is merged where."""
+    one = Batch(batch.images[:1], batch.sparse[:1], batch.dense[:1])  # type: ignore[index]
     matcher.eval()
     output = matcher(one)
     stays = output.masks[0][0, 0] > 0.5  # (N,)

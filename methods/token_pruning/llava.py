@@ -50,8 +50,7 @@ def load_llava(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) 
         InputError: when there is no such model here, it is of another kind, weights are missing
             or of other shapes, or one of them is no number.
     """
-    named = isinstance(source, str | Path)
-    _check_kind(read_config(source, "LLaVA") if named else source)
+    _check_kind(read_config(source, "LLaVA"))
     return load_frozen(LlavaForConditionalGeneration, source, dtype=dtype, seed=seed)
 
 
