@@ -141,8 +141,7 @@ def gradients(device: str) -> Iterator[Case]:
             pruner = pruner_of(llava, replace(TINY, merger_type=kind)).train()
             trainer = Trainer(pruner, 10)
             assert trainer.judge is not None
-            loss, parts = trainer.generator_loss(prompt, 1.0)
-            trainer.backward(loss)
+            trainer.backward(trainer.generator_loss(prompt, 1.0))
             scorer = pruner.merger.get_submodule("scorer") if pruner.merger else nn.Identity()
             yield Case(norm(scorer), 1e-6, ">=", f"scorer of merger {kind}")
             for layer, head in pruner.heads.items():
@@ -150,7 +149,7 @@ def gradients(device: str) -> Iterator[Case]:
             yield Case(norm(trainer.judge), 0.0, "==", f"{kind}: discriminator after G's step")
             yield Case(norm(llava), 0.0, "==", f"{kind}: the frozen model")
             pruner.zero_grad()
-            trainer.judge_gradients(trainer.judge, parts)
+            trainer.judge_gradients(trainer.judge)
             yield Case(norm(trainer.judge), 1e-6, ">=", f"{kind}: discriminator after its step")
             yield Case(norm(pruner), 0.0, "==", f"{kind}: pruner after D's step")
     source = pruner_of(llava, replace(TINY, scored_merge=False, pruning_layers=(), keep_tokens=()))

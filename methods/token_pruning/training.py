@@ -126,12 +126,9 @@ class Trainer:
         config = pruner.config
         self.pruner = pruner
         self.plan = kit.Plan(steps, rate=1.0, least=1.0, seed=seed)  # each part has its own rate
-        rates = {"merger": config.merger_lr, "heads": config.pruner_lr}
-        learnt = {name: list(part.parameters()) for name, part in pruner.named_children()}
+        rated = ((pruner.merger, config.merger_lr), (pruner.heads, config.pruner_lr))
         groups = [
-            {"params": learnt[name], "speed": rate}
-            for name, rate in rates.items()
-            if learnt.get(name)
+            {"params": list(part.parameters()), "speed": rate} for part, rate in rated if part
         ]
         if not groups:
             raise InputError("there is neither merger nor head: nothing to train")
@@ -148,10 +145,10 @@ class Trainer:
                 self.judge.parameters(), lr=config.discriminator_lr, weight_decay=0.0
             )
             self.saved |= {"judge": self.judge, "judge_optimiser": self.judge_optimiser}
-        self.parts: dict[str, Any] = {}  # what the loss of the last step was made of
+        self.parts: dict[str, Any] = {}  # what G's last loss was made of
 
-    def generator_loss(self, prompt: Prompt, tau: float) -> tuple[Tensor, dict[str, Any]]:
-        r"""G's loss () on a batch, and what it is made of.
+    def generator_loss(self, prompt: Prompt, tau: float) -> Tensor:
+        r"""G's loss () on a batch; what it is made of is kept in `parts`.
 
         Equation: $G = w_{task} \mathrm{CE} + w_{adv} \mathrm{BCE}(D(\mathrm{fake}), 1)
             + w_s L_s + w_c L_c$
@@ -178,7 +175,7 @@ class Trainer:
         if soft.merged is not None:
             keep = soft.merged.weights.shape[2]
             loss = loss + config.merge_sparsity_weight * count_term(soft.merged.scores, keep)
-        parts = {
+        self.parts = {
             "task": float(task.detach()),
             "close": float(close.detach()),
             "accuracy": float((soft.logits.argmax(-1) == soft.targets).float().mean()),
@@ -186,18 +183,18 @@ class Trainer:
             "real": real,
             "fake": soft.states,
         }
-        return loss, parts
+        return loss
 
-    def _taught(self, prompt: Prompt, vision: Vision) -> tuple[Tensor, dict[str, Any]]:
-        r"""Divergence of heads and merger from the model's own attention (), and its parts.
+    def _taught(self, prompt: Prompt, vision: Vision) -> Tensor:
+        r"""Divergence of heads and merger from the model's own attention: ().
 
         Equation: $L = \frac{1}{n} \sum_l L_l$, one term for each of the n scorers
         """
         taught = lessons(self.pruner, prompt, vision)
         loss = torch.stack([lesson.divergence() for lesson in taught]).mean()
         agreed = sum(lesson.agreement() for lesson in taught) / len(taught)
-        found = {"task": float(loss.detach()), "close": 0.0, "accuracy": agreed, "kept": 1.0}
-        return loss, found
+        self.parts = {"task": float(loss.detach()), "close": 0.0, "accuracy": agreed, "kept": 1.0}
+        return loss
 
     def backward(self, loss: Tensor) -> None:
         r"""Gradients of G's loss (), in the pruner alone.
@@ -212,14 +209,14 @@ class Trainer:
             if p.grad is not None:
                 p.grad /= scale
 
-    def judge_gradients(self, judge: Discriminator, parts: dict[str, Any]) -> Tensor:
+    def judge_gradients(self, judge: Discriminator) -> Tensor:
         r"""Gradients of D's loss, in the discriminator alone: the loss ().
 
         Equation: $\mathrm{grad}_\phi = \frac{\partial L_D}{\partial \phi}$, phi the discriminator's
         weights; the states it judges, and so the pruner, get none.
         """
         judge.requires_grad_(True).zero_grad(set_to_none=True)
-        loss = discriminator_loss(judge, parts["real"], parts["fake"])
+        loss = discriminator_loss(judge, self.parts["real"], self.parts["fake"])
         torch.autograd.backward(loss)
         return loss.detach()
 
@@ -236,7 +233,7 @@ class Trainer:
             )
         self.parts["judge"] = 0.0
         if self.judge is not None and self.judge_optimiser is not None:
-            self.parts["judge"] = float(self.judge_gradients(self.judge, self.parts))
+            self.parts["judge"] = float(self.judge_gradients(self.judge))
             self.judge_optimiser.step()
         for name in vars(history).keys() & self.parts:
             getattr(history, name).append(self.parts[name])
@@ -269,11 +266,6 @@ def train(
     """
     trainer = Trainer(pruner, steps, seed)
 
-    def loss(number: int) -> Tensor:
-        tau = pruner.config.tau(number, steps)
-        value, trainer.parts = trainer.generator_loss(draw(number), tau)
-        return value
-
     def told(step: int, history: History) -> None:
         trainer.end_step(step, history)
         if on_step is not None:
@@ -281,7 +273,7 @@ def train(
 
     about = {"config": asdict(pruner.config), "plan": asdict(trainer.plan)}
     return kit.fit(
-        loss,
+        lambda number: trainer.generator_loss(draw(number), pruner.config.tau(number, steps)),
         trainer.optimiser,
         trainer.plan,
         History(),

@@ -80,20 +80,21 @@ def test_the_generator_s_loss_is_the_weighted_sum(llava, monkeypatch):
     monkeypatch.setattr(training, "closeness", lambda *_: torch.tensor(3.0))
     monkeypatch.setattr(training, "sparsity", lambda *_: torch.tensor(7.0))
     monkeypatch.setattr(training, "count_term", lambda *_: torch.tensor(13.0))
-    loss, parts = trainer.generator_loss(answered(llava), 1.0)
+    loss = trainer.generator_loss(answered(llava), 1.0)
     assert float(loss) == pytest.approx(25 * 2 + 3 + 5 * 7 + 11 * 13)
-    assert (parts["task"], parts["close"]) == (2.0, 3.0)
+    assert (trainer.parts["task"], trainer.parts["close"]) == (2.0, 3.0)
 
 
 @torch.no_grad()
 def test_real_states_are_the_unpruned_model_s(llava):
     """transformers' own hidden states at the answer's place, layers -1, -2 and -3."""
     prompt = answered(llava)
-    _, parts = trainer_of(llava).generator_loss(prompt, 1.0)
+    trainer = trainer_of(llava)
+    trainer.generator_loss(prompt, 1.0)
     theirs = llava(input_ids=prompt.ids, pixel_values=prompt.pixels, output_hidden_states=True)
-    for found, layer in zip(parts["real"], (-1, -2, -3), strict=True):
+    for found, layer in zip(trainer.parts["real"], (-1, -2, -3), strict=True):
         assert torch.allclose(found, theirs.hidden_states[layer][:, -1], atol=1e-5)
-    assert not torch.allclose(parts["fake"][0], parts["real"][0], atol=1e-3)
+    assert not torch.allclose(trainer.parts["fake"][0], trainer.parts["real"][0], atol=1e-3)
 
 
 def test_the_temperature_of_a_step_is_the_schedule_s(llava, monkeypatch):
