@@ -110,5 +110,5 @@ def train(
         History(),
         module=module,
         on_step=on_step,
-        checkpoint=Checkpoint(checkpoint, about, parts, every),
+        checkpoint=Checkpoint(checkpoint, about, parts, every) if checkpoint else None,
     )

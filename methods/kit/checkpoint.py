@@ -24,20 +24,15 @@ class CheckpointError(InputError):
 
 @dataclass
 class Checkpoint:
-    """Where a training is kept, every so many steps, and what must agree when it goes on.
+    """Where a training is kept, every so many steps, and what must agree when it goes on."""
 
-    Without a path nothing is kept.
-    """
-
-    path: Path | None
+    path: Path
     about: Mapping[str, Any]
     parts: Mapping[str, Part]
     every: int = 100
 
     def save(self, history: Mapping[str, Any]) -> None:
         """Write every part and the history."""
-        if self.path is None:
-            return
         states = {name: state_of(part) for name, part in self.parts.items()}
         save_state(self.path, {"about": dict(self.about), "parts": states, "history": history})
 
@@ -47,7 +42,7 @@ class Checkpoint:
         Raises:
             CheckpointError: for a file that is none, or of another run: naming what differs.
         """
-        if self.path is None or not self.path.exists():
+        if not self.path.exists():
             return {}
         state = read_state(self.path)
         told = []

@@ -171,5 +171,5 @@ def train(
         History(),
         module=matcher,
         on_step=on_step,
-        checkpoint=Checkpoint(checkpoint, about, parts, every),
+        checkpoint=Checkpoint(checkpoint, about, parts, every) if checkpoint else None,
     )

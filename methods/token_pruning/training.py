@@ -280,5 +280,5 @@ def train(
         module=pruner,
         backward=trainer.backward,
         on_step=told,
-        checkpoint=Checkpoint(checkpoint, about, trainer.saved, every),
+        checkpoint=Checkpoint(checkpoint, about, trainer.saved, every) if checkpoint else None,
     )
