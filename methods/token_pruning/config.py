@@ -58,7 +58,13 @@ class PruningConfig:
     def __post_init__(self) -> None:
         if any(a >= b for a, b in pairwise(self.pruning_layers)):
             raise ValueError(f"pruning_layers are {self.pruning_layers}; they must rise")
-        check_counts(self.keep_tokens, len(self.pruning_layers))
+        keep, heads = self.keep_tokens, len(self.pruning_layers)
+        if len(keep) != heads:
+            raise ValueError(f"{len(keep)} budgets for {heads} pruning layers; give one for each")
+        if any(k < 1 for k in keep):
+            raise ValueError(f"keep_tokens are {keep}; at least one visual token is kept")
+        if any(a < b for a, b in pairwise(keep)):
+            raise ValueError(f"keep_tokens are {keep}; dropped tokens do not come back")
         if self.d_internal % self.num_heads:
             raise ValueError(
                 f"d_internal {self.d_internal} does not divide into {self.num_heads} heads"
@@ -120,20 +126,6 @@ class PruningConfig:
             raise InputError(
                 f"a budget of {self.keep_tokens[0]} visual tokens exceeds the {first} there are"
             )
-
-
-def check_counts(keep: tuple[int, ...], heads: int) -> None:
-    """Check the visual tokens kept by each head: one number a head, falling, at least one.
-
-    Raises:
-        InputError: saying which rule is broken.
-    """
-    if len(keep) != heads:
-        raise InputError(f"{len(keep)} budgets for {heads} pruning layers; give one for each")
-    if any(k < 1 for k in keep):
-        raise InputError(f"keep_tokens are {keep}; at least one visual token is kept")
-    if any(a < b for a, b in pairwise(keep)):
-        raise InputError(f"keep_tokens are {keep}; dropped tokens do not come back")
 
 
 def faithful(**changes: Any) -> PruningConfig:

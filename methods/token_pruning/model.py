@@ -1,7 +1,7 @@
 """Both stages learnt: merger and heads around a frozen LLaVA, soft in training, hard afterwards."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from methods.errors import InputError
 from methods.kit.checkpoint import load_weights, read_state, save_state
 from methods.kit.seeds import seeded
 from methods.token_pruning.choice import Context, Entered, Selector
-from methods.token_pruning.config import PruningConfig, check_counts, from_keys
+from methods.token_pruning.config import PruningConfig, from_keys
 from methods.token_pruning.heads import LayerHead
 from methods.token_pruning.llava import Vision, visual_tokens
 from methods.token_pruning.loop import BEFORE, Stage, embed, first_context, run_layer
@@ -83,15 +83,14 @@ class Pruner(nn.Module):
         Raises:
             InputError: for budgets that are not one a head, falling, at least one.
         """
-        keep = self.config.keep_tokens if keep is None else keep
-        check_counts(keep, len(self.config.pruning_layers))
+        config = self.config if keep is None else replace(self.config, keep_tokens=keep)
         found = []
         if self.merger is not None:
-            count = self.config.merged(visual_tokens(self.llava)) if merged is None else merged
+            count = config.merged(visual_tokens(self.llava)) if merged is None else merged
             chosen = Selector("merger", "our merger", self._merge, inside=False)
             found.append(Stage(BEFORE, count, chosen))
-        late = self.config.drop == "after"
-        for layer, k in zip(self.config.pruning_layers, keep, strict=True):
+        late = config.drop == "after"
+        for layer, k in zip(config.pruning_layers, config.keep_tokens, strict=True):
             found.append(Stage(layer, k, self.head_selector(layer), late))
         return found
 
