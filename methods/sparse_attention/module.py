@@ -1,5 +1,7 @@
 """The layer: projections around `sparse_attention`, with a cache for decoding."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -75,18 +77,11 @@ class SparseAttention(nn.Module):
         parts = self.c_attn(x).split([x.shape[2], kv_width, kv_width], dim=2)
         # (batch, heads or kv_heads, n, d_head), views
         q, k, v = (part.unflatten(2, (-1, self.d_head)).transpose(1, 2) for part in parts)
-        if cache is None:
-            out = sparse_attention(
-                q,
-                k,
-                v,
-                self.config,
-                key_lengths=key_lengths,
-                padding_side=padding_side,
-                context=self.context,
-            )
-        else:
-            out = cache.attend(q, k, v, key_lengths=key_lengths, padding_side=padding_side)
+        attend: Callable[..., Tensor]
+        attend = partial(sparse_attention, config=self.config, context=self.context)
+        if cache is not None:
+            attend = cache.attend
+        out = attend(q, k, v, key_lengths=key_lengths, padding_side=padding_side)
         out = self.c_proj(out.transpose(1, 2).flatten(2))
         return AttentionResult(out, self.describe(x.shape[1]) if return_intermediate else None)
 

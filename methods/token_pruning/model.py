@@ -137,10 +137,8 @@ class Pruner(nn.Module):
             logits = self.heads[str(layer)](stream.seen(), *stream.words())
             let_through.append(soft_gate(logits, tau, noise))
             gates[layer] = sum(let_through[1:], let_through[0])
-            places, none = (
-                stream.places(),
-                torch.zeros(stream.hidden.shape[:2], device=logits.device),
-            )
+            places = stream.places()
+            none = torch.zeros(stream.hidden.shape[:2], device=logits.device)
             if self.config.gate == "scale":
                 m = none.scatter(1, places, let_through[-1]).exp()
                 stream.hidden = stream.hidden * m[..., None].to(stream.hidden)

@@ -120,13 +120,8 @@ class Executor(nn.Module):
         n = P + L - 1
         allow = torch.ones(n, n, dtype=torch.bool, device=y.device).tril()[None]
         keys = torch.cat([seen, seen.new_ones(len(y), L - 1)], 1)
-        itself = torch.eye(n, dtype=torch.bool, device=y.device)
-        out = run(
-            self.backbone,
-            torch.cat([x, read], 1),
-            positions[None],
-            (allow & keys[:, None]) | itself,
-        )
+        mask = (allow & keys[:, None]) | torch.eye(n, dtype=torch.bool, device=y.device)
+        out = run(self.backbone, torch.cat([x, read], 1), positions[None], mask)
         logits: Tensor = self.head(out[:, P - 1 :])
         return logits
 

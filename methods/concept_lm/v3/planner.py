@@ -191,9 +191,7 @@ def type_mask(prompt: int, types: int, n: int, device: torch.device) -> Tensor:
 
     Equation: $\mathrm{allow}(q, k) = k \le q \wedge (k < U \vee \mathrm{type}_k = \mathrm{type}_q)$
     """
-    kind = torch.cat([torch.full((prompt,), -1), torch.arange(types).repeat_interleave(n)]).to(
-        device
-    )
+    kind = F.pad(torch.arange(types, device=device).repeat_interleave(n), (prompt, 0), value=-1)
     index = torch.arange(len(kind), device=device)
     causal = index[:, None] >= index[None, :]
     return (causal & ((kind[None, :] == -1) | (kind[:, None] == kind[None, :])))[None]

@@ -189,7 +189,8 @@ def test_heads_are_taught_by_the_divergence_from_what_is_wanted(llava, monkeypat
     assert lesson.agreement() == 1
     other = training.Lesson(torch.zeros(2, 2), torch.tensor([[0.5, 0.5], [0.0, 1.0]]))
     monkeypatch.setattr(training, "lessons", lambda *_: [lesson, other])
-    loss, parts = trainer_of(llava, loss="attention").generator_loss(answered(llava), 1.0)
+    trainer = trainer_of(llava, loss="attention")
+    loss = trainer.generator_loss(answered(llava), 1.0)
     both = (float(lesson.divergence()) + float(other.divergence())) / 2
     assert float(loss) == pytest.approx(both)
-    assert parts["accuracy"] == pytest.approx((1 + other.agreement()) / 2)
+    assert trainer.parts["accuracy"] == pytest.approx((1 + other.agreement()) / 2)
