@@ -105,6 +105,12 @@ def size(tokenizer: Any, x: Tensor) -> int:
     return sum(len(tokenizer.decode(row).encode()) for row in x)
 
 
+def reading(params: TrainParams, corpus: Corpus) -> dict[str, Any]:
+    """What is read, and how: a training that goes on must agree with itself."""
+    read = params.model_dump(include={"rows", "length", "lr", "seed"})
+    return {"text": corpus.digest, "reading": read}
+
+
 def compress(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: Tell) -> str:
     """v2: train, judge, keep; the figures and a text with its concepts, in words."""
     layers = base.config.num_hidden_layers
@@ -126,7 +132,7 @@ def compress(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tel
             on_step=lambda step, told: tell(step, params.steps, f"loss {told.loss[-1]:.3f}"),
             checkpoint=Path(params.out) / "training.pt",
             every=params.every,
-            describe={"model": asdict(config), "text": corpus.digest},
+            describe={"model": asdict(config), **reading(params, corpus)},
         )
         learner.settle()
         after = bits(lambda row: model(row).logits, x, sizes)
@@ -196,7 +202,7 @@ def plan(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: T
         before = float(token_nll(logits, x)[:, middle - 1 :].sum()) / len(y)
     # A LoRA for each role on one frozen base; what is new is in single precision.
     em = HardEM(task, shape, settings, curriculum, adapters(base, seed=settings.seed))
-    about = {"shape": asdict(shape), "curriculum": asdict(curriculum), "text": corpus.digest}
+    about = {"shape": asdict(shape), "curriculum": asdict(curriculum), **reading(params, corpus)}
     kept = Checkpoint(Path(params.out) / "training.pt", about, em.parts, params.every)
     with precision(base):
         em.train(lambda step, total: tell(step, total, "v3"), watch=0, kept=kept)

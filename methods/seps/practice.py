@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import torch
 from torch import Tensor
@@ -149,9 +150,11 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
             said += f", validation rSum {history.validation[-1]:.1f}"
         tell(step, plan.steps, said)
 
+    read = {"captions": crc32(repr(split.captions).encode()), "words": params.words}
     history = train_matcher(
-        matcher, plan, draw, on_step=on_step, checkpoint=out / "training.pt", every=params.every
-    )
+        matcher, plan, draw, on_step=on_step, checkpoint=out / "training.pt", every=params.every,
+        read=read,
+    )  # fmt: skip
     best = history.validation.index(max(history.validation))
     return (
         f"{len(split.captions)} captions of {len(split.images)} images, {len(left_out)} images "

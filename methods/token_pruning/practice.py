@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import torch
 
@@ -62,6 +63,10 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
         on_step=on_step,
         checkpoint=out / "training.pt",
         every=params.every,
+        read={
+            "examples": crc32(repr([e.question for e in examples]).encode()),
+            "rows": params.rows,
+        },
     )
     pruner.save(out / "pruner.pt")
     return (

@@ -7,7 +7,7 @@ model.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -248,6 +248,7 @@ def train(
     on_step: Callable[[int, History], None] | None = None,
     checkpoint: Path | None = None,
     every: int = 100,
+    read: Mapping[str, Any] | None = None,
 ) -> History:
     """Train so many steps, from the first or from a checkpoint.
 
@@ -259,6 +260,7 @@ def train(
         on_step: hears the steps done and the history so far.
         checkpoint: file to resume from, when it is there, and to write every `every` steps.
         every: steps between checkpoints.
+        read: what a checkpoint must agree with beside configuration and plan.
 
     Raises:
         CheckpointError: for a checkpoint of another run.
@@ -271,7 +273,7 @@ def train(
         if on_step is not None:
             on_step(step, history)
 
-    about = {"config": asdict(pruner.config), "plan": asdict(trainer.plan)}
+    about = {"config": asdict(pruner.config), "plan": asdict(trainer.plan), "reading": read}
     return kit.fit(
         lambda number: trainer.generator_loss(draw(number), pruner.config.tau(number, steps)),
         trainer.optimiser,

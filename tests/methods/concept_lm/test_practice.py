@@ -100,6 +100,8 @@ def test_a_resumed_training_of_v3_is_the_whole_one(folder, monkeypatch, capsys):
     assert all(torch.equal(whole[name], again[name]) for name in whole)
     assert train(folder, **(values | {"n_concepts": 8})) == 2
     assert "made with another shape: codes 16, now 8" in capsys.readouterr().err
+    assert train(folder, **(values | {"rows": 3})) == 2
+    assert "made with another reading: rows 4, now 3" in capsys.readouterr().err
 
 
 def test_a_resumed_training_is_the_whole_one(folder, capsys, monkeypatch):
@@ -121,6 +123,11 @@ def test_a_resumed_training_is_the_whole_one(folder, capsys, monkeypatch):
     assert all(torch.equal(whole[name], again[name]) for name in whole)
     assert train(folder, steps=4, every=2, n_concepts=8) == 2
     assert "made with another model: n_concepts 16, now 8" in capsys.readouterr().err
+    assert train(folder, steps=4, every=2, length=16) == 2
+    assert "made with another reading: length 32, now 16" in capsys.readouterr().err
+    (folder / "text" / "one.txt").write_text(TEXT * 2)
+    assert train(folder, steps=4, every=2) == 2
+    assert "made with another text: " in capsys.readouterr().err
 
 
 def test_what_cannot_work_is_said_before_any_work(folder, capsys):

@@ -119,6 +119,14 @@ def test_train_resume_and_evaluate(folder, encoders, capsys, monkeypatch):
     assert all(torch.equal(whole[name], tensor) for name, tensor in best(folder).items())
     assert train(folder, encoders, steps=5) == 2
     assert "made with another plan: steps 4, now 5" in capsys.readouterr().err
+    assert train(folder, encoders, words=11) == 2
+    assert "made with another reading: words 12, now 11" in capsys.readouterr().err
+    path = folder / "data" / "f30k" / "train_caps.txt"
+    captions = path.read_text()
+    path.write_text(captions.replace("dog", "cat"))
+    assert train(folder, encoders) == 2
+    assert "made with another reading: captions " in capsys.readouterr().err
+    path.write_text(captions)
     assert call(folder, encoders, "evaluate", matcher=folder / "out" / "best.pt") == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "25 captions of 5 images, 0 left out"

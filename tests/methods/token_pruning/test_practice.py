@@ -98,6 +98,14 @@ def test_train_resume_and_evaluate(folder, capsys, monkeypatch):
     assert all(torch.equal(a, b) for a, b in zip(whole, weights(folder), strict=True))
     assert train(folder, steps=5) == 2
     assert "made with another plan: steps 4, now 5" in capsys.readouterr().err
+    assert train(folder, rows=3) == 2
+    assert "made with another reading: rows 2, now 3" in capsys.readouterr().err
+    chat = folder / "data" / "chat.json"
+    whole_chat = chat.read_text()
+    chat.write_text(json.dumps(json.loads(whole_chat)[:1]))
+    assert train(folder) == 2
+    assert "made with another reading: examples " in capsys.readouterr().err
+    chat.write_text(whole_chat)
     names = {"model": "llava", "data": "vqa", "pruner": "out/pruner.pt"}
     values = {key: folder / name for key, name in names.items()}
     assert call("evaluate", "token_pruning", values) == 0
