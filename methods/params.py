@@ -4,7 +4,7 @@ import json
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -21,6 +21,11 @@ _BOUNDS = {  # JSON Schema's words
     "maxLength": "at most {} characters",
     "pattern": "matching {}",
 }
+
+
+# What names a folder, a file or a model: it may be empty, or must be given.
+Place = Annotated[str, Field(max_length=300)]
+Source = Annotated[str, Field(min_length=1, max_length=300)]
 
 
 class Params(BaseModel):

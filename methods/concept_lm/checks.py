@@ -291,6 +291,5 @@ def middle_gradients(device: str) -> Iterator[Case]:
     flow = max((float(p.grad.abs().max()) for p in inner if p.grad is not None), default=0.0)
     yield Case(flow, 0.0, label="middle, head and embedding")
     outer = nn.ModuleList([*model.shallow, *model.deep]).parameters()
-    yield Case(
-        any(p.grad is not None and bool(p.grad.any()) for p in outer), True, label="the rest"
-    )
+    learns = any(p.grad is not None and bool(p.grad.any()) for p in outer)
+    yield Case(learns, True, label="the rest")

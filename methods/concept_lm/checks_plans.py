@@ -106,6 +106,5 @@ def objectives(device: str) -> Iterator[Case]:
                 planner_log_prob(em.planner, *one) for one in zip(em.u, chosen.z, strict=True)
             ]
             wanted = beta * torch.stack(foretold) - torch.stack(told).sum(-1)
-            yield Case(
-                difference(chosen.score, wanted), 1e-4, label=f"S of the choice, beta {beta}"
-            )
+            error = difference(chosen.score, wanted)
+            yield Case(error, 1e-4, label=f"S of the choice, beta {beta}")

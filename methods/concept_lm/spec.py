@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from methods.params import Place, Source
 from methods.spec import Params, TimedParams, parameter, read_method
 
 Contexts = Annotated[
@@ -50,9 +51,7 @@ class DecodeParams(_Split, TimedParams):
     longest_prompt: int = parameter(
         2048, "Longest prompt whose reading is timed.", unit="tokens", ge=0, le=32_768
     )
-    model: str = parameter(
-        "", "Folder or hub id of real weights; empty is random.", model=True, max_length=300
-    )
+    model: Place = parameter("", "Folder or hub id of real weights; empty is random.", model=True)
 
 
 class _OnBytes(_Split):
@@ -84,11 +83,8 @@ class ScratchParams(_OnBytes):
     judged: int = parameter(256, "Held-out windows.", ge=1, le=8192)
     rho: float = parameter(0.2, "Share of concepts, where the text does not set it.", gt=0, lt=1)
     n_concepts: int = parameter(256, "Concepts in the vocabulary, a power of 4.", ge=4, le=65_536)
-    data: str = parameter(
-        "",
-        "Folder of text of one's own; empty is this Python's library.",
-        local=True,
-        max_length=300,
+    data: Place = parameter(
+        "", "Folder of text of one's own; empty is this Python's library.", local=True
     )
 
 
@@ -112,9 +108,6 @@ class PlannerParams(Params):
         if self.watch > self.warm_up + self.steps:
             raise ValueError("watch is longer than the whole training")
         return self
-
-
-Source = Annotated[str, Field(min_length=1, max_length=300)]
 
 
 class _Real(Params):

@@ -1,7 +1,7 @@
 """What a benchmark tells: how far its trainings are, and the series that its method declares."""
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,10 @@ class Charts:
         self.ctx = ctx
         self.told = tomllib.loads(Path(module).with_name("charts.toml").read_text("utf-8"))
 
-    def variants(self, listed: str, shown: Iterable[str] | None = None) -> list[Variant]:
+    def variants(self, listed: str, shown: Container[str] | None = None) -> list[Variant]:
         """A list of `[variants]`, or those of its variants that are `shown`."""
         found = [Variant(**variant) for variant in self.told["variants"][listed]]
-        names = {variant.name for variant in found} if shown is None else set(shown)
-        return [variant for variant in found if variant.name in names]
+        return [variant for variant in found if shown is None or variant.name in shown]
 
     def words(self, name: str) -> Mapping[str, Any]:
         """All that is declared of a series."""
@@ -40,7 +39,7 @@ class Charts:
     def open(
         self,
         name: str,
-        shown: Iterable[str] | None = None,
+        shown: Container[str] | None = None,
         *,
         variants: Iterable[Variant] | None = None,
         limits: Iterable[Limit] = (),

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from methods.params import Place, Source
 from methods.spec import Params, TimedParams, parameter, read_method
 
 Counts = Annotated[tuple[Annotated[int, Field(ge=2, le=1024)], ...], Field(min_length=1)]
@@ -30,13 +31,8 @@ class RetrievalParams(Params):
     rate: float = parameter(1e-3, "Highest learning rate.", gt=0, le=1)
     judged: int = parameter(256, "Held-out pairs that are searched.", ge=16, le=5000)
     seeds: int = parameter(3, "Trainings of each candidate.", ge=1, le=10)
-    folder: str = parameter(
-        "", "Folder of checkpoints to resume from; empty: none.", local=True, max_length=300
-    )
+    folder: Place = parameter("", "Folder of checkpoints to resume from; empty: none.", local=True)
     threads: int = parameter(0, "Threads on the CPU; 0 takes all cores.", ge=0, le=256)
-
-
-Source = Annotated[str, Field(min_length=1, max_length=300)]
 
 
 class _Real(Params):

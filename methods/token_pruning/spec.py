@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from methods.params import Place, Source
 from methods.spec import Params, TimedParams, parameter, read_method
 
 MODEL_HELP = "Folder or hub id of a LLaVA; empty makes one here."
@@ -18,10 +19,8 @@ class _Learning(Params):
     seeds: int = parameter(3, "Models, each trained and pruned.", ge=1, le=10)
     looks: bool = parameter(True, "Whether the unpruned model is told where to look.")
     judged: int = parameter(512, "Held-out questions.", ge=16, le=65_536)
-    folder: str = parameter(
-        "", "Folder of checkpoints to resume from; empty: none.", local=True, max_length=300
-    )
-    model: str = parameter("", MODEL_HELP, model=True, max_length=300)
+    folder: Place = parameter("", "Folder of checkpoints to resume from; empty: none.", local=True)
+    model: Place = parameter("", MODEL_HELP, model=True)
 
 
 class TradeoffParams(_Learning):
@@ -49,10 +48,7 @@ class LatencyParams(TimedParams):
     ] = parameter((1, 8), "Rows read together.", unit="rows")
     decoded: int = parameter(8, "Tokens decoded to time one.", unit="tokens", ge=1, le=256)
     dtype: Literal["float32", "bfloat16"] = parameter("float32", "Type of the weights.")
-    model: str = parameter("", MODEL_HELP, model=True, max_length=300)
-
-
-Source = Annotated[str, Field(min_length=1, max_length=300)]
+    model: Place = parameter("", MODEL_HELP, model=True)
 
 
 class _Real(Params):
@@ -70,8 +66,8 @@ class TrainParams(_Real):
 
     out: Source = parameter(..., "Folder for training.pt, to resume from, and pruner.pt.",
                             local=True)  # fmt: skip
-    config: str = parameter("", "YAML of a configuration; empty: the source's, taught by "
-                            "attention.", max_length=300, local=True)  # fmt: skip
+    config: Place = parameter("", "YAML of a configuration; empty: the source's, taught by "
+                              "attention.", local=True)  # fmt: skip
     steps: int = parameter(1000, "Steps.", ge=1, le=1_000_000)
     every: int = parameter(50, "Steps between checkpoints.", ge=1, le=100_000)
     seed: int = parameter(0, "Of weights and batches.", ge=0, le=2**31)
