@@ -156,7 +156,6 @@ EMAIL_USE_TLS = _SMTP.scheme == "smtp+tls"
 EMAIL_TIMEOUT = 20  # seconds
 MAIL_FROM = DEFAULT_FROM_EMAIL = ENV.mail_from
 
-RUN_LEASE = ENV.lease
 RUN_MODELS = list(ENV.models)
 RUNS_KEPT_DAYS = ENV.runs_kept_days
 RUN_MINUTES_A_DAY = ENV.run_minutes

@@ -10,7 +10,7 @@ import feedparser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.ui.feeds import FORMATS, Feed, Item, Outline, opml
+from webapp.ui.feeds import FORMATS, Feed, Item, opml
 
 FEED_OF_ANOTHER_PROCESS = """
 from datetime import UTC, datetime
@@ -74,4 +74,4 @@ def test_hostile_texts_make_no_broken_feed(
             parsed = feedparser.parse(raw)
             assert not parsed.bozo, parsed.get("bozo_exception")
             assert len(parsed.entries) == 2
-    ElementTree.fromstring(opml(title, at, {html: [Outline(title, "https://a", html)]}))
+    ElementTree.fromstring(opml(title, at, {html: [(title, "https://a", html)]}))

@@ -26,7 +26,7 @@ from webapp.mail.models import Delivery
 from webapp.papers.days import eastern_date, now
 from webapp.papers.queries import dates
 from webapp.readers.links import page_address
-from webapp.ui.feeds import Outline, opml
+from webapp.ui.feeds import opml
 from webapp.ui.input import number_in
 from webapp.ui.pages import attachment, for_readers
 
@@ -110,7 +110,7 @@ def searches(request: HttpRequest, reader: User) -> HttpResponse:
     for q in asked.values_list("q", flat=True):
         query = urlencode({"q": q})
         feed = page_address("digests:search-feed", "rss")
-        outlines.append(Outline(q, f"{feed}?{query}", f"{page_address('papers:search')}?{query}"))
+        outlines.append((q, f"{feed}?{query}", f"{page_address('papers:search')}?{query}"))
     body = opml("Assay: searches", now(), {"Searches": outlines})
     return attachment(body, "text/x-opml; charset=utf-8", "assay-searches.opml")
 

@@ -2,11 +2,10 @@
 
 from datetime import timedelta
 
-from django.conf import settings
-
 from methods.charts import duration
+from webapp import env
 
-LEASE = timedelta(seconds=settings.RUN_LEASE)  # silence after which a worker is lost
+LEASE = timedelta(seconds=env.read().lease)  # silence after which a worker is lost
 HEARTBEAT = LEASE / 6  # how often workers are heard of, and how often the sweep looks
 ALIVE = 4 * HEARTBEAT  # a worker silent for longer is given nothing new
 RESEND = 2 * HEARTBEAT  # a job nobody has started by then is sent again

@@ -57,13 +57,7 @@ class Format:
     write: Callable[[Feed], bytes]
 
 
-@dataclass(frozen=True)
-class Outline:
-    """A feed in a list of feeds."""
-
-    title: str
-    feed: str
-    home: str
+Outline = tuple[str, str, str]  # of a feed in a list of feeds: title, address, its page
 
 
 def opml(title: str, changed: datetime, groups: Mapping[str, Sequence[Outline]]) -> bytes:

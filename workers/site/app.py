@@ -22,6 +22,7 @@ from celery.signals import (
 from django.conf import settings
 from django.db import close_old_connections
 
+from webapp import env
 from webapp.redis_broker import configure
 from workers.liveness import LivenessFile
 from workers.parent_death import die_with_parent
@@ -74,7 +75,7 @@ app.conf.beat_schedule = {
     "tidy": _every(86_400.0, "site.tidy"),
     # Wakes what waits: new papers of a digest, summaries put off, those a lost worker held.
     "summarise": _every(30.0, "site.summaries"),
-    "sweep": _every(settings.RUN_LEASE / 6, "runs.sweep", queue="events"),
+    "sweep": _every(env.read().lease / 6, "runs.sweep", queue="events"),
     **{f"token {name}": _every(10.0, "health.token", name, queue=name) for name in settings.QUEUES},
 }
 # Models take minutes: they have a queue, and a worker, of their own.

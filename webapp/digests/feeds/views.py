@@ -15,7 +15,7 @@ from webapp.digests.models import Profile
 from webapp.digests.templatetags.digests import feed_address
 from webapp.papers.queries import categories
 from webapp.ui import feed_http
-from webapp.ui.feeds import Outline, opml
+from webapp.ui.feeds import opml
 from webapp.ui.pages import respond_public
 
 
@@ -52,7 +52,7 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
     profiles = list(Profile.objects.order_by("-is_site", "name", "pk"))
     changed = Profile.objects.aggregate(changed=Max("updated_at"))["changed"] or feed_http.NEVER
     digests = [
-        Outline(
+        (
             profile.name,
             f"{site.base}{feed_address(profile)}.rss",
             site.base + ("/" if profile.is_site else f"{feed_address(profile)}/"),
@@ -60,7 +60,7 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
         for profile in profiles
     ]
     listed = [
-        Outline(name, f"{site.base}/category/{name}.rss", f"{site.base}/category/{name}/")
+        (name, f"{site.base}/category/{name}.rss", f"{site.base}/category/{name}/")
         for name in categories()
     ]
     body = opml("Assay", changed, {"Digests": digests, "Categories": listed})

@@ -6,7 +6,7 @@ texts go to `Benchmark.resolve` as the command line's do: one validation, one se
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from secrets import token_urlsafe
 from typing import Any
 
@@ -31,8 +31,6 @@ class RunForm(forms.Form):
 
     template_name = "runs/form.html"
     key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
-    preset = forms.ChoiceField(widget=forms.RadioSelect)
-    device = forms.ChoiceField(widget=forms.RadioSelect)
     seed = forms.IntegerField(
         min_value=0,
         max_value=MAX_SEED,
@@ -48,12 +46,13 @@ class RunForm(forms.Form):
         kwargs.setdefault("auto_id", f"run-{benchmark.slug}-%s")  # several forms on one page
         super().__init__(*args, **kwargs)
         self.method, self.benchmark = method, benchmark
-        self._choice("preset", [(name, name) for name in benchmark.presets])
+        self.fields["preset"] = _radios((name, name) for name in benchmark.presets)
         devices = [Device.CPU] if "cpu" in benchmark.devices else []
         devices += [Device.GPU] if "cuda" in benchmark.devices else []
         live = Counter(live_workers().values_list("device", flat=True))
         self.live = {device: live[device] for device in devices}
-        self._choice("device", [(d.value, f"{d.label}: {_live(self.live[d])}") for d in devices])
+        named = ((d.value, f"{d.label}: {_live(self.live[d])}") for d in devices)
+        self.fields["device"] = _radios(named)
         # Where only a GPU is live, a GPU is what a reader most likely wants.
         ready = next((device for device in devices if self.live[device]), devices[0])
         self.initial.setdefault("preset", next(iter(benchmark.presets)))
@@ -63,11 +62,6 @@ class RunForm(forms.Form):
             # What no reader may set is not offered; `resolve` refuses it all the same.
             if not info.local and (settings.RUN_MODELS or not info.model):
                 self.fields[PREFIX + info.name] = _field(info, benchmark)
-
-    def _choice(self, name: str, choices: list[tuple[str, str]]) -> None:
-        field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)
-        field.choices = choices
 
     def clean(self) -> dict[str, Any]:
         """Hold the parameters against the benchmark's own model; problems go to their fields."""
@@ -124,6 +118,10 @@ class RunForm(forms.Form):
         ]
         limit = span(SECONDS[name])
         return {"name": name, "about": PRESETS[name], "limit": limit, "estimates": took}
+
+
+def _radios(choices: Iterable[tuple[str, str]]) -> forms.ChoiceField:
+    return forms.ChoiceField(choices=list(choices), widget=forms.RadioSelect)
 
 
 def _live(workers: int) -> str:

@@ -15,12 +15,6 @@ from webapp.runs.queries import place
 
 CLOSE, NEAR, FAR = 1, 2, 5  # seconds between two looks, as a run grows older
 
-# The columns that a poll reads.
-NEEDED = (
-    *("public", "state", "attempt", "token", "progress", "progress_seq"),
-    *("device", "queued_at", "started_at"),
-)
-
 
 @dataclass(frozen=True)
 class Seen:

@@ -52,8 +52,8 @@ def live(request: HttpRequest, pk: UUID) -> HttpResponse:
     """What is new of a run since a page last looked (`?seen=`)."""
     if not request.headers.get("HX-Request"):
         return redirect("runs:run", pk)
-    # What a poll does not need is not read: it is asked for once a second.
-    found = get_object_or_404(Run.objects.only(*progress.NEEDED), pk=pk)
+    # The result is long, and a poll, which comes once a second, does not show it.
+    found = get_object_or_404(Run.objects.defer("result"), pk=pk)
     if not found.public:
         open_run(request, pk)
     seen, now = Seen.read(request.GET.get("seen", "")), progress.seen_now(found)
