@@ -51,6 +51,12 @@ def test_claims_are_found_with_high_precision_and_recall() -> None:
         ("Our attack improves, with a success rate of 94%.", "94%"),
         ("We achieve gains over standard training ranging from 9.7%-16.3%.", "9.7%-16.3%"),
         ("Accuracy improves by 3% when trained longer.", "3%"),
+        ("Our cache doubles the throughput.", "doubles"),
+        ("我们的方法将推理速度提升了三倍。", "三倍"),
+        (r"Our readers agree better ($\kappa = 0.71$).", "0.71"),
+        ("We evaluate on COCO, where our mAP@0.5 is 48.6.", "48.6"),
+        ("Our cache handles it at 45 ms/token.", "45 ms"),
+        ("Our model achieves the highest score (macro $F_1$ 0.822).", "0.822"),
     ],
 )
 def test_the_offsets_are_those_of_number_and_unit(abstract: str, span: str) -> None:
@@ -137,6 +143,25 @@ def test_a_claim_says_what_it_is_of() -> None:
     assert fall.shown == "24.3 → 3.1 GB"
     assert fall.quote.startswith("On WMT14")
     assert fall.quote.endswith("Transformer.")
+
+
+@pytest.mark.parametrize(
+    ("abstract", "metrics"),
+    [
+        ("We reduce training time while boosting our speed to 350 FPS.", ["speed"]),
+        ("We cut memory by 4.7 GB and code size by a factor of 3.", ["memory", "code size"]),
+        ("We raise accuracy by 3.5% and temporal IoU by 11.0.", ["accuracy", "temporal IoU"]),
+        ("Our detector achieves 55.8 AP at 15.8 FPS.", ["AP", "frame rate"]),
+        ("Our pass@1 score rises by 12.4 points to 63.8%.", ["pass@1 score", "score"]),
+        ("Our cache halves the training time.", ["training time"]),
+        ("Our runs take 30 seconds.", ["time"]),
+        ("We see 4.8% and 6.0% lower cost.", ["lower cost"] * 2),
+        ("We improve recall of rare cases; our model runs in 16 ms.", ["time"]),
+        ("Our model dropped 69% because tokens were unseen.", ["reported number"]),
+    ],
+)
+def test_a_claim_is_of_what_stands_nearest(abstract: str, metrics: list[str]) -> None:
+    assert [claim.metric for claim in claims_of(abstract)] == metrics
 
 
 def test_sentences_keep_decimals_and_abbreviations_whole() -> None:

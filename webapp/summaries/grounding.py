@@ -162,7 +162,7 @@ class GroundTruth:
         if standing.unit:
             return False  # 12 of "12 ms per image" counts no images
         after = self._text[standing.digits_end : standing.digits_end + NOUN_REACH]
-        beside = re.split(r"\d|[.;] ", after)[0]
+        beside = re.split(r"(?<!\w)\d|[.;] ", after)[0]
         noun = re.match(r"[\s-]*([^\W\d_]+)", beside)
         if noun is None or noun[1] in _BEHIND_NUMBERS:  # "a BLEU of 27.3 on"; not "on 8 GPUs"
             before = self._text[max(0, standing.start - NOUN_REACH) : standing.start]

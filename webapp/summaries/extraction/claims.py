@@ -5,6 +5,7 @@ configured. `outcomes` decides which numbers count, `details` reads what they ar
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from webapp.summaries.numbers import fold_with_places
 
@@ -33,11 +34,7 @@ class RuleClaim:
     quote: str  # the sentence, as it stands in the abstract
     start: int  # of the number with its unit, in the abstract
     end: int
-
-    @property
-    def verified(self) -> bool:
-        """A number taken from the abstract stands there."""
-        return True
+    verified: ClassVar[bool] = True  # a number taken from the abstract stands there
 
     @property
     def shown(self) -> str:
@@ -63,9 +60,15 @@ def claims_of(abstract: str) -> list[RuleClaim]:
         claim = _claim(abstract, expression, place)
         if claim.metric == UNKNOWN and found and found[-1].quote == claim.quote:
             claim = replace(claim, metric=found[-1].metric)  # "reductions of 20% and 9.4%"
+        elif found and found[-1].metric == UNKNOWN and _is_joined(abstract, found[-1], claim):
+            found[-1] = replace(found[-1], metric=claim.metric)  # "20% and 9.4% lower cost"
         found.append(claim)
         last = expression
     return found
+
+
+def _is_joined(abstract: str, one: RuleClaim, other: RuleClaim) -> bool:
+    return abstract[one.end : other.start].strip(" \n$}") == "and"
 
 
 def _claim(abstract: str, expression: Expression, place: Place) -> RuleClaim:

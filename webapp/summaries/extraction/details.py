@@ -6,8 +6,9 @@ Taken from the words beside the number; what is not written stays empty.
 import re
 
 from .expressions import Expression
+from .factors import VERBS
 from .place import Place
-from .vocabulary import METRIC_WORD, one_of, words
+from .vocabulary import METRIC, METRIC_WORD, one_of, words
 
 UNKNOWN = "reported number"  # nothing beside it says of what
 
@@ -17,7 +18,7 @@ _ADJECTIVE = words("adjective")
 _END_OF_NAME = words("end of name") + r"\b"
 _NAME_WORD = rf"(?!{_END_OF_NAME})[a-z][\w/@'^*-]*"
 _NAME = rf"{_NAME_WORD}(?: {_NAME_WORD}){{0,4}}"
-_ARTICLES = r"(?:the |its |their |average |overall |mean )*"
+_ARTICLES = r"(?:the |its |their |our |average |overall |mean )*"
 _ROUGHLY = "(?: " + words("roughly") + ")* ?$"
 # Behind the number: "24% reduction in latency", "24% latency reduction", "24% lower latency".
 _GAIN_IN = re.compile(
@@ -30,7 +31,7 @@ _COMPARATIVE = re.compile(
     rf" {_NAME_WORD}(?: {_NAME_WORD})?)"
     r"(?: (?:inference|training|decoding|prefill\w*|search|convergence))?)"
 )
-_BEHIND = re.compile(rf" ?(?:{_ADJECTIVE} )*(?:of (?:the |its )?)?(?P<of>{_NAME})")
+_BEHIND = re.compile(rf" ?(?!per )(?:{_ADJECTIVE} )*(?:of (?:the |its )?)?(?P<of>{_NAME})")
 _IN_BEHIND = re.compile(
     rf" ?(?:{_ADJECTIVE} |{_CHANGE} )*(?:in|on|of) (?:the |average )?(?P<of>{_NAME})"
 )
@@ -38,8 +39,10 @@ _IN_BEHIND = re.compile(
 _BEATS = re.compile(
     r"\b(?:outperform|surpass|exceed|beat)\w*(?: the)? (?P<of>[^,;()]{3,70}?) by" + _ROUGHLY
 )
-_CHANGES = re.compile(
-    r"\b"
+# "and code size by" of "reduces memory by 4.7 GB and code size by 3%"
+_ALSO = re.compile(rf"[\d%xb] (?:\w+ )?and {_ARTICLES}(?P<of>{_NAME}) by{_ROUGHLY}")
+_CHANGES = re.compile(  # the nearest verb: "reducing time and boosting speed to"
+    r"^.*\b"
     + words("changing verb")
     + rf" {_ARTICLES}(?P<of>{_NAME})(?: (?:[^.;,]|\.\d){{0,50}}?)? ?(?:by|from|to)?{_ROUGHLY}"
 )
@@ -49,6 +52,9 @@ _IS = re.compile(
     + _ROUGHLY
 )
 _EQUALS = re.compile(r"(?<![\w-])(?P<of>[a-z][\w^-]*(?: [a-z][\w^-]*)?) ?[=:≈(] ?$")
+_SCORE_BEHIND = re.compile(rf" (?P<of>{METRIC}(?: scores?)?)(?![a-z])")  # "55.8 AP"
+_ENDS_IN_SCORE = re.compile(METRIC + "$")
+_OBJECT = re.compile(rf" {_ARTICLES}(?P<of>{_NAME})")  # "halves the training time"
 _CLAUSE_END = r"(?=,|;|\(|\)|\. |\.$|$| while\b| when\b"
 _BASELINE = re.compile(
     r"\b(?:over|than|(?:in comparison|compared|relative) (?:to|with)|against|versus|vs\.?) "
@@ -56,9 +62,15 @@ _BASELINE = re.compile(
     r"| (?:on|across|by|in|under|with)\b)"
 )
 _SETTING = re.compile(
-    rf"\b(?:on|across|under|at|for) (?P<of>[^,.;()]{{2,70}}?){_CLAUSE_END}"
+    rf"\b(?:on|across|under|at|for) (?!least|most|average)(?P<of>[^,.;()]{{2,70}}?){_CLAUSE_END}"
     r"| (?:compared|over|than)\b| and (?:\d|by\b|achiev|improv|reduc))"
 )
+# What a number with this unit is of, where no word beside it says so.
+_KINDS = {
+    **dict.fromkeys(("ms", "us", "ns", "s", "min", "h"), "time"),
+    **dict.fromkeys(("kb", "mb", "gb", "tb"), "memory"),
+    "fps": "frame rate",
+}
 _SETTING_REACH = 160  # characters behind the number
 
 
@@ -72,51 +84,60 @@ class Details:
         self._unit = expression.unit
         self._place = place
         self._abstract = abstract
+        self._clause = place.before.rfind("; ") + 1  # where its clause begins in `before`
+        self._before_it = place.before[self._clause :]
+        self._after_it = place.after.partition("; ")[0]
+        self._is_verb = place.folded.text[expression.start : expression.end] in VERBS
 
     def metric(self) -> str:
         """What the number is of: "24% lower latency", else "an FID of 2.1", else the nearest."""
         found = self._metric_behind()
-        if found or _BEATS.search(self._place.before):
+        if found or _BEATS.search(self._before_it):
             return found or "improvement"
-        for pattern in (_CHANGES, _IS, _EQUALS):
-            if match := pattern.search(self._place.before):
+        kind = _KINDS.get(self._unit, "")
+        for pattern in (_ALSO, _CHANGES, _IS, _EQUALS):
+            match = pattern.search(self._before_it)
+            if match and not (kind and _ENDS_IN_SCORE.search(match["of"])):  # AP is never 15 FPS
                 return self._before(match)
-        if named := list(METRIC_WORD.finditer(self._place.before)):
+        if not kind and (named := list(METRIC_WORD.finditer(self._before_it))):
             return self._before(named[-1], 0)
-        match = _BEHIND.match(self._place.after)
-        return self._after(match) if match else UNKNOWN
+        match = _BEHIND.match(self._after_it)
+        return self._after(match) if match else kind or UNKNOWN
 
     def _metric_behind(self) -> str:
-        after = self._place.after
+        after = self._after_it
         for pattern in (_GAIN_IN, _NAMED_GAIN):
             if found := pattern.match(after):
                 return f"{self._after(found)} {found['change'].removesuffix('s')}"
-        if found := _COMPARATIVE.match(after):
+        found = _COMPARATIVE.match(after) or (self._is_verb and _OBJECT.match(after))
+        if found:
             return self._after(found)
-        if _BEATS.search(self._place.before):
+        if _BEATS.search(self._before_it):
             found = _IN_BEHIND.match(after)
             return self._after(found) if found else ""
+        if not self._unit and (found := _SCORE_BEHIND.match(after)):
+            return self._after(found)
         found = _BEHIND.match(after) if self._unit not in {"x", "pp", "points", ""} else None
         return self._after(found) if found and METRIC_WORD.search(found["of"]) else ""
 
     def baseline(self) -> str:
         """What the number is compared with."""
-        if found := _BEATS.search(self._place.before):
+        if found := _BEATS.search(self._before_it):
             return self._before(found)
-        if found := _BASELINE.search(self._place.after):
-            return self._after(found)
-        found = _last(_BASELINE, self._place.before)
-        return self._before(found) if found else ""
+        return self._nearest(_BASELINE, self._after_it)
 
     def setting(self) -> str:
         """Where it was measured: the data, the device, the length."""
-        if found := _SETTING.search(self._place.after[:_SETTING_REACH]):
+        return self._nearest(_SETTING, self._after_it[:_SETTING_REACH])
+
+    def _nearest(self, pattern: re.Pattern[str], after: str) -> str:
+        if found := pattern.search(after):
             return self._after(found)
-        found = _last(_SETTING, self._place.before)
-        return self._before(found) if found else ""
+        matches = list(pattern.finditer(self._before_it))
+        return self._before(matches[-1]) if matches else ""
 
     def _before(self, found: re.Match[str], group: str | int = "of") -> str:
-        offset = self._place.before_start
+        offset = self._place.before_start + self._clause
         return self._written(offset + found.start(group), offset + found.end(group))
 
     def _after(self, found: re.Match[str]) -> str:
@@ -128,7 +149,3 @@ class Details:
         first, last = self._place.folded.place(start, end)
         plain = re.sub(r"\\[a-zA-Z]+|[\\{}*$]", "", self._abstract[first:last])
         return " ".join(plain.split()).strip(" -,:(")[:200]
-
-
-def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    return next(reversed(list(pattern.finditer(text))), None)

@@ -24,7 +24,7 @@ _ATTRIBUTE_BEFORE = re.compile(
 _GAIN_AFTER = re.compile(r"[ -](?:[\w-]+ ){0,4}?" + words("gain after"))
 _OCCASIONS = re.compile(r" (?:over|during|per|a|each|across|throughout)\b|[.;]|$")
 _BY = re.compile(r"\b(?:by|to|nearly|about|over|than) $")
-_VERBS = {"doubled", "doubling", "tripled", "tripling", "halved", "halving", "halves"}
+VERBS = {"doubled", "doubling", "doubles", "tripled", "tripling", "halved", "halving", "halves"}
 
 
 def is_factor(expression: Expression, place: Place) -> bool:
@@ -33,7 +33,8 @@ def is_factor(expression: Expression, place: Place) -> bool:
         return True
     if place.folded.cased[expression.start].isupper() and place.before:
         return False  # "Sequential Halving" is a name
-    return _word_compares(place.folded.text[expression.start : expression.end], place)
+    word = place.folded.text[expression.start : expression.end]
+    return word.endswith("倍") or _word_compares(word, place)
 
 
 def is_of_setting(expression: Expression, place: Place) -> bool:
@@ -57,8 +58,8 @@ def _word_compares(word: str, place: Place) -> bool:
         if _COMPARES_AFTER.match(after):
             return True
         return bool(re.search(_MORE_OR_LESS, before)) and not _IS_FOLD.search(before)
-    if word.endswith("magnitude") or word in _VERBS:
-        return bool(re.search(_MORE_OR_LESS, place.words)) or word in _VERBS
+    if word.endswith("magnitude") or word in VERBS:
+        return bool(re.search(_MORE_OR_LESS, place.words)) or word in VERBS
     if word in {"twice", "thrice"} or word.endswith("times"):
         return bool((_TIMES_AFTER if word.endswith("times") else _TWICE_AFTER).match(after))
     if word == "half" and before.endswith("by "):

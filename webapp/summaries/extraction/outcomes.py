@@ -35,7 +35,7 @@ _P_VALUE = re.compile(
     r"(?:=|<=|>=|<|>|of|≪|(?:(?:smaller|less|lower) than|below|were|was|is) ?)+ ?$"
 )
 _VARIABLE = re.compile(
-    r"(?:(?<![a-z])(?:[a-ce-qs-z]|\\[a-z]+|[α-ω]|i\^2|"
+    r"(?:(?<![a-z])(?:[a-ce-qs-z]|\\(?!kappa|rho)[a-z]+|(?![κρ])[α-ω]|i\^2|"
     + words("variable")
     + r")(?:_\w+)? ?(?:=|<=|>=|<|>|:) ?)$"
 )

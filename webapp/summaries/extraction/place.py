@@ -1,6 +1,7 @@
 """The sentences of a text, and the words around a number in its sentence."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -68,10 +69,8 @@ class Context:
 
     def around(self, start: int, end: int) -> Place:
         """The place of the expression at `start:end`."""
-        for i, sentence in enumerate(self._sentences):
-            if end <= sentence[1] or i == len(self._sentences) - 1:
-                return Place(self._folded, sentence, start, end, i < self._first_own)
-        raise AssertionError("an abstract with a number has a sentence")
+        i = bisect_left([last for _, last in self._sentences[:-1]], end)
+        return Place(self._folded, self._sentences[i], start, end, i < self._first_own)
 
 
 def sentences(folded: Folded) -> Iterator[tuple[int, int]]:

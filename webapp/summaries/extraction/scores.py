@@ -7,11 +7,12 @@ from .place import Place
 from .vocabulary import METRIC, METRIC_WORD, RESULT, one_of
 
 _SIGN_OF_METRIC = re.compile(
-    r"(?<![a-z])(?:ρ|rho|r\^2|r2|κ|d|auc|f1|error|mae|rmse|icc\(\S+\)|φ|rsquared) ?[=~≈:]=? ?$"
+    r"(?<![a-z])(?:\\?(?:rho|kappa)|[ρκφ]|r\^2|r2|d|auc|f1|error|mae|rmse|icc\(\S+\)|rsquared)"
+    r" ?[=~≈:]=? ?$"
 )
 _CORRELATION = re.compile(r"(?<![a-z])r ?= ?$")
 _METRIC_BEFORE = re.compile(
-    rf"(?<![a-z]){METRIC}(?:\s?\([^)]{{1,24}}\))?(?:@\w+)?(?: \w+){{0,5}}?[ (:=,~<>≈/|]*$"
+    rf"(?<![a-z]){METRIC}(?:\s?\([^)]{{1,24}}\))?(?:@[\w.]+)?(?: \w+){{0,5}}?[ (:=,~<>≈/|]*$"
 )
 _METRIC_AFTER = re.compile(
     r" ?\(?(?:(?:absolute|relative|average|mean|macro|micro|overall) )?(?:\w+ )?"

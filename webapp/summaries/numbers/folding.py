@@ -7,61 +7,14 @@ character knows its place in the text it came from.
 """
 
 import re
+import tomllib
 import unicodedata
 from dataclasses import dataclass
+from pathlib import Path
 
-_SUPERSCRIPTS = {c: f"^{d}" for c, d in zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True)}
-_SUBSCRIPTS = {c: f"_{d}" for c, d in zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)}
-_FRACTIONS = {"½": " 1/2", "⅓": " 1/3", "⅔": " 2/3", "¼": " 1/4", "¾": " 3/4"}
-_SIGNS = {
-    **_SUPERSCRIPTS,
-    **_SUBSCRIPTS,
-    **_FRACTIONS,
-    "⁻": "^-",
-    **dict.fromkeys("‐‑‒–−﹣", "-"),
-    **dict.fromkeys("—―", " - "),
-    **dict.fromkeys("‘’‚‛′`´", "'"),
-    **dict.fromkeys("“”„‟″«»", '"'),
-    **dict.fromkeys("×✕✖⨯", "x"),
-    **dict.fromkeys("→⟶➝➔⇒", "->"),
-    **dict.fromkeys("≈∼～", "~"),
-    "≤": "<=",
-    "≥": ">=",
-    "\u00b5": "μ",
-}
-# (pattern, replacement), applied in this order to text in lower case.
-_REWRITES = tuple(
-    (re.compile(pattern), plain)
-    for pattern, plain in (
-        (r"(?<=\d)[\u2009\u202f\u00a0](?=\d{3}(?!\d))", ""),  # thin spaces between thousands
-        (r"\\unicode ?\{x[0-9a-f]+\}", " "),  # a character by its number
-        (r"\\(?:times|cdot)(?![a-z])", "x"),
-        (r"\\(?:approx|sim|simeq)(?![a-z])", "~"),
-        (r"\\(?:leq?|leqslant)(?![a-z])", "<="),
-        (r"\\(?:geq?|geqslant)(?![a-z])", ">="),
-        (r"\\(?:lt|gt)(?![a-z])", " "),
-        (r"\\(?:to|rightarrow|longrightarrow)(?![a-z])", "->"),
-        (r"\\pm(?![a-z])|\+/-|\+-(?=\s*\d)", "±"),
-        (r"\\(?:%|percent(?![a-z]))", "%"),
-        (r"\\(?:[,;:! ]|quad(?![a-z])|qquad(?![a-z]))", " "),
-        (r"\^\s*\{?\s*(?:\\circ|°)\s*\}?", "°"),
-        (r"(?<!\\)\$|\\[()\[\]]", ""),
-        *[(r"\\(?:math|text|emph|underline|boldsymbol)[a-z]* ?\{([^{}]*)\}", r"\1")] * 2,
-        (r"\{([=<>~])\}", r"\1"),
-        (r"\{\s*([-+]?[\d.,]+\s*[%x]?)\s*\}", r"\1"),
-        (r"(?<=[\d%])(?:~| ~ )(?=\d)", "-"),
-        (r"~", " "),
-        (
-            r"(?<=[^\W\d_])(?<!\d[a-z])-(?:[ \t]*\r?\n[ \t]*)?(?=[^\W\d_])",
-            "",
-        ),  # "effi-cient", "end-to-end"
-        (r"\s+", " "),
-        (r"(?<=\d) ?(?:- ?)?per ?cent(?:age)?(?!\w)", "%"),
-        (r"(?<=[\d%x]) ?-{2,3} ?(?=\d)", "-"),  # TeX's dash of a range
-        (r"(?<=\d) (?=%|x(?![a-z]))", ""),
-        (r"(?<=\d) ?x ?(?=10 ?\^)", "x"),
-    )
-)
+_TABLES = tomllib.loads(Path(__file__).with_name("rewrites.toml").read_text(encoding="utf-8"))
+_SIGNS: dict[str, str] = {c: plain for signs, plain in _TABLES["signs"].items() for c in signs}
+_REWRITES = tuple((re.compile(pattern), plain) for pattern, plain in _TABLES["rewrites"])
 # ASCII as it is, a control character, or another with its accents.
 _CLUSTER = re.compile(r"(?P<plain>[\t-\r -~]+)|[\x00-\x7f]|.[\u0300-\u036f]*", re.DOTALL)
 _COMMA_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")

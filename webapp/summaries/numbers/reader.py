@@ -83,6 +83,8 @@ def _figure(folded: Folded, match: re.Match[str]) -> Iterator[Number]:
         match["factor"] or (not unit and text.endswith("factor of ", 0, match.start()))
     ):
         unit, unit_end = "x", after
+    elif not unit and text.endswith("\\$", 0, match.start()):
+        unit, unit_end = "usd", after
     if unit:
         end = unit_end
     if is_size and unit == "x":

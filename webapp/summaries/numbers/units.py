@@ -29,7 +29,7 @@ def unit_at(text: str, start: int) -> tuple[str, int]:
     """
     if rate := _RATE.match(text, start):
         noun = rate[1].removesuffix("s") if rate[1] != "s" else rate[1]
-        per = _canonical_time(rate[2])
+        per, _ = unit_at(rate[2], 0)
         return f"{_RATE_NAMES.get(noun, noun)}/{per}", rate.end()
     if compound := _COMPOUND.match(text, start):
         return f"{compound[1]}/s", compound.end()
@@ -39,13 +39,6 @@ def unit_at(text: str, start: int) -> tuple[str, int]:
         if found and found.end() > end:
             best, end = name, found.end()
     return best, end
-
-
-def _canonical_time(written: str) -> str:
-    for name in ("s", "min", "h", "day"):
-        if re.fullmatch(_SPELLINGS[name], written):
-            return name
-    return written
 
 
 def unit_named(written: str) -> str:

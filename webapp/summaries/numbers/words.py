@@ -5,8 +5,10 @@ Each has a value and a unit ("" where a unit may follow), and other ways to say 
 """
 
 import re
+import tomllib
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 
 from .number import Number
 from .units import unit_at
@@ -28,20 +30,8 @@ SMALL |= {
 _LARGE = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 _NUMBER = "|".join(sorted(SMALL, key=len, reverse=True))
 
-# pattern -> (value, unit), and what else it may be called
-_Meaning = tuple[tuple[str, str], ...]
-_FIXED: tuple[tuple[str, _Meaning], ...] = (
-    (
-        r"halv(?:es|ed|ing)|halve|half|一半|减半",
-        (("2", "x"), ("50", "%"), ("0.5", ""), ("0.5", "x")),
-    ),
-    (r"twice|doubl(?:es|ed|ing)|double|翻倍|翻番", (("2", "x"), ("2", ""), ("100", "%"))),
-    (r"thrice|tripl(?:es|ed|ing)|triple", (("3", "x"), ("3", ""))),
-    (r"quadrupl(?:es|ed|ing)|quadruple", (("4", "x"), ("4", ""))),
-    (r"threequarters|three quarters", (("75", "%"), ("0.75", ""))),
-    (r"(?:a|one) ?quarter", (("25", "%"), ("0.25", ""), ("4", "x"))),
-    (r"(?:a|one) ?third", (("3", "x"), ("0.33", ""), ("33", "%"))),
-    (r"two ?thirds", (("0.67", ""), ("67", "%"))),
+_FIXED: dict[str, list[list[str]]] = tomllib.loads(
+    Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
 )
 _WORDS = re.compile(
     rf"(?<![\w-])(?:"
@@ -54,7 +44,7 @@ _WORDS = re.compile(
     rf")(?!\w)(?!-\d)"
 )
 _FIXED_WORDS = tuple(
-    (re.compile(rf"(?<![\w-])(?:{p})(?!\w)|(?:{p})(?<=[^\x00-\x7f])"), m) for p, m in _FIXED
+    (re.compile(rf"(?<![\w-])(?:{p})(?!\w)|(?:{p})(?<=[^\x00-\x7f])"), m) for p, m in _FIXED.items()
 )
 _CHINESE_DIGITS = {c: n for n, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _CHINESE_PLACES = {"十": 10, "百": 100, "千": 1000, "万": 10**4, "亿": 10**8}
