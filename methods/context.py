@@ -8,7 +8,9 @@ import base64
 import math
 import mimetypes
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -87,6 +89,7 @@ class Context:
         self._last_progress = -math.inf
         self._log_offset = 0
         self._series: dict[str, OpenSeries] = {}
+        self._labels: Counter[tuple[str, str]] = Counter()
 
     def progress(self, done: float, total: float, message: str = "") -> None:
         """Say that ``done`` of ``total`` is behind us; shown with the time left."""
@@ -123,6 +126,9 @@ class Context:
             self.checks += 1
             return
         for case in cases:
+            self._labels[name, case.label] += 1
+            if (times := self._labels[name, case.label]) > 1:  # of each label one is kept
+                case = replace(case, label=f"{case.label} ({times})".strip())  # noqa: PLW2901
             self._emit(check_result(name, case))
             if not case.passed:
                 what = f"{name} ({case.label})" if case.label else name

@@ -14,7 +14,7 @@ from methods.concept_lm import checks
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.cache import SlotCache
 from methods.concept_lm.config import ConceptConfig
-from methods.concept_lm.decode import prefill, step, step_ready
+from methods.concept_lm.decode import prefill, step_ready
 from methods.concept_lm.flops import QWEN3_SMALL, speedup_bound
 from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.reference import sequential_logits
@@ -166,27 +166,49 @@ CHECKED_UP_TO = 8192  # tokens: one pass in float64 over more does not fit
 
 
 @torch.no_grad()
-def at_shape(model: ConceptLM, rules: dict[int, Fixed], prompt: Tensor) -> Iterator[Case]:
-    """Reading this prompt and decoding from it, against one pass over all in float64.
+def at_shape(
+    model: ConceptLM, rules: dict[int, Fixed], prompt: Tensor, lengths: Tensor | None = None
+) -> Iterator[Case]:
+    """Reading prompts and decoding from them, against one pass over each row in float64.
 
     In float32, whatever the weights' type: in bfloat16 another concept may win. Nothing here is
     timed with gradients; the check `gradients` compares those.
     """
     rows, T = prompt.shape
     more = torch.randint(model.base_config.vocab_size, (rows, BURST), generator=generator(T))
-    x = torch.cat([prompt, more.to(prompt.device)], 1)  # (B, T + BURST)
+    more = more.to(prompt.device)
     ours, exact = copy.deepcopy(model).float(), copy.deepcopy(model).double()
-    base = Plain(ours, prompt)
-    steps = [base.step(x[:, at]) for at in range(T, T + BURST)]
-    wanted = exact.causal_lm(input_ids=x).logits[:, T:]
-    yield Case(relative(torch.stack(steps, 1), wanted), 1e-4, label=f"the base, {T} tokens")
+    waits = (0,) if lengths is None else (0, max(rules) - 1)
+    if lengths is None:
+        base, wanted = Plain(ours, prompt), exact.causal_lm(torch.cat([prompt, more], 1)).logits
+        steps = torch.stack([base.step(token) for token in more.T], 1)
+        yield Case(relative(steps, wanted[:, T:]), 1e-4, label=f"the base, {T} tokens")
+        lengths = torch.full((rows,), T)
+    every = zip(prompt, lengths.tolist(), more, strict=True)
+    alone = [(n, torch.cat([row[:n], behind])[None]) for row, n, behind in every]
     for n, rule in rules.items():
         ours.boundary, exact.boundary = rule, copy.deepcopy(rule).double()
-        first, state = prefill(ours, prompt, room=BURST)
-        found = [first, *(step(ours, x[:, at], state) for at in range(T, T + BURST))]
-        wanted = exact(x).logits[:, T - 1 :]  # (B, 1 + BURST, V)
-        label = f"a concept every {n}, {T} tokens"
-        yield Case(relative(torch.stack(found, 1), wanted), 1e-4, label=label)
+        wanted = torch.stack([exact(x).logits[0, at - 1 :] for at, x in alone])
+        for wait in waits:
+            label = f"a concept every {n}, {T} tokens" + f", waiting {wait}" * bool(wait)
+            found = _decoded(ours, prompt, more, lengths, wait)
+            yield Case(relative(found, wanted), 1e-4, label=label)
+
+
+def _decoded(
+    model: ConceptLM, prompt: Tensor, more: Tensor, lengths: Tensor, patience: int
+) -> Tensor:
+    """Logits behind prompts and each of n given tokens, rows waiting so long: (B, 1 + n, V)."""
+    first, state = prefill(model, prompt, lengths, room=more.shape[1])
+    found = [[logits] for logits in first]
+    while bool((active := torch.tensor([len(row) <= more.shape[1] for row in found])).any()):
+        # A row that is done, or waits, is given a token again.
+        at = torch.tensor([min(len(row), more.shape[1]) - 1 for row in found])
+        token = more.gather(1, at[:, None].to(more.device))[:, 0]
+        logits, ready = step_ready(model, token, state, patience, active)
+        for b in ready.nonzero()[:, 0].tolist():
+            found[b].append(logits[b])
+    return torch.stack([torch.stack(row) for row in found])
 
 
 def _comparisons(
@@ -252,6 +274,7 @@ def _rows_apart(
 
     def calls(apart: int) -> dict[str, Callable[[], object]]:
         lengths = T - apart * torch.arange(params.rows).clamp_max(T - 1)
+        charts.ctx.check_all("at_shape", at_shape(model, {n: rules[n]}, prompt, lengths))
         plain = Plain(model, prompt, lengths, params.row_tokens)
         ours = Ours(model, rules[n], prompt, lengths, params.row_tokens)
         waiting = partial(ours.burst, patience=n - 1)

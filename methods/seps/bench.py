@@ -64,7 +64,7 @@ def ablations(ctx: Context, params: RetrievalParams) -> None:
 def _fronts(charts: Charts, totals: dict[str, list[float]], made: dict[str, Seps]) -> None:
     """rSum against tokens and against a search's operations, counted, and time, measured."""
     ctx = charts.ctx
-    searches = {name: _search(ctx, made[name]) for name in FRONT}
+    searches = {name: _search(ctx, name, made[name]) for name in FRONT}
     timings = compare(
         searches, device=ctx.device, seed=ctx.seed, blocks=MIN_BLOCKS, samples=1, max_warm_up_s=0.5
     )
@@ -86,13 +86,15 @@ def said(times: Interval, seeds: int) -> str:
     return "inferior" if seeds >= MIN_RUNS["seeds"] and times.high < MARGIN else "not shown"
 
 
-def _search(ctx: Context, model: Seps) -> Callable[[], Tensor]:
-    """Comparing prepared images with captions, the slimming included."""
+def _search(ctx: Context, name: str, model: Seps) -> Callable[[], Tensor]:
+    """Comparing prepared images with captions, the slimming included, once it is right."""
     model = model.to(ctx.device).eval()
     given = checks.inputs(
         ctx.device, model.config, batch=SEARCHED, words=scenes.SPARSE_WORDS, exact=False
     )
-    return partial(model.all_pairs, **given, images=SEARCHED)
+    call = partial(model.all_pairs, **given, images=SEARCHED)
+    ctx.check_all("at_shape", at_shape({name: call}, {name: model}, **given))
+    return call
 
 
 def _model(name: str, base: SepsConfig) -> Seps:
@@ -225,7 +227,7 @@ def at_shape(
     models: Mapping[str, Seps],
     patches: Tensor,
     sparse: Texts,
-    dense: Texts,
+    dense: Texts | None,
 ) -> Iterator[Case]:
     """What is timed against the definition in float64, on eight of its pairs.
 
@@ -238,9 +240,10 @@ def at_shape(
         exact = copy.deepcopy(models[name]).double() if name in models else None
         wanted = []
         for t, b in pairs:
-            texts = [words.words[t].double() for words in (sparse, dense)]
+            given = [text for text in (sparse, dense) if text is not None]
+            texts = [text.words[t, text.real[t]].double() for text in given]
             if exact is None:
-                alone = Texts(texts[0][None], sparse.real[t : t + 1])
+                alone = Texts(texts[0][None], sparse.real[t : t + 1, : len(texts[0])])
                 wanted.append(cross_attention(patches[b : b + 1].double(), alone)[0, 0])
             else:
                 texts = texts[: 1 + exact.config.dense]

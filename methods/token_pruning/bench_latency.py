@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,9 +19,10 @@ from methods.protocol import Limit
 from methods.spec import Case
 from methods.token_pruning import accounting, checks
 from methods.token_pruning.accounting import Shape
+from methods.token_pruning.choice import Entered
 from methods.token_pruning.config import PruningConfig
-from methods.token_pruning.llava import encode, load_llava, sized, visual_tokens
-from methods.token_pruning.loop import Cache, Stage, read, step
+from methods.token_pruning.llava import MIN_MASK, encode, load_llava, sized, visual_tokens
+from methods.token_pruning.loop import Cache, Reading, Stage, embed, read, run_layer, step
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.selectors import REGISTRY
 from methods.token_pruning.spec import LatencyParams
@@ -140,22 +142,45 @@ def _comparisons(
 
 @torch.no_grad()
 def at_shape(llava: Any, prompt: Prompt, stages: dict[str, list[Stage]]) -> Iterator[Case]:
-    """What is timed, at this prompt: unpruned as transformers has it, decoded as read anew.
+    """What is timed, at this prompt: unpruned as transformers has it, pruned as the definition has
+    it, decoded as read anew.
 
-    float32 is held against transformers in float64, on the last row. Nothing is timed with
-    gradients; the check `gradients` compares those.
+    float32 is held against float64, on the last row. Nothing is timed with gradients; the check
+    `gradients` compares those.
     """
     bound, rows = (1e-4, len(prompt.ids)) if llava.dtype == torch.float32 else (5e-2, 1)
-    one = prompt.each(lambda part: part[rows - 1 : rows])
+    row = slice(rows - 1, rows)
+    one = prompt.each(lambda part: part[row])
     assert one.pixels is not None
     exact = copy.deepcopy(llava).double() if llava.dtype == torch.float32 else llava
-    wanted = _theirs(exact, Prompt(one.ids, one.pixels.to(exact.dtype))).logits[:, -1]
-    found = read(llava, prompt, stages["plain"], cached=True).logits[rows - 1 : rows, -1]
+    one = Prompt(one.ids, one.pixels.to(exact.dtype))
+    wanted = _theirs(exact, one).logits[:, -1]
+    found = read(llava, prompt, stages["plain"], cached=True).logits[row, -1]
     yield Case(relative(found, wanted), bound, label=f"unpruned, {len(prompt.ids)} rows")
+    for name in sorted(stages.keys() - {"plain"}):
+        reading = read(llava, prompt, stages[name], cached=True)
+        error = relative(reading.logits[row], hidden_instead(exact, one, reading, row))
+        yield Case(error, bound, label=f"{name}, {len(prompt.ids)} rows")
     for name in ("plain", "pruned"):
         quick, slow = checks.continued(llava, prompt, stages[name], 2)
         label = f"{name}, decoded after {prompt.ids.shape[1]} tokens, {len(prompt.ids)} rows"
         yield Case(relative(quick, slow), bound, label=label)
+
+
+def hidden_instead(exact: Any, one: Prompt, found: Reading, row: slice) -> Tensor:
+    """Logits of that row of a reading where what left is hidden, and nothing is taken out."""
+    entered = found.entered and Entered(found.entered.features[row], found.entered.index[row])
+    stream = embed(exact, one, encode(exact, one.pixels), entered)
+    stream.gate = torch.zeros_like(stream.patch, dtype=exact.dtype)
+    decoder = exact.model.language_model
+    rotary = decoder.rotary_emb(stream.hidden, stream.positions)
+    for at, layer in enumerate(decoder.layers):
+        if at in found.kept:
+            gone = stream.visual & ~torch.isin(stream.patch, found.kept[at][row])
+            stream.gate = stream.gate.masked_fill(gone, MIN_MASK)
+        stream = replace(stream, hidden=run_layer(layer, stream.hidden, stream.bias(), rotary))
+    logits: Tensor = exact.lm_head(decoder.norm(stream.hidden[:, -1:]))
+    return logits
 
 
 def _series(

@@ -95,7 +95,8 @@ class Reading:
     """What reading a prompt gave.
 
     `logits` (B, 1, V) of the last token; `counts` tokens each layer read; `kept`
-    patches (B, k) after each stage, by layer; `positions` of the tokens that reached the end.
+    patches (B, k) after each stage, by layer; `positions` of the tokens that reached the end;
+    `entered`, where a stage chose what enters the language model.
     """
 
     logits: Tensor
@@ -103,6 +104,7 @@ class Reading:
     kept: dict[int, Tensor]
     positions: Tensor
     cache: Cache | None
+    entered: Entered | None = None
 
 
 def embed(llava: Any, prompt: Prompt, vision: Vision | None, first: Entered | None) -> Stream:
@@ -254,7 +256,7 @@ def read(
             stream = stream.keep_visual(index)
             rotary, mask = around(stream)
     last = decoder.norm(stream.hidden[:, -1:])
-    return Reading(llava.lm_head(last), counts, kept, stream.positions, cache)
+    return Reading(llava.lm_head(last), counts, kept, stream.positions, cache, entered)
 
 
 @torch.no_grad()

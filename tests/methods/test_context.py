@@ -88,6 +88,16 @@ def test_all_cases_up_to_the_first_that_fails_are_told() -> None:
     assert [body.passed for body in heard if isinstance(body, CheckResult)] == [True, False]
 
 
+def test_two_checks_of_one_label_are_two() -> None:
+    ctx, told = context()
+    for _ in range(2):
+        ctx.check_all("at_shape", [Case(0.0, 1.0, label="n = 64")])
+    assert [body.label for body in told if isinstance(body, CheckResult)] == [
+        "n = 64",
+        "n = 64 (2)",
+    ]
+
+
 def test_a_point_that_is_not_finite_is_refused_where_it_is_added() -> None:
     ctx, _ = context()
     ctx.check("sums", 1, 1)

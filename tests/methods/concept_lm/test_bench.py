@@ -83,18 +83,42 @@ def test_the_gate_of_decoding_sees_steps_that_are_wrong_far_down(monkeypatch):
     _, benchmark = registry.find("concept_lm.decode")
     params = benchmark.resolve("smoke", {"contexts": "64"})
     model = bench.build(params, "cpu")
-    right = bench.step
+    right = bench.step_ready
 
-    def wrong(model, token, state):
+    def wrong(model, token, state, *more):
         late = int(state.shallow.lengths[0]) > 40
-        return right(model, (token + late) % 256, state)
+        return right(model, (token + late) % 256, state, *more)
 
-    monkeypatch.setattr(bench, "step", wrong)
-
-    def failed(tokens):
+    def failed(tokens, *more):
         prompt = torch.randint(256, (2, tokens), generator=torch.Generator().manual_seed(0))
-        cases = bench.at_shape(model, {4: bench.Fixed(0.25)}, prompt)
+        cases = bench.at_shape(model, {4: bench.Fixed(0.25)}, prompt, *more)
         return [case.label for case in cases if not case.passed]
 
+    apart = torch.tensor([64, 63])
+    assert failed(64, apart) == []
+    monkeypatch.setattr(bench, "step_ready", wrong)
     assert failed(20) == []
     assert failed(64) == ["a concept every 4, 64 tokens"]
+    said = "a concept every 4, 64 tokens"
+    assert failed(64, apart) == [said, f"{said}, waiting 3"]
+
+
+def test_rows_that_wait_for_each_other_are_checked_before_they_are_timed(monkeypatch):
+    _, benchmark = registry.find("concept_lm.decode")
+    ctx, told = Context("cpu", 0, lambda event: None), []
+    monkeypatch.setattr(ctx, "check_all", lambda name, cases: told.extend(cases))
+    right = bench.step_ready
+
+    def wrong(model, token, state, patience, active):
+        logits, ready = right(model, token, state, patience, active)
+        return logits * (1 + 0.01 * bool(patience)), ready
+
+    params = benchmark.resolve("smoke", {"rows": 3})
+    rules = {4: bench.Fixed(0.25)}
+    charts = bench.Charts(ctx, bench.__file__)
+    _, apart = bench._rows_apart(charts, params, bench.build(params, "cpu"), rules)
+    apart.build()
+    assert [case.passed for case in told] == [True, True]
+    monkeypatch.setattr(bench, "step_ready", wrong)
+    apart.build()
+    assert [case.passed for case in told[2:]] == [True, False]

@@ -54,6 +54,15 @@ def test_commit_lock_and_dirt_are_the_repositorys(
     assert environment.LOCK == ROOT / "requirements" / "ml.txt"
 
 
+def test_what_others_took_is_what_was_busy_less_our_own_work(monkeypatch) -> None:
+    began = environment.CpuTimes(busy=100, stolen=1, total=1000, ours=10, throttled=0)
+    ended = environment.CpuTimes(busy=108, stolen=1.5, total=1020, ours=15, throttled=0.25)
+    monkeypatch.setattr(environment.CpuTimes, "now", lambda: ended)
+    found = environment.machine_state(since=began)
+    shares = found.cpu_elsewhere, found.cpu_stolen, found.cpu_throttled_s
+    assert shares == pytest.approx(((8 - 5) / 20, 0.5 / 20, 0.25))
+
+
 def test_without_git_or_nvidia_smi_less_is_said_and_nothing_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,11 @@ import time
 import psutil
 import pytest
 
-from methods.protocol import CheckResult, Failed, Flag, Log, Progress, Result, Series
+from methods.context import Context
+from methods.measure import processes
+from methods.measure.statistics import point
+from methods.params import TimedParams
+from methods.protocol import Axis, CheckResult, Failed, Flag, Log, Progress, Result, Series, Variant
 from tests.methods.conftest import command, environment, lines
 
 
@@ -56,6 +60,54 @@ def test_three_processes_are_too_few_for_a_verdict(cli) -> None:
 def test_it_is_said_why_measuring_stopped(cli, seconds, processes, why) -> None:
     code, bodies = run(cli, "how=noisily", f"seconds={seconds}", "processes=2")
     assert (code, bodies[-1].processes, bodies[-1].stopped) == (0, processes, why)
+
+
+def told(*ratios: float, flags=()) -> list[Series]:
+    """What one process tells of variants that are so many times faster than the baseline."""
+    points = tuple(
+        point(f"v{i}", 1, [[1 / ratio]], direction="lower", baseline=[[1.0]], flags=flags)
+        for i, ratio in enumerate(ratios)
+    )
+    variants = tuple(Variant(name=one.variant, label=one.variant) for one in points)
+    axes = {"x": Axis(label="x"), "y": Axis(label="y")}
+    return [
+        Series(name="s", title="s", direction="lower", variants=variants, points=points, **axes)
+    ]
+
+
+def measured(monkeypatch, ratios, **settings) -> tuple[processes.Measured, Series]:
+    """`measure` over processes that would tell these ratios, one after another."""
+    left = iter(ratios)
+    monkeypatch.setattr(processes, "_events", lambda *_: told(*next(left)))
+    ctx = Context("cpu", 0, lambda body: None)
+    found = processes.measure(ctx, None, None, TimedParams(**settings))
+    return found, ctx.release(partial=False)[0]
+
+
+def test_intervals_are_looked_at_when_a_look_is_due(monkeypatch) -> None:
+    """From the sixth process on they would be narrow at 95 %, at which nobody may look so often."""
+    steady = [(1.98,), (2.02,), (1.97,), (2.03,), (2.0,), *[(2.0,)] * 15]
+    found, series = measured(monkeypatch, steady, precision=0.02)
+    assert (found.processes, found.stopped) == (10, "narrow")
+    assert "drawn at 98.5 %" in series.estimator
+
+
+def test_measuring_goes_on_while_any_ratio_is_wide(monkeypatch) -> None:
+    ratios = [(2.0, 1.5 + i % 2) for i in range(20)]
+    found, _ = measured(monkeypatch, ratios)
+    assert (found.processes, found.stopped) == (20, "most")
+
+
+@pytest.mark.parametrize(("spent", "why"), [(490, ""), (510, "time")])
+def test_no_process_begins_that_would_end_too_late(spent, why) -> None:
+    assert processes._last(TimedParams(seconds=600), 5, spent) == why
+
+
+@pytest.mark.parametrize(("raised", "stands"), [(1, False), (2, True)])
+def test_a_doubt_stands_where_more_than_a_quarter_raise_it(raised, stands) -> None:
+    runs = [told(2.0, flags=[Flag.BUSY] * (i < raised)) for i in range(5)]
+    (series,) = processes.join(runs)
+    assert (Flag.BUSY in series.points[0].flags) is stands
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from benchmarks.coverage import MACHINES, one_process, simulate
 from methods.measure.processes import Looks
 from methods.measure.statistics import (
+    Interval,
     block_ratio,
     exact_point,
     geometric_interval,
@@ -18,6 +19,7 @@ from methods.measure.statistics import (
     point,
     point_of_runs,
     student_quantile,
+    verdict,
     with_intervals,
 )
 from methods.protocol import Axis, Flag, Series, Variant
@@ -134,6 +136,22 @@ def test_five_processes_make_a_verdict() -> None:
     assert found.ratio.verdict == "faster"
     assert found.estimate == pytest.approx(math.exp(np.log(runs).mean()))
     assert found.low < found.estimate < found.high
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "timed", "word"),
+    [
+        (1.01, 2.0, True, "faster"),
+        (0.99, 2.0, True, "no difference shown"),
+        (0.5, 1.01, False, "no difference shown"),
+        (0.5, 0.99, True, "slower"),
+        (0.5, 0.99, False, "worse"),
+        (1.01, 2.0, False, "better"),
+    ],
+)
+def test_a_verdict_is_what_both_ends_of_the_interval_say(low, high, timed, word) -> None:
+    assert verdict(Interval(1.2, low, high), enough=True, timed=timed) == word
+    assert verdict(Interval(1.2, low, high), enough=False, timed=timed) == "insufficient data"
 
 
 def test_quality_over_three_seeds_speaks_of_better_and_worse() -> None:

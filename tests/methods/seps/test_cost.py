@@ -2,6 +2,7 @@
 
 import torch
 
+from methods.context import Context
 from methods.seps import baselines, bench
 from methods.seps.config import SepsConfig
 from methods.seps.model import Texts
@@ -20,3 +21,16 @@ def test_the_gate_of_cost_sees_captions_far_down_that_are_wrong():
 
     assert wrong(8) == []
     assert wrong(12) == ["seps, 12 x 12, 6 words"]
+
+
+def test_a_search_is_checked_before_it_is_timed(monkeypatch):
+    """Of ragged captions, without dense text."""
+    config = SepsConfig(dim=32, patches=16, keep=0.5)
+    model, right = baselines.candidate("seps_learnt", config), bench.Seps.all_pairs
+    ctx, found = Context("cpu", 0, lambda body: None), []
+    monkeypatch.setattr(ctx, "check_all", lambda name, cases: found.extend(cases))
+    bench._search(ctx, "seps_learnt", model)
+    assert [case.passed for case in found] == [True]
+    monkeypatch.setattr(bench.Seps, "all_pairs", lambda *a, **k: right(*a, **k).roll(1, 1))
+    bench._search(ctx, "seps_learnt", model)
+    assert [case.passed for case in found] == [True, False]

@@ -9,6 +9,7 @@ from methods.protocol import Artefact, CheckResult, Failed, Result, Series
 from methods.token_pruning import bench_latency, checks
 from methods.token_pruning.checks import example
 from methods.token_pruning.spec import METHOD
+from methods.token_pruning.stream import Stream
 from tests.methods.running import run_here
 
 SMALLEST = {
@@ -64,3 +65,23 @@ def test_the_gate_of_latency_sees_rows_far_down_that_are_wrong(monkeypatch) -> N
 
     assert failed(4) == []
     assert len(failed(6)) == 2
+
+
+def test_the_gate_of_latency_sees_a_pruned_reading_that_is_wrong(monkeypatch) -> None:
+    """Decoding after it is wrong alike, and says nothing."""
+    llava = example("cpu")
+    stages = {"plain": [], "pruned": checks.pruner_of(llava).stages()}
+
+    def failed():
+        cases = bench_latency.at_shape(llava, checks.prompt_of(llava, 4), stages)
+        return [case.label for case in cases if not case.passed]
+
+    def mixed(self, index):
+        moved = right(self, index)
+        moved.hidden[:, 3:6] = moved.hidden[:, 3:6].flip(1)
+        return moved
+
+    assert failed() == []
+    right = Stream.keep_visual
+    monkeypatch.setattr(Stream, "keep_visual", mixed)
+    assert failed() == ["pruned, 4 rows"]
