@@ -21,7 +21,9 @@ from tests.factories import make_paper
 from tests.runs import scenes
 from webapp.catalog import linking
 from webapp.catalog.models import MethodLink
-from webapp.catalog.queries import Carried
+from webapp.catalog.queries import Carried, papers_of
+from webapp.catalog.templatetags.catalog import counted
+from webapp.catalog.verdicts import Figure
 from webapp.papers.models import Paper
 from webapp.runs.models import Run, StandingMeasurement, State
 
@@ -185,6 +187,21 @@ def test_a_feed_follows_the_evidence_of_its_links(client: Client) -> None:
     link.evidence = [{"words": "weighed anew", "place": "title", "weight": 1.0}]
     link.save()
     assert b"weighed anew" in client.get("/methods/sparse_attention.rss").content
+
+
+def test_an_operator_reads_papers_about_it_before_those_to_decide_on() -> None:
+    about, later = make_paper(1), make_paper(2)
+    Paper.objects.filter(pk=later.pk).update(announced_on=timezone.localdate())
+    relation = MethodLink.Relation
+    for paper, kind in ((about, relation.ABOUT), (later, relation.MENTIONS)):
+        MethodLink.objects.create(paper=paper, method="seps", relation=kind, score=0.5)
+    assert [link.paper for link in papers_of("seps", undecided=True)] == [about, later]
+    assert [link.paper for link in papers_of("seps")] == [about]
+
+
+def test_a_count_of_several_lengths_is_shown_by_its_ends() -> None:
+    assert counted(Figure(0.718, 0.646, 0.789)) == "0.646–0.789"
+    assert counted(Figure(1.87, 1.87, 1.87)) == "1.87"
 
 
 def test_nothing_of_an_unknown_method_is_there(client: Client) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 
-from django.db.models import Count, Max
+from django.db.models import Case, Count, Max, When
 from django.db.models.functions import TruncMonth
 
 from methods import charts, registry
@@ -104,11 +104,13 @@ def paper_counts() -> dict[str, int]:
 
 
 def papers_of(method: str, *, undecided: bool = False) -> list[MethodLink]:
-    """The latest papers about a method, with the evidence; for an operator the others, too."""
+    """The latest papers about a method, with the evidence; for an operator the others behind."""
     links = MethodLink.objects.filter(method=method).select_related("paper")
     if not undecided:
         links = links.filter(MethodLink.counting())
-    return list(links.order_by("-paper__announced_on", "-paper__arxiv_id")[:PAPERS_SHOWN])
+    links = links.alias(behind=Case(When(MethodLink.counting(), then=0), default=1))
+    order = "behind", "-paper__announced_on", "-paper__arxiv_id"
+    return list(links.order_by(*order)[:PAPERS_SHOWN])
 
 
 def papers_by_month(method: str) -> list[tuple[date, int]]:

@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString, mark_safe
 from webapp.catalog import queries, reading
 from webapp.catalog.comparable import comparable
 from webapp.catalog.models import MethodLink
+from webapp.catalog.verdicts import Figure
 from webapp.learning.similar import similar
 from webapp.papers.models import Paper
 from webapp.summaries.queries import of_paper
@@ -67,3 +68,9 @@ def figure(value: float) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:#.3g}".rstrip(".")
+
+
+@register.filter
+def counted(found: Figure) -> str:
+    """What was counted, or the two ends that all counts lie between."""
+    return "–".join(dict.fromkeys((figure(found.low), figure(found.high))))
