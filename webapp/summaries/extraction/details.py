@@ -109,8 +109,7 @@ class Details:
         for pattern in (_GAIN_IN, _NAMED_GAIN):
             if found := pattern.match(after):
                 return f"{self._after(found)} {found['change'].removesuffix('s')}"
-        found = _COMPARATIVE.match(after) or (self._is_verb and _OBJECT.match(after))
-        if found:
+        if found := (_OBJECT if self._is_verb else _COMPARATIVE).match(after):
             return self._after(found)
         if _BEATS.search(self._before_it):
             found = _IN_BEHIND.match(after)
