@@ -74,14 +74,14 @@ class SlotCache:
         return torch.cat(out)
 
     def advance(self, counts: Tensor | int) -> None:
-        r"""Keep `counts` of the entries just written, for each row that was opened.
+        r"""Keep `counts` (rows,) of the entries just written, for each row that was opened.
 
         Equation: $l_b \leftarrow l_b + \mathrm{counts}_b$
         """
         self.lengths[self._rows] += counts
 
     def evict(self, counts: Tensor, rows: Tensor) -> None:
-        r"""Forget the last `counts` entries of `rows`: what follows overwrites them.
+        r"""Forget the last `counts` (n,) entries of `rows` (n,): what follows overwrites them.
 
         Equation: $l_b \leftarrow l_b - \mathrm{counts}_b$
         """

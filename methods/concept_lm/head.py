@@ -39,7 +39,7 @@ class Threshold(nn.Module):
         self.register_buffer("seen", torch.tensor(0))
 
     def follow(self, target: Tensor, share: float = 0.1) -> None:
-        r"""Move a share of the way to `target`; all of it the first time.
+        r"""Move a share of the way to `target` (); all of it the first time.
 
         Equation: $\theta \leftarrow \theta + \eta (\theta^* - \theta)$
         """
@@ -84,7 +84,7 @@ class NullController(Threshold):
 
     @torch.no_grad()
     def calibrate(self, margin: Tensor, share: float = 1.0) -> None:
-        r"""Move the threshold to the quantile of `margin` that makes 1 - null_rate concepts.
+        r"""Move the threshold to the quantile of `margin` (N,) that makes 1 - null_rate concepts.
 
         Equation: $\theta^* = Q_{1 - r}(\mathrm{margin})$
         """

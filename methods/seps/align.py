@@ -118,7 +118,7 @@ def alignment_loss(
 
 
 def ratio_loss(masks: list[Tensor], keep: float, lam: float | None = None) -> Tensor:
-    r"""How far the share of patches that stay is from `keep`.
+    r"""How far the share of patches that stay, by masks (T, B, N), is from `keep`: a scalar.
 
     `lam` weighs each branch: the paper's default is 1, by which two branches that keep half of the
     patches each are told to keep a quarter; without it they share 1.

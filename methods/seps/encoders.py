@@ -45,7 +45,7 @@ class ImageEncoder(nn.Module):
         return encoded
 
     def label_loss(self, batch: scenes.Scenes) -> Tensor:
-        r"""Cross entropy of size, colour and shape of every patch, clutter being a class of each.
+        r"""Cross entropy () of size, colour and shape of every patch; clutter is a class of each.
 
         Equation: $L = -\sum_a \log p_a(y_a \mid v)$
         """

@@ -75,7 +75,7 @@ class Texts:
         return Prepared(F.normalize(self.words, dim=-1), self.real, self.mean())
 
     def take(self, rows: slice | Tensor) -> Self:
-        r"""Some of the captions, i. Equation: $t'_j = t_{i_j}$"""
+        r"""Some of the captions, i (n,). Equation: $t'_j = t_{i_j}$"""
         return type(self)(self.words[rows], self.real[rows])
 
     @torch.no_grad()

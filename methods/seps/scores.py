@@ -46,7 +46,7 @@ def self_guide(patches: Tensor) -> Tensor:
 
 
 def minmax(scores: Tensor) -> Tensor:
-    r"""The last dimension stretched to 0 .. 1; a constant one becomes 0.
+    r"""The last dimension of (..., N) stretched to 0 .. 1; a constant one becomes 0.
 
     Dividing by d first, as the paper does, would change nothing.
 

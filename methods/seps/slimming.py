@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 def top_mask(scores: Tensor, kept: int) -> Tensor:
-    r"""1 for the `kept` highest scores of the last dimension, else 0; exactly `kept`, ties or not.
+    r"""1 for the `kept` highest scores (..., N) of a row, else 0; exactly `kept`, ties or not.
 
     Equation: $K = \lceil \rho N \rceil$
     """
@@ -16,7 +16,7 @@ def top_mask(scores: Tensor, kept: int) -> Tensor:
 
 
 def logistic_noise(like: Tensor) -> Tensor:
-    r"""The difference of two Gumbel variables, drawn from torch's global generator.
+    r"""The difference of two Gumbel variables, (...) `like` another, by torch's global generator.
 
     Equation: $g_1 - g_2 = \log u - \log (1 - u)$
     """

@@ -160,6 +160,9 @@ def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor]:
 
     Equation: $v_{bt} = (x_{bt} = \mathrm{image}) \wedge r_{bt}, \quad
     q_{bt} = a_{bt} \wedge r_{bt} \wedge \neg v_{bt}$, a being `asked`, all True where not given
+
+    Raises:
+        InputError: for what `images_of` refuses, and a row without a question.
     """
     mask = prompt.real()
     images_of(llava, prompt)

@@ -150,7 +150,7 @@ class Pruner(nn.Module):
 
     @torch.no_grad()
     def unpruned(self, prompt: Prompt, vision: Vision) -> list[Tensor]:
-        r"""The states of a pass without pruning: what the discriminator calls real.
+        r"""The states of a pass without pruning, (a, d) a layer: what the discriminator calls real.
 
         Equation: $h^{l + 1} = \mathrm{Layer}_l(h^l)$
         """

@@ -91,7 +91,7 @@ def tome(context: Context, k: int) -> Entered:
 
 
 def fastv(context: Context, k: int) -> Tensor:
-    r"""The tokens that the last token attends to most (Chen et al., arXiv:2403.06764).
+    r"""The tokens (B, k) that the last token attends to most (Chen et al., arXiv:2403.06764).
 
     Equation: $\mathrm{idx} = \mathrm{topk}_i\, \frac{1}{H} \sum_h A_{h, last, i}$
 
@@ -171,7 +171,7 @@ def prumerge(context: Context, k: int) -> Entered:
 
 
 def pyramiddrop(context: Context, k: int) -> Tensor:
-    r"""The tokens that the last word attends to most in the layer that comes (arXiv:2410.17247).
+    r"""The tokens (B, k) the last word attends to most in the layer that comes (arXiv:2410.17247).
 
     Equation: $\mathrm{idx} = \mathrm{topk}_i\, \frac{1}{H} \sum_h A_{h, last, i}$
 
@@ -184,7 +184,7 @@ def pyramiddrop(context: Context, k: int) -> Tensor:
 
 
 def sparsevlm(context: Context, k: int) -> Tensor:
-    r"""The tokens that the words that see something attend to most (arXiv:2410.04417).
+    r"""The tokens (B, k) that the words that see something attend to most (arXiv:2410.04417).
 
     Equation: $R = \{ w : \bar p_w > \operatorname{mean}_w \bar p_w \}, \quad
     \bar p_w = \operatorname{mean}_i \mathrm{softmax}_w (x_i \cdot t_w)$

@@ -121,7 +121,7 @@ class Stream:
 
 
 def fitting(mask: Tensor, hidden: Tensor) -> Tensor:
-    r"""A mask in the type of `hidden`, in which the least float32 would be infinite.
+    r"""A mask (B, ...) in the type of `hidden`, in which the least float32 would be infinite.
 
     Equation: $y = \max(x, \mu)$, mu the least number of that type
     """

@@ -1,6 +1,7 @@
-"""Every public function that computes with tensors says which equation it computes."""
+"""Every public function that computes with tensors says which equation, and of what shapes."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ def nameless(path: Path) -> list[str]:
     return [name for name, function in computing if "Equation" not in said(function)]
 
 
+def shapeless(path: Path) -> list[str]:
+    """Those of which no docstring gives a shape: letters in brackets, or that it is a scalar."""
+    computing = [pair for pair in public(ast.parse(path.read_text()).body) if computes(pair[1])]
+    shape = re.compile(r"\([^()]*\)|scalar")
+    return [name for name, function in computing if not shape.search(said(function))]
+
+
 def said(function: ast.FunctionDef) -> str:
     return ast.get_docstring(function) or ""
 
@@ -49,6 +57,13 @@ def test_every_function_that_computes_names_its_equation(slug: str) -> None:
     files = [p for p in (METHODS / slug).rglob("*.py") if not p.name.startswith(BESIDE)]
     assert len(files) > 5
     missing = [f"{path.name}: {name}" for path in files for name in nameless(path)]
+    assert not missing
+
+
+@pytest.mark.parametrize("slug", ["token_pruning", "seps", "concept_lm"])
+def test_every_function_that_computes_names_shapes(slug: str) -> None:
+    files = [p for p in (METHODS / slug).rglob("*.py") if not p.name.startswith(BESIDE)]
+    missing = [f"{path.name}: {name}" for path in files for name in shapeless(path)]
     assert not missing
 
 
@@ -62,3 +77,4 @@ def test_one_that_names_none_is_found(tmp_path: Path) -> None:
         "class Layer:\n    def forward(self, x: Tensor) -> Tensor: ...\n"
     )
     assert nameless(path) == ["double", "Layer.forward"]
+    assert shapeless(path) == ["double", "half", "Layer.forward"]

@@ -148,7 +148,7 @@ class HardEM(WarmUp):
         return self.warm_up_loss(step) if step < warm_up else self.em_loss(step - warm_up)
 
     def em_loss(self, step: int) -> Tensor:
-        r"""An E-step where it is due, then the three losses on z*.
+        r"""An E-step where it is due, then the three losses on z*: a scalar, nats.
 
         A mean over the batch; the last term with `recogniser` only.
 
@@ -193,7 +193,7 @@ class HardEM(WarmUp):
 
     @torch.no_grad()
     def nll(self, z: Tensor) -> float:
-        r"""-log p(y | z) of the held-out examples, nats a sequence.
+        r"""-log p(y | z) of the held-out examples, z (B, types, slots + 1): nats a sequence.
 
         Equation: $-\operatorname{mean}_b \sum_t \log p(y_{bt} \mid z_b, y_{b, < t})$
         """
@@ -217,7 +217,7 @@ class HardEM(WarmUp):
         return self.nll(torch.full(size, self.shape.eos))
 
     def codes_used(self, z: Tensor) -> list[int]:
-        r"""How many different codes of each type stand in some plans.
+        r"""How many different codes of each type stand in some plans (B, types, slots + 1).
 
         Equation: $n_k = |\{z_{bks}\} \setminus \{\mathrm{EOS}\}|$
         """

@@ -71,7 +71,7 @@ class WarmUp:
         return self.rewritten(one, ids, y, step) - bonus, logits, ids
 
     def through_text(self, u: Tensor, y: Tensor, step: int) -> Tensor:
-        r"""The autoencoder's loss; the planner learns q's plans, in the second half.
+        r"""The autoencoder's loss of u (B, U) and y (B, L); later the planner learns q's plans.
 
         Equation: $L = L_{\mathrm{auto}} - \log p(z \mid u)$
         """
@@ -104,7 +104,7 @@ class WarmUp:
         return loss - guessed - length.sum(1).mean()
 
     def through_elbo(self, u: Tensor, y: Tensor, step: int) -> Tensor:
-        r"""y -> q -> z -> y, q charged for what the planner cannot foretell: ours.
+        r"""y (B, L) -> q -> z -> y, q charged for what u (B, U) cannot foretell: a scalar, ours.
 
         Through the text the code that q chooses never pays for p(z | u), so it may spend its bits
         on noise. Here the KL acts on q and planner alike, its weight gamma rising over the first
