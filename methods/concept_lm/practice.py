@@ -92,6 +92,7 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
     text = folder(params.data)
     base, tokenizer = load(params.model, params.dtype, device)
     corpus = tokenised(text, tokenizer)
+    check_tokens(corpus.judged(1, params.length), base.config)
     taught = compress if params.version == "v2" else plan
     told = taught(params, base, tokenizer, corpus, tell)
     return f"{len(corpus.train)} tokens of {corpus.digest}; {WEIGHTS} in {params.out}\n{told}"
@@ -233,6 +234,7 @@ def write(params: GenerateParams, device: str, tell: Tell) -> str:
     base, tokenizer = load(params.model, params.dtype, device)
     prompt = torch.tensor([tokenizer(params.prompt)["input_ids"]], dtype=torch.long, device=device)
     check_tokens(prompt, base.config)
+    check_tokens(prompt.new_zeros(1, prompt.shape[1] + params.new), base.config)
     with precision(base), torch.no_grad():
         written = compressed if state["about"]["version"] == "v2" else planned
         told = written(params, base, tokenizer, prompt, state)

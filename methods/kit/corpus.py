@@ -48,7 +48,7 @@ class Corpus:
     @staticmethod
     def _cut(text: Tensor, starts: Tensor, length: int) -> Tensor:
         if len(text) <= length:
-            raise InputError(f"windows of {length} bytes do not fit a text of {len(text)}")
+            raise InputError(f"windows of {length} do not fit a text of {len(text)}")
         return text[starts[:, None] + torch.arange(length)].long()
 
 

@@ -142,6 +142,15 @@ def test_what_cannot_work_is_said_before_any_work(folder, capsys):
         assert said in capsys.readouterr().err
     assert run("generate", folder, prompt="the") == 2
     assert "concepts.pt is not a checkpoint" in capsys.readouterr().err
+    for version in ("v2", "v3"):  # more positions than the base has, of prompt and text together
+        assert train(folder, version=version, steps=1, slots=1) == 0
+        (folder / "out" / "training.pt").unlink()
+        assert run("generate", folder, prompt="the cat", new=4090) == 2
+        assert "4097 tokens, but the base has 4096 positions" in capsys.readouterr().err
+    (folder / "text" / "one.txt").write_text(TEXT * 20)
+    for version in ("v2", "v3"):
+        assert train(folder, version=version, length=5000) == 2
+        assert "5000 tokens, but the base has 4096 positions" in capsys.readouterr().err
 
 
 def uniform(folder):
