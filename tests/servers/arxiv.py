@@ -85,6 +85,7 @@ class ArxivServer:
     retry_after: str = "1"
     delay: float = 0.0  # seconds before each answer
     log: list[Request] = field(default_factory=list)
+    spoil: Callable[[str, str], str] = lambda path, answer: answer  # what the API sends for a path
 
     def __post_init__(self) -> None:
         self.corpus = Corpus(self.today, self.per_day)
@@ -251,7 +252,8 @@ class _Handler(BaseHTTPRequestHandler):
         found.sort(key=lambda paper: paper.submitted)
         page = [] if act in {"spurious", "empty"} else found[start : start + count]
         total = 0 if act == "empty" or (act == "spurious" and start == 0) else len(found)
-        body = arxiv_xml.api(text, page, total, start).encode()
+        answer = self.arxiv.spoil(self.path, arxiv_xml.api(text, page, total, start))
+        body = answer.encode("utf-8", "surrogateescape")
         if act == "truncated":
             body = body[: len(body) * 2 // 3]
         self._send(200, body, "application/atom+xml")

@@ -1,22 +1,23 @@
 """arXiv's API through the `arxiv` package: what the feeds missed, and what they lack.
 
-The package builds the queries, turns the pages and reads the entries. Its own way to the network
-has no timeout, no back-off and no Retry-After, so it gets a transport of ours that asks through
-`fetch.get`, which also refuses to believe an empty or cut-off page before it was asked for again.
+The package builds the queries and reads the entries. It is given them one at a time, since one that
+it cannot read would end the reading of its page, and it does not ask itself: its way to the network
+has no timeout, no back-off and no Retry-After. `fetch.get` asks, and an empty or cut-off page is
+not believed before it was asked for again.
 """
 
+import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import arxiv
-import requests
+from arxiv import _feed
 from django.conf import settings
-from requests.adapters import BaseAdapter
 
 from webapp.papers import fetch
-from webapp.papers.days import batch_day_of, submission_window
+from webapp.papers.days import DAY, batch_day_of, now, submission_window
 from webapp.papers.entries import (
     Author,
     BadEntryError,
@@ -28,6 +29,7 @@ from webapp.papers.entries import (
     one_line,
     paragraph,
 )
+from webapp.papers.formats import BrokenFeedError, one_by_one
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import AnnounceType
 
@@ -35,7 +37,10 @@ PAGE = 2000  # results; arXiv's limit
 MOST = 30_000  # results of one query; arXiv answers 400 beyond
 IDS = 200  # identifiers of one query, so that the address stays short
 NOTE = "from the API, by submission: replacements and late announcements are not in it"
-_TOTAL = re.compile(rb"<(?:\w+:)?totalResults[^>]*>\s*(\d+)\s*<")
+_TOTAL = re.compile(rb"<(?:\w+:)?totalResults[^>]*>\s*(\d{1,9})\s*<")
+_ENTRY = re.compile(rb"<entry[\s>]")
+
+log = logging.getLogger(__name__)
 
 
 def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
@@ -44,10 +49,10 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
     The API knows when version 1 was submitted, not when a paper was announced: a day taken from
     it holds the papers submitted within its window, as new in their primary category and as
     cross-lists elsewhere; replacements, later cross-lists and papers that moderators held back
-    are not in it. Raises FetchError.
+    are not in it. An entry that cannot be read is a problem of the day of the entry before it,
+    since they come in the order of submission. Raises FetchError.
     """
     since, until = submission_window(first)[0], submission_window(last)[1] - timedelta(minutes=1)
-    pages = _Pages()
     query = f"cat:{category} AND submittedDate:[{since:%Y%m%d%H%M} TO {until:%Y%m%d%H%M}]"
     search = arxiv.Search(
         query,
@@ -55,18 +60,23 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
         sort_by=arxiv.SortCriterion.SubmittedDate,
         sort_order=arxiv.SortOrder.Ascending,
     )
+    found = list(_answers(search, category))
+    # What the API gives beyond the days asked for counts to the nearest of them.
+    days = [
+        min(max(batch_day_of(one.submitted_at), first), last)
+        if isinstance(one, Entry) and one.submitted_at
+        else None
+        for one in found
+    ]
+    day = next(filter(None, days), first)
     entries: dict[date, list[Entry]] = defaultdict(list)
     problems: dict[date, list[Problem]] = defaultdict(list)
-    seen = 0
-    for result in pages.results(search):
-        seen += 1
-        # What the API gives beyond the days asked for counts to the nearest of them.
-        day = min(max(batch_day_of(result.published), first), last)
-        _read(result, category, entries[day], problems[day])
-    # An entry that the library could not parse is missing from its pages, not from its count.
-    if seen < pages.total:
-        lost = Problem("API", f"{pages.total - seen} of {pages.total} entries cannot be read")
-        problems[last].append(lost)
+    for one, own_day in zip(found, days, strict=True):
+        day = own_day or day
+        if isinstance(one, Entry):
+            entries[day].append(one)
+        else:
+            problems[day].append(one)
     return {
         day: Batch(category, day, one_a_paper(entries[day]), tuple(problems[day]), NOTE)
         for day in entries.keys() | problems.keys()
@@ -76,24 +86,78 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
 def lookup(identifiers: Sequence[str]) -> tuple[Entry, ...]:
     """What the API knows of papers, by identifier; those it does not know are not in the answer.
 
-    Raises FetchError.
+    Nor are those whose entry cannot be read. Raises FetchError.
     """
     entries: list[Entry] = []
     for start in range(0, len(identifiers), IDS):
         asked = list(identifiers[start : start + IDS])
-        for result in _Pages().results(arxiv.Search(id_list=asked, max_results=len(asked))):
-            _read(result, "", entries, [])
+        for one in _answers(arxiv.Search(id_list=asked, max_results=len(asked)), ""):
+            if isinstance(one, Entry):
+                entries.append(one)
+            else:
+                log.warning("%s cannot be read in the API's answer: %s", one.item, one.reason)
     return one_a_paper(entries)
 
 
-def _read(
-    result: arxiv.Result, category: str, entries: list[Entry], problems: list[Problem]
-) -> None:
-    """Add what a result says to `entries`, or why it says nothing to `problems`."""
+def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | Problem]:
+    """What `search` finds, page by page, or why an entry says nothing. Raises FetchError."""
+    client = arxiv.Client()
+    client.query_url_format = f"{settings.ARXIV_API_URL}?{{}}"
+    size = min(PAGE, search.max_results or PAGE)
+    start, total = 0, 1
+    while start < total:
+        page = _Page(start)
+        body = fetch.get(client._format_url(search, start, size), check=page.check).body
+        for one in page.entries:
+            yield one if isinstance(one, Problem) else _read(*one, category)
+        total = page.total
+        start += len(_ENTRY.findall(body))
+
+
+class _Page:
+    """One page of an answer, as far as it can be believed."""
+
+    def __init__(self, start: int) -> None:
+        self.start, self.total = start, 0
+        self.entries: list[tuple[str, bytes] | Problem] = []
+        self._empties = 0
+
+    def check(self, body: bytes) -> None:
+        """Take the page apart. Raises FetchError where it is to be asked for again."""
+        self.total = total = _total(body)
+        if total > MOST:
+            raise fetch.RefusedError(f"the API finds {total} papers, more than it can list")
+        if self.start < total and not _ENTRY.search(body):
+            raise fetch.RefusedError(f"the API says {total} papers and sends an empty page")
+        # An empty first answer is now and then a mistake: once more before it is believed.
+        if total == 0 and (self.start or self._empties == 0):
+            self._empties += 1
+            raise fetch.RefusedError("the API sends an empty page")
+        try:
+            self.entries = list(one_by_one(body))
+        except BrokenFeedError as error:
+            raise fetch.RefusedError(f"the API's answer cannot be read: {error}") from error
+
+
+def _total(body: bytes) -> int:
+    match = _TOTAL.search(body)
+    if match is None:
+        raise fetch.RefusedError("the API's answer is no list of papers")
+    if not body.rstrip().endswith(b"</feed>"):
+        raise fetch.OutOfReachError("the API's answer is cut off before its end")
+    return int(match[1])
+
+
+def _read(name: str, feed: bytes, category: str) -> Entry | Problem:
+    """What the one entry of a feed says, or why it says nothing."""
     try:
-        entries.append(_entry(result, category))
-    except (BadEntryError, ValueError) as error:
-        problems.append(Problem(one_line(result.entry_id)[:120], str(error)))
+        results = _feed.parse(feed).results
+        if not results:
+            raise BadEntryError("it has no identifier or lacks a date")
+        return _entry(results[0], category)
+    # Of dates that are none, and of some that no time zone can hold.
+    except (BadEntryError, ValueError, OverflowError) as error:
+        return Problem(name, str(error))
 
 
 def _entry(result: arxiv.Result, category: str) -> Entry:
@@ -127,70 +191,5 @@ def _unwrapped(summary: str) -> str:
 
 
 def _moment(value: datetime) -> datetime | None:
-    moment = value if value.tzinfo else value.replace(tzinfo=UTC)
-    return moment if moment.year >= 1990 else None
-
-
-class _Pages(BaseAdapter):
-    """The transport under the package: requests in, `fetch.get`, responses out."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.total = 0
-
-    def results(self, search: arxiv.Search) -> Iterator[arxiv.Result]:
-        """The results of `search`, page by page. Raises FetchError."""
-        client = arxiv.Client(page_size=min(PAGE, search.max_results or PAGE))
-        client.query_url_format = f"{settings.ARXIV_API_URL}?{{}}"
-        client.delay_seconds = 0.0  # the limiter waits, for every process at once
-        client.num_retries = 0  # fetch.get asks again
-        client._session.trust_env = False
-        client._session.mount("https://", self)
-        client._session.mount("http://", self)
-        try:
-            yield from client.results(search)
-        except arxiv.ArxivError as error:
-            raise fetch.RefusedError(f"the API's answer cannot be used: {error.message}") from error
-        except ValueError as error:  # a date that is none, anywhere in a page, ends its reading
-            raise fetch.RefusedError(f"the API's answer cannot be read: {error}") from error
-
-    def send(
-        self, request: requests.PreparedRequest, *_: object, **__: object
-    ) -> requests.Response:
-        """Answer a request of the package's."""
-        assert request.url is not None
-        start = int((re.search(r"[?&]start=(\d+)", request.url) or ["", "0"])[1])
-        empties = 0
-
-        def check(body: bytes) -> None:
-            nonlocal empties
-            total = _total(body)
-            if total > MOST:
-                raise fetch.RefusedError(f"the API finds {total} papers, more than it can list")
-            if start < total and b"<entry" not in body:
-                raise fetch.RefusedError(f"the API says {total} papers and sends an empty page")
-            # An empty first answer is now and then a mistake: once more before it is believed.
-            if total == 0 and empties == 0:
-                empties += 1
-                raise fetch.RefusedError("the API sends an empty page")
-            self.total = total
-
-        answer = fetch.get(request.url, check=check)
-        response = requests.Response()
-        response.status_code = answer.status
-        response.url = answer.url
-        response.request = request
-        response._content = answer.body
-        return response
-
-    def close(self) -> None:
-        """Nothing is kept open."""
-
-
-def _total(body: bytes) -> int:
-    match = _TOTAL.search(body)
-    if match is None:
-        raise fetch.RefusedError("the API's answer is no list of papers")
-    if not body.rstrip().endswith(b"</feed>"):
-        raise fetch.OutOfReachError("the API's answer is cut off before its end")
-    return int(match[1])
+    """A date as the package gives it, aware; None where arXiv cannot have meant it."""
+    return value if datetime(1990, 1, 1, tzinfo=UTC) <= value <= now() + DAY else None

@@ -6,7 +6,9 @@ feed that is cut off, or no feed, is a `BrokenFeedError` as a whole.
 
 import re
 from calendar import timegm
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from io import BytesIO
 from itertools import pairwise
@@ -35,6 +37,7 @@ _DECLARATION = re.compile(
 )
 _PROLOGUE = re.compile(r"^\s*<\?xml[^>]*\?>")
 _ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_ROOT = re.compile(r"<(rss|feed)[\s>]")
 _ITEM = re.compile(r"<(?:item|entry)[\s>]")
 _ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that did not fit, by "surrogateescape"
 _NAMED = re.compile(r"(?:oai:arXiv\.org:|arxiv\.org/abs/|arXiv:)([A-Za-z.-]*/?[\d.]+(?:v\d+)?)")
@@ -136,36 +139,70 @@ def _day(feed: Any, today: date) -> date:
     return today
 
 
+def one_by_one(body: bytes) -> Iterator[tuple[str, bytes] | Problem]:
+    """Each entry by its name, as a feed of its own, or why there is none. Raises BrokenFeedError.
+
+    For a parser that lets one entry's fault cost the others.
+    """
+    text, mended = _decode(body)
+    notes = {problem.item: problem for problem in mended}
+    for item in _take_apart(_plain(text))[1]:
+        if item.name in notes:
+            yield notes[item.name]
+        yield item.problem or (item.name, item.alone.encode())
+
+
 def _well_formed(body: bytes) -> tuple[str, list[Problem]]:
     """The feed as text an XML parser accepts, and what had to be left out or mended for it."""
     text, problems = _decode(body)
+    text = _plain(text)
+    if _syntax_error(text) is None:
+        return text, problems
+    before, items, after = _take_apart(text)
+    problems += [item.problem for item in items if item.problem]
+    return "".join((before, *(item.text for item in items if not item.problem), after)), problems
+
+
+def _plain(text: str) -> str:
     text = _ILLEGAL.sub("", _PROLOGUE.sub("", text, count=1)).strip()
     if not text.startswith("<"):
         raise BrokenFeedError("the answer is not XML")
-    error = _syntax_error(text)
-    if error is None:
-        return text, problems
-    root = re.search(r"<(rss|feed)[\s>]", text)
+    return text
+
+
+@dataclass(frozen=True)
+class _Item:
+    """An entry as it stands in a feed, as a feed of its own, and why it is no XML."""
+
+    name: str
+    text: str
+    alone: str
+    problem: Problem | None
+
+
+def _take_apart(text: str) -> tuple[str, list[_Item], str]:
+    """What stands before the entries, the entries, and what stands behind them."""
+    root = _ROOT.search(text)
     if root is None:
-        raise BrokenFeedError(f"the answer is neither RSS nor Atom ({error})")
+        raise BrokenFeedError(f"the answer is neither RSS nor Atom ({_syntax_error(text)})")
     if not re.search(rf"</{root[1]}\s*>$", text):
         raise BrokenFeedError("the feed is cut off before its end")
     # An entry reaches from its own start to the next one's, so that a lost end tag costs one entry.
-    end = text.rfind("</channel" if root[1] == "rss" else "</feed")
-    starts = [match.start() for match in _ITEM.finditer(text, 0, max(end, 0))] or [end]
-    outside = _syntax_error(text[: starts[0]] + text[end:]) if end > 0 else error
+    end = max(text.rfind("</channel" if root[1] == "rss" else "</feed"), 0)
+    starts = [*(match.start() for match in _ITEM.finditer(text, 0, end)), end]
+    before, after = text[: starts[0]], text[end:]
+    outside = _syntax_error(before + after)
     if outside is not None:
         raise BrokenFeedError(f"the feed is broken outside its entries: {outside}")
     opening = text[root.start() : text.index(">", root.start()) + 1]
-    kept: list[str] = []
-    for number, (start, stop) in enumerate(pairwise([*starts, end]), start=1):
+    items = []
+    for number, (start, stop) in enumerate(pairwise(starts), start=1):
         item = text[start:stop]
-        wrong = _syntax_error(f"{opening}{item}</{root[1]}>")
-        if wrong is None:
-            kept.append(item)
-        else:
-            problems.append(Problem(_name(item, number), f"it is not well-formed XML: {wrong}"))
-    return "".join((text[: starts[0]], *kept, text[end:])), problems
+        name, alone = _name(item, number), f"{opening}{item}</{root[1]}>"
+        wrong = _syntax_error(alone)
+        problem = Problem(name, f"it is not well-formed XML: {wrong}") if wrong else None
+        items.append(_Item(name, item, alone, problem))
+    return before, items, after
 
 
 def _decode(body: bytes) -> tuple[str, list[Problem]]:

@@ -95,8 +95,11 @@ class Poller:
         self._take(batch, source)
         self._record_late(category, batch.date, source)
 
-    def _with_refused(self, batch: Batch) -> Batch:
-        """The batch with the entries that were refused by their form, as the API gives them."""
+    def _with_refused(self, batch: Batch, version: int | None = None) -> Batch:
+        """The batch with the entries that were refused by their form, as the API gives them.
+
+        Announced in `version`, or in that which the refused entry names.
+        """
         known = {entry.arxiv_id for entry in batch.entries}
         versions = dict(filter(None, (problem.paper for problem in batch.problems)))
         wanted = [name for name in versions if name not in known][: api.IDS]
@@ -108,7 +111,11 @@ class Poller:
             said = "%d entries of %s were refused and the API failed: %s"
             log.warning(said, len(wanted), batch.category, error)
             return batch
-        got = [_announced(e, batch.category, versions[e.arxiv_id]) for e in found]
+        got = [
+            _announced(entry, batch.category, version or versions[entry.arxiv_id])
+            for entry in found
+            if entry.arxiv_id in versions
+        ]
         taken = {entry.arxiv_id for entry in got}
         problems = [
             replace(problem, reason=f"{problem.reason}; taken from the API instead")
@@ -143,10 +150,15 @@ class Poller:
                 self.away = "" if isinstance(error, http.RefusedError) else failure
         for day in days:
             batch = found.get(day)
+            if batch:
+                batch = self._with_refused(batch, version=1)
             if failure:
                 self._failed(category, day, Listing.Source.API, failure)
             elif batch and batch.entries:
                 self.store(batch, Listing.Source.API)
+            elif batch:
+                reason = f"none of its entries can be read; the first: {batch.problems[0].reason}"
+                self._failed(category, day, Listing.Source.API, reason)
             else:
                 reason = "the API knows no papers submitted for this day"
                 self._record(category, day, Listing.State.EMPTY, Listing.Source.API, reason)
