@@ -238,6 +238,39 @@ def test_a_worker_that_says_farewell_is_given_nothing() -> None:
     assert run.state == State.DISPATCHED
 
 
+def test_at_rest_it_sends_nothing_and_asks_little(
+    listening: None, sent: Sent, django_assert_max_num_queries: Any
+) -> None:
+    with django_assert_max_num_queries(7):
+        sweep.sweep()
+    assert sent == []
+    assert PeriodicTask.objects.get().done_at > timezone.now() - PAUSE
+
+
+def test_at_rest_a_clock_that_was_set_back_keeps_no_dead_worker_alive(
+    listening: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = saying.live_worker()
+    clock_moved(monkeypatch, -HOUR)
+    sweep.sweep()
+    worker.refresh_from_db()
+    assert worker.last_seen
+    assert worker.last_seen <= timezone.now()
+
+
+def test_a_pause_is_told_from_rest(sent: Sent) -> None:
+    """Leases that ran out while nobody looked start anew; rest before a run is no such pause."""
+    PeriodicTask.objects.create(name=sweep.LEASE_CHECK, done_at=timezone.now() - HOUR)
+    sweep.sweep()
+    run = saying.running(saying.live_worker())
+    long_ago(run, leased_until=timedelta(seconds=1))
+    sweep.sweep()
+    assert sent.names() == ["request_lease_check"]
+    check_leases()
+    run.refresh_from_db()
+    assert run.state == State.QUEUED
+
+
 def test_a_broker_that_is_down_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("send_job", "request_lease_check"):
         monkeypatch.setattr(broker, name, lambda *_: False)

@@ -20,7 +20,7 @@ from webapp.runs.times import START
 def dispatch() -> list[Run]:
     """Send as many queued runs as there are idle workers; return them. Safe to call at once."""
     sent = []
-    for device in Device:
+    for device in set(Run.objects.filter(state=State.QUEUED).values_list("device", flat=True)):
         while run := _claim(device):
             send(run)
             sent.append(run)
@@ -55,7 +55,7 @@ def sealed(run: Run) -> dict[str, dict[str, object]]:
 
 
 @transaction.atomic
-def _claim(device: Device) -> Run | None:
+def _claim(device: str) -> Run | None:
     """Move the next run to dispatched if a worker is idle; committed before anything is sent."""
     # The workers' rows are the lock: a second dispatcher counts only after the first committed.
     workers = len(live_workers().filter(device=device).select_for_update())
@@ -76,7 +76,7 @@ def _claim(device: Device) -> Run | None:
     return run if moved else None
 
 
-def _next(device: Device) -> Run | None:
+def _next(device: str) -> Run | None:
     """The oldest queued run whose reader has none with a worker already."""
     occupied = Run.objects.filter(state__in=WITH_WORKER, reader__isnull=False).values("reader")
     queue = Run.objects.filter(state=State.QUEUED, device=device).exclude(reader__in=occupied)

@@ -27,15 +27,22 @@ log = logging.getLogger(__name__)
 def sweep() -> None:
     """Repeat lost messages, dispatch, and queue a lease check behind the events that wait."""
     now = timezone.now()
+    if Run.objects.filter(state__in=WITH_WORKER).exists():
+        _repeat_lost(now)
+        broker.request_lease_check()
+    elif not _was_listening(now, now):  # no event that waits can bear on a lease
+        _extend_leases(now)
+    redis_users.update()
+    dispatch()
+
+
+def _repeat_lost(now: datetime) -> None:
     unanswered = Q(sent_at__lt=now - RESEND) | Q(sent_at=None, dispatched_at__lt=now - RESEND)
     # A crash between commit and send, or a broker that forgot: the same token is sent again.
     lost = Run.objects.filter(unanswered, state=State.DISPATCHED, start_by__gt=now)
     _for_each(lost, send)
     cancelling = Run.objects.filter(state=State.CANCELLING)
     _for_each(cancelling, lambda run: broker.cancel(run.pk, run.token))
-    redis_users.update()
-    dispatch()
-    broker.request_lease_check()
 
 
 def expire_leases(sent_at: float) -> None:

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 SETTINGS = env.read()
 DATA_DIR = env.data_directory(sandbox.ROOT)
 
-app = Celery("assay-bench", task_cls="workers.acknowledgement:Task")
+app = Celery("assay-bench", include=["workers.stopping"], task_cls="workers.acknowledgement:Task")
 redis_broker.configure(app)
 app.conf.update(
     broker_url=redis_broker.url(DATA_DIR),

@@ -39,7 +39,7 @@ warnings.filterwarnings("ignore", "You're running the worker with superuser priv
 
 app = Celery(
     "assay",
-    include=["workers.site.tasks", "workers.site.beat", "workers.site.proof"],
+    include=["workers.site.tasks", "workers.site.beat", "workers.site.proof", "workers.stopping"],
     task_cls="workers.acknowledgement:Task",
 )
 app.config_from_object("django.conf:settings", namespace="CELERY")

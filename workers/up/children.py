@@ -35,7 +35,7 @@ OF_CELERY = (
 def children(listener: int, *, ml: bool) -> Iterator[Child]:
     """What runs; what the pages need comes first, and the web server is called `web`."""
     if not env.read().celery_broker_url.get_secret_value():
-        yield Child("redis", _command(redis.command(settings.DATA_DIR)))
+        yield Child("redis", _command(redis.command(settings.DATA_DIR)), last=True)
     _import("webapp.wsgi", "webapp.urls", "gunicorn.app.wsgiapp", "gunicorn.workers.gthread")
     gunicorn = ("--config", "python:workers.web.gunicorn", "--bind", f"fd://{listener}")
     yield Child(

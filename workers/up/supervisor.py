@@ -34,13 +34,14 @@ LONGEST_WAIT = 5.0  # seconds between two starts of a child that keeps dying, or
 class Child:
     """A process to keep: its name in the log, and what it runs in a fork of the supervisor.
 
-    `once`: it is expected to end by itself and is not started again. `keep`: descriptors that it
-    inherits beside the standard three.
+    `once`: it is expected to end by itself and is not started again. `last`: the others need it
+    while they stop. `keep`: descriptors that it inherits beside the standard three.
     """
 
     name: str
     run: Callable[[], object]
     once: bool = False
+    last: bool = False
     keep: tuple[int, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -231,11 +232,13 @@ class Supervisor:
         """TERM to each leader, KILL to whatever of its group is left a little later."""
         self.stopping = True
         self._waiting.clear()
-        for running in self._running.values():
-            running.process.terminate()
         deadline = time.monotonic() + STOP_SECONDS
-        while self._running and time.monotonic() < deadline:
-            self.pump(min(0.2, max(0.0, deadline - time.monotonic())))
+        for last in (False, True):
+            told = {name for name, running in self._running.items() if running.child.last == last}
+            for name in told:
+                self._running[name].process.terminate()
+            while told & self._running.keys() and time.monotonic() < deadline:
+                self.pump(min(0.2, max(0.0, deadline - time.monotonic())))
         for running in self._running.values():
             _kill_group(running.process)
         for running in self._running.values():

@@ -1,0 +1,48 @@
+"""A worker that is told to stop neither waits for a message nor loses one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+from kombu import Connection, Queue
+
+from webapp.redis_transport import Transport
+
+QUEUE = Queue("work", routing_key="work")
+
+
+@pytest.fixture
+def waiting(redis_url: str) -> Iterator[Connection]:
+    """A connection that waits for a message."""
+    with Connection(redis_url, transport=Transport) as connection:
+        QUEUE(connection.default_channel).declare()
+        QUEUE(connection.default_channel).purge()
+        consumer = connection.Consumer(QUEUE, callbacks=[lambda *_: None])
+        consumer.consume()
+        with suppress(TimeoutError):
+            connection.drain_events(timeout=0.1)
+        assert connection.default_channel._in_poll
+        yield connection
+
+
+def test_it_does_not_wait(waiting: Connection) -> None:
+    assert waiting.transport.brpop_timeout >= 10
+    started = time.monotonic()
+    waiting.close()
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_it_loses_nothing(waiting: Connection, redis_url: str, late: bool) -> None:
+    """A message that Redis took for it before it heard of the end goes back; a later one stays."""
+    if late:
+        waiting.close()
+    with Connection(redis_url, transport=Transport) as other:
+        other.Producer().publish({"a": 1}, routing_key="work", declare=[QUEUE])
+        waiting.close()
+        message = QUEUE(other.default_channel).get()
+        assert message is not None
+        message.ack()
