@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 
 import arxiv
 from arxiv import _feed
@@ -60,23 +61,17 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
         sort_by=arxiv.SortCriterion.SubmittedDate,
         sort_order=arxiv.SortOrder.Ascending,
     )
-    found = list(_answers(search, category))
-    # What the API gives beyond the days asked for counts to the nearest of them.
-    days = [
-        min(max(batch_day_of(one.submitted_at), first), last)
-        if isinstance(one, Entry) and one.submitted_at
-        else None
-        for one in found
-    ]
-    day = next(filter(None, days), first)
+    day = first
     entries: dict[date, list[Entry]] = defaultdict(list)
     problems: dict[date, list[Problem]] = defaultdict(list)
-    for one, own_day in zip(found, days, strict=True):
-        day = own_day or day
-        if isinstance(one, Entry):
-            entries[day].append(one)
-        else:
+    for one in _answers(search, category):
+        if isinstance(one, Problem):
             problems[day].append(one)
+            continue
+        if one.submitted_at:
+            # What the API gives beyond the days asked for counts to the nearest of them.
+            day = min(max(batch_day_of(one.submitted_at), first), last)
+        entries[day].append(one)
     return {
         day: Batch(category, day, one_a_paper(entries[day]), tuple(problems[day]), NOTE)
         for day in entries.keys() | problems.keys()
@@ -106,37 +101,28 @@ def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | Problem]:
     size = min(PAGE, search.max_results or PAGE)
     start, total = 0, 1
     while start < total:
-        page = _Page(start)
-        body = fetch.get(client._format_url(search, start, size), check=page.check).body
-        for one in page.entries:
-            yield one if isinstance(one, Problem) else _read(*one, category)
-        total = page.total
+        check = partial(_check, start, doubts=[] if start else [None])
+        body = fetch.get(client._format_url(search, start, size), check=check).body
+        try:
+            for one in one_by_one(body):
+                yield one if isinstance(one, Problem) else _read(*one, category)
+        except BrokenFeedError as error:
+            raise fetch.RefusedError(f"the API's answer cannot be read: {error}") from error
+        total = _total(body)
         start += len(_ENTRY.findall(body))
 
 
-class _Page:
-    """One page of an answer, as far as it can be believed."""
-
-    def __init__(self, start: int) -> None:
-        self.start, self.total = start, 0
-        self.entries: list[tuple[str, bytes] | Problem] = []
-        self._empties = 0
-
-    def check(self, body: bytes) -> None:
-        """Take the page apart. Raises FetchError where it is to be asked for again."""
-        self.total = total = _total(body)
-        if total > MOST:
-            raise fetch.RefusedError(f"the API finds {total} papers, more than it can list")
-        if self.start < total and not _ENTRY.search(body):
-            raise fetch.RefusedError(f"the API says {total} papers and sends an empty page")
-        # An empty first answer is now and then a mistake: once more before it is believed.
-        if total == 0 and (self.start or self._empties == 0):
-            self._empties += 1
-            raise fetch.RefusedError("the API sends an empty page")
-        try:
-            self.entries = list(one_by_one(body))
-        except BrokenFeedError as error:
-            raise fetch.RefusedError(f"the API's answer cannot be read: {error}") from error
+def _check(start: int, body: bytes, doubts: list[None]) -> None:
+    """Raise FetchError where a page is not to be believed."""
+    total = _total(body)
+    if total > MOST:
+        raise fetch.RefusedError(f"the API finds {total} papers, more than it can list")
+    if start < total and not _ENTRY.search(body):
+        raise fetch.RefusedError(f"the API says {total} papers and sends an empty page")
+    # An empty first answer is now and then a mistake: once more before it is believed.
+    if total == 0 and (start or doubts):
+        doubts.clear()
+        raise fetch.RefusedError("the API sends an empty page")
 
 
 def _total(body: bytes) -> int:

@@ -8,11 +8,10 @@ import re
 from calendar import timegm
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from io import BytesIO
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from xml.parsers import expat
 
 import feedparser
@@ -170,8 +169,7 @@ def _plain(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class _Item:
+class _Item(NamedTuple):
     """An entry as it stands in a feed, as a feed of its own, and why it is no XML."""
 
     name: str

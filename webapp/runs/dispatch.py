@@ -12,7 +12,7 @@ from django.utils import timezone
 from methods import protocol
 from webapp.runs import broker, states
 from webapp.runs.keys import key_of
-from webapp.runs.models import MIB, WITH_WORKER, Device, Run, State, Worker
+from webapp.runs.models import MIB, WITH_WORKER, Run, State, Worker
 from webapp.runs.queries import live_workers
 from webapp.runs.times import START
 
