@@ -25,6 +25,11 @@ class Channel(redis.Channel):
     kombu and Celery raise out of the worker's loop there, which ends the worker.
     """
 
+    # kombu's types lack them.
+    _in_poll: Any
+    _brpop_read: Callable[[], object]
+    connection_errors: tuple[type[Exception], ...]
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.handlers = {
