@@ -32,6 +32,7 @@ from psycopg import sql
 
 from webapp.database import bring_up_to_date, unknown_migrations
 from webapp.health.models import Heartbeat
+from webapp.papers.queries import rows
 
 FORMAT = 1
 DATABASE = "database.sqlite3"
@@ -125,7 +126,7 @@ def _dump_postgresql(content: Path) -> list[str]:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         for table in connection.introspection.table_names(cursor):
-            columns = _columns(cursor, table)
+            columns = _columns(table)
             name = f"tables/{table}"
             (content / f"{name}.columns").write_text(json.dumps(columns))
             statement = sql.SQL("COPY {} ({}) TO STDOUT").format(
@@ -149,10 +150,8 @@ def _restore_sqlite(content: Path, _manifest: dict[str, Any]) -> None:
     draft.chmod(0o600)
     with draft.open("rb") as file:
         os.fsync(file.fileno())
-    with connection.cursor() as cursor:
-        # All that the present file has is in the file itself then: a kill here loses nothing.
-        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        busy, *_ = cursor.fetchone()
+    # All that the present file has is in the file itself then: a kill here loses nothing.
+    ((busy, *_),) = rows("PRAGMA wal_checkpoint(TRUNCATE)")
     if busy:
         draft.unlink()
         raise BackupError("Another process is using the database: stop it and try again.")
@@ -195,14 +194,14 @@ def _copy_in(cursor: Any, content: Path, table: str) -> None:
             copy.write(piece)
 
 
-def _columns(cursor: Any, table: str) -> list[str]:
+def _columns(table: str) -> list[str]:
     """The columns that hold data of their own: a generated one is made again."""
-    cursor.execute(
+    found = rows(
         "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema()"
         " AND table_name = %s AND is_generated = 'NEVER' ORDER BY ordinal_position",
         [table],
     )
-    return [name for (name,) in cursor.fetchall()]
+    return [name for (name,) in found]
 
 
 def _last_migrations(manifest: dict[str, Any]) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from django.utils import timezone
 from webapp.health.checks import readiness
 from webapp.papers.days import eastern_date
 from webapp.papers.models import Listing
+from webapp.papers.queries import rows
 from webapp.runs.queries import live_workers
 from webapp.runs.web.workers_page import installation
 from webapp.summaries.models import Summary
@@ -89,25 +90,23 @@ def _settings() -> Iterator[Finding]:
 
 
 def _database() -> Iterator[Finding]:
-    with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            cursor.execute("PRAGMA quick_check(1)")
-            (answer,) = cursor.fetchone()
-            if answer != "ok":
-                yield Finding(
-                    "problem",
-                    f"The database is damaged: {answer}",
-                    "Stop the site and restore a backup: python3 manage.py restore FILE",
-                )
-        else:
-            cursor.execute("SELECT now()")
-            apart = abs(cursor.fetchone()[0] - timezone.now())
-            if apart > CLOCKS_APART:
-                yield Finding(
-                    "problem",
-                    f"This machine's clock and the database's are {apart.seconds} s apart",
-                    "Set both by NTP.",
-                )
+    if connection.vendor == "sqlite":
+        ((answer,),) = rows("PRAGMA quick_check(1)")
+        if answer != "ok":
+            yield Finding(
+                "problem",
+                f"The database is damaged: {answer}",
+                "Stop the site and restore a backup: python3 manage.py restore FILE",
+            )
+    else:
+        ((its_now,),) = rows("SELECT now()")
+        apart = abs(its_now - timezone.now())
+        if apart > CLOCKS_APART:
+            yield Finding(
+                "problem",
+                f"This machine's clock and the database's are {apart.seconds} s apart",
+                "Set both by NTP.",
+            )
 
 
 def _processes() -> Iterator[Finding]:
