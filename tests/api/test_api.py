@@ -198,7 +198,9 @@ class TestTokensPage:
 
     def test_a_token_is_shown_once_and_works(self, client: Client, reader: User) -> None:
         client.force_login(reader)
-        html = client.post(self.ADDRESS, {"name": "<b>night</b>"}).content.decode()
+        html = client.post(
+            self.ADDRESS, {"name": "<b>night</b>", "scopes": "runs"}
+        ).content.decode()
         token = html.partition('id="made"')[2].partition(">")[2].partition("<")[0]
         assert token.startswith("assay_")
         assert token not in client.get(self.ADDRESS).content.decode()
@@ -219,9 +221,16 @@ class TestTokensPage:
     def test_there_is_an_end_to_them(self, client: Client, reader: User, monkeypatch) -> None:
         monkeypatch.setattr(tokens, "MOST", 1)
         client.force_login(reader)
-        client.post(self.ADDRESS, {"name": "one"})
-        assert "already" in client.post(self.ADDRESS, {"name": "two"}).content.decode()
+        one = {"name": "one", "scopes": "runs"}
+        client.post(self.ADDRESS, one)
+        assert "already" in client.post(self.ADDRESS, one).content.decode()
         assert Token.objects.count() == 1
+
+    def test_one_that_may_do_nothing_is_not_made(self, client: Client, reader: User) -> None:
+        client.force_login(reader)
+        refused = client.post(self.ADDRESS, {"name": "x"}).content.decode()
+        assert "Choose what the token may do." in refused
+        assert not Token.objects.exists()
 
     def test_strangers_are_led_to_the_sign_in(self, client: Client) -> None:
         assert client.get(self.ADDRESS)["Location"].startswith("/sign-in/")

@@ -95,7 +95,8 @@ def test_everything_kept_of_a_reader_is_theirs_to_take_and_to_delete(client: Cli
     assert secret not in kept.content.decode()
     client.post("/account/", {"delete": "wrong"})
     assert User.objects.filter(username="ada").exists()
-    client.post("/account/", {"delete": "ada"})
+    gone = client.post("/account/", {"delete": "ada"}, follow=True)
+    assert "Your account and all its data are deleted." in gone.content.decode()
     assert not User.objects.filter(username="ada").exists()
     assert list(Profile.objects.values_list("slug", flat=True)) == ["of-other"]
     assert Star.objects.get().reader == other

@@ -8,6 +8,7 @@ from secrets import token_urlsafe
 from django.contrib.auth.models import User
 from django.db.models import F
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from webapp.api.models import Token
 
@@ -17,14 +18,16 @@ SCOPES = {"runs": "ask for runs and cancel them", "library": "read and change th
 MOST = 20  # tokens a reader
 
 
-class TooManyTokensError(Exception):
-    """A reader has as many tokens as there may be; the message says what to do."""
+class RefusedError(Exception):
+    """A token that is not made; the message tells the reader why and what to do."""
 
 
 def make(reader: User, name: str, scopes: Sequence[str] = ("runs",)) -> str:
-    """A new token of `reader`, shown now and never again. Raises TooManyTokensError."""
+    """A new token of `reader`, shown now and never again. Raises RefusedError."""
+    if not scopes:
+        raise RefusedError(_("Choose what the token may do."))
     if Token.objects.filter(reader=reader).count() >= MOST:
-        raise TooManyTokensError(f"You have {MOST} tokens already: revoke one you do not use.")
+        raise RefusedError(_("You have %d tokens already: revoke one you do not use.") % MOST)
     token = PREFIX + token_urlsafe(32)
     Token.objects.create(
         reader=reader,

@@ -30,9 +30,9 @@ def account_tokens(request: HttpRequest, reader: User) -> HttpResponse:
         return redirect("api:tokens")
     if request.method == "POST":
         try:
-            scopes = request.POST.getlist("scopes") or ["runs"]
+            scopes = request.POST.getlist("scopes")
             made = tokens.make(reader, request.POST.get("name", ""), scopes)
-        except tokens.TooManyTokensError as error:
+        except tokens.RefusedError as error:
             messages.error(request, str(error))
     context = {
         "tokens": Token.objects.filter(reader=reader),

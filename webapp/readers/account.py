@@ -34,6 +34,7 @@ def account(request: HttpRequest, reader: User) -> HttpResponse:
             return redirect("readers:account")
         logout(request)
         reader.delete()
+        messages.success(request, _("Your account and all its data are deleted."))
         return redirect(settings.LOGIN_REDIRECT_URL)
     return render(request, "readers/account.html")
 
