@@ -91,13 +91,14 @@ def test_what_no_reader_sees_changes_nothing() -> None:
     assert (second.fingerprint, second.changed_at) == (first.fingerprint, first.changed_at)
 
 
-def test_a_paper_comes_once_and_a_replacement_where_it_is_asked_for() -> None:
+@pytest.mark.parametrize("kind", ["replace", "replace-cross"])
+def test_a_paper_comes_once_and_a_replacement_where_it_is_asked_for(kind: str) -> None:
     mine = profile()
-    curious = profile("Curious", announce_types=["new", "cross", "replace"])
+    curious = profile("Curious", announce_types=["new", "cross", kind])
     one = paper(1)
     announce(MONDAY, one)
     announce(TUESDAY, one, kind="cross")
-    announce(WEDNESDAY, one, kind="replace", version=2)
+    announce(WEDNESDAY, one, kind=kind, version=2)
     build([MONDAY, TUESDAY, WEDNESDAY], [mine, curious])
     assert [shown(mine, day) for day in (MONDAY, TUESDAY, WEDNESDAY)] == [["2603.00001"], [], []]
     assert shown(curious, TUESDAY) == []

@@ -336,6 +336,7 @@ def test_all_matches_are_reached_page_by_page_and_counted_by_the_filters(client)
     assert "Page 1 of 3" in first
     last = text(client.get("/p/mine/?page=3"))
     assert "p-2603.00006" in last
+    assert re.findall(r"Rank </span>(\d+)<", last) == ["5", "6"]
     assert "We study language models." in last
     narrowed = text(client.get("/p/mine/?keyword=attention"))
     assert re.search(r"<span>attention</span><b>3</b>", narrowed)

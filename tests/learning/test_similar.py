@@ -34,6 +34,12 @@ def test_the_most_alike_comes_first_and_the_unlike_not_at_all(papers: dict[int, 
     assert similar(papers[4]) == []
 
 
+def test_two_common_words_alone_make_no_paper_similar(papers: dict[int, Paper]) -> None:
+    words = "Molecular dynamics of residues and ligands; enzymes, genomes, neurons and cells. "
+    make_paper(8, title="Protein folding in cells", abstract=f"{words}A draft and a verifier.")
+    assert [paper.pk for _, paper in similar(papers[1])] == [papers[2].pk]
+
+
 def test_two_queries_whatever_the_number_of_papers(
     papers: dict[int, Paper], django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:

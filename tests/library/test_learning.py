@@ -9,8 +9,9 @@ from django.test import Client
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile, shown
 from webapp.digests.build import build
-from webapp.digests.models import Digest, LearnedModel, Profile, Star
+from webapp.digests.models import Digest, DigestEntry, LearnedModel, Profile, Star
 from webapp.digests.profiles.validation import rules_of
+from webapp.digests.queries import learned_share
 from webapp.digests.scoring.learned import LEARNED, points
 from webapp.learning.svm import Example, fit
 from webapp.learning.tfidf import vector
@@ -117,6 +118,23 @@ def test_every_signal_counts_and_the_same_signals_change_nothing(reader: User) -
     LearnedModel.objects.get(reader=reader)
 
 
+def test_a_paper_with_an_opinion_stands_for_no_other(
+    reader: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    star(reader, 5)
+    seen: list[Example] = []
+    monkeypatch.setattr(learning, "fit", lambda examples: seen.extend(examples) or fit(examples))
+    learning.learn(reader.pk)
+    assert sum(one.liked for one in seen) == 5
+    assert len(seen) == Paper.objects.count()
+
+
+def test_five_liked_papers_weigh_as_much_as_all_others() -> None:
+    liked = [Example({"robot": 1.0}, True)] * 5
+    few, many = (fit([*liked, *[Example({"owl": 1.0}, False)] * n]) for n in (5, 200))
+    assert many.log_odds({"robot": 1.0}) >= few.log_odds({"robot": 1.0}) > 0.2
+
+
 def test_what_is_not_for_me_is_learned_too(reader: User) -> None:
     star(reader, 5)
     learning.learn(reader.pk)
@@ -145,6 +163,12 @@ def test_the_page_says_what_share_was_learned(reader: User, client: Client) -> N
     assert "%</b> of the points are learned" in page
     assert "<i>learned</i>" in page
     assert "+" in page
+
+
+def test_points_that_were_taken_are_part_of_the_learned_share() -> None:
+    of_rules, learned = {"points": 3.0, "rarity": "rare"}, {"points": -1.0, "rarity": "learned"}
+    assert learned_share([DigestEntry(matches=[of_rules, learned])]) == 25
+    assert learned_share([DigestEntry(matches=[of_rules])]) is None
 
 
 @pytest.mark.usefixtures("reader")

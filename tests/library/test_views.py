@@ -118,6 +118,14 @@ def test_more_lists_than_there_may_be_are_refused_aloud(
     assert "You have 1 lists" in text(client, "/library/")
 
 
+def test_what_is_saved_and_read_is_not_unread(client: Client, reader: User) -> None:
+    for number in (1, 2):
+        Star.objects.create(reader=reader, paper=factories.make_paper(number))
+    client.post("/library/papers/2603.00001/", {"read": "1"})
+    page = text(client, "/library/?show=unread")
+    assert [f'id="p-2603.0000{n}"' in page for n in (1, 2)] == [False, True]
+
+
 def test_any_part_goes_to_a_reference_manager(client: Client, reader: User) -> None:
     for number in (1, 2):
         Star.objects.create(reader=reader, paper=factories.make_paper(number, doi=f"10.1/{number}"))

@@ -220,6 +220,39 @@ def test_order_of_relevance_and_of_days() -> None:
     assert (counted.count, counted.more) == (5, False)
 
 
+def stored(number: int, title: str, abstract: str, day: date = WEDNESDAY) -> None:
+    paper = entry(number, title=title, abstract=abstract)
+    store_batch(Batch("cs.CL", day, (paper,)), Listing.Source.RSS, noon(day), {})
+
+
+def test_small_words_count_little() -> None:
+    stored(3, "Agents", "Retrieval for the many, of the few, on the way, to the end.")
+    stored(4, "Of, for, on and to the", "Agents. Retrieval.")
+    assert found("agents of the retrieval for") == [3, 4]
+
+
+def test_of_papers_about_alike_the_newer_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = WEDNESDAY - 5 * 365 * DAY
+    monkeypatch.setattr("webapp.papers.search.now", lambda: noon(WEDNESDAY))
+    stored(1, "A study", "Kernels and kernels.", old)
+    stored(2, "A study", "Kernels.", WEDNESDAY)
+    stored(3, "Kernels", "A study.", old)
+    assert found("kernels") == [3, 2, 1]
+
+
+def test_an_old_title_is_found_among_more_matches_than_are_ranked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("webapp.papers.search.COUNTED", 4)
+    monkeypatch.setattr("webapp.papers.search.CANDIDATES", 3)
+    stored(1, "Kernels", "Of owls.", WEDNESDAY - 7 * DAY)
+    for number in range(2, 9):
+        stored(number, f"A study {number}", "Kernels.", WEDNESDAY)
+    results = search("kernels")
+    assert results.papers[0].title == "Kernels"
+    assert (results.count, results.more) == (4, True)
+
+
 def test_other_rooms_answer_for_their_fields(papers: None, monkeypatch: pytest.MonkeyPatch) -> None:
     key = Paper.objects.get(arxiv_id="2603.00002").pk
     monkeypatch.setitem(filters, "method", lambda value: [key] if value == "pruning" else [])
@@ -283,6 +316,11 @@ class TestWhatAPageSays:
     )
     def test_a_misspelt_word_is_guessed_at(self, query: str, meant: str) -> None:
         assert search(query).suggestion == meant
+
+    def test_of_words_as_near_the_more_frequent_is_meant(self) -> None:
+        for number, title in enumerate(("Models of owls", "Modelx", "Models", "Models of it"), 60):
+            stored(number, title, "Nothing.")
+        assert search("modelq").suggestion == "models"
 
     def test_what_was_left_out_is_said(self) -> None:
         results = search("lanterns zebra")

@@ -1,5 +1,9 @@
+from datetime import timedelta
+
 import pytest
 
+from tests.digests.days import MONDAY, paper, profile
+from webapp.digests.models import Profile
 from webapp.digests.profiles import keyword_frequencies
 from webapp.digests.profiles.defaults import KEYWORDS
 
@@ -10,3 +14,47 @@ def test_a_site_with_few_papers_knows_the_default_keywords_alone() -> None:
     assert keyword_frequencies.count_frequencies(["speculative decoding", "zebra"]) == {
         "speculative decoding": KEYWORDS["speculative decoding"]
     }
+
+
+@pytest.fixture
+def four_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough of them: three of the last weeks, one of long ago; and one of the sample."""
+    monkeypatch.setattr(keyword_frequencies, "LEAST_PAPERS", 3)
+    for number, title, day in (
+        (1, "Sparse kernels", MONDAY),
+        (2, "A sparse kernel", MONDAY - timedelta(weeks=3)),
+        (3, "Dense kernels", MONDAY - timedelta(weeks=3)),
+        (4, "Zebras", MONDAY - timedelta(weeks=4)),
+    ):
+        paper(number, title, announced_on=day)
+    paper(5, "Zebras", announced_on=MONDAY, is_sample=True)
+
+
+@pytest.mark.usefixtures("four_papers")
+def test_frequencies_are_counted_in_the_papers_of_the_last_four_weeks() -> None:
+    words = ["kernel", "sparse", "zebra", "author:Ada Lindqvist"]
+    found = keyword_frequencies.count_frequencies(words)
+    assert found == {"kernel": 1000.0, "sparse": 666.7, "zebra": 0.0}
+
+
+@pytest.mark.usefixtures("four_papers")
+def test_a_profile_by_rarity_is_counted_again_after_a_week() -> None:
+    by_rarity = profile("Rare", words=["sparse"], matching="rarity", counted_on=MONDAY)
+    as_written = profile("Plain", words=["sparse"])
+
+    def frequencies() -> list[float | None]:
+        rows = Profile.objects.filter(pk__in=[by_rarity.pk, as_written.pk]).order_by("pk")
+        return [one.keywords[0].get("frequency") for one in rows]
+
+    keyword_frequencies.recount_stale_frequencies(MONDAY + timedelta(days=6))
+    assert frequencies() == [None, None]
+    keyword_frequencies.recount_stale_frequencies(MONDAY + timedelta(days=7))
+    assert frequencies() == [666.7, None]
+
+
+def test_where_there_are_too_few_papers_a_known_frequency_stays() -> None:
+    words = [{"keyword": "zebra", "frequency": 3.0}]
+    kept = profile("Rare", matching="rarity", keywords=words)
+    keyword_frequencies.recount_stale_frequencies(MONDAY)
+    kept.refresh_from_db()
+    assert (kept.keywords, kept.counted_on) == (words, MONDAY)
