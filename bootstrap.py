@@ -182,6 +182,7 @@ def _install(
 def _installer(venv: Path, lock: int, report: Report) -> Installer:
     """uv from PATH, else uv from its wheel, else pip."""
     pip = _pip()
+    asked = _ask(pip)  # it answers while uv is being installed
     to_venv = [*pip, "--python", str(python_of(venv)), "install", "--disable-pip-version-check"]
     to_venv += ["--no-input", "--progress-bar", "off"]
     uv = shutil.which("uv")
@@ -194,7 +195,7 @@ def _installer(venv: Path, lock: int, report: Report) -> Installer:
         except BootstrapError:  # no wheel for this machine, a mirror without it, no network
             report("uv cannot be had: installing with pip")
     if uv is not None:
-        variables, options = _configuration_of_pip(pip)
+        variables, options = _configuration_of_pip(asked.communicate()[0]) if asked else ({}, [])
         words = [uv, "pip", "install", "--python", str(python_of(venv)), *options]
         return Installer(words, variables, is_uv=True)
     if not pip:
@@ -219,18 +220,24 @@ def _pip() -> list[str]:
     return next(([sys.executable, str(wheel / "pip")] for wheel in wheels), [])
 
 
-def _configuration_of_pip(pip: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Where pip is told to take packages from, as variables and options of uv.
+def _ask(pip: list[str]) -> subprocess.Popen[str] | None:
+    """Pip as it lists its configuration."""
+    if not pip:
+        return None
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    command = [*pip, "config", "list"]
+    return subprocess.Popen(command, stdin=null, stdout=pipe, stderr=null, text=True)
+
+
+def _configuration_of_pip(listed: str) -> tuple[dict[str, str], list[str]]:
+    """Where `pip config list` says to take packages from, as variables and options of uv.
 
     Variables rather than options: an index's address may hold a password.
     """
-    if not pip:
-        return {}, []
-    listed = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=False)
     found: dict[str, str] = {}
     # By increasing weight: pip.conf for all commands, for `install`, the environment.
     for section in ("global.", "install.", ":env:."):
-        for line in listed.stdout.splitlines():
+        for line in listed.splitlines():
             name, _, value = line.partition("=")
             if name.startswith(section):
                 found[name.removeprefix(section)] = str(ast.literal_eval(value))

@@ -36,7 +36,7 @@ def children(listener: int, *, ml: bool) -> Iterator[Child]:
     """What runs; what the pages need comes first, and the web server is called `web`."""
     if not env.read().celery_broker_url.get_secret_value():
         yield Child("redis", _command(redis.command(settings.DATA_DIR)), last=True)
-    _import("webapp.wsgi", "webapp.urls", "gunicorn.app.wsgiapp", "gunicorn.workers.gthread")
+    load_site()
     gunicorn = ("--config", "python:workers.web.gunicorn", "--bind", f"fd://{listener}")
     yield Child(
         "web", _main("gunicorn.app.wsgiapp:run", *gunicorn, "webapp.wsgi"), keep=(listener,)
@@ -51,6 +51,11 @@ def children(listener: int, *, ml: bool) -> Iterator[Child]:
         yield _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_CONCURRENCY))
     if ml:
         yield from _measuring()
+
+
+def load_site() -> None:
+    """Load what serves pages."""
+    _import("webapp.wsgi", "webapp.urls", "gunicorn.app.wsgiapp", "gunicorn.workers.gthread")
 
 
 def _site_worker(name: str, *arguments: str) -> Child:

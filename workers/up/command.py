@@ -5,6 +5,7 @@ import socket
 import sys
 from collections.abc import Callable
 from hashlib import sha256
+from multiprocessing import get_context
 from pathlib import Path
 
 import django
@@ -15,7 +16,7 @@ from django.db import connections
 from webapp.database import DatabaseError, bring_up_to_date
 from webapp.env import SettingError
 from workers.up import lock
-from workers.up.children import children
+from workers.up.children import children, load_site
 from workers.up.logs import to_terminal
 from workers.up.redis import NoRedisError
 from workers.up.supervisor import Supervisor
@@ -38,7 +39,7 @@ def main(arguments: list[str]) -> int:
             return _serve(options, record)
     except SettingError as error:
         sys.exit(f"Setting {error}")
-    except (UpError, lock.LockedError, NoRedisError, DatabaseError) as error:
+    except (UpError, lock.LockedError, NoRedisError) as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
         return 130
@@ -62,8 +63,12 @@ def _port(text: str) -> int:
 
 
 def _serve(options: argparse.Namespace, record: Callable[[str], None]) -> int:
-    bring_up_to_date()
-    collect_static()
+    prepared = get_context("fork").Process(target=_prepare, daemon=True)
+    prepared.start()  # beside it this process loads the site, on another core
+    load_site()
+    prepared.join()
+    if prepared.exitcode:
+        return prepared.exitcode
     listener = listen(options.port)
     port = listener.getsockname()[1]
     address = f"http://localhost:{port}/"
@@ -82,6 +87,15 @@ def _serve(options: argparse.Namespace, record: Callable[[str], None]) -> int:
         supervisor.run()
         print("Stopping …", flush=True)
     return 0
+
+
+def _prepare() -> None:
+    """Bring the database and the static files up to date; what is wrong is printed."""
+    try:
+        bring_up_to_date()
+        collect_static()
+    except DatabaseError as error:
+        sys.exit(str(error))
 
 
 def listen(first: int) -> socket.socket:
