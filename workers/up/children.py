@@ -37,6 +37,7 @@ def children(listener: int, *, ml: bool) -> Iterator[Child]:
     if not env.read().celery_broker_url.get_secret_value():
         yield Child("redis", _command(redis.command(settings.DATA_DIR)), last=True)
     load_site()
+    _import("webapp.wsgi")  # it looks at once which static files there are
     gunicorn = ("--config", "python:workers.web.gunicorn", "--bind", f"fd://{listener}")
     yield Child(
         "web", _main("gunicorn.app.wsgiapp:run", *gunicorn, "webapp.wsgi"), keep=(listener,)
@@ -54,8 +55,8 @@ def children(listener: int, *, ml: bool) -> Iterator[Child]:
 
 
 def load_site() -> None:
-    """Load what serves pages."""
-    _import("webapp.wsgi", "webapp.urls", "gunicorn.app.wsgiapp", "gunicorn.workers.gthread")
+    """Load what serves pages, as far as it needs neither the database nor the static files."""
+    _import("webapp.urls", "gunicorn.app.wsgiapp", "gunicorn.workers.gthread")
 
 
 def _site_worker(name: str, *arguments: str) -> Child:

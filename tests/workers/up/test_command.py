@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -44,6 +45,9 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
             status, page = house.get("")
             assert status == 200
             assert "Sample day." in page
+            style = re.search(r'href="/(static/[^"]+\.css)"', page)
+            assert style
+            assert house.get(style[1])[0] == 200
             wait_for(lambda: ready(house), START_SECONDS, "readyz")
             checks = json.loads(house.get("readyz")[1])["checks"]
             assert [check["name"] for check in checks] == [
