@@ -242,6 +242,15 @@ def write(params: GenerateParams, device: str, tell: Tell) -> str:
     return told
 
 
+def until_end(new: Tensor, tokenizer: Any) -> Tensor:
+    r"""What was written (n,) before its first end of text, if there is one: (m,).
+
+    Equation: $m = \min \{t : y_t = \mathrm{EOS}\} \cup \{n\}$
+    """
+    ends = [] if tokenizer.eos_token_id is None else (new == tokenizer.eos_token_id).nonzero()
+    return new[: int(ends[0])] if len(ends) else new
+
+
 def compressed(
     params: GenerateParams, base: Any, tokenizer: Any, prompt: Tensor, state: dict[str, Any]
 ) -> str:
@@ -251,7 +260,7 @@ def compressed(
     model.to(prompt.device).eval()
     source = torch.Generator(prompt.device).manual_seed(params.seed)
     new = generate(model, prompt, params.new, temperature=params.temperature, generator=source)
-    x = torch.cat([prompt, new], 1)[0]
+    x = torch.cat([prompt[0], until_end(new[0], tokenizer)])
     read = in_words(x, marks(model, x), tokenizer.decode)
     return f"{tokenizer.decode(x)}\n\nConcepts [code: nearest tokens]:\n{read}"
 
@@ -274,5 +283,5 @@ def planned(
         near = nearest(e, base.get_input_embeddings().weight).tolist()
         told = (named(c, t, tokenizer.decode) for c, t in zip(codes, near, strict=True))
         lines.append(f"type {k + 1}: {' '.join(told)}")
-    spelt = tokenizer.decode(text)
+    spelt = tokenizer.decode(until_end(text, tokenizer))
     return "\n".join([params.prompt + spelt, "", "Plan [code: nearest tokens]:", *lines]) + "\n"

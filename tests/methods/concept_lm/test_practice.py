@@ -5,12 +5,13 @@ import re
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from methods.__main__ import main
 from methods.concept_lm import practice
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.v3.em import HardEM
+from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.planner import Planner
 from methods.kit.corpus import Corpus
 
@@ -220,3 +221,19 @@ def test_what_is_new_is_kept_in_single_precision_and_nothing_else(folder):
         assert frozen not in {t.shape for t in weights.values()}
         assert {t.dtype for t in weights.values() if t.is_floating_point()} == {torch.float32}
         (folder / "out" / "training.pt").unlink()
+
+
+@pytest.mark.parametrize("version", ["v2", "v3"])
+def test_a_text_ends_where_its_end_is_written(folder, capsys, monkeypatch, version):
+    """The tokenizer's end is the letter q; without one all is shown."""
+    tokenizer = AutoTokenizer.from_pretrained(folder / "qwen")
+    ids = torch.tensor([tokenizer("sat_q_mat_q")["input_ids"]])
+    monkeypatch.setattr(practice, "generate", lambda *_, **__: ids)
+    monkeypatch.setattr(Executor, "write", lambda *_: ids)
+    assert train(folder, version=version, steps=1, slots=1) == 0
+    for end, shown in ((None, "the cat_sat_q_mat_q"), ("q", "the cat_sat_")):
+        tokenizer.eos_token = end
+        tokenizer.save_pretrained(folder / "qwen")
+        capsys.readouterr()
+        assert run("generate", folder, prompt="the cat_", new=11) == 0
+        assert capsys.readouterr().out.splitlines()[0] == shown
