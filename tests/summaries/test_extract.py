@@ -155,6 +155,7 @@ def test_a_claim_says_what_it_is_of() -> None:
         ("Our pass@1 score rises by 12.4 points to 63.8%.", ["pass@1 score", "score"]),
         ("Our cache halves the training time.", ["training time"]),
         ("Our runs take 30 seconds.", ["time"]),
+        ("With ours the length of the proof falls by 12%.", ["length of the proof"]),
         ("We see 4.8% and 6.0% lower cost.", ["lower cost"] * 2),
         ("We improve recall of rare cases; our model runs in 16 ms.", ["time"]),
         ("Our model dropped 69% because tokens were unseen.", ["reported number"]),
@@ -162,6 +163,11 @@ def test_a_claim_says_what_it_is_of() -> None:
 )
 def test_a_claim_is_of_what_stands_nearest(abstract: str, metrics: list[str]) -> None:
     assert [claim.metric for claim in claims_of(abstract)] == metrics
+
+
+def test_at_least_is_no_setting() -> None:
+    (claim,) = claims_of("On COCO, our recall improves by at least 7%.")
+    assert claim.setting == "COCO"
 
 
 def test_sentences_keep_decimals_and_abbreviations_whole() -> None:

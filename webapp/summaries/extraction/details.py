@@ -47,7 +47,8 @@ _CHANGES = re.compile(  # the nearest verb: "reducing time and boosting speed to
     + rf" {_ARTICLES}(?P<of>{_NAME})(?: (?:[^.;,]|\.\d){{0,50}}?)? ?(?:by|from|to)?{_ROUGHLY}"
 )
 _IS = re.compile(
-    rf"(?<![\w-])(?P<of>{_NAME})(?: ?\([^)]*\))? (?:(?:ris|ros|fall|fell|grow|grew|drop)\w* )?"
+    rf"(?<![\w-])(?P<of>(?:{_NAME_WORD} of (?:the )?)?{_NAME})(?: ?\([^)]*\))? "
+    r"(?:(?:ris|ros|fall|fell|grow|grew|drop)\w* )?"
     + one_of(r"of is was are were reach\w* at to by from score_of rate_of = :")
     + _ROUGHLY
 )
