@@ -30,10 +30,6 @@ class SettingError(Exception):
     """A setting cannot be used; the message names it, its value and what would do."""
 
 
-def _split(text: object) -> object:
-    return tuple(text.replace(",", " ").split()) if isinstance(text, str) else text
-
-
 def _address(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.netloc:
@@ -50,16 +46,16 @@ def _mail_server(url: SecretStr) -> SecretStr:
     return url
 
 
-def _upper(text: object) -> object:
-    return text.strip().upper() if isinstance(text, str) else text
-
-
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]  # split at commas and blanks
+Words = Annotated[  # split at commas and blanks
+    tuple[str, ...], NoDecode, BeforeValidator(lambda text: text.replace(",", " ").split())
+]
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda text: text or None)]
 Address = Annotated[str, AfterValidator(_address)]  # without a slash at the end
 MailServer = Annotated[SecretStr, AfterValidator(_mail_server)]
 Count = Annotated[int, Field(ge=0, le=MOST)]
-LogLevel = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
+LogLevel = Annotated[
+    Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(lambda text: text.strip().upper())
+]
 
 
 def variable(default: str, **bounds: Any) -> Any:

@@ -1,6 +1,7 @@
 """A reader's tokens, and the interface described on a page of our own."""
 
 import json
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -48,16 +49,19 @@ def docs(request: HttpRequest) -> HttpResponse:
     """The OpenAPI document as a page, without anybody else's scripts."""
     schema = api.get_openapi_schema()
     endpoints = [
-        _endpoint(verb, path, told)
+        told
+        | {
+            "verb": verb,
+            "path": path,
+            "body": _named(told.get("requestBody", {})),
+            "answers": {code: _named(one) for code, one in told["responses"].items()},
+        }
         for path, verbs in schema["paths"].items()
         for verb, told in verbs.items()
     ]
+    written = partial(json.dumps, indent=2, ensure_ascii=False)
     models = [
-        (
-            name,
-            model.get("description", ""),
-            json.dumps(model.get("properties", {}), indent=2, ensure_ascii=False),
-        )
+        (name, model.get("description", ""), written(model.get("properties", {})))
         for name, model in schema["components"]["schemas"].items()
     ]
     context = {
@@ -67,16 +71,6 @@ def docs(request: HttpRequest) -> HttpResponse:
         "here": request.build_absolute_uri("/").rstrip("/"),
     }
     return render(request, "api/docs.html", context)
-
-
-def _endpoint(verb: str, path: str, told: dict[str, Any]) -> dict[str, Any]:
-    """One operation as the page describes it: what the document says, with its schemas' names."""
-    return told | {
-        "verb": verb.upper(),
-        "path": path,
-        "body": _named(told.get("requestBody", {})),
-        "answers": {code: _named(one) for code, one in told["responses"].items()},
-    }
 
 
 def _named(holder: dict[str, Any]) -> str:

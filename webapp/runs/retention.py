@@ -27,15 +27,14 @@ def tidy() -> tuple[int, int]:
 def _compress_logs() -> int:
     ended = Run.objects.filter(state__in=ENDED, finished_at__lt=timezone.now() - SETTLED)
     with_log = ended.filter(log_bytes__gt=0, log__isnull=True)
-    compressed = 0
-    for key in list(with_log.order_by("finished_at").values_list("pk", flat=True)):
+    keys = list(with_log.order_by("finished_at").values_list("pk", flat=True))
+    for key in keys:
         with transaction.atomic():
             run = Run.objects.select_for_update().get(pk=key)
             piece = zlib.compress(log_of(run).encode(), 9)
             RunLog.objects.get_or_create(run=run, defaults={"compressed": piece})
             Event.objects.filter(run=run, kind="log").delete()
-        compressed += 1
-    return compressed
+    return len(keys)
 
 
 def _delete_old() -> int:
