@@ -36,7 +36,6 @@ from methods.protocol.messages import (
     Failed,
     Heartbeat,
     Job,
-    Kind,
     Limits,
     Line,
     Log,
