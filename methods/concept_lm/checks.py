@@ -81,7 +81,7 @@ def oracle(device: str) -> Iterator[Case]:
         options: dict[str, Any] = {"positions": positions, "readout": readout, "rho": rho}
         options |= {"residual": bool(cap)}
         model = example(device, family, run_cap=cap, shallow_window=window, **options)
-        x = tokens(device, n=16)
+        x = tokens(device, n=12)  # past the cap and the window; the loop costs its square
         calibrate(model, x)
         noise = noise_like(model, x)
         label = f"{family} {positions} {readout} cap {cap} window {window} rho {rho}"
