@@ -33,6 +33,11 @@ DEBUG = ENV.debug
 ALLOWED_HOSTS = list(ENV.hosts)
 BASE_URL = ENV.base_url.rstrip("/")
 
+# In this order: of addresses the first that fits is taken.
+ROOMS = (
+    *("digests", "papers", "library", "mail", "summaries", "catalog"),
+    *("runs", "readers", "ui", "health", "api"),
+)
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
@@ -40,17 +45,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
-    "webapp.ui",
-    "webapp.readers",
-    "webapp.papers",
-    "webapp.digests",
-    "webapp.library",
-    "webapp.mail",
-    "webapp.runs",
-    "webapp.summaries",
-    "webapp.catalog",
-    "webapp.health",
-    "webapp.api",
+    *(f"webapp.{room}" for room in ROOMS),
 ]
 
 MIDDLEWARE = [

@@ -1,5 +1,6 @@
 """Every address of the site."""
 
+from django.conf import settings
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
@@ -7,14 +8,10 @@ from webapp.api.urls import api_urlpatterns
 
 handler500 = "webapp.health.views.server_error"
 
-# In this order: the first address that fits is taken.
-ROOMS = (
-    *("digests", "papers", "library", "mail", "summaries", "catalog"),
-    *("runs.web", "readers", "ui", "health", "api"),
-)
+ELSEWHERE = {"runs": "runs.web"}  # where a room's addresses are, if not in `urls`
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    *(path("", include(f"webapp.{room}.urls")) for room in ROOMS),
+    *(path("", include(f"webapp.{ELSEWHERE.get(room, room)}.urls")) for room in settings.ROOMS),
     *api_urlpatterns,
     path("admin/", admin.site.urls),
 ]

@@ -1,7 +1,6 @@
 """Feeds of methods: the papers about one, what was measured of it, the verdicts on its claims."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from html import escape
@@ -133,12 +132,12 @@ def _verdict_item(site: Site, method: Method, one: Answered, at: datetime) -> It
         low, high = number(one.figure.low), number(one.figure.high)
         measured = f"Measured {number(one.figure.value)}{unit} ({low} to {high}) on {where}. "
     summary = f"{measured}{one.verdict.word}: {one.verdict.reason}. {one.claim.finding}".strip()
-    item = site.item(
+    return site.item(
         f"verdict:{sha256(name.encode()).hexdigest()[:24]}",
         reverse("catalog:method", args=[method.slug]) + "#claims",
         f"{str(one.verdict.word).capitalize()}: {one.claim.text} ({method.title})",
         summary,
         at=at,
         words=[method.slug, str(one.verdict.word)],
+        html=f"<p>{escape(one.claim.text)}</p>",
     )
-    return replace(item, html=f"<p>{escape(one.claim.text)}</p>{item.html}")

@@ -28,11 +28,23 @@ class Site:
         return f"tag:{urlsplit(self.base).hostname},2025:{name}"
 
     def item(
-        self, name: str, path: str, title: str, summary: str, *, at: datetime, words: list[str]
+        self,
+        name: str,
+        path: str,
+        title: str,
+        summary: str,
+        *,
+        at: datetime,
+        words: list[str],
+        html: str = "",
+        author: str = "Assay",
     ) -> Item:
-        """An entry about what the site itself has on a page, and the words it is filed under."""
-        tag, link, html = self.tag(name), self.base + path, f"<p>{escape(summary)}</p>"
-        return Item(tag, link, link, title, summary, html, ["Assay"], words, at, at)
+        """An entry about what the site itself has on a page, and the words it is filed under.
+
+        `html` follows the summary.
+        """
+        tag, link, whole = self.tag(name), self.base + path, f"<p>{escape(summary)}</p>{html}"
+        return Item(tag, link, link, title, summary, whole, [author], words, at, at)
 
 
 @dataclass(frozen=True)

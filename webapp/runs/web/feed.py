@@ -1,6 +1,5 @@
 """The feed of results: what was measured, the last to end first."""
 
-from dataclasses import replace
 from html import escape
 
 from django.http import HttpRequest, HttpResponse
@@ -48,14 +47,13 @@ def _results_source() -> FeedSource:
 def _item(site: Site, run: Run) -> Item:
     listed = listed_run(run)
     found = headline([row.parsed() for row in run.series.all()])
-    item = site.item(
+    return site.item(
         f"run:{run.pk}",
         run.get_absolute_url(),
         f"{listed['title']}: {listed['method']}, {listed['hardware']}",
         f"{listed['method']} on {listed['hardware']}. {found}".strip(),
         at=run.finished_at or run.queued_at,
         words=[f"{run.method}.{run.benchmark}"],
+        html=f"<pre>{escape(present.command(run))}</pre>",
+        author=run.reader.get_username() if run.reader else "Assay",
     )
-    authors = [run.reader.get_username()] if run.reader else item.authors
-    html = f"{item.html}<pre>{escape(present.command(run))}</pre>"
-    return replace(item, authors=authors, html=html)
