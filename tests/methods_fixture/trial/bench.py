@@ -142,6 +142,26 @@ def endless_line(context: Context, _seconds: float) -> None:
     measure_one(context)
 
 
+def writes_elsewhere(context: Context, _seconds: float) -> None:
+    """Say where it can write: beside its own directory, in the checkout, in the worker's home."""
+    places = {
+        "its own directory": Path("tmp/written"),
+        "the checkout": Path(__file__).with_name("written"),
+        "beside its directory": Path("../written"),
+        "the worker": Path(f"/proc/{os.getppid()}/root/written-by-a-benchmark"),
+    }
+    for name, place in places.items():
+        try:
+            place.write_text("written")
+        except OSError as error:
+            context.log(f"{name}: {type(error).__name__}")
+        else:
+            context.log(f"{name}: written")
+            place.unlink()
+    context.log(f"as user {os.geteuid()}")
+    measure_one(context)
+
+
 FAULTS: dict[str, Callable[[Context, float], None]] = {
     function.__name__: function
     for function in (
@@ -157,6 +177,7 @@ FAULTS: dict[str, Callable[[Context, float], None]] = {
         sends_too_much,
         claims_another_check,
         endless_line,
+        writes_elsewhere,
     )
 }
 assert sys.platform == "linux"

@@ -19,6 +19,7 @@ Fault = Literal[
     "sends_too_much",
     "claims_another_check",
     "endless_line",
+    "writes_elsewhere",
 ]
 
 
