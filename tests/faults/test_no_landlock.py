@@ -43,6 +43,7 @@ def python() -> Iterator[str]:
         subprocess.run(made, check=True, umask=0o022)
         (packages,) = Path(folder).glob("lib/python3*/site-packages")
         (packages / "these.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+        (packages / "these.pth").chmod(0o644)
         yield f"{folder}/bin/python"
 
 

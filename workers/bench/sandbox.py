@@ -69,11 +69,13 @@ def account(name: str) -> User:
             group=user.pw_gid,
             extra_groups=os.getgrouplist(name, user.pw_gid),
             capture_output=True,
+            text=True,
             check=True,
         )
     except (KeyError, OSError, subprocess.CalledProcessError) as error:
         wanted = f"root can lend a user who may run {sys.executable} and read {ROOT}"
-        raise SettingError(f"ASSAY_BENCH_USER={name!r}: {wanted} ({error})") from error
+        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1]
+        raise SettingError(f"ASSAY_BENCH_USER={name!r}: {wanted} ({said})") from error
     return user
 
 

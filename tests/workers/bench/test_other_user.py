@@ -177,14 +177,19 @@ def test_a_user_that_cannot_be_lent(monkeypatch: pytest.MonkeyPatch, home: Path)
     closed = home / "python"
     closed.write_text("#!/bin/sh\n")
     closed.chmod(0o755)
+    wordy = Path(tempfile.gettempdir(), f"{home.parents[1].name}-python")
+    wordy.write_text("#!/bin/sh\necho no package for you >&2; exit 1\n")
+    wordy.chmod(0o755)
     for python, name, said in (
         (SYSTEM_PYTHON, "nobody-at-all", "name not found"),
         (str(closed), USER.pw_name, f"who may run {closed}"),
         ("/bin/false", USER.pw_name, f"and read {ROOT}"),
+        (str(wordy), USER.pw_name, "no package for you"),
     ):
         monkeypatch.setattr(sys, "executable", python)
         with pytest.raises(SettingError, match=said):
             sandbox.account(name)
+    wordy.unlink()
     monkeypatch.setattr(sys, "executable", "/bin/true")
     assert sandbox.account(USER.pw_name) == USER
 
