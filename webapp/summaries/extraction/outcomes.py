@@ -11,15 +11,7 @@ from .expressions import Expression
 from .factors import is_factor, is_of_setting
 from .place import Place
 from .scores import is_score
-from .vocabulary import (
-    CHANGES,
-    DATA_DESCRIBED,
-    OTHERS_RESULT,
-    OTHERS_WORK,
-    RESULT,
-    STRONG_RESULT,
-    words,
-)
+from .vocabulary import CHANGES, DATA_DESCRIBED, OTHERS_RESULT, RESULT, words
 
 _GAINS = {"%", "pp", "points"}
 _TIMES = {"ms", "us", "ns", "s", "min", "h"}
@@ -152,10 +144,7 @@ def is_outcome(expression: Expression, place: Place, last: Expression | None = N
 
 def _is_background(place: Place) -> bool:
     """Whether the sentence tells what was known before."""
-    if OTHERS_RESULT.search(place.words):
-        return True
-    is_result = STRONG_RESULT.search(place.words) and not OTHERS_WORK.search(place.words)
-    return place.is_background and not is_result
+    return place.is_background or bool(OTHERS_RESULT.search(place.words))
 
 
 def is_setting(expression: Expression, place: Place, last: Expression | None = None) -> bool:

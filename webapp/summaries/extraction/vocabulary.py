@@ -21,10 +21,6 @@ def words(name: str) -> str:
 
 # Beginnings of words that report a result.
 RESULT = re.compile(r"\b" + words("result") + "|提升|提高|降低|减少|达到|加速|优于")
-# A sentence with one of these speaks of the paper's own work even before "we" or "our" did.
-STRONG_RESULT = re.compile(r"\b(?:we\b|our\b|achiev|outperform|attain|surpass)")
-# ... but not one of these: "detection tools currently achieve 88 %".
-OTHERS_WORK = re.compile(r"\b(?:currently|recent(?:ly)?|existing|today|previous(?:ly)?|prior)\b")
 # "recent studies indicate that 47 % of students", "models have been reported to exceed 90 %"
 OTHERS_RESULT = re.compile(r"\b" + words("others' result"))
 OWN_WORK = re.compile(r"\b" + words("own work") + r"\b|我们|本文")
