@@ -277,6 +277,30 @@ def test_ten_papers_fit_a_desktop_and_one_key_shows_abstracts_for_good(
     assert tab.locator(".card").evaluate_all(whole) >= 10
 
 
+def test_ten_papers_fit_the_desktop_of_a_signed_in_reader(reader: BrowserContext) -> None:
+    tab = reader.new_page()
+    tab.set_viewport_size({"width": 1440, "height": 900})
+    tab.goto("/")
+    ends = "cards => cards.map(card => Math.round(card.getBoundingClientRect().bottom))"
+    assert tab.locator(".card").evaluate_all(ends)[9] <= 900
+
+
+def test_the_effect_stands_beside_the_form_and_moves_nothing(reader: BrowserContext) -> None:
+    tab = reader.new_page()
+    tab.set_viewport_size({"width": 1440, "height": 900})
+    tab.goto("/profiles/long-context/")
+    name = tab.get_by_label("Name")
+    place = "e => [e.getBoundingClientRect().top + scrollY, e.offsetWidth]"
+    before = name.evaluate(place)
+    tab.get_by_label("Minimum score").fill("1")
+    effect = tab.get_by_role("region", name="Effect on the last days")
+    expect(effect).to_be_visible()
+    assert name.evaluate(place) == before
+    ends = [one.evaluate("e => e.getBoundingClientRect().right") for one in (name, effect)]
+    starts = effect.evaluate("e => e.getBoundingClientRect().left")
+    assert ends[0] < starts < ends[1] <= 1440
+
+
 def test_on_a_phone_narrowing_opens_over_the_list_and_closes(anyone: BrowserContext) -> None:
     tab = anyone.new_page()
     tab.set_viewport_size(PHONE)  # type: ignore[arg-type]

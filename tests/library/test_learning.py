@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -163,6 +165,20 @@ def test_the_page_says_what_share_was_learned(reader: User, client: Client) -> N
     assert "%</b> of the points are learned" in page
     assert "<i>learned</i>" in page
     assert "+" in page
+
+
+def test_a_papers_page_shows_points_that_were_taken_and_no_place_that_is_unknown(
+    reader: User, client: Client
+) -> None:
+    mine = learned_profile(reader, "rules")
+    build([TUESDAY], [mine])
+    entry = DigestEntry.objects.get(digest__profile=mine)
+    entry.matches = [{"keyword": "learned:owls", "where": [], "points": -0.3, "rarity": "learned"}]
+    entry.save()
+    client.force_login(reader)
+    page = client.get(f"/papers/{entry.paper.arxiv_id}/").content.decode()
+    assert "owls <b>−0.3</b>" in page
+    assert not re.search(r"<small>in\s*</small>", page)
 
 
 def test_points_that_were_taken_are_part_of_the_learned_share() -> None:
