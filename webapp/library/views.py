@@ -125,11 +125,9 @@ def zotero_(request: HttpRequest, reader: User) -> HttpResponse:
     form = ZoteroForm(request.POST if "key" in request.POST else None, label_suffix="")
     if form.is_bound and form.is_valid():
         zotero.connect(reader, zotero.Account(**form.cleaned_data))
-        return redirect(request.get_full_path())
-    if "forget" in request.POST:
+    elif "forget" in request.POST:
         zotero.connect(reader, None)
-        return redirect(request.get_full_path())
-    if "send" in request.POST and account:
+    elif "send" in request.POST and account:
         try:
             made, there = zotero.send(account, part.title, queries.papers(reader, part)[:MOST])
         except zotero.ZoteroError as error:
@@ -137,7 +135,8 @@ def zotero_(request: HttpRequest, reader: User) -> HttpResponse:
         else:
             said = _("%(made)d sent; %(there)d were there already.")
             messages.success(request, said % {"made": made, "there": there})
-        return redirect(request.get_full_path())
-    context = {"part": part, "account": account, "form": form}
-    status = 422 if form.is_bound else 200
-    return render(request, "library/zotero.html", context, status=status)
+    else:
+        context = {"part": part, "account": account, "form": form}
+        status = 422 if form.is_bound else 200
+        return render(request, "library/zotero.html", context, status=status)
+    return redirect(request.get_full_path())

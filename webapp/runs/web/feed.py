@@ -20,10 +20,6 @@ RESULTS = 50
 @require_safe
 def results(request: HttpRequest, suffix: str) -> HttpResponse:
     """Public runs that succeeded."""
-    return feed_http.respond(request, suffix, _results_source())
-
-
-def _results_source() -> FeedSource:
     runs = Run.objects.filter(public=True, state=State.SUCCEEDED, finished_at__isnull=False)
     latest = runs.order_by("-finished_at", "pk")
     # The reader too: a feed is kept, and who deletes their account is named no more.
@@ -34,14 +30,9 @@ def _results_source() -> FeedSource:
         found = related.in_bulk([key for key, *_ in stamp])
         return [_item(site, found[key]) for key, *_ in stamp if key in found]
 
-    return FeedSource(
-        name="results",
-        title="Results of Assay",
-        description="What was measured here, with its machine and the command to repeat it.",
-        home=reverse("runs:runs"),
-        stamp=stamp,
-        items=items,
-    )
+    about = "What was measured here, with its machine and the command to repeat it."
+    source = FeedSource("results", "Results of Assay", about, reverse("runs:runs"), stamp, items)
+    return feed_http.respond(request, suffix, source)
 
 
 def _item(site: Site, run: Run) -> Item:
