@@ -15,6 +15,7 @@ from django.db import connections
 
 from webapp.database import DatabaseError, bring_up_to_date
 from webapp.env import SettingError
+from workers.parent_death import die_with_parent
 from workers.up import lock
 from workers.up.children import children, load_site
 from workers.up.logs import to_terminal
@@ -91,11 +92,14 @@ def _serve(options: argparse.Namespace, record: Callable[[str], None]) -> int:
 
 def _prepare() -> None:
     """Bring the database and the static files up to date; what is wrong is printed."""
+    die_with_parent()  # it would hold the lock of the data directory
     try:
         bring_up_to_date()
         collect_static()
     except DatabaseError as error:
         sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def listen(first: int) -> socket.socket:
