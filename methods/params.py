@@ -100,10 +100,8 @@ class ParameterInfo:
     @property
     def allowed(self) -> str:
         """The bounds in words: ``integer from 1 to 512``, ``1 to 8 integers from 16 to 4096``."""
-        if self.choices:
-            kind = "one of " + ", ".join(str(choice) for choice in self.choices)
-        else:
-            kind = self.kind
+        choices = ", ".join(map(str, self.choices))
+        kind = f"one of {choices}" if choices else self.kind
         rest = dict(self.bounds)
         if "minimum" in rest and "maximum" in rest:
             kind += f" from {rest.pop('minimum')} to {rest.pop('maximum')}"

@@ -8,6 +8,7 @@ A method's ``spec.py`` binds one :class:`Method` to the name ``METHOD``, written
 import dataclasses
 import importlib
 import math
+import operator
 import sys
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -25,6 +26,7 @@ from methods.params import ParameterInfo, Params, TimedParams, described, parame
 
 Direction = Literal["lower", "higher"]
 Relation = Literal["<=", ">=", "=="]
+_HOLDS = {"<=": operator.le, ">=": operator.ge, "==": operator.eq}
 
 Ruling = Literal["reproduced", "partly", "not reproduced", "refuted", "inconclusive"]
 
@@ -172,11 +174,7 @@ class Case:
     @property
     def passed(self) -> bool:
         """Whether ``measured relation bound`` holds."""
-        if self.relation == "==":
-            return self.measured == self.bound
-        if self.relation == "<=":
-            return self.measured <= self.bound
-        return self.measured >= self.bound
+        return bool(_HOLDS[self.relation](self.measured, self.bound))
 
     @property
     def strain(self) -> float:

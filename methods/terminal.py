@@ -108,12 +108,8 @@ def series_table(series: Series) -> str:
         rows.append([*row, ", ".join(point.flags)])
     title = series.title + (" — PARTIAL: the run did not end" if series.partial else "")
     numeric = (*header[:1], *header[2 : 5 if compared else 4])
-    parts = [title, table(header, rows, right=numeric)]
-    if series.estimator:
-        parts.append(series.estimator)
-    if series.caption:
-        parts.append(series.caption)
-    return "\n".join(parts)
+    parts = (title, table(header, rows, right=numeric), series.estimator, series.caption)
+    return "\n".join(filter(None, parts))
 
 
 def _ratio(point: Point) -> list[str]:

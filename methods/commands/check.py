@@ -108,11 +108,9 @@ def in_words(rows: Iterable[Row]) -> str:
         ]
         if row.error:
             failures.append(f"FAILED  {row.check.name}: {row.error}")
-    parts = [table(("check", "what", "bound", "measured (worst)", ""), shown)]
-    if failures:
-        parts.append("\n".join(failures))
-    parts.append(f"{passed} of {len(shown)} checks passed")
-    return "\n\n".join(parts)
+    found = table(("check", "what", "bound", "measured (worst)", ""), shown)
+    parts = (found, "\n".join(failures), f"{passed} of {len(shown)} checks passed")
+    return "\n\n".join(filter(None, parts))
 
 
 def _chosen(method: Method, only: list[str] | None) -> tuple[Check, ...]:

@@ -122,12 +122,9 @@ def noise_flags(blocks: Blocks) -> set[Flag]:
     steadily = float(np.ptp(medians)) > 0 and (
         abs(float(np.corrcoef(medians, np.arange(len(medians)))[0, 1])) > DRIFT_CORRELATION
     )
-    flags = set()
-    if (q3 - q1) / centre > VARIATION_LIMIT:
-        flags.add(Flag.VARIATION)
-    if shift / centre > DRIFT_LIMIT and steadily:
-        flags.add(Flag.DRIFT)
-    return flags
+    varies, drifts = (q3 - q1) / centre > VARIATION_LIMIT, shift / centre > DRIFT_LIMIT
+    doubts = {Flag.VARIATION: varies, Flag.DRIFT: drifts and steadily}
+    return {flag for flag, raised in doubts.items() if raised}
 
 
 def point(

@@ -199,19 +199,16 @@ def warm_up(
 
 def machine_flags(before: MachineState, after: MachineState) -> tuple[Flag, ...]:
     """Doubts about the machine: throttling, others on its processors or on the device."""
-    flags = []
-    if (after.cpu_elsewhere or 0) > BUSY:
-        flags.append(Flag.BUSY)
-    if (after.cpu_stolen or 0) > STOLEN:
-        flags.append(Flag.STOLEN)
     clocks = (before.gpu_mhz, after.gpu_mhz), (before.cpu_mhz, after.cpu_mhz)
     slower = any(was and now and now < 0.9 * was for was, now in clocks)
     quota = (after.cpu_throttled_s or 0) > 0
-    if slower or quota or before.gpu_throttled or after.gpu_throttled:
-        flags.append(Flag.THROTTLED)
-    if (before.gpu_other_processes or 0) + (after.gpu_other_processes or 0) > 0:
-        flags.append(Flag.SHARED)
-    return tuple(flags)
+    doubts = {
+        Flag.BUSY: (after.cpu_elsewhere or 0) > BUSY,
+        Flag.STOLEN: (after.cpu_stolen or 0) > STOLEN,
+        Flag.THROTTLED: slower or quota or before.gpu_throttled or after.gpu_throttled,
+        Flag.SHARED: before.gpu_other_processes or after.gpu_other_processes,
+    }
+    return tuple(flag for flag, raised in doubts.items() if raised)
 
 
 def _cpu_clock(now: Callable[[], float]) -> Clock:

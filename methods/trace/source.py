@@ -144,9 +144,7 @@ def parse_comment(comment: str) -> tuple[Shape, ...]:
         if not words.startswith(", ("):
             break
         words = words[2:]
-    if words[:1] not in ("", " ", ",", ":", ";", "."):
-        return ()
-    if words.startswith((" @ ", " x ", " * ")):
+    if words[:1] not in ("", " ", ",", ":", ";", ".") or words.startswith((" @ ", " x ", " * ")):
         return ()
     if len(shapes) == 1 and words.startswith(" each"):
         shapes = [Shape(shapes[0].sizes, many=True)]
