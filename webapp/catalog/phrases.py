@@ -6,7 +6,6 @@ phrases of one sentence in any order.
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +17,6 @@ from methods.spec import Family
 TITLE = 2.0  # a phrase of the title counts double
 OWN = 1.5  # and one in a sentence on the paper's own work half as much again
 MOST = 12.0  # what the phrases of a kind say at most
-SENTENCES = 6.0  # the sentences that say the family's words, at most
 _OWN_WORK = re.compile(
     r"\b(we|our|this (paper|work|study)|is (proposed|introduced|presented))\b", re.IGNORECASE
 )
@@ -94,25 +92,12 @@ def sentences(title: str, abstract: str) -> list[Sentence]:
     return made
 
 
-def summary(
-    family: Family, title: str, abstract: str, found: list[Found]
-) -> tuple[float, float, float, float, float]:
-    """What the phrases say, for the linear model: in the title, of the own work, elsewhere,
-    against the family, and in how many sentences at least one of them stands.
+def summary(found: list[Found]) -> tuple[float, float, float, float]:
+    """What the phrases say, for the linear model: in the title, of the own work, elsewhere and
+    against the family.
     """
     by_place = {"title": 0.0, "own work": 0.0, "abstract": 0.0, "against": 0.0}
     for one in found:
         by_place[one.place if one.weight > 0 else "against"] += abs(one.weight)
-    starts = [one.start for one in sentences(title, abstract)[1:]]
-    speaking = {
-        bisect_right(starts, start)
-        for written in family.phrases
-        if " & " not in written
-        for start in _starts(written, abstract)
-    }
-    title_said, own, other, against = (min(said, MOST) for said in by_place.values())
-    return title_said, own, other, against, min(float(len(speaking)), SENTENCES)
-
-
-def _starts(written: str, abstract: str) -> Iterator[int]:
-    return (match.start() for match in pattern(written).finditer(abstract))
+    title, own, other, against = (min(said, MOST) for said in by_place.values())
+    return title, own, other, against

@@ -15,7 +15,7 @@ from webapp.catalog import phrases
 from webapp.learning import linear, tfidf
 from webapp.summaries.grounding import GroundTruth
 
-ABOUT = 0.4  # probability from which a paper is about a method: recall .85, F1 as good as anywhere
+ABOUT = 0.5  # probability from which a paper is about a method: more likely than not
 USES = 0.12  # below it a paper that says the words mentions it
 SAYS = 1.5  # weight of the phrases from which the words are said
 SHOWN = 4  # pieces of evidence that are kept
@@ -75,7 +75,7 @@ def _link(
     said = phrases.find(method.family, title, abstract)
     evidence = [_evidence(one.words, one.place, one.weight) for one in said]
     model = linear.models().get(method.slug)
-    speaking = phrases.summary(method.family, title, abstract, said)
+    speaking = phrases.summary(said)
     loudness = sum(speaking[:3])
     if model:
         odds = model.with_phrases(vector, speaking)

@@ -16,13 +16,12 @@ class Linear:
     """Weights over terms, and over what the terms and the phrases say together.
 
     `witnesses` are the intercept and the weights of: the terms' log-odds, and the phrases
-    (`phrase_features`) in the title, of the own work, elsewhere and against, and in how many
-    sentences.
+    (`phrase_features`) in the title, of the own work, elsewhere and against.
     """
 
     intercept: float
     weights: Mapping[str, float]
-    witnesses: tuple[float, ...] = (0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    witnesses: tuple[float, ...] = (0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
 
     def log_odds(self, vector: Vector) -> float:
         """The log-odds that a paper belongs to the class."""

@@ -41,28 +41,39 @@ class Command(BaseCommand):
         training.write_vocabulary(
             training.build_vocabulary((p.pair for p in papers.values()), (p.pair for p in positive))
         )
-        trained: dict[str, Any] = {}
-        about: set[tuple[str, str]] = set()
+        labelled: dict[str, dict[str, bool]] = {}
         for method in registry.all_methods():
             mine = {row.id: row.about for row in rows if row.method == method.slug}
             if sum(mine.values()) < training.FOLDS:
                 self.stdout.write(f"{method.slug}: too few labelled papers about it, left out.")
-                continue
-            examples = [_example(method, papers[key], label) for key, label in mine.items()]
-            trained[method.slug], scores = training.fit(examples, _background(method, papers, mine))
-            about |= {
-                (key, method.slug)
-                for key, score in zip(mine, scores, strict=True)
-                if score >= witnesses.ABOUT
-            }
+            else:
+                labelled[method.slug] = mine
+        trained, scores = _train(labelled, papers)
+        about = {
+            (key, slug)
+            for slug, mine in labelled.items()
+            for key, score in zip(mine, scores[slug], strict=True)
+            if score >= witnesses.ABOUT
+        }
         training.write_models(trained)
         for line in labels.agreement((row for row in rows if row.method in trained), about):
             self.stdout.write(line.text())
 
 
+def _train(
+    labelled: dict[str, dict[str, bool]], papers: dict[str, Text]
+) -> tuple[dict[str, dict[str, Any]], dict[str, list[float]]]:
+    examples, background = {}, {}
+    for slug, mine in labelled.items():
+        method = registry.get(slug)
+        examples[slug] = [_example(method, papers[key], label) for key, label in mine.items()]
+        background[slug] = _background(method, papers, mine)
+    return training.fit(examples, background)
+
+
 def _example(method: Method, paper: Text, about: bool) -> Example:
-    found = phrases.find(method.family, *paper.pair)
-    return Example(*paper.pair, phrases.summary(method.family, *paper.pair, found), about)
+    said = phrases.summary(phrases.find(method.family, *paper.pair))
+    return Example(*paper.pair, said, about)
 
 
 def _background(
