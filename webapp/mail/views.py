@@ -71,18 +71,16 @@ class DeliveryForm(forms.Form):
 def account_mail(request: HttpRequest, reader: User) -> HttpResponse:
     """What is mailed to the reader; ask for more, or end one."""
     mine = Delivery.objects.filter(reader=reader).select_related("profile")
-    if "address" in request.POST:
-        _ask_to_confirm(request, reader, request.POST["address"].strip())
-        return redirect("mail:account")
-    if "end" in request.POST:
-        ended = mine.filter(pk=number_in(request.POST["end"])).delete()[0]
-        messages.success(request, "Unsubscribed." if ended else "You were unsubscribed already.")
-        return redirect("mail:account")
     initial = request.GET.dict()
     if category := initial.get("category"):  # of the search page, which has a field for it
         initial["q"] = f"{initial.get('q', '')} cat:{category}".strip()
     form = DeliveryForm(reader, request.POST or None, initial=initial)
-    if form.is_bound and form.is_valid():
+    if "address" in request.POST:
+        _ask_to_confirm(request, reader, request.POST["address"].strip())
+    elif "end" in request.POST:
+        ended = mine.filter(pk=number_in(request.POST["end"])).delete()[0]
+        messages.success(request, "Unsubscribed." if ended else "You were unsubscribed already.")
+    elif form.is_bound and form.is_valid():
         data, today = form.cleaned_data, eastern_date(now())
         Delivery.objects.update_or_create(  # not `mine`: PostgreSQL locks no outer join
             reader=reader,
@@ -96,10 +94,11 @@ def account_mail(request: HttpRequest, reader: User) -> HttpResponse:
             },
         )
         messages.success(request, "Subscribed: you get a mail when there is something new.")
-        return redirect("mail:account")
-    context = {"form": form, "deliveries": mine, "mail_on": settings.MAIL_ON}
-    status = 422 if form.is_bound else 200
-    return render(request, "mail/account.html", context, status=status)
+    else:
+        context = {"form": form, "deliveries": mine, "mail_on": settings.MAIL_ON}
+        status = 422 if form.is_bound else 200
+        return render(request, "mail/account.html", context, status=status)
+    return redirect("mail:account")
 
 
 @for_readers("GET", "HEAD")
