@@ -50,9 +50,8 @@ def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor
 
 
 def _cosine(v: Tensor, vector: Tensor) -> Tensor:
-    cosines: Tensor = (v @ vector) / (
-        torch.linalg.vector_norm(v, dim=-1) * vector.square().sum().sqrt()
-    )
+    lengths = torch.linalg.vector_norm(v, dim=-1) * vector.square().sum().sqrt()
+    cosines: Tensor = (v @ vector) / lengths.clamp_min(1e-12)  # what is empty looks like nothing
     return cosines
 
 
