@@ -12,7 +12,7 @@ from methods.concept_lm.baselines import candidate as one_of
 from methods.concept_lm.bench_compression import CONCEPTS, make
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.flops import concept_token, plain_token
-from methods.concept_lm.head import FSQHead
+from methods.concept_lm.head import FSQHead, draw
 from methods.concept_lm.rules import Words
 from methods.concept_lm.spec import ScratchParams
 from methods.concept_lm.synthetic import PlanTask
@@ -244,3 +244,21 @@ def test_fsq_codes_name_their_digits():
         ConceptConfig(1, 1, 1, n_concepts=64, codes="fsq")
     with pytest.raises(InputError, match="a power of 4"):
         ConceptConfig(1, 1, 1, n_concepts=32, boundary="words", codes="fsq")
+
+
+def test_a_draw_follows_its_temperature():
+    logits = torch.tensor([[0.0, 1.0]]).expand(20_000, 2)
+    for temperature in (0.5, 2.0):
+        drawn = draw(logits, temperature, torch.Generator().manual_seed(0)).float().mean()
+        assert float(drawn) == pytest.approx(1 / (1 + math.exp(-1 / temperature)), abs=0.02)
+    assert bool((draw(logits, 0.0) == 1).all())
+
+
+def test_a_plan_that_has_ended_stays_ended(monkeypatch):
+    planner = Planner(PlanShape(types=2, codes=5, slots=3, u_vocab=7, y_vocab=4, d=32))
+    logits = torch.zeros(1, 2, 4, 6)
+    logits[..., 2] = 9.0
+    logits[:, 0, 0, 5] = 99.0  # the first type ends at once, and code 2 is the likeliest after it
+    monkeypatch.setattr(planner, "logits", lambda u, z: logits)
+    z = planner.sample(torch.zeros(1, 3, dtype=torch.long), 0.0)
+    assert z.tolist() == [[[5, 5, 5, 5], [2, 2, 2, 5]]]
