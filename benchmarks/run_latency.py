@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.figures import Figure, arguments, report
 from tests.processes import wait_for
-from tests.runs.rig import FIXTURE, standing
+from tests.runs.rig import FIXTURE, Rig, standing
 
 TARGET = 0.1
 LEASE = 30  # as in the field: nothing here depends on a quick sweep
@@ -54,7 +54,7 @@ def main() -> int:
         import django
 
         django.setup()
-        with standing(Path(folder), LEASE) as rig:
+        with standing(Rig(Path(folder), lease=LEASE)) as rig:
             rig.recorder()
             rig.beat()
             rig.bench()
