@@ -145,7 +145,7 @@ def one_by_one(body: bytes) -> Iterator[tuple[str, bytes] | Problem]:
     """
     text, mended = _decode(body)
     notes = {problem.item: problem for problem in mended}
-    for item in _take_apart(_plain(text))[1]:
+    for item in _take_apart(text)[1]:
         if item.name in notes:
             yield notes[item.name]
         yield item.problem or (item.name, item.alone.encode())
@@ -154,19 +154,11 @@ def one_by_one(body: bytes) -> Iterator[tuple[str, bytes] | Problem]:
 def _well_formed(body: bytes) -> tuple[str, list[Problem]]:
     """The feed as text an XML parser accepts, and what had to be left out or mended for it."""
     text, problems = _decode(body)
-    text = _plain(text)
     if _syntax_error(text) is None:
         return text, problems
     before, items, after = _take_apart(text)
     problems += [item.problem for item in items if item.problem]
     return "".join((before, *(item.text for item in items if not item.problem), after)), problems
-
-
-def _plain(text: str) -> str:
-    text = _ILLEGAL.sub("", _PROLOGUE.sub("", text, count=1)).strip()
-    if not text.startswith("<"):
-        raise BrokenFeedError("the answer is not XML")
-    return text
 
 
 class _Item(NamedTuple):
@@ -204,7 +196,7 @@ def _take_apart(text: str) -> tuple[str, list[_Item], str]:
 
 
 def _decode(body: bytes) -> tuple[str, list[Problem]]:
-    """The body as text by its byte-order mark or declaration, else UTF-8.
+    """The body as text by its byte-order mark or declaration, else UTF-8, less what no XML holds.
 
     Bytes that do not fit are read as Windows-1252, which is what such bytes nearly always are,
     and a problem names the entry that holds them.
@@ -231,7 +223,11 @@ def _decode(body: bytes) -> tuple[str, list[Problem]]:
         for number, (start, stop) in enumerate(pairwise(starts))
         if _ESCAPED.search(text, start, stop)
     ]
-    return _ESCAPED.sub(_as_windows_1252, text), problems
+    text = _PROLOGUE.sub("", _ESCAPED.sub(_as_windows_1252, text), count=1)
+    text = _ILLEGAL.sub("", text).strip()
+    if not text.startswith("<"):
+        raise BrokenFeedError("the answer is not XML")
+    return text, problems
 
 
 def _as_windows_1252(escaped: re.Match[str]) -> str:
