@@ -1,6 +1,7 @@
 """What must be learnt to be checked: each row passes, and fails when what it guards is broken."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from methods.concept_lm.head import NullController, usage
 from methods.concept_lm.v3 import planner
 from methods.concept_lm.v3.curriculum import Curriculum
 from methods.concept_lm.v3.monitors import Stats, diagnose, measured
+from methods.concept_lm.v3.warmup import WarmUp
 from methods.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -97,6 +99,20 @@ def test_by_the_elbo_the_recogniser_pays_for_what_the_planner_cannot_foretell():
         found.append((float(loss), float(em.recogniser.heads[0].bias.grad[:4].abs().sum())))
     assert found[1][0] > found[0][0] + 5
     assert found[1][1] > 2 * found[0][1]
+
+
+def test_the_elbo_s_divergence_is_q_s_from_the_planner():
+    """q says (3/4, 1/4), the planner (1/2, 1/4) and EOS, then EOS at 1/2: 3/4 ln 1.5 + ln 2."""
+    q, p = torch.tensor([0.75, 0.25]).log(), torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]])
+    ids = torch.zeros(1, 1, 1, dtype=torch.long)
+    em = SimpleNamespace(
+        autoencoded=lambda y, step: (torch.tensor(0.0), q.view(1, 1, 1, 2), ids),
+        planner=SimpleNamespace(logits=lambda u, z: p.log().view(1, 1, 2, 3)),
+        shape=SimpleNamespace(eos=2),
+        curriculum=Curriculum(warm_up=3),
+    )
+    loss = WarmUp.through_elbo(em, torch.zeros(1, 1), torch.zeros(1, 1), 0)
+    assert float(loss) == pytest.approx(0.75 * math.log(1.5) + math.log(2), rel=1e-5)
 
 
 def test_the_ninth_monitor_is_what_the_planners_own_plan_is_worth():

@@ -1,5 +1,6 @@
 """One's own Qwen: trained, resumed and written with, as the README says, on a tiny saved one."""
 
+import math
 import re
 
 import pytest
@@ -237,3 +238,12 @@ def test_a_text_ends_where_its_end_is_written(folder, capsys, monkeypatch, versi
         capsys.readouterr()
         assert run("generate", folder, prompt="the cat_", new=11) == 0
         assert capsys.readouterr().out.splitlines()[0] == shown
+
+
+def test_bits_of_half_precision_are_summed_in_single():
+    source = torch.Generator().manual_seed(0)
+    logits = (3 * torch.randn(1, 9, 50, generator=source)).bfloat16()
+    x = torch.randint(50, (1, 9), generator=source)
+    logp = logits.double().log_softmax(-1)[0, :-1].gather(1, x[0, 1:, None])
+    wanted = -float(logp.sum()) / math.log(2) / 4
+    assert practice.bits(lambda row: logits, x, 4) == pytest.approx(wanted, rel=1e-5)

@@ -262,3 +262,14 @@ def test_a_plan_that_has_ended_stays_ended(monkeypatch):
     monkeypatch.setattr(planner, "logits", lambda u, z: logits)
     z = planner.sample(torch.zeros(1, 3, dtype=torch.long), 0.0)
     assert z.tolist() == [[[5, 5, 5, 5], [2, 2, 2, 5]]]
+
+
+def test_heads_further_ahead_foretell_what_comes_further_ahead():
+    """Logits of (1, 2, 3) whatever is read: z = (0, 1, EOS) costs all three c, ahead c_1 + c_2."""
+    planner = Planner(PlanShape(types=1, codes=2, slots=2, u_vocab=7, y_vocab=4, d=32, mtp=1))
+    with torch.no_grad():
+        planner.heads[0].weight.zero_()
+        planner.heads[0].bias.copy_(torch.tensor([1.0, 2.0, 3.0]))
+    cost = math.log(math.e + math.e**2 + math.e**3) - torch.tensor([1.0, 2.0, 3.0])
+    found = planner.loss(torch.zeros(1, 3, dtype=torch.long), torch.tensor([[[0, 1, 2]]]), 0.3)
+    assert float(found) == pytest.approx(float(cost.sum() + 0.3 * cost[1:].sum()), rel=1e-5)
