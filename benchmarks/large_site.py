@@ -114,7 +114,7 @@ def _papers(count: int, texts: list[tuple[str, str]]) -> Iterator[Any]:
     a_day = min(A_DAY, max(count // 400, 40))
     days = -(-count // a_day)
     for number in range(count):
-        place = number if number % 6 else chance.randrange(count)
+        place = number if number % 6 else chance.randrange(number + 1)
         title = " ".join(chance.sample(words, 9))
         abstract = " ".join(chance.sample(sentences, 7))
         categories = chance.sample(CATEGORIES, chance.choice((1, 1, 2)))

@@ -4,6 +4,7 @@ import json
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -113,6 +114,7 @@ class ParameterInfo:
         return f"a list of {count}, each: {kind}"
 
 
+@cache
 def described(model: type[Params]) -> tuple[ParameterInfo, ...]:
     """Every parameter as forms and help texts show it."""
     told = model.model_json_schema()["properties"]

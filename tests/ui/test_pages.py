@@ -1,6 +1,8 @@
 """Pages kept for the anonymous: same bytes, right encoding, never another reader's."""
 
+import gzip
 import re
+from pathlib import Path
 
 import brotli
 import pytest
@@ -112,7 +114,7 @@ def test_a_page_above_the_limit_is_not_kept(monkeypatch):
 
 
 def test_what_changes_often_is_compressed_quickly():
-    body = " ".join(str(number**2) for number in range(3000)).encode()
+    body = Path("README.md").read_bytes()
     request = RequestFactory(headers={"accept-encoding": "br"}).get("/")
     small, large = (
         respond_public(request, effort, lambda: HttpResponse(body), effort).content
@@ -145,3 +147,19 @@ def test_the_menu_marks_the_page_that_is_shown(client: Client) -> None:
         assert found == ([link] if link else []), address
         assert 'role="search"' in menu
     assert 'role="search"' not in client.get("/search").content.decode().partition("<main")[0]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("accepted", "encoding"), [("br", "br"), ("br, gzip", "gzip"), ("br;q=0", ""), ("", "")]
+)
+def test_pages_that_are_not_kept_are_compressed_too(client, accepted, encoding):
+    plain = client.get("/runs/")
+    packed = client.get("/runs/", headers={"accept-encoding": accepted})
+    assert packed.get("Content-Encoding", "") == encoding
+    unpack = {"br": brotli.decompress, "gzip": gzip.decompress, "": bytes}[encoding]
+    assert unpack(packed.content).partition(b"<body")[0] == plain.content.partition(b"<body")[0]
+    if encoding:
+        assert packed["Content-Length"] == str(len(packed.content))
+        assert packed["ETag"].startswith("W/"), "the tag names the bytes of another encoding"
+        assert "Accept-Encoding" in packed["Vary"]

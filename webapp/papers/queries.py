@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from django.db import connection
+from django.db.models import F
 
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
 
@@ -37,15 +38,18 @@ def announced_on(date: date, categories: list[str] | None = None) -> list[Announ
     replace-cross): a paper cross-listed in one and new in another is new. `categories` limits
     the papers to those announced in one of them, never the merging.
     """
-    found = Announcement.objects.filter(listing__date=date).select_related("paper", "listing")
+    found = Announcement.objects.filter(listing__date=date)
+    if categories is not None:
+        wanted = found.filter(listing__category__in=categories)
+        found = found.filter(paper__in=wanted.values("paper"))
     announced = []
-    ordered = found.order_by("paper__arxiv_id", "listing__category")
+    named = found.select_related("paper").annotate(category=F("listing__category"))
+    ordered = named.order_by("paper__arxiv_id", "category")
     for _, of_paper in groupby(ordered, key=attrgetter("paper_id")):
         listed = list(of_paper)
         best = min(listed, key=attrgetter("weight"))
-        names = tuple(row.listing.category for row in listed)
-        if categories is None or not set(categories).isdisjoint(names):
-            announced.append(Announced(best.paper, AnnounceType(best.type), best.version, names))
+        names = tuple(row.category for row in listed)
+        announced.append(Announced(best.paper, AnnounceType(best.type), best.version, names))
     return announced
 
 

@@ -6,7 +6,7 @@
 `marking` shows where the words stand, `spelling` guesses at words that no paper holds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -22,7 +22,8 @@ from webapp.papers.search.ranking import by_relevance
 
 PAGE = 25  # papers
 MAX_PAGES = 40
-CANDIDATES = 500  # ranked for relevance, of each of two looks: in the title, and anywhere
+CANDIDATES = 300  # ranked for relevance, of each of two looks: in the title, and anywhere
+RANKED_BY = ("arxiv_id", "title", "abstract", "authors", "announced_on")
 COUNTED = 1_000  # matches; above that a page says "more than"
 
 Order = Literal["relevance", "newest"]
@@ -106,8 +107,8 @@ def _page(query: Query, page: int, order: Order) -> Results:
     else:
         if more:  # not all can be ranked: those with the words in the title, and the latest
             keys = list(dict.fromkeys(_in_title(query, allowed) + keys[:CANDIDATES]))
-        ranked = by_relevance(_load(keys), query.terms, eastern_date(now()))
-        found, further = ranked[first:end], len(ranked) > end
+        ranked = by_relevance(_load(keys, RANKED_BY), query.terms, eastern_date(now()))
+        found, further = _load([one.pk for one in ranked[first:end]]), len(ranked) > end
     return Results(found, page, further and page < MAX_PAGES, count, more, query=query)
 
 
@@ -120,9 +121,12 @@ def _in_title(query: Query, allowed: list[int] | None) -> list[int]:
     return index.matches(terms, query.since, query.until, CANDIDATES, allowed)
 
 
-def _load(keys: list[int]) -> list[Paper]:
-    """The papers in the order of `keys`; one may have gone since the index was asked."""
-    papers = Paper.objects.in_bulk(keys)
+def _load(keys: list[int], fields: Iterable[str] = ()) -> list[Paper]:
+    """The papers in the order of `keys`; one may have gone since the index was asked.
+
+    All of them, or of a thousand to be ranked the `fields` that it takes.
+    """
+    papers = Paper.objects.only(*fields).in_bulk(keys)
     return [papers[key] for key in keys if key in papers]
 
 

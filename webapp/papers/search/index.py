@@ -24,7 +24,7 @@ SECONDS = 2  # after which PostgreSQL gives up a look; what was found until then
 # PostgreSQL looks at the latest days first, and at more only where too few papers were found there:
 # it has to read each paper that its index finds, and of a common word that may be all.
 WINDOWS = (4, 32, 256, 2048)  # days
-WALKED = 10  # for each paper wanted, matches that SQLite puts in the order of days
+WALKED = 4  # for each paper wanted, matches that SQLite puts in the order of days
 _WEIGHT = {"title": "A", "authors": "B", "abstract": "C", "categories": "D"}
 _ANYWHERE = "ABC"
 

@@ -97,6 +97,8 @@ def fold(text: str) -> str:
     text = text.lower()
     for symbol, word in SPELLED.items():
         text = text.replace(symbol, word)
+    if text.isascii():  # nearly every text: a thousand are ranked for one search
+        return text
     return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
 
 

@@ -20,7 +20,9 @@ RESULTS = 50
 @require_safe
 def results(request: HttpRequest, suffix: str) -> HttpResponse:
     """Public runs that succeeded."""
-    runs = Run.objects.filter(public=True, state=State.SUCCEEDED, finished_at__isnull=False)
+    # `public=True` is a bare column to SQLite, which then does not walk the index.
+    public = Run.objects.filter(public__in=[True], finished_at__isnull=False)
+    runs = public.filter(state=State.SUCCEEDED)
     latest = runs.order_by("-finished_at", "pk")
     # The reader too: a feed is kept, and who deletes their account is named no more.
     stamp = tuple(latest.values_list("pk", "finished_at", "reader")[:RESULTS])
