@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.middleware.http import ConditionalGetMiddleware
 from django.test import Client, RequestFactory
 
-from webapp.ui import pages
+from webapp.ui import encodings, pages
 from webapp.ui.pages import respond, respond_public
 
 BODY = b"<p>a page</p>" * 50
@@ -118,7 +118,7 @@ def test_what_changes_often_is_compressed_quickly():
     request = RequestFactory(headers={"accept-encoding": "br"}).get("/")
     small, large = (
         respond_public(request, effort, lambda: HttpResponse(body), effort).content
-        for effort in (pages.EFFORT, pages.QUICK_EFFORT)
+        for effort in (pages.EFFORT, encodings.QUICK_EFFORT)
     )
     assert brotli.decompress(large) == brotli.decompress(small) == body
     assert len(small) < len(large)

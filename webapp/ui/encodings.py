@@ -5,6 +5,7 @@ import re
 
 import brotli
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 
 ENCODINGS = ("br", "gzip")  # the better first
@@ -37,15 +38,17 @@ def encoded(body: bytes, encoding: str, effort: int) -> bytes:
 class CompressionMiddleware(GZipMiddleware):
     """Answers that are not kept, by gzip as Django does it: with a guard against BREACH."""
 
-    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
         """The answer compressed; by Brotli for those who take nothing else."""
         answer = super().process_response(request, response)
-        done = answer.streaming or answer.has_header("Content-Encoding")
-        if done or chosen(request) != "br" or len(answer.content) < 200:
+        if not isinstance(answer, HttpResponse) or answer.has_header("Content-Encoding"):
             return answer
-        answer.content = encoded(answer.content, "br", QUICK_EFFORT)
-        answer["Content-Encoding"] = "br"
-        answer["Content-Length"] = str(len(answer.content))
-        if answer.headers.get("ETag", "").startswith('"'):  # a strong tag names other bytes
-            answer["ETag"] = f"W/{answer['ETag']}"
+        if chosen(request) == "br" and len(answer.content) >= 200:
+            answer.content = encoded(answer.content, "br", QUICK_EFFORT)
+            answer["Content-Encoding"] = "br"
+            answer["Content-Length"] = str(len(answer.content))
+            if answer.headers.get("ETag", "").startswith('"'):  # a strong tag names other bytes
+                answer["ETag"] = f"W/{answer['ETag']}"
         return answer

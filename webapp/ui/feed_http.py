@@ -10,8 +10,9 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.http import http_date
 
+from webapp.ui.encodings import QUICK_EFFORT
 from webapp.ui.feeds import FORMATS, Feed, Item
-from webapp.ui.pages import QUICK_EFFORT, respond_public
+from webapp.ui.pages import respond_public
 
 MAX_AGE = 900  # seconds a cache may answer without asking
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
