@@ -111,9 +111,7 @@ def _postgresql() -> Any:
     from tests import machine
     from tests.servers import stores
 
-    initdb = machine.POSTGRESQL.find()
-    if not initdb:
-        raise SystemExit(machine.POSTGRESQL.why_not)
+    initdb = machine.POSTGRESQL.find() or sys.exit(machine.POSTGRESQL.why_not)
     return stores.postgresql(Path(initdb).parent)
 
 

@@ -170,9 +170,9 @@ class Series(Strict):
 
     def most(self, point: Point) -> float:
         """The largest ratio that any limit allows where this point stands."""
-        bounds = [one for one in self.limits if one.of == "ratio"]
-        own = [self.heights(one) for one in bounds if one.variant in (None, point.variant)]
-        return max((heights[point.x] for heights in own if point.x in heights), default=math.inf)
+        own = [one for one in self.limits if one.variant in (None, point.variant)]
+        heights = [self.heights(one).get(point.x, 0) for one in own if one.of == "ratio"]
+        return max(heights, default=0) or math.inf
 
 
 class MachineState(Strict):

@@ -12,7 +12,6 @@ import nh3
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from methods import registry
 
@@ -23,13 +22,9 @@ _TAGS = {
 _HEADINGS = {f"h{level}": {"id"} for level in range(1, 5)}
 
 
-def _without_pictures(self: object, tokens: list[Token], at: int, *_: object) -> str:
-    """Charts stand on the page of the run that drew them."""
-    return ""
-
-
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
-_MARKDOWN.add_render_rule("image", _without_pictures)
+# Charts stand on the page of the run that drew them.
+_MARKDOWN.add_render_rule("image", lambda *_: "")
 
 
 def paths(slug: str) -> tuple[str, ...]:

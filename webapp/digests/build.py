@@ -150,10 +150,6 @@ def _visible_fields(entry: DigestEntry) -> list[object]:
     return [*_entry_content(entry), entry.rank, *of_paper]
 
 
-def _fingerprint(seen: object) -> str:
-    return sha256(json.dumps([ENTRY_FORMAT, seen], sort_keys=True).encode()).hexdigest()
-
-
 def _write_digest(
     profile: Profile, day: Batch, scorer: Scorer, rule: int, *, kept: Sequence[Kept], inputs: str
 ) -> tuple[Digest | None, set[int]]:
@@ -180,7 +176,8 @@ def _write_digest(
         considered = day.considered(rules)
         seen = [_visible_fields(entry) for entry in entries]
         rest = [(day.announced[one.at].paper.arxiv_id, one.score) for one in further]
-        fingerprint = _fingerprint([considered, len(ranked), day.is_sample, seen, rest])
+        visible = [ENTRY_FORMAT, [considered, len(ranked), day.is_sample, seen, rest]]
+        fingerprint = sha256(json.dumps(visible, sort_keys=True).encode()).hexdigest()
         # Nothing that a reader sees has changed: feeds and cached pages stay valid.
         if old and old.fingerprint == fingerprint:
             old.inputs = inputs

@@ -156,7 +156,8 @@ def _entry(result: arxiv.Result, category: str) -> Entry:
         announced_version=1,
         type=AnnounceType.NEW if is_new else AnnounceType.CROSS,
         title=one_line(result.title),
-        abstract=paragraph(_unwrapped(result.summary)),
+        # Without the line breaks at 80 columns; blank and indented lines stay.
+        abstract=paragraph(re.sub(r"(?<=\S)\n(?=\S)", " ", result.summary.strip())),
         authors=tuple(
             Author(one_line(author.name), one_line(", ".join(author.affiliation)))
             for author in result.authors
@@ -169,11 +170,6 @@ def _entry(result: arxiv.Result, category: str) -> Entry:
         submitted_at=_moment(result.published),
         updated_at=_moment(result.updated),
     )
-
-
-def _unwrapped(summary: str) -> str:
-    """The abstract without the line breaks at 80 columns; blank and indented lines stay."""
-    return re.sub(r"(?<=\S)\n(?=\S)", " ", summary.strip())
 
 
 def _moment(value: datetime) -> datetime | None:

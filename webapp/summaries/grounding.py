@@ -150,10 +150,12 @@ class GroundTruth:
     def _has_unit(self, claimed: _Claimed, standing: Number, context: str) -> bool:
         number = claimed.numbers[-1]
         units = {standing.unit, *(unit for value, unit in standing.same if value == number.value)}
+        if "pp" in units:  # of a percentage
+            units.add("points")
         if (
             standing.is_spread
             or (standing.is_size and claimed.unit == "x")
-            or (claimed.unit and not _means(claimed.unit, units))
+            or (claimed.unit and claimed.unit not in units)
         ):
             return False
         # What follows a unit ("% accuracy") may stand anywhere near; what is counted stands beside.
@@ -184,11 +186,6 @@ def _same_value(claimed: Number, standing: Number) -> bool:
         claimed.value == value and (not claimed.unit or claimed.unit == unit)
         for value, unit in standing.same
     )
-
-
-def _means(claimed: str, standing: set[str]) -> bool:
-    """Whether a claimed unit is one of those written: points may be percentage points."""
-    return claimed in standing or (claimed == "points" and "pp" in standing)
 
 
 def _claimed(value: str, unit: str) -> _Claimed | None:

@@ -127,7 +127,7 @@ def is_outcome(expression: Expression, place: Place, last: Expression | None = N
 
     `last` is the outcome before it: what is listed or compared with an outcome is one.
     """
-    if _is_background(place):
+    if place.is_background or OTHERS_RESULT.search(place.words):  # what was known before
         return False
     if last is not None and _is_listed(expression, place, last):
         return True
@@ -140,11 +140,6 @@ def is_outcome(expression: Expression, place: Place, last: Expression | None = N
     if expression.is_change and unit not in _LENGTHS:
         return _is_change(expression, place)
     return _is_level(expression, place)
-
-
-def _is_background(place: Place) -> bool:
-    """Whether the sentence tells what was known before."""
-    return place.is_background or bool(OTHERS_RESULT.search(place.words))
 
 
 def is_setting(expression: Expression, place: Place, last: Expression | None = None) -> bool:
