@@ -148,7 +148,7 @@ def writes_elsewhere(context: Context, _seconds: float) -> None:
         "its own directory": Path("tmp/written"),
         "the checkout": Path(__file__).with_name("written"),
         "beside its directory": Path("../written"),
-        "the worker": Path(f"/proc/{os.getppid()}/root/written-by-a-benchmark"),
+        "the worker": Path("/proc", str(os.getppid()), "root", "written-by-a-benchmark"),
     }
     for name, place in places.items():
         try:

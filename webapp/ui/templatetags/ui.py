@@ -56,11 +56,11 @@ def icon(name: str) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
-def current(context: RequestContext, *views: str) -> SafeString:
+def current(context: RequestContext, *views: str) -> str:
     """Marks a link of the menu where the page shown is one of these views."""
     match = context["request"].resolver_match
     is_here = match is not None and match.view_name in views
-    return mark_safe(' aria-current="page"' if is_here else "")  # noqa: S308
+    return format_html(' aria-current="{}"', "page") if is_here else ""
 
 
 @register.simple_tag(takes_context=True)
