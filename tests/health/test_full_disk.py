@@ -7,10 +7,10 @@ from contextlib import suppress
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import OperationalError, connection
+from django.db import InternalError, OperationalError, connection
 from django.test import Client, RequestFactory
 from django.urls import reverse
-from psycopg.errors import CannotConnectNow, DiskFull
+from psycopg.errors import CannotConnectNow, DiskFull, ReadOnlySqlTransaction
 
 from tests import factories
 from webapp.api import tokens
@@ -82,21 +82,62 @@ def test_pages_say_so(readers: list[User], request: pytest.FixtureRequest) -> No
     assert SignInLink.objects.exclude(used_at=None).count() == signed_in, "no link is lost"
 
 
+def test_a_database_that_may_only_be_read_says_so(readers: list[User]) -> None:
+    """As on a disk that its errors closed, or after a chmod: SQLite's own word for it."""
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL says it by a number: the test below")
+    link = links.make_link(readers[0])
+    client = Client(raise_request_exception=False)
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA query_only=ON")
+        try:
+            answer = client.post(reverse("readers:use-link", args=[link]))
+            read = Client().get("/").status_code
+        finally:
+            cursor.execute("PRAGMA query_only=OFF")
+    assert (answer.status_code, read) == (503, 200)
+    assert "The disk cannot be written: nothing was changed." in answer.content.decode()
+    assert client.post(reverse("readers:use-link", args=[link])).status_code == 302
+
+
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("kind", "error", "words"),
     [
-        (DiskFull("Auf dem Gerät ist kein Speicherplatz mehr verfügbar"), "The disk is full"),
-        (CannotConnectNow("Das Datenbanksystem startet"), "The database does not answer"),
+        (
+            OperationalError,
+            DiskFull("Auf dem Gerät ist kein Speicherplatz mehr verfügbar"),
+            "The disk is full",
+        ),
+        (
+            InternalError,
+            ReadOnlySqlTransaction("INSERT ist in einer Nur-Lese-Transaktion unzulässig"),
+            "The disk cannot be written",
+        ),
+        (OperationalError, OSError("disk I/O error"), "The disk cannot be written"),
+        (
+            OperationalError,
+            CannotConnectNow("Das Datenbanksystem startet"),
+            "The database does not answer",
+        ),
     ],
 )
-def test_whatever_language_postgresql_speaks(
-    error: Exception, words: str, rf: RequestFactory
+def test_whatever_language_the_database_speaks(
+    kind: type[Exception], error: Exception, words: str, rf: RequestFactory
 ) -> None:
     try:
-        raise OperationalError(str(error)) from error
-    except OperationalError:
+        raise kind(str(error)) from error
+    except kind:
         answer = server_error(rf.get("/"))
     assert (answer.status_code, answer.reason_phrase) == (503, f"{words}: nothing was changed")
     page = answer.content.decode()
     assert f"{words}: nothing was changed." in " ".join(page.split())
-    assert ("can still be read" in page) == (words == "The disk is full")
+    assert ("can still be read" in page) == words.startswith("The disk")
+
+
+def test_what_is_our_own_fault_is_no_503(rf: RequestFactory) -> None:
+    for error in (InternalError("current transaction is aborted"), ValueError("is full")):
+        try:
+            raise error
+        except Exception:
+            answer = server_error(rf.get("/"))
+        assert (answer.status_code, answer.reason_phrase) == (500, "Internal Server Error")

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import asdict
 
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, InternalError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template import loader
 from django.views.decorators.cache import never_cache
@@ -13,7 +13,16 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from webapp.health.checks import readiness
 from webapp.health.metrics import exposition
 
-DISK_FULL = "53100"  # SQLSTATE
+SAID = {
+    "full": "The disk is full",
+    "closed": "The disk cannot be written",
+    "away": "The database does not answer",
+}
+# How SQLite says it, and PostgreSQL, whose words are in the language of its machine: its SQLSTATE.
+SIGNS = {
+    "full": ("is full", "No space left", "53100"),
+    "closed": ("readonly database", "disk I/O", "25006"),
+}
 
 
 @never_cache
@@ -42,20 +51,21 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 def server_error(_request: HttpRequest) -> HttpResponse:
     """500; 503 and why where the database did not take or give what the page needed."""
-    error = sys.exc_info()[1]
-    full, said = False, ""
-    if isinstance(error, InterfaceError | OperationalError):
-        # PostgreSQL's words are in the language of its machine.
-        full = getattr(error.__cause__, "sqlstate", "") == DISK_FULL or any(
-            words in str(error) for words in ("is full", "No space left", "disk I/O")
-        )
-        said = "The disk is full" if full else "The database does not answer"
-        said += ": nothing was changed"
-    status = 503 if said else 500
-    about = {"status": status, "said": said, "full": full}
-    page = loader.get_template("500.html").render(about)
+    trouble = _trouble(sys.exc_info()[1])
+    status = 503 if trouble else 500
+    page = loader.get_template("500.html").render({"status": status, "trouble": trouble})
+    if not trouble:
+        return HttpResponse(page, status=status)
     # The reason phrase is what the log says, and the API.
-    response = HttpResponse(page, status=status, reason=said or None)
-    if said:
-        response["Retry-After"] = "60"
+    response = HttpResponse(page, status=status, reason=f"{SAID[trouble]}: nothing was changed")
+    response["Retry-After"] = "60"
     return response
+
+
+def _trouble(error: BaseException | None) -> str:
+    """What is the matter with the database, as a key of `SAID`; empty where it is another's."""
+    if not isinstance(error, InterfaceError | InternalError | OperationalError):
+        return ""
+    told = f"{error} {getattr(error.__cause__, 'sqlstate', '')}"
+    otherwise = "" if isinstance(error, InternalError) else "away"
+    return next((key for key, signs in SIGNS.items() if any(s in told for s in signs)), otherwise)
