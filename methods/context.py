@@ -78,10 +78,10 @@ class Context:
     """The one argument, beside its parameters, of a benchmark's entry function."""
 
     def __init__(self, device: Device, seed: int, emit: Emit, *, repeated: bool = False) -> None:
-        """``repeated``: another process has run these checks already."""
+        """``repeated``: another process has checked and counted all this already."""
         self.device: Device = device
         self.seed = seed
-        self._repeated = repeated
+        self.repeated = repeated
         self._joined: list[Series] | None = None
         self.checks = self.artefacts = 0
         self._emit = emit
@@ -122,7 +122,7 @@ class Context:
 
     def check_all(self, name: str, cases: Iterable[Case]) -> None:
         """Hold the run to every case of one of the method's check functions."""
-        if self._repeated:
+        if self.repeated:
             self.checks += 1
             return
         for case in cases:

@@ -14,7 +14,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,6 +29,7 @@ from methods.protocol import Flag, MachineState, Point
 Variants = Mapping[str, Callable[[], object]]
 
 WARM_UP_TOLERANCE = 0.05
+REFILLED_S = 1.0  # of such a call the filling of its caches is less than a hundredth
 BUSY, STOLEN = 0.10, 0.01  # shares of our processors' time
 MAX_SAMPLES_KEPT = 5_000
 _UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6}
@@ -106,18 +107,21 @@ def compare(
     if device == "cpu" and cpu_clock == "process" and torch.get_num_threads() > 1:
         raise ValueError("process time adds threads up: call torch.set_num_threads(1) first")
     clock = _cuda_clock if device == "cuda" else _cpu_clock(_CPU_CLOCKS[cpu_clock])
-    calls, unsteady = {}, set()
+    calls, unsteady, hindered = {}, set(), set()
     for name, call in variants.items():
         least, steady = warm_up(lambda call=call: clock(call, 1), max_warm_up_s)  # type: ignore[misc]
         if not steady:
             unsteady.add(name)
+        if least < REFILLED_S:
+            hindered.add(name)
         calls[name] = max(1, math.ceil(min_sample_s / max(least, 1e-9)))
     before, since = environment.machine_state(device), environment.CpuTimes.now()
     measured: dict[str, list[tuple[float, ...]]] = {name: [] for name in variants}
     rng = random.Random(seed)
     for block in range(blocks):
         for name in rng.sample(list(variants), len(variants)):
-            clock(variants[name], 1)  # its caches were taken over by the variant before it
+            if name in hindered:  # its caches were taken over by the variant before it
+                clock(variants[name], 1)
             measured[name].append(tuple(clock(variants[name], calls[name]) for _ in range(samples)))
         if on_block:
             on_block(block + 1, blocks)
@@ -135,13 +139,14 @@ class Comparison:
 
     ``build`` makes the calls when their turn comes, after checking that they are right; what is
     counted of them, as bytes, it adds to a series of its own. With ``work``, items a call, the
-    series shows items a second.
+    series shows items a second. ``also`` are other places of the same: measured once, shown there.
     """
 
     series: OpenSeries
     x: float | str
     build: Callable[[], Variants]
     work: float | None = None
+    also: Sequence[tuple[OpenSeries, float | str]] = ()
 
 
 def time_all(
@@ -175,7 +180,8 @@ def time_all(
             cpu_clock="process" if alone else "wall",
             on_block=on_block,
         )
-        one.series.add(*timings.points(one.x, baseline=baseline, work=one.work))
+        for series, x in ((one.series, one.x), *one.also):
+            series.add(*timings.points(x, baseline=baseline, work=one.work))
 
 
 def warm_up(

@@ -79,6 +79,9 @@ def candidate(name: str, base: SepsConfig) -> Seps:
     return model(replace(base, **changes))
 
 
+TOGETHER = 8  # images whose patches look at once: all of a batch at once leave the caches
+
+
 @torch.no_grad()
 def cross_attention(patches: Tensor, text: Texts, temperature: float = 9.0) -> Tensor:
     r"""Similarities (T, B) by dense attention of words over patches and patches over words.
@@ -102,11 +105,13 @@ def cross_attention(patches: Tensor, text: Texts, temperature: float = 9.0) -> T
         )  # (1, 1, T * W, C)
         cosine = _cosine(seen, every_word).view(T, W)
         of_words[:, b] = cosine.masked_fill(~text.real, 0.0).sum(1) / text.real.sum(1)
-    every_patch = v.reshape(1, 1, B * n, C)
-    for i in range(T):
-        words = t[i, text.real[i]][None, None]
-        seen = F.scaled_dot_product_attention(every_patch, words, words, scale=temperature)
-        of_patches[i] = _cosine(seen, every_patch).view(B, n).mean(1)
+    for first in range(0, B, TOGETHER):
+        rows = slice(first, first + TOGETHER)
+        every_patch = v[rows].reshape(1, 1, -1, C)
+        for i in range(T):
+            words = t[i, text.real[i]][None, None]
+            seen = F.scaled_dot_product_attention(every_patch, words, words, scale=temperature)
+            of_patches[i, rows] = _cosine(seen, every_patch).view(-1, n).mean(1)
     return of_words + of_patches
 
 

@@ -1,7 +1,7 @@
 """How well images and captions find each other, what each part adds, and what the search costs."""
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -177,27 +177,38 @@ def cost(ctx: Context, params: CostParams) -> None:
 
 
 def _comparisons(ctx: Context, params: CostParams) -> Iterator[Comparison]:
+    """Each size once, for every series that it is a point of."""
     charts = Charts(ctx, __file__)
     words, least = min(params.words), min(params.batches)
-    sizes: dict[str, list[tuple[float, tuple[int, int, float]]]] = {
-        "batch": [(float(b), (b, words, 0.5)) for b in params.batches],
-        "words": [(float(w), (least, w, 0.5)) for w in params.words],
-        "keep": [(k, (least, words, k)) for k in params.keeps],
+    axes = {
+        "batch": [(batch, words, 0.5) for batch in params.batches],
+        "words": [(least, long, 0.5) for long in params.words],
+        "keep": [(least, words, keep) for keep in params.keeps],
     }
-    for name, steps in sizes.items():
-        times, room = (
-            charts.open(f"{what}_{name}", words=words, least=least) for what in ("time", "memory")
-        )
-        for x, size in steps:
-            yield Comparison(times, x, partial(_measured, ctx, params, room, x, size))
+    times, rooms = (
+        {name: charts.open(f"{what}_{name}", words=words, least=least) for name in axes}
+        for what in ("time", "memory")
+    )
+    points: dict[tuple[int, int, float], list[tuple[str, float]]] = {}
+    for i, (name, sizes) in enumerate(axes.items()):
+        for size in sizes:
+            points.setdefault(size, []).append((name, float(size[i])))
+    for size, at in points.items():
+        (first, x), *others = [(times[name], x) for name, x in at]
+        room = [(rooms[name], x) for name, x in at]
+        yield Comparison(first, x, partial(_measured, ctx, params, room, size), also=others)
 
 
 def _measured(
-    ctx: Context, params: CostParams, room: OpenSeries, x: float, size: tuple[int, int, float]
+    ctx: Context,
+    params: CostParams,
+    room: Sequence[tuple[OpenSeries, float]],
+    size: tuple[int, int, float],
 ) -> dict[str, Callable[[], Tensor]]:
     """The similarity of all pairs by each variant, on the same random patches and words.
 
-    It is held against the definition at this size, and its peaks of memory are told.
+    It is held against the definition at this size, and its peaks of memory are told, which no
+    second process need count again.
     """
     batch, long, keep = size
 
@@ -217,7 +228,10 @@ def _measured(
         own = dense if models[name].config.dense else None
         calls[name] = partial(models[name].all_pairs, patches, sparse, own)
     ctx.check_all("at_shape", at_shape(calls, models, patches, sparse, dense))
-    room.add_exact(x, {n: memory.peak(call, ctx.device) / 2**20 for n, call in calls.items()})
+    if not ctx.repeated:
+        peaks = {n: memory.peak(call, ctx.device) / 2**20 for n, call in calls.items()}
+        for series, x in room:
+            series.add_exact(x, peaks)
     return calls
 
 

@@ -115,8 +115,9 @@ def _comparisons(
             name: partial(read, llava, prompt, plan, cached=True, vision=vision)
             for name, plan in stages.items()
         }
-        peaks = {name: memory.peak(call, ctx.device) for name, call in calls.items()}
-        timed["memory"].add_exact(batch, peaks)
+        if not ctx.repeated:  # counted to the byte: another process would find the same
+            peaks = {name: memory.peak(call, ctx.device) for name, call in calls.items()}
+            timed["memory"].add_exact(batch, peaks)
         return calls
 
     def decoding(batch: int, prompt: Prompt) -> Calls:

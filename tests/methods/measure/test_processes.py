@@ -9,7 +9,7 @@ import pytest
 
 from methods.context import Context
 from methods.measure import processes
-from methods.measure.statistics import point
+from methods.measure.statistics import exact_point, point
 from methods.params import TimedParams
 from methods.protocol import Axis, CheckResult, Failed, Flag, Log, Progress, Result, Series, Variant
 from tests.methods.conftest import command, environment, lines
@@ -101,6 +101,15 @@ def test_measuring_goes_on_while_any_ratio_is_wide(monkeypatch) -> None:
 @pytest.mark.parametrize(("spent", "why"), [(490, ""), (510, "time")])
 def test_no_process_begins_that_would_end_too_late(spent, why) -> None:
     assert processes._last(TimedParams(seconds=600), 5, spent) == why
+
+
+def test_what_the_first_process_counted_alone_stands() -> None:
+    counted = told(2.0)[0].model_copy(update={"name": "bytes"})
+    point = exact_point("v0", 1, 7.0, direction="lower")
+    bytes_ = counted.model_copy(update={"points": (point,)})
+    joined = processes.join([[*told(2.0), bytes_], told(2.1), told(1.9)])
+    assert {one.name: len(one.points[0].runs) for one in joined} == {"s": 3, "bytes": 0}
+    assert joined[1].points == (point,)
 
 
 @pytest.mark.parametrize(("raised", "stands"), [(1, False), (2, True)])

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count, pairwise, repeat
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from methods.context import Context
-from methods.measure import environment
+from methods.measure import environment, timing
 from methods.measure.timing import Comparison, compare, machine_flags, time_all, warm_up
 from methods.params import TimedParams
 from methods.protocol import Axis, Flag, MachineState, Progress, Series, Variant
@@ -75,6 +76,21 @@ def test_variants_alternate_within_every_block() -> None:
     assert all(sorted(block) == sorted(names * 2) for block in blocks)
     orders = [block[::2] for block in blocks]
     assert len({tuple(found) for found in orders}) > 1
+
+
+def test_a_call_that_lasts_needs_no_call_before_it(monkeypatch) -> None:
+    """What other variants left in the caches is refilled in a moment of it."""
+    called = Counter()
+    monkeypatch.setattr(timing, "REFILLED_S", 0.004)
+    waits = {"long": 0.008, "short": 0.001}
+
+    def call(name: str) -> None:
+        called[name] += 1
+        time.sleep(waits[name])
+
+    calls = {name: partial(call, name) for name in waits}
+    compare(calls, blocks=5, samples=1, min_sample_s=0, max_warm_up_s=0)
+    assert called == {"long": 2 + 5, "short": 2 + 5 * 2}
 
 
 def test_warm_up_goes_on_until_the_times_are_steady() -> None:
@@ -212,7 +228,9 @@ def test_comparisons_are_timed_in_turn_with_progress_of_their_own() -> None:
         built.append(n)
         return {"a": lambda: time.sleep(0.002), "b": lambda: time.sleep(0.001)}
 
-    calls = [Comparison(series, float(n), partial(build, n)) for n in (1, 2)]
+    shown_twice = [(series, 3.0)]  # of the second
+    calls = [Comparison(series, 1.0, partial(build, 1))]
+    calls.append(Comparison(series, 2.0, partial(build, 2), also=shown_twice))
     threads = torch.get_num_threads()
     torch.set_num_threads(2)  # on one, sleeping would take no time
     try:
@@ -222,8 +240,10 @@ def test_comparisons_are_timed_in_turn_with_progress_of_their_own() -> None:
     assert built == [1, 2]
     (shown,) = ctx.release(partial=False)
     assert {(point.variant, point.x) for point in shown.points} == {
-        (name, x) for name in "ab" for x in (1.0, 2.0)
+        (name, x) for name in "ab" for x in (1.0, 2.0, 3.0)
     }
+    at = {(point.variant, point.x): point.samples for point in shown.points}
+    assert at["a", 3.0] == at["a", 2.0] != at["a", 1.0]
     done = [event for event in events if isinstance(event, Progress)]
     assert done[-1].fraction == 1
     assert done[0].message == "Sleep, 1 thing"

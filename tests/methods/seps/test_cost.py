@@ -6,6 +6,7 @@ from methods.context import Context
 from methods.seps import baselines, bench
 from methods.seps.config import SepsConfig
 from methods.seps.model import Texts
+from methods.seps.spec import CostParams
 
 
 def test_the_gate_of_cost_sees_captions_far_down_that_are_wrong():
@@ -21,6 +22,30 @@ def test_the_gate_of_cost_sees_captions_far_down_that_are_wrong():
 
     assert wrong(8) == []
     assert wrong(12) == ["seps, 12 x 12, 6 words"]
+
+
+def counted(repeated):
+    """What is timed at tiny sizes, and the series of memory."""
+    ctx = Context("cpu", 0, lambda body: None, repeated=repeated)
+    small = {"dim": 16, "patches": 16, "batches": (2, 3), "words": (4, 6), "keeps": (0.5, 1.0)}
+    found = list(bench._comparisons(ctx, CostParams(**small)))
+    for one in found:
+        one.build()
+    return found, {series.name: series for series in ctx.release(partial=False)}
+
+
+def test_a_size_that_is_a_point_of_three_series_is_measured_once():
+    found, memory = counted(repeated=False)
+    assert [(one.x, [x for _, x in one.also]) for one in found] == [
+        (2, [4, 0.5]), (3, []), (6, []), (1, []),
+    ]  # fmt: skip
+    assert {name: {point.x for point in series.points} for name, series in memory.items()} == {
+        "memory_batch": {2, 3}, "memory_words": {4, 6}, "memory_keep": {0.5, 1},
+    }  # fmt: skip
+
+
+def test_bytes_are_counted_in_the_first_process_alone():
+    assert counted(repeated=True)[1] == {}
 
 
 def test_a_search_is_checked_before_it_is_timed(monkeypatch):

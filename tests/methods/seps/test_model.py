@@ -155,7 +155,8 @@ def test_candidates():
         baselines.candidate("best", base)
 
 
-def test_cross_attention_is_its_definition():
+def test_cross_attention_is_its_definition(monkeypatch):
+    monkeypatch.setattr(baselines, "TOGETHER", 2)  # of three images
     given = checks.inputs("cpu", SMALL, batch=3, exact=False)
     patches, text = given["patches"], given["sparse"]
     found = baselines.cross_attention(patches, text)
