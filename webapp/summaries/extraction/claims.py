@@ -73,11 +73,13 @@ def _is_joined(abstract: str, one: RuleClaim, other: RuleClaim) -> bool:
 
 def _claim(abstract: str, expression: Expression, place: Place) -> RuleClaim:
     details = Details(expression, place, abstract)
+    own = {"", expression.unit}  # the 2 of "from 2 min to 30 s" keeps its unit
     start, end = place.folded.place(expression.start, expression.end)
     first, last = place.folded.place(*place.sentence)
     return RuleClaim(
         value=(" -> " if expression.is_change else "-").join(
-            f"{number.value:f}" for number in expression.numbers
+            f"{n.value:f}" + ("" if n.unit in own else f" {_SHOWN_UNIT.get(n.unit, n.unit)}")
+            for n in expression.numbers
         ),
         unit=_SHOWN_UNIT.get(expression.unit, expression.unit),
         metric=details.metric(),

@@ -39,12 +39,12 @@ _IN_BEHIND = re.compile(
 _BEATS = re.compile(
     r"\b(?:outperform|surpass|exceed|beat)\w*(?: the)? (?P<of>[^,;()]{3,70}?) by" + _ROUGHLY
 )
+_VERB = words("changing verb")
 # "and code size by" of "reduces memory by 4.7 GB and code size by 3%"
-_ALSO = re.compile(rf"[\d%xb] (?:\w+ )?and {_ARTICLES}(?P<of>{_NAME}) by{_ROUGHLY}")
+_ALSO = re.compile(rf"[\d%xbs] (?:\w+ )?and {_ARTICLES}(?!{_VERB})(?P<of>{_NAME}) by{_ROUGHLY}")
 _CHANGES = re.compile(  # the nearest verb: "reducing time and boosting speed to"
-    r"^.*\b"
-    + words("changing verb")
-    + rf" {_ARTICLES}(?P<of>{_NAME})(?: (?:[^.;,]|\.\d){{0,50}}?)? ?(?:by|from|to)?{_ROUGHLY}"
+    rf"^.*\b{_VERB} {_ARTICLES}(?P<of>{_NAME})(?: (?:[^.;,]|\.\d){{0,50}}?)? ?(?:by|from|to)?"
+    + _ROUGHLY
 )
 _IS = re.compile(
     rf"(?<![\w-])(?P<of>(?:{_NAME_WORD} of (?:the )?)?{_NAME})(?: ?\([^)]*\))? "
@@ -52,7 +52,7 @@ _IS = re.compile(
     + one_of(r"of is was are were reach\w* at to by from score_of rate_of = :")
     + _ROUGHLY
 )
-_EQUALS = re.compile(r"(?<![\w-])(?P<of>[a-z][\w^-]*(?: [a-z][\w^-]*)?) ?[=:≈(] ?$")
+_EQUALS = re.compile(rf"(?<![\w-])(?P<of>{_NAME_WORD}(?: {_NAME_WORD})?) ?[=:≈(] ?$")
 _SCORE_BEHIND = re.compile(rf" (?P<of>{METRIC}(?: scores?)?)(?![a-z])")  # "55.8 AP"
 _ENDS_IN_SCORE = re.compile(METRIC + "$")
 _OBJECT = re.compile(rf" {_ARTICLES}(?P<of>{_NAME})")  # "halves the training time"
@@ -64,13 +64,14 @@ _BASELINE = re.compile(
 )
 _SETTING = re.compile(
     rf"\b(?:on|across|under|at|for) (?!least|most|average)(?P<of>[^,.;()]{{2,70}}?){_CLAUSE_END}"
-    r"| (?:compared|over|than)\b| and (?:\d|by\b|achiev|improv|reduc))"
+    r"| (?:compared|over|than|rises|falls|drops|goes)\b| and (?:\d|by\b|achiev|improv|reduc))"
 )
 # What a number with this unit is of, where no word beside it says so.
 _KINDS = {
     **dict.fromkeys(("ms", "us", "ns", "s", "min", "h"), "time"),
     **dict.fromkeys(("kb", "mb", "gb", "tb"), "memory"),
     "fps": "frame rate",
+    **dict.fromkeys(("token/s", "image/s", "sample/s", "request/s"), "throughput"),
 }
 _SETTING_REACH = 160  # characters behind the number
 

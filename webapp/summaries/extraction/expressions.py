@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from webapp.summaries.numbers import Folded, Number, numbers_in
 
 _RANGE = re.compile(r" ?(?:-|to|->|/) ?")
+_FROM = re.compile(r"(?:from |从)$")
+# "from 12 minutes, up to 95%" is no change
+_TO = re.compile(r"^(?!.*(?:[.;]|, up) ).* to $|^[^。，；,;]{0,8}[到至为]$")
+_KINDS = ({"ms", "us", "ns", "s", "min", "h"}, {"kb", "mb", "gb", "tb"})
 _CHANGE_REACH = 70  # characters between the two ends of "from 0.535 (scattering only) to 0.685"
 
 
@@ -32,21 +36,28 @@ def expressions(folded: Folded) -> Iterator[Expression]:
     while left:
         first = left.pop(0)
         start = first.start
-        after_from = text.endswith("from ", 0, start)
+        after_from = _FROM.search(text, 0, start)
         are_digits = left and not (first.is_word or left[0].is_word)
         if are_digits and (joint := text[first.end : left[0].start]):
-            in_reach = len(joint) <= _CHANGE_REACH and joint.endswith(" to ")
-            if after_from and in_reach and not re.search(r"[.;] ", joint):
-                yield Expression((first, left[0]), True, start - len("from "), left.pop(0).end)
+            in_reach = len(joint) <= _CHANGE_REACH and _TO.search(joint)
+            if after_from and in_reach and _are_of_a_kind(first, left[0]):
+                yield Expression((first, left[0]), True, after_from.start(), left.pop(0).end)
                 continue
             is_range = _RANGE.fullmatch(joint) or (
                 joint == " and " and text.endswith("between ", 0, start)
             )
             if is_range and _alike(first, left[0], joint):
-                change = "->" in joint
+                falls = joint.endswith("to ") and first.value > left[0].value
+                change = "->" in joint or falls
                 yield Expression((first, left[0]), change, start, left.pop(0).end)
                 continue
         yield Expression((first,), False, start, first.end)
+
+
+def _are_of_a_kind(first: Number, second: Number) -> bool:
+    """Whether a number can change into another: 2 minutes into 30 seconds, not into 95 %."""
+    units = {first.unit, second.unit}
+    return not first.own_unit or len(units) == 1 or any(units <= kind for kind in _KINDS)
 
 
 def _alike(first: Number, second: Number, joint: str) -> bool:

@@ -24,7 +24,8 @@ _ATTRIBUTE_BEFORE = re.compile(
 _GAIN_AFTER = re.compile(r"[ -](?:[\w-]+ ){0,4}?" + words("gain after"))
 _OCCASIONS = re.compile(r" (?:over|during|per|a|each|across|throughout)\b|[.;]|$")
 _BY = re.compile(r"\b(?:by|to|nearly|about|over|than) $")
-VERBS = {"doubled", "doubling", "doubles", "tripled", "tripling", "halved", "halving", "halves"}
+VERBS = {"doubled", "doubling", "doubles", "tripled", "tripling"}
+VERBS |= {"halve", "halved", "halving", "halves"}
 
 
 def is_factor(expression: Expression, place: Place) -> bool:

@@ -42,7 +42,8 @@ _DATA_OF = re.compile(
     r"\b" + words("data") + r"s? (?:\w+ )?(?:of|with|spanning|contain|containing)"
     rf"(?: {words('roughly')}| less than)* $"
 )
-_AT_POINT = re.compile(r"\bat (?:[a-z]+ ?= ?|iou )$")  # "TMR by 8.9% at FMR = 0.01%"
+# "TMR by 8.9% at FMR = 0.01%"
+_AT_POINT = re.compile(r"\bat (?:[a-z]+ ?= ?|iou |an? (?:specificity|fpr|far) of )$")
 _AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?$")
 _GIVEN = re.compile(r"(?:^|[,;:] (?:and |while )?)at $|\boperating at $")  # "At 30 Hz, it ..."
 # A rate is an outcome where something runs or is fast; videos "at 24 fps" are as they were made.
@@ -83,8 +84,8 @@ _SUBSET_OF = re.compile(
 # "the 10% most uncertain", "only 7,070 (4.5% of total) patches", "5% of the model's parameters"
 _PART_OF_WHOLE = re.compile(r"(?:/[\d.]+%)* " + words("part of a whole"))
 _HARDWARE_BEFORE = re.compile(
-    r"\b(?:gpu|card|device|machine|workstation)s?(?: \w+){0,2} (?:with|of|having)"
-    rf"(?: {words('roughly')}| less than| under| as little as)* $"
+    r"\b(?:gpu|card|device|machine|workstation|[abhlv]\d{1,3})s?(?: \w+){0,2} "
+    rf"(?:with|of|having)(?: {words('roughly')}| less than| under| as little as)* $"
 )
 _DESCRIBES_RESULT = re.compile(r"\b" + words("describes a result"))
 # "reducing the rank from 16 to 8 decreased accuracy": what was set, not what came of it

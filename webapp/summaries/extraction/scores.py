@@ -43,7 +43,7 @@ def is_score(expression: Expression, place: Place) -> bool:
     counts = number.is_word or number.end > number.digits_end  # "two", 7B, 12K
     if counts or re.match(r"[-\w]", text[expression.end : expression.end + 1]):
         return False
-    if text[number.start] not in "+-" and _is_name(place):
+    if text[number.start] not in "+-" and _is_name(place) and not _METRIC_AFTER.match(place.after):
         return False
     if _SIGN_OF_METRIC.search(place.before):
         return True
