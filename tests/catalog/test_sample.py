@@ -9,8 +9,9 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
-from webapp.catalog import chips, linking
+from webapp.catalog import chips, linking, queries
 from webapp.catalog.models import MethodLink
+from webapp.catalog.verdicts import Word
 from webapp.digests.build import build
 from webapp.digests.models import Digest
 from webapp.digests.profiles.validation import site_profile
@@ -23,6 +24,7 @@ SHOWN = [
     ("token_pruning", "2512.02700", "88.9%", r"\d+\.\d+× faster at \d+ rows?"),
     ("seps", "2511.22594", "3.2%", r"\d+\.\d+× faster at images, and as many captions = \d+"),
 ]
+MAX_UNTESTABLE = 2  # claims of a method that need what nobody here has
 FIRST_SEEN = 10  # places of the digest's first page in which each method is met
 
 
@@ -53,3 +55,17 @@ def test_the_sample_leads_from_the_first_page_to_each_method(client: Client) -> 
         block = page[related : page.index("Claims and verdicts", related)].replace(" ×", "×")
         assert "Assay carries a related method" in block
         assert re.search(f"measured {measured}, AMD EPYC", block), block
+
+
+@pytest.mark.django_db
+def test_every_claim_of_a_source_is_answered() -> None:
+    call_command("import_results", stdout=StringIO())
+    for carried in queries.all_carried():
+        assert {one.claim.id for one in carried.answers} == {
+            one.id for one in carried.method.claims
+        }
+        assert all(one.verdict.word for one in carried.answers), carried.method.slug
+        unanswered = {
+            one.claim.id for one in carried.answers if one.verdict.word is Word.UNTESTABLE
+        }
+        assert len(unanswered) <= MAX_UNTESTABLE, unanswered
