@@ -105,8 +105,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow ones first: a long test that began last would keep one process busy alone.
+    """What waits first, in two chains; then what is slow, since a long test that began last would
+    keep one process busy alone.
 
     On a database that was asked for only what uses one.
     """
@@ -114,38 +116,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[:] = _once_each(filter(_uses_database, items))
     if fast.ON:
         items[:] = filter(fast.keeps, items)
+    for item in items:
+        chain = CHAIN_OF.get(item.path.name)
+        if chain is not None:
+            item.add_marker(pytest.mark.xdist_group(f"chain {chain}"))
+        elif "standing_rig" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=_turn)
-    _spread(items)
 
 
-def _turn(item: pytest.Item) -> int:
-    """The whole house under kills takes longest, in one process; then what else is slow."""
-    if item.path.name == "test_up.py":
-        return 0
-    return 1 if item.get_closest_marker("slow") else 2
-
-
-# They wait more than they work, each file in one process: two at once leave a core idle.
-WAITING = (
-    "test_kills.py",
-    "test_storm.py",
-    "test_full_postgresql.py",
-    "test_messages.py",
-    "test_misbehaviour.py",
-    "test_summaries.py",
+# Files that wait more than they work, each with a rig of its own. Those of a chain come one after
+# the other in one process: two wait at once while the other processes work, and none is the last
+# to end. The chains take about the same time.
+CHAINS = (
+    ("test_up.py", "test_full_postgresql.py", "test_no_landlock.py"),
+    ("test_kills.py", "test_storm.py", "test_messages.py", "test_background.py"),
 )
+CHAIN_OF = {name: number for number, names in enumerate(CHAINS) for name in names}
 
 
-def _spread(items: list[pytest.Item]) -> None:
-    """What waits comes in equal distances among the quick tests, file by file."""
-    waiting = {name: [item for item in items if item.path.name == name] for name in WAITING}
-    others = [item for item in items if item.path.name not in WAITING]
-    slow = sum(_turn(item) < 2 for item in others)
-    distance = (len(others) - slow) // len(WAITING)
-    items[:] = others[:slow]
-    for number, name in enumerate(WAITING):
-        items += waiting[name] + others[slow + number * distance :][:distance]
-    items += others[slow + len(WAITING) * distance :]
+def _turn(item: pytest.Item) -> tuple[int, int]:
+    """The place of a test among all: its chain, or whether it is slow."""
+    name = item.path.name
+    if (chain := CHAIN_OF.get(name)) is not None:
+        return chain, CHAINS[chain].index(name)
+    return len(CHAINS), 0 if item.get_closest_marker("slow") else 1
 
 
 def _once_each(items: Iterable[pytest.Item]) -> list[pytest.Item]:

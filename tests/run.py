@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests import engine, machine
+from tests import engine, forking, machine
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST = 8  # processes: each holds torch and a browser
@@ -33,11 +34,15 @@ def main(arguments: list[str]) -> int:
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)  # tests/conftest.py says why
     # Tests start Assay's commands, which are to find this environment and make no other.
     os.environ["ASSAY_VENV"] = sys.prefix
-    if not any(argument.startswith(PROCESSES) for argument in arguments):
-        # Many tests wait for processes of their own, so there are two more than cores keep busy;
-        # the quick tests never wait.
-        processes = min(os.cpu_count() or 1, MOST) + 2 * ("ASSAY_TEST_FAST" not in os.environ)
-        # In the order of tests/conftest.py: xdist would begin with the largest groups.
-        dist = ["--dist", "loadgroup", "--no-loadscope-reorder"]
-        arguments = ["-n", str(processes), *dist, *arguments]
-    return int(pytest.main(arguments))
+    with ExitStack() as stack:
+        if not any(argument.startswith(PROCESSES) for argument in arguments):
+            cores = min(os.cpu_count() or 1, MOST)
+            if "ASSAY_TEST_FAST" in os.environ:
+                spread = ["-n", str(cores)]
+            else:
+                # Two chains of tests wait more than they work (tests/conftest.py).
+                python = stack.enter_context(forking.python())
+                spread = ["--tx", f"{cores + 3}*popen//python={python}"]
+            # In the order of tests/conftest.py: xdist would begin with the largest groups.
+            arguments = [*spread, "--dist", "loadgroup", "--no-loadscope-reorder", *arguments]
+        return int(pytest.main(arguments))

@@ -10,15 +10,6 @@ from tests.runs.conftest import _trial_method  # noqa: F401 (a fixture)
 from tests.runs.rig import Rig, standing
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The rig's tests of a file stay in one process: they wait more than they work, so one process
-    for all would be the last to end, and another rig takes longer to start than most tests.
-    """
-    for item in items:
-        if "standing_rig" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
 @pytest.fixture
 def rig(standing_rig: Rig) -> Rig:
     """Redis, recorder, beat and one bench worker called `one`, all of them up and heard of."""

@@ -37,12 +37,7 @@ WANTED = {"method": "trial", "benchmark": "sleep", "params": {"seconds": 0.1}}
 BOTH = {"application/problem+json", "text/html"}
 FULL_FOR = 6.0  # seconds: two leases in which little of what a worker says can be kept
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.root,
-    pytest.mark.timeout(300),
-    pytest.mark.xdist_group("full_postgresql"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.root, pytest.mark.timeout(300)]
 
 
 @dataclass

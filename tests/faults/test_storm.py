@@ -11,7 +11,6 @@ from tests.servers import stores
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("storm")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
 def test_nothing_is_lost_or_done_twice(

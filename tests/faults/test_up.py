@@ -37,7 +37,7 @@ NEVER = 120.0  # seconds by the clock: tells what comes back from what never doe
 FULL_FOR = 6.0  # seconds: some sweeps and a heartbeat of the beat that cannot be written
 FORKING = ("web", "site", "events", "summaries")  # the bench worker's child: test_kills.py
 
-pytestmark = [pytest.mark.xdist_group("up"), pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

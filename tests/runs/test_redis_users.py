@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from redis import Redis
+from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError
+from redis.retry import Retry
 
 from tests import machine
 from tests.processes import ROOT, wait_for
@@ -38,7 +40,10 @@ def master(tmp_path: Path, settings: Any) -> Iterator[Redis]:
 def as_worker(master: Redis, name: str, key: str) -> Redis:
     where = master.connection_pool.connection_kwargs
     password = redis_broker.worker_password(bytes.fromhex(key))
-    return Redis(where["host"], where["port"], username=f"bench-{name}", password=password)
+    once = Retry(NoBackoff(), 0)  # redis would try a key that is void four times, for seconds
+    return Redis(
+        where["host"], where["port"], username=f"bench-{name}", password=password, retry=once
+    )
 
 
 def refused(redis: Redis, *command: str) -> bool:
