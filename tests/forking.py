@@ -8,6 +8,7 @@ standard streams and its program to the process that forks, and ends when the fo
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import select
 import shlex
@@ -15,8 +16,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import ModuleType
 
 # Nothing in them reads a setting of Django's or a file of the project's, and pytest rewrites none.
@@ -30,17 +32,16 @@ LIBRARIES = (
     "django.core.management",
     "django.test",
 )
-PROGRAM = 1 << 16  # bytes: more than xdist's program has
 
 
 @contextmanager
-def python() -> Iterator[str]:
+def python(libraries: Sequence[str] = LIBRARIES) -> Iterator[str]:
     """The command line that stands for such a Python."""
     with socket.socket(socket.AF_UNIX) as door:
         door.bind("")  # the kernel finds a name, which no file has
         door.listen()
         server = subprocess.Popen(
-            [sys.executable, "-m", "tests.forking", str(door.fileno())],
+            [sys.executable, "-m", "tests.forking", str(door.fileno()), *libraries],
             pass_fds=[door.fileno()],
             # One thread, as tests/conftest.py asks; a GPU that was looked at before a fork is lost.
             env={**os.environ, "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"},
@@ -54,10 +55,12 @@ def python() -> Iterator[str]:
 
 
 def call(name: str, program: str) -> None:
-    """Have a fork run `program` over this process's standard streams, and wait for its end."""
+    """Have a fork run `program` over this process's streams, where it is, and wait for its end."""
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(bytes.fromhex(name))
-        socket.send_fds(line, [program.encode()], [0, 1, 2])
+        socket.send_fds(line, [b"-"], [0, 1, 2])
+        line.sendall(json.dumps([program, str(Path.cwd()), dict(os.environ)]).encode())
+        line.shutdown(socket.SHUT_WR)
         pid = int(line.recv(20))
     for stream in (0, 1, 2):  # whoever reads them is to see the fork's end
         os.close(stream)
@@ -65,16 +68,17 @@ def call(name: str, program: str) -> None:
         select.select([os.pidfd_open(pid)], [], [])
 
 
-def serve(door: socket.socket) -> str:
+def serve(door: socket.socket, libraries: Sequence[str]) -> str:
     """Fork at every call. Returns in the forks alone, with the program of each."""
-    for library in LIBRARIES:
+    for library in libraries:
         with suppress(ImportError):
             importlib.import_module(library)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     while True:
         line, _ = door.accept()
-        program, streams, *_ = socket.recv_fds(line, PROGRAM, 3)
+        _, streams, *_ = socket.recv_fds(line, 1, 3)
+        program, folder, environment = json.loads(line.makefile("rb").read())
         if (pid := os.fork()) == 0:
             break
         line.sendall(str(pid).encode())
@@ -88,18 +92,21 @@ def serve(door: socket.socket) -> str:
         os.close(stream)
     line.close()
     door.close()
-    return program.decode()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    return str(program)
 
 
 def main(arguments: list[str]) -> None:
-    """`door` forks as long as it lives; `name … -c program` asks it to."""
+    """`DOOR LIBRARY …` forks as long as it lives; `NAME … -c PROGRAM` asks it to."""
     if "-c" in arguments:
         call(arguments[0], arguments[-1])
         return
     from workers.parent_death import die_with_parent
 
     die_with_parent()
-    program = serve(socket.socket(fileno=int(arguments[0])))
+    program = serve(socket.socket(fileno=int(arguments[0])), arguments[1:])
     # As `python -c` would: the module that was started is the program's.
     sys.argv = ["-c"]
     sys.modules["__main__"] = module = ModuleType("__main__")

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from django.conf import settings
 
-from tests import conftest, machine
+from tests import conftest, forking, machine
 
 pytest_plugins = ["pytester"]
 
@@ -56,27 +56,32 @@ def test_a_skip_is_a_skip_elsewhere(
 
 GROUPED = """
 import os
+import sys
 import pytest
 
 @pytest.mark.xdist_group("together")
 @pytest.mark.parametrize("number", range(4))
 def test_one_process(number):
+    assert "turtledemo" in sys.modules
     print("process", os.getpid())
 """
 
 
-def test_a_group_stays_in_one_process(tmp_path: Path) -> None:
+def test_a_group_stays_in_one_process_which_is_a_fork_of_what_has_loaded_libraries(
+    tmp_path: Path,
+) -> None:
     """Silently it did not under pytest 9.2: every process then started a rig of its own."""
     (tmp_path / "test_it.py").write_text(GROUPED)
-    options = ["-p", "xdist", "-n", "2", "--dist", "loadgroup", "-rP", "-p", "no:cacheprovider"]
+    options = ["-p", "xdist", "--dist", "loadgroup", "-rP", "-p", "no:cacheprovider"]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "test_it.py"],
-        cwd=tmp_path,
-        env={**plain, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # each costs a second in each process
-        capture_output=True,
-        text=True,
-    )
+    with forking.python(["turtledemo"]) as python:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, "--tx", f"2*popen//python={python}"],
+            cwd=tmp_path,
+            env={**plain, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # each costs a second in each
+            capture_output=True,
+            text=True,
+        )
     assert "4 passed" in done.stdout
     lines = {line for line in done.stdout.splitlines() if line.startswith("process ")}
     assert len(lines) == 1

@@ -18,7 +18,6 @@ class Command(BaseCommand):
         "Link every paper of the site to the methods it is about, or with --input the papers of "
         "a file of JSON lines (id, title, abstract), without a database."
     )
-    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--input", help="file of JSON lines: id, title, abstract")

@@ -13,7 +13,6 @@ MARKS = {"good": "  ok      ", "note": "  note    ", "problem": "  PROBLEM "}
 
 class Command(BaseCommand):
     help = "Say what is wrong with this installation and what to do; exit 1 if something is."
-    requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

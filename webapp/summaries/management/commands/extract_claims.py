@@ -33,8 +33,6 @@ class Command(BaseCommand):
         'Print the claims of abstracts. Lines of --input: {"id", "title", "abstract"}. '
         "With --report, how many of those that a person marked are found."
     )
-    requires_system_checks = ()
-    requires_migrations_checks = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--input", required=True, metavar="FILE.jsonl")

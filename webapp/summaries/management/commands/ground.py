@@ -25,8 +25,6 @@ class Command(BaseCommand):
         'Say of each claim whether its number and unit stand in the text. Lines of --input: {"id", '
         '"text", "claims": [{"metric", "value", "unit", "quote"}]}.'
     )
-    requires_system_checks = ()
-    requires_migrations_checks = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--input", required=True, metavar="FILE.jsonl")
