@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from webapp.papers.models import Paper
 from webapp.papers.search.query import Term, words_of
-from webapp.papers.search.ranking import pattern, weight
+from webapp.papers.search.ranking import line, pattern, weight
 from webapp.ui.markup import render
 
 _WORD = re.compile(r"c\+\+|c#|[^\W_]+", re.IGNORECASE)  # as `query.fold` takes texts apart
@@ -50,8 +50,8 @@ def _spans(
 ) -> Iterator[tuple[int, int, int]]:
     """Where the patterns of folded words stand in `text`: (start, end, number)."""
     found = [(one, " ".join(words_of(one[0]))) for one in _WORD.finditer(text)]
-    folded = " ".join(word for _, word in found)
-    # Of each word, where it ends in the folded text: words are one space apart.
+    folded = line([word for _, word in found])
+    # Of each word, where it ends in the line: words are one blank apart, and one stands before.
     ends = list(accumulate((len(word) + 1 for _, word in found)))
     for number, one in patterns:
         at = 0

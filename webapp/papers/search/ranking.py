@@ -46,13 +46,15 @@ def _points(
     phrase: re.Pattern[str] | None,
 ) -> float:
     """What a paper counts for where a query's terms, and all of them as one phrase, stand."""
-    title, abstract = (" ".join(words_of(text)) for text in (paper.title, paper.abstract))
-    authors = " ".join(words_of(" ".join(author["name"] for author in paper.authors)))
-    texts = {"title": title, "abstract": abstract, "authors": authors}
+    names = " ".join(author["name"] for author in paper.authors)
+    told = {"title": paper.title, "abstract": paper.abstract, "authors": names}
+    texts = {name: line(words_of(text)) for name, text in told.items()}
     points = covered = 0.0
     for term, patterns in sought:
         mentions = {
-            name: sum(len(one.findall(text)) for one in patterns) * (term.column in {"", name})
+            name: sum(len(one.findall(text)) for one in patterns)
+            if term.column in {"", name}
+            else 0
             for name, text in texts.items()
         }
         frequency = mentions["abstract"]
@@ -60,20 +62,29 @@ def _points(
         points += weight(term) * IN_AUTHORS * (mentions["authors"] > 0)
         points += weight(term) * IN_ABSTRACT * frequency / (frequency + SATURATION)
         covered += len(term.words) * (mentions["title"] > 0)
-    points += TITLE_SHARE * min(covered / max(len(title.split()), 1), 1.0)
+    points += TITLE_SHARE * min(covered / max(texts["title"].count(" "), 1), 1.0)
     if phrase:
-        points += TITLE_PHRASE * (phrase.search(title) is not None)
-        points += ABSTRACT_PHRASE * (phrase.search(abstract) is not None)
+        points += TITLE_PHRASE * (phrase.search(texts["title"]) is not None)
+        points += ABSTRACT_PHRASE * (phrase.search(texts["abstract"]) is not None)
     return points
 
 
+def line(words: Sequence[str]) -> str:
+    """Folded words as `pattern` finds them: before each one a blank."""
+    return " " + " ".join(words)
+
+
 def pattern(words: Sequence[str], *, prefix: bool) -> re.Pattern[str]:
-    """Finds the words one after the other in a folded text, with their inflections."""
+    """Finds the words one after the other in a `line`, with their inflections.
+
+    It begins with the blank before them: letters known beforehand are found eight times as fast
+    as the edge of a word.
+    """
     *first, last = words
     stems = [rf"{re.escape(_stem(word))}\w{{0,6}}" for word in first]
     ending = r"\w*" if prefix else r"\w{0,6}"
     stems.append(re.escape(last if prefix else _stem(last)) + ending)
-    return re.compile(r"\b" + " ".join(stems) + r"\b")
+    return re.compile(" " + " ".join(stems) + r"\b")
 
 
 def _phrase(terms: Sequence[Term]) -> re.Pattern[str] | None:
