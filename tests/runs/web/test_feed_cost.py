@@ -9,6 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from tests import factories
 from tests.runs import scenes
+from webapp.runs.web import feed
+from webapp.runs.web.listing import listed_run
 
 pytestmark = pytest.mark.django_db
 
@@ -33,3 +35,14 @@ def test_who_deletes_their_account_is_named_no_more(client: Client) -> None:
     assert "lovelace" in client.get("/runs.rss").content.decode()
     reader.delete()
     assert "lovelace" not in client.get("/runs.rss").content.decode()
+
+
+def test_of_a_feed_that_changed_only_the_new_run_is_read(client: Client) -> None:
+    scenes.measured()
+    assert client.get("/runs.rss").content.count(b"<item>") == 1
+    scenes.measured()
+    read = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(feed, "listed_run", lambda run: read.append(run.pk) or listed_run(run))
+        body = client.get("/runs.rss").content
+    assert (body.count(b"<item>"), len(read)) == (2, 1)

@@ -1,9 +1,11 @@
 """The feed of results: what was measured, the last to end first."""
 
+from collections.abc import Hashable
 from html import escape
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import get_language
 from django.views.decorators.http import require_safe
 
 from webapp.runs.models import Run, State
@@ -15,6 +17,9 @@ from webapp.ui.feed_http import FeedSource, Site
 from webapp.ui.feeds import Item
 
 RESULTS = 50
+# Of the feed as it was last made: of a run that ended nothing changes, and to read all that fifty
+# measured takes longer than a page may.
+_made: dict[Hashable, Item] = {}
 
 
 @require_safe
@@ -28,9 +33,17 @@ def results(request: HttpRequest, suffix: str) -> HttpResponse:
     stamp = tuple(latest.values_list("pk", "finished_at", "reader")[:RESULTS])
 
     def items(site: Site) -> list[Item]:
+        known, place = dict(_made), (site, get_language())
+        new = [row[0] for row in stamp if (place, row) not in known]
         related = Run.objects.select_related("environment", "reader").prefetch_related("series")
-        found = related.in_bulk([key for key, *_ in stamp])
-        return [_item(site, found[key]) for key, *_ in stamp if key in found]
+        found = related.in_bulk(new)
+        known |= {(place, row): _item(site, found[row[0]]) for row in stamp if row[0] in found}
+        made: dict[Hashable, Item] = {
+            (place, row): known[place, row] for row in stamp if (place, row) in known
+        }
+        _made.clear()
+        _made.update(made)
+        return list(made.values())
 
     about = "What was measured here, with its machine and the command to repeat it."
     source = FeedSource("results", "Results of Assay", about, reverse("runs:runs"), stamp, items)
@@ -39,7 +52,7 @@ def results(request: HttpRequest, suffix: str) -> HttpResponse:
 
 def _item(site: Site, run: Run) -> Item:
     listed = listed_run(run)
-    found = headline([row.parsed() for row in run.series.all()])
+    found = headline(row.parsed() for row in run.series.all())
     return site.item(
         f"run:{run.pk}",
         run.get_absolute_url(),

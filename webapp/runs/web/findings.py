@@ -1,7 +1,7 @@
 """What a run found, in three lines: the headline, the checks, the doubts."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from django.utils.translation import gettext, gettext_noop
 
@@ -29,7 +29,7 @@ def findings(
     return {name: line for name, line in lines.items() if line}
 
 
-def headline(series: Sequence[Series]) -> str:
+def headline(series: Iterable[Series]) -> str:
     """What the first series that has a variant of ours says of it."""
     return next(filter(None, map(_headline, series)), "")
 
