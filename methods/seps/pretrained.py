@@ -85,6 +85,11 @@ class BertEncoder(nn.Module):
             raise InputError(
                 f"the tokenizer of {source!r} has no [MASK] or no [PAD]; BERT's has both"
             )
+        if len(self.tokenizer) > self.bert.config.vocab_size:
+            raise InputError(
+                f"the tokenizer of {source!r} has {len(self.tokenizer)} words, its weights "
+                f"{self.bert.config.vocab_size}: they are not of one model"
+            )
 
     def forward(self, ids: Tensor) -> Texts:
         r"""The words (T, W, C) of captions (T, W), [CLS] and [SEP] among them, as in the source.
@@ -99,7 +104,13 @@ class BertEncoder(nn.Module):
         r"""Word ids (T, W) of texts cut at `most`; `generator` is given in training: `augmented`.
 
         Equation: $y_{t, i} = \mathrm{id}(w_{t, i})$, and that of [PAD] behind a text's last word.
+
+        Raises:
+            InputError: for texts longer than the weights have places.
         """
+        room = self.bert.config.max_position_embeddings
+        if most > room:
+            raise InputError(f"texts of up to {most} words; the text encoder reads {room} at most")
         found = self.tokenizer(texts, truncation=True, max_length=most)
         rows = found["input_ids"]
         if generator is not None:

@@ -102,7 +102,8 @@ def evaluate(params: EvaluateParams, device: str, tell: Tell) -> str:
     told += [f"{name}: {_interval(values)}" for name, values in right.items()]
     lost = [100 * (a - b) for a, b in zip(right["unpruned"], right["pruned"], strict=True)]
     found = mean_interval(lost)
-    told.append(f"lost by pruning: {found.value:.1f} points ({found.low:.1f} to {found.high:.1f})")
+    low, high = max(-100.0, found.low), min(100.0, found.high)
+    told.append(f"lost by pruning: {found.value:.1f} points ({low:.1f} to {high:.1f})")
     return "\n".join(told)
 
 

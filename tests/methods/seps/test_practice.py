@@ -1,6 +1,7 @@
 """Train and evaluate on folders such as people have, with tiny saved encoders."""
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -218,6 +219,24 @@ def test_encoders_and_batches_that_do_not_fit(folder, encoders, changes, said, c
     values = {k: encoders / v if isinstance(v, str) else v for k, v in changes.items()}
     assert train(folder, encoders, **values) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ({"vocab_size": 9}, "has 17 words, its weights 9: they are not of one model"),
+        ({"max_position_embeddings": 8}, "up to 12 words; the text encoder reads 8 at most"),
+    ],
+)
+def test_a_text_encoder_that_is_too_small(folder, encoders, size, said, capsys):
+    own = shutil.copytree(encoders / "bert", folder / "bert")
+    small = {"vocab_size": len(SPECIAL) + len(WORDS), **size}
+    BertModel(
+        BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, **small)
+    ).save_pretrained(own)
+    assert train(folder, encoders, text=own) == 2
+    assert said in capsys.readouterr().err
+    assert not list((folder / "out").iterdir())
 
 
 def test_dense_texts_belong_to_their_images(folder):

@@ -248,6 +248,21 @@ def test_both_accuracies_and_what_is_lost(folder, capsys, monkeypatch):
     assert all("word" in words for words in shown)  # asked to answer in one
 
 
+def test_what_is_lost_lies_within_a_hundred_points(folder, capsys, monkeypatch):
+    """One question of two is lost and the other won: of so few nothing is known."""
+    assert train(folder, steps=1) == 0
+    right = iter([1.0, 0.0, 0.0, 1.0])  # both questions unpruned, then pruned
+    monkeypatch.setattr(practice, "vqa_accuracy", lambda *_: next(right))
+    path = folder / "vqa" / "questions.json"
+    asked = json.loads(path.read_text())["questions"]
+    path.write_text(json.dumps({"questions": asked[:2]}))
+    names = {"model": "llava", "data": "vqa", "pruner": "out/pruner.pt"}
+    capsys.readouterr()
+    assert call("evaluate", "token_pruning", {k: folder / v for k, v in names.items()}) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[3] == "lost by pruning: 0.0 points (-100.0 to 100.0)"
+
+
 def test_a_batch_depends_on_seed_and_step_alone(folder, monkeypatch):
     monkeypatch.setattr(data, "supervised", lambda llava, processor, examples: examples)
     every = list(range(1000))

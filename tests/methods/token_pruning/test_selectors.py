@@ -165,7 +165,7 @@ def test_diversity_leaves_no_group_out():
 def test_cdpruner_grows_the_determinant_greedily(monkeypatch):
     """Each token is the one whose principal minor of diag(r) L diag(r) is largest."""
     generator = torch.Generator().manual_seed(0)
-    for _ in range(5):
+    for _ in range(20):  # relevance on one side alone often chooses alike
         visual = torch.randn(1, 9, 4, generator=generator)
         r = 0.1 + torch.rand(1, 9, generator=generator)
         monkeypatch.setattr(selectors, "relevance", lambda _, r=r: r)
