@@ -122,6 +122,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(f"chain {chain}"))
         elif "standing_rig" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        elif item.get_closest_marker("browser") and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group("browser"))  # one Chromium
     items.sort(key=_turn)
 
 
@@ -136,11 +138,13 @@ CHAIN_OF = {name: number for number, names in enumerate(CHAINS) for name in name
 
 
 def _turn(item: pytest.Item) -> tuple[int, int]:
-    """The place of a test among all: its chain, or whether it is slow."""
+    """The place of a test: its chain, then the two groups of the browser, then what is slow."""
     name = item.path.name
     if (chain := CHAIN_OF.get(name)) is not None:
         return chain, CHAINS[chain].index(name)
-    return len(CHAINS), 0 if item.get_closest_marker("slow") else 1
+    return len(CHAINS), (
+        0 if item.get_closest_marker("browser") else 1 if item.get_closest_marker("slow") else 2
+    )
 
 
 def _once_each(items: Iterable[pytest.Item]) -> list[pytest.Item]:

@@ -10,6 +10,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from playwright.sync_api import Browser, BrowserContext
 from playwright.sync_api import Page as Tab
 
+from tests.browser.conftest import FIRST_DAYS
 from tests.browser.inventory import NOT_PAGES, PAGES, Page
 from tests.browser.looks import AXE, DESKTOP, PAIRS, faults, kinds, watched
 from tests.servers.site import Site
@@ -18,11 +19,14 @@ pytestmark = pytest.mark.browser
 
 
 def _together(page: Page) -> object:
-    """Pages of a scene stay in one process: its site takes longer to start than to see."""
-    return pytest.param(page, marks=pytest.mark.xdist_group(page.scene), id=str(page))
+    """Pages of the full site stay in one process: it takes longer to start than to see."""
+    marks = pytest.mark.xdist_group("full") if page.scene == "full" else ()
+    return pytest.param(page, marks=marks, id=str(page))
 
 
-EVERY_PAGE = pytest.mark.parametrize("page", [_together(page) for page in PAGES])
+# In the order of the scenes, of which the first ones are one site (tests/browser/conftest.py).
+IN_ORDER = sorted(PAGES, key=lambda page: [*FIRST_DAYS, "full"].index(page.scene))
+EVERY_PAGE = pytest.mark.parametrize("page", [_together(page) for page in IN_ORDER])
 
 
 def test_the_inventory_holds_every_page() -> None:

@@ -18,7 +18,7 @@ from tests.browser.looks import AXE, DESKTOP, PAIRS, PHONE, faults, watched
 from tests.processes import ROOT, wait_for
 from tests.runs.rig import Rig, free_port
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("browser runs")]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 BENCHMARK_SECONDS = 300  # it takes twenty on an idle machine
 

@@ -18,9 +18,21 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 class Site:
     """A running site: its address, and tokens that sign its reader in, once each."""
 
-    address: str
     data: Path
+    environment: dict[str, str]
+    address: str = ""
     tokens: list[str] = field(default_factory=list)
+
+    def fill(self, scene: str) -> None:
+        """Put what `scene` has into its database."""
+        self.tokens += self.run("tests.scenes", scene).split()
+
+    def run(self, *arguments: str) -> str:
+        """What a module of Python prints beside the site."""
+        return subprocess.run(
+            [sys.executable, "-m", *arguments],
+            cwd=ROOT, env=self.environment, check=True, stdout=subprocess.PIPE, text=True,
+        ).stdout  # fmt: skip
 
 
 @contextmanager
@@ -37,17 +49,11 @@ def serving(data: Path, scene: str, workers: int = 1, static: Path | None = None
         "WEB_CONCURRENCY": str(workers),
         "PYTHONPATH": str(ROOT),
     }
-
-    def run(*arguments: str) -> str:
-        return subprocess.run(
-            [sys.executable, "-m", *arguments],
-            cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True,
-        ).stdout  # fmt: skip
-
+    site = Site(data, environment)
     (data / "static").mkdir(parents=True, exist_ok=True)
-    tokens = run("tests.scenes", scene).split()
+    site.fill(scene)
     if static is None:
-        run("django", "collectstatic", "--noinput", "-v0")
+        site.run("django", "collectstatic", "--noinput", "-v0")
     with socket.create_server(("127.0.0.1", 0), backlog=128) as door:
         port = door.getsockname()[1]
         command = ["gunicorn", "--config", "python:workers.web.gunicorn", "webapp.wsgi"]
@@ -58,7 +64,8 @@ def serving(data: Path, scene: str, workers: int = 1, static: Path | None = None
             pass_fds=[door.fileno()],
         )
     try:
-        yield Site(f"http://127.0.0.1:{port}", data, tokens)
+        site.address = f"http://127.0.0.1:{port}"
+        yield site
     finally:
         server.terminate()
         server.wait(timeout=10)
