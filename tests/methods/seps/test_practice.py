@@ -1,90 +1,23 @@
 """Train and evaluate on folders such as people have, with tiny saved encoders."""
 
-import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
-from transformers import (
-    BertConfig,
-    BertModel,
-    BertTokenizerFast,
-    SwinConfig,
-    SwinModel,
-    ViTConfig,
-    ViTModel,
-)
+from transformers import BertConfig, BertModel
 
-from methods.errors import InputError
-from methods.kit.seeds import generator, seeded
+from methods.kit.seeds import seeded
 from methods.seps import data, practice, pretrained
 from methods.seps.baselines import candidate
 from methods.seps.config import SepsConfig
 from methods.seps.train import Plan
 from tests.methods import own_data
 from tests.methods.own_data import interrupted
+from tests.methods.seps.conftest import SPECIAL, WORDS
 
 README = Path(__file__).parents[3] / "methods/seps/README.md"
-WORDS = ("a", "dog", "cat", "red", "blue", "ball", "on", "grass", "run", "##ning", "two", "men")
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-IMAGES = {"train": range(8), "dev": range(8, 12), "test": range(12, 17)}
-
-
-def save_encoders(folder: Path) -> None:
-    """A ViT in half precision, a Swin without CLS, a BERT with its words."""
-    size = {"image_size": 32, "num_channels": 3}
-    torch.manual_seed(0)
-    ViTModel(
-        ViTConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-                  patch_size=8, **size)
-    ).half().save_pretrained(folder / "vit")  # fmt: skip
-    SwinModel(
-        SwinConfig(
-            embed_dim=8, depths=[1, 1], num_heads=[1, 2], window_size=4, patch_size=4, **size
-        )
-    ).save_pretrained(folder / "swin")
-    BertModel(
-        BertConfig(vocab_size=len(SPECIAL) + len(WORDS), hidden_size=16, num_hidden_layers=1,
-                   num_attention_heads=2, intermediate_size=32)
-    ).half().save_pretrained(folder / "bert")  # fmt: skip
-    (folder / "vocab.txt").write_text("\n".join((*SPECIAL, *WORDS)))
-    BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder / "bert")
-
-
-@pytest.fixture(scope="module")
-def encoders(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("encoders")
-    save_encoders(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(tmp_path, encoders):
-    """Flickr30K's layout, five captions an image: ids once in train, once a caption in test."""
-    own = tmp_path / "data" / "f30k"
-    own.mkdir(parents=True)
-    images = tmp_path / "data" / "flickr30k-images"
-    images.mkdir()
-    mapping = {}
-    for split, numbers in IMAGES.items():
-        captions, ids = [], []
-        for i in numbers:
-            noise = np.random.default_rng(i).integers(0, 255, (40, 50, 3), dtype=np.uint8)
-            Image.fromarray(noise).save(images / f"{1000 + i}.jpg")
-            mapping[str(i)] = f"{1000 + i}.jpg"
-            captions += [f"{WORDS[(i + k) % 12]} {WORDS[i % 12]} on a grass" for k in range(5)]
-            ids += [str(i)] * (5 if split == "test" else 1)
-        (own / f"{split}_caps.txt").write_text("\n".join(captions) + "\n")
-        (own / f"{split}_ids.txt").write_text("\n".join(ids) + "\n")
-        texts = [json.dumps({"text": f"two red {WORDS[i % 12]} running"}) for i in numbers]
-        (own / f"f30k_{split}.jsonl").write_text("\n".join(texts) + "\n")
-    (own / "id_mapping.json").write_text(json.dumps(mapping))
-    (tmp_path / "out").mkdir()
-    return tmp_path
 
 
 def call(folder: Path, encoders: Path, name: str, **changes: object) -> int:
@@ -239,21 +172,6 @@ def test_a_text_encoder_that_is_too_small(folder, encoders, size, said, capsys):
     assert not list((folder / "out").iterdir())
 
 
-def test_dense_texts_belong_to_their_images(folder):
-    split, _ = data.load(folder / "data", "f30k", "test", dense=True)
-    assert split.owners == tuple(i for i in range(5) for _ in range(5))
-    assert split.dense[1] == "two red dog running"
-    assert split.take([1, 3]).owners == (0,) * 5 + (1,) * 5
-    path = folder / "data" / "f30k" / "f30k_test.jsonl"
-    lines = path.read_text().splitlines()
-    path.write_text("\n".join(lines[1:]))
-    with pytest.raises(InputError, match="4 dense texts for 5 images"):
-        data.load(folder / "data", "f30k", "test", dense=True)
-    path.write_text("\n".join(["no", *lines[1:]]))  # the source would pass over it
-    with pytest.raises(InputError, match=r"f30k_test.jsonl is no JSON"):
-        data.load(folder / "data", "f30k", "test", dense=True)
-
-
 @pytest.mark.parametrize(
     ("name", "leaks"), [("seps_image", False), ("open_source", True), ("whole", False)]
 )
@@ -371,16 +289,6 @@ def test_the_model_that_is_kept_is_the_best_on_validation(folder, encoders, monk
     assert [torch.equal(kept, scale) for _, scale in looks] == [False, True, False]
 
 
-def test_half_of_the_images_are_mirrored_in_training(tmp_path):
-    path = tmp_path / "half.png"
-    image = Image.new("RGB", (40, 40))
-    image.paste((255, 255, 255), (20, 0, 40, 40))
-    image.save(path)
-    seen = pretrained.pixels([path] * 200, 8, generator(0))
-    mirrored = seen[:, 0, :, 0].mean(1) > seen[:, 0, :, -1].mean(1)
-    assert float(mirrored.float().mean()) == pytest.approx(0.5, abs=0.12)
-
-
 def test_another_model_s_checkpoint_is_refused(folder, encoders, capsys):
     assert train(folder, encoders, steps=1) == 0
     path = folder / "out" / "best.pt"
@@ -410,33 +318,3 @@ def test_the_front_example_runs_as_written(folder, encoders):
     assert isinstance(found, torch.Tensor)
     assert found.shape == (2, 1)
     assert torch.isfinite(found).all()
-
-
-def test_words_are_augmented_whole(encoders):
-    """One word in five: masked (.5), another (.1) or gone (.4), with all its pieces."""
-    bert = pretrained.BertEncoder(str(encoders / "bert"), 16)
-    tokenizer = bert.tokenizer
-    found = tokenizer("running dog " * 2000)
-    ids, words = found["input_ids"], found.word_ids()
-    run, ning, mask = tokenizer.convert_tokens_to_ids(["run", "##ning", "[MASK]"])
-    made = pretrained.augmented(ids, words, tokenizer, generator(0))
-    assert (made[0], made[-1]) == (ids[0], ids[-1])
-    assert made.count(run) == pytest.approx(made.count(ning), abs=12)  # but for words by chance
-    pieces = len(ids) - 2
-    assert (pieces - len(made) + 2) / pieces == pytest.approx(0.08, abs=0.012)
-    assert made.count(mask) / pieces == pytest.approx(0.10, abs=0.012)
-    assert bert.ids(["a dog"], 12).tolist() == [tokenizer("a dog")["input_ids"]]
-
-
-def test_pixels_are_normalised_and_cropped_in_training(folder):
-    path = folder / "white.png"
-    Image.new("RGB", (60, 40), (255, 255, 255)).save(path)
-    found = pretrained.pixels([path], 8)
-    assert found.shape == (1, 3, 8, 8)
-    assert found[0, :, 0, 0].tolist() == pytest.approx([2.2489, 2.4286, 2.64], abs=1e-3)
-    image = folder / "data/flickr30k-images/1000.jpg"
-    still, moved = pretrained.pixels([image], 8), pretrained.pixels([image], 8, generator(0))
-    assert not torch.equal(still, moved)
-    left, top, right, bottom = pretrained._crop((100, 100), [0.0, 0.5, 1.0, 0.0])
-    assert (right, top) == (pytest.approx(100), 0)
-    assert (right - left) * (bottom - top) == pytest.approx(6000)
