@@ -7,8 +7,8 @@ phrases of one sentence in any order.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import re2
 
@@ -23,24 +23,19 @@ _OWN_WORK = re.compile(
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\\$])")
 
 
-@dataclass(frozen=True)
-class Found:
-    """A phrase where it stands: `start` and `end` count within the title or the abstract."""
+class Found(NamedTuple):
+    """A phrase where it stands."""
 
     words: str
     place: str  # title, own work or abstract
     weight: float  # below 0 where it speaks against the family
-    start: int
-    end: int
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence, the title among them, and where it begins in its field."""
+class Sentence(NamedTuple):
+    """A sentence, the title among them."""
 
     text: str
     place: str
-    start: int
 
 
 @cache
@@ -77,19 +72,18 @@ def _places(parts: list[str], weight: float, said: list[Sentence]) -> Iterator[F
         if len(matches) == len(parts):
             matches.sort(key=lambda match: match.start())
             words = " … ".join(" ".join(match[0].split()) for match in matches)
-            start, end = matches[0].start(), max(match.end() for match in matches)
-            placed = weight * factors[one.place]
-            yield Found(words, one.place, placed, one.start + start, one.start + end)
+            yield Found(words, one.place, weight * factors[one.place])
 
 
 def sentences(title: str, abstract: str) -> list[Sentence]:
     """The title and the abstract's sentences, marked where authors say what they do."""
-    made, start = [Sentence(title, "title", 0)], 0
-    for cut in [*(m.start() for m in _SENTENCE.finditer(abstract)), len(abstract)]:
-        text = abstract[start:cut]
-        made.append(Sentence(text, "own work" if _OWN_WORK.search(text) else "abstract", start))
-        start = cut
-    return made
+    return [
+        Sentence(title, "title"),
+        *(
+            Sentence(text, "own work" if _OWN_WORK.search(text) else "abstract")
+            for text in _SENTENCE.split(abstract)
+        ),
+    ]
 
 
 def summary(found: list[Found]) -> tuple[float, float, float, float]:
