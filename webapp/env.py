@@ -170,7 +170,7 @@ def database_from(url: str) -> dict[str, object]:
     parts = urlsplit(url)
     if parts.scheme == "sqlite" and len(parts.path) > 1:
         return {
-            "ENGINE": "django.db.backends.sqlite3",
+            "ENGINE": "webapp.sqlite",
             "NAME": unquote(parts.path[1:]),
             "CONN_MAX_AGE": 60,  # to open the file and set it up takes longer than most queries
             # A writer takes its lock at BEGIN: two writers queue up instead of failing midway.

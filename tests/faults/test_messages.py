@@ -19,6 +19,7 @@ from tests.runs import saying
 from tests.runs.asking import ask, ended, measuring, reached
 from tests.runs.rig import Rig
 from webapp import tasks
+from webapp.redis_broker import CONTROL_EXCHANGE
 from webapp.runs import broker, submit
 from webapp.runs.dispatch import send
 from webapp.runs.models import Run, State, Worker
@@ -181,6 +182,18 @@ def test_what_is_no_message_is_dropped_and_the_worker_lives(
     measured_once(ended(ask()))
     assert (rig.running[name].pid, rig.running[name].is_alive()) == (before, True)
     assert "Malformed message dropped" in rig.log(name)
+
+
+def test_whoever_reaches_redis_ends_no_worker_of_the_site(rig: Rig) -> None:
+    """A bench worker hears commands; the site's hear none, on either exchange."""
+    before = rig.running["recorder"].pid
+    for exchange in ("celery", CONTROL_EXCHANGE):
+        app = Celery(broker=tasks.app().conf.broker_url)
+        app.conf.control_exchange = exchange
+        app.control.shutdown(destination=["recorder@test"])
+        app.close()
+    measured_once(ended(ask()))
+    assert (rig.running["recorder"].pid, rig.running["recorder"].is_alive()) == (before, True)
 
 
 def test_a_worker_with_another_key(rig: Rig) -> None:

@@ -75,3 +75,13 @@ def test_hostile_texts_make_no_broken_feed(
             assert not parsed.bozo, parsed.get("bozo_exception")
             assert len(parsed.entries) == 2
     ElementTree.fromstring(opml(title, at, {html: [(title, "https://a", html)]}))
+
+
+def test_a_description_is_words_to_a_reader_that_takes_it_for_html() -> None:
+    hostile = "<script>alert(1)</script> & more"
+    at = datetime(2026, 3, 2, tzinfo=UTC)
+    item = Item("tag:a,2025:1", "l", "s", "t", hostile, "<p>h</p>", [], [], at, at)
+    feed = Feed("tag:a,2025:f", "T", hostile, "h", "a", at, [item])
+    (rss,) = (one for one in FORMATS.values() if one.suffix == "rss")
+    told = [one.text for one in ElementTree.fromstring(rss.write(feed)).iter("description")]
+    assert told == ["&lt;script&gt;alert(1)&lt;/script&gt; &amp; more"] * 2

@@ -2,6 +2,9 @@
 
 import math
 import re
+import signal
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -14,7 +17,9 @@ from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.planner import Planner
+from methods.kit.checkpoint import read_state
 from methods.kit.corpus import Corpus
+from tests.processes import ROOT, wait_for
 
 TEXT = "the cat sat on the mat and the dog sat on the cat ; " * 60
 
@@ -35,15 +40,23 @@ def folder(tmp_path, request):
     return tmp_path
 
 
-def run(command, folder, **changes):
+def command(name, folder, **changes):
     values = {"model": folder / "qwen", "out": folder / "out"} | changes
-    return main([command, "concept_lm", *(f"--set={k}={v}" for k, v in values.items())])
+    return [name, "concept_lm", *(f"--set={k}={v}" for k, v in values.items())]
+
+
+def run(name, folder, **changes):
+    return main(command(name, folder, **changes))
+
+
+def training(folder, **changes):
+    values = {"data": folder / "text", "steps": 40, "every": 20, "rows": 4, "length": 32}
+    values |= {"judged": 4, "n_concepts": 16, "lr": 0.01, "version": "v2"}
+    return command("train", folder, **(values | changes))
 
 
 def train(folder, **changes):
-    values = {"data": folder / "text", "steps": 40, "every": 20, "rows": 4, "length": 32}
-    values |= {"judged": 4, "n_concepts": 16, "lr": 0.01, "version": "v2"}
-    return run("train", folder, **(values | changes))
+    return main(training(folder, **changes))
 
 
 def test_train_then_generate(folder, capsys):
@@ -130,6 +143,29 @@ def test_a_resumed_training_is_the_whole_one(folder, capsys, monkeypatch):
     (folder / "text" / "one.txt").write_text(TEXT * 2)
     assert train(folder, steps=4, every=2) == 2
     assert "made with another text: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("folder", [torch.float32], ids=["float32"], indirect=True)
+def test_kill_9_of_a_training_costs_what_came_after_its_last_checkpoint(folder):
+    """From the shell, at any moment; started again it ends as if nothing had happened."""
+    kept, values = folder / "out" / "training.pt", {"steps": 60, "every": 2}
+    assert train(folder, **values) == 0
+    whole = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
+    kept.unlink()
+    (folder / "out" / practice.WEIGHTS).unlink()
+    began = subprocess.Popen(
+        [sys.executable, "-m", "methods", *training(folder, **values)], cwd=ROOT
+    )
+    wait_for(kept.exists, 120, "a checkpoint")
+    began.kill()
+    assert began.wait() == -signal.SIGKILL
+    done = len(read_state(kept)["history"]["loss"])
+    assert 2 <= done < 60, "nothing, or all, was done when it was killed"
+    assert done % 2 == 0
+    assert not (folder / "out" / practice.WEIGHTS).exists()
+    assert train(folder, **values) == 0
+    again = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
 def test_what_cannot_work_is_said_before_any_work(folder, capsys):

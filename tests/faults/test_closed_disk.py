@@ -1,0 +1,98 @@
+"""A data directory that its owner may no longer write: pages are read, writes say why, and all goes
+on when it is open again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import time
+import urllib.error
+import urllib.request
+from http.cookiejar import CookieJar
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.processes import START_SECONDS, House, up, wait_for
+
+NO_MORE = "-dac_override,-dac_read_search,-fowner"  # by which root writes whatever the mode says
+BACK_WITHIN = 45.0  # seconds; each says something every ten, and a connection is kept for sixty
+PAGES = ("", "runs/", "workers/", "methods/")
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> str:
+    """A Python for which the modes of files hold, root's, too."""
+    if os.geteuid() != 0:
+        return sys.executable
+    if not shutil.which("setpriv"):
+        pytest.skip("needs setpriv: sudo apt-get install util-linux")
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\nexec setpriv --bounding-set {NO_MORE} {sys.executable} "$@"\n')
+    program.chmod(0o700)
+    return str(program)
+
+
+def set_writable(data: Path, writable: bool) -> None:
+    for path in [data, *data.rglob("*")]:
+        mode = path.lstat().st_mode
+        if not path.is_socket():  # nobody writes into its file
+            path.chmod(mode | 0o200 if writable else mode & ~0o222)
+
+
+def sign_in(house: House, link: str) -> tuple[int, str]:
+    """Press the button of a link; status and page of the answer."""
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar := CookieJar()))
+    browser.open(link, timeout=20).read()
+    token = next(cookie.value for cookie in jar if cookie.name == "csrftoken")
+    try:
+        form = urlencode({"csrfmiddlewaretoken": token}).encode()
+        with browser.open(link, form, timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@pytest.mark.slow
+def test_a_closed_disk(tmp_path: Path, python: str) -> None:
+    data = tmp_path / "data"
+    with up(data, python=python) as house:
+        link = house.said(r"sign in, once, by +(\S+)")[1]
+        wait_for(lambda: house.get("readyz")[0] == 200, START_SECONDS, "a site that is ready")
+        set_writable(data, False)
+        try:
+            for word in ("assay-web", "assay-site", "assay-beat"):  # whose files are open still
+                for pid in house.children(word):
+                    os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: sign_in_refused(house, link), START_SECONDS, "a refusal")
+            for page in PAGES:
+                assert house.get(page)[0] == 200, page
+            assert house.process.poll() is None
+        finally:
+            set_writable(data, True)
+        opened = time.monotonic()
+
+        def answered() -> bool:
+            checks = json.loads(house.get("readyz")[1])["checks"]
+            ages = [re.match(r"it answered (\d+) s ago", check["detail"]) for check in checks[2:5]]
+            since = time.monotonic() - opened
+            return all(age and int(age[1]) < since - 1 for age in ages)
+
+        wait_for(answered, BACK_WITHIN, "a sign of life of beat and both queues")
+        assert sign_in(house, link)[0] == 200
+
+
+def sign_in_refused(house: House, link: str) -> bool:
+    """Whether the site answers, and says what keeps it from writing."""
+    try:
+        status, page = sign_in(house, link)
+    except OSError:
+        return False  # its web server is being started again
+    assert (status, "The disk cannot be written: nothing" in page) == (503, True), page
+    return True

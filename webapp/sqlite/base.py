@@ -1,0 +1,19 @@
+"""Connections to SQLite, of which one that can only read is not kept."""
+
+import os
+
+from django.db.backends.sqlite3 import base
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """Django's own.
+
+    SQLite lets a connection only read for good whose file could only be read when it was opened,
+    so it ends with its request or task: the next finds out whether the file is open again.
+    """
+
+    def connect(self) -> None:
+        """Open the file; Django looks at `close_at` between two requests or tasks."""
+        super().connect()
+        if not os.access(self.settings_dict["NAME"], os.W_OK):
+            self.close_at = 0.0
