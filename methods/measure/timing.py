@@ -16,6 +16,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -107,29 +108,26 @@ def compare(
     if device == "cpu" and cpu_clock == "process" and torch.get_num_threads() > 1:
         raise ValueError("process time adds threads up: call torch.set_num_threads(1) first")
     clock = _cuda_clock if device == "cuda" else _cpu_clock(_CPU_CLOCKS[cpu_clock])
-    calls, unsteady, hindered = {}, set(), set()
-    for name, call in variants.items():
-        least, steady = warm_up(lambda call=call: clock(call, 1), max_warm_up_s)  # type: ignore[misc]
-        if not steady:
-            unsteady.add(name)
-        if least < REFILLED_S:
-            hindered.add(name)
-        calls[name] = max(1, math.ceil(min_sample_s / max(least, 1e-9)))
+    warm = {
+        name: warm_up(partial(clock, call, 1), max_warm_up_s) for name, call in variants.items()
+    }  # the least time of a call, and whether steady
     before, since = environment.machine_state(device), environment.CpuTimes.now()
     measured: dict[str, list[tuple[float, ...]]] = {name: [] for name in variants}
     rng = random.Random(seed)
     for block in range(blocks):
         for name in rng.sample(list(variants), len(variants)):
-            if name in hindered:  # its caches were taken over by the variant before it
+            least, _ = warm[name]
+            if least < REFILLED_S:  # its caches were taken over by the variant before it
                 clock(variants[name], 1)
-            measured[name].append(tuple(clock(variants[name], calls[name]) for _ in range(samples)))
+            calls = max(1, math.ceil(min_sample_s / max(least, 1e-9)))
+            measured[name].append(tuple(clock(variants[name], calls) for _ in range(samples)))
         if on_block:
             on_block(block + 1, blocks)
     after = environment.machine_state(device, since)
     return Timings(
         blocks={name: tuple(found) for name, found in measured.items()},
         flags=machine_flags(before, after),
-        unsteady=frozenset(unsteady),
+        unsteady=frozenset(name for name, (_, steady) in warm.items() if not steady),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from PIL import Image
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from methods.errors import InputError
 from methods.kit.frozen import load_beside, load_frozen, read_config
@@ -118,9 +119,8 @@ class BertEncoder(nn.Module):
                 augmented(ids, found.word_ids(i), self.tokenizer, generator)
                 for i, ids in enumerate(rows)
             ]
-        widest = max(map(len, rows))
-        pad = self.tokenizer.pad_token_id
-        return torch.tensor([ids + [pad] * (widest - len(ids)) for ids in rows])
+        made = [torch.tensor(ids) for ids in rows]
+        return pad_sequence(made, batch_first=True, padding_value=self.tokenizer.pad_token_id)
 
 
 def augmented(

@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.errors import InputError
 from methods.kit.noise import gumbel
 from methods.token_pruning.choice import take, wide
 from methods.token_pruning.config import PruningConfig
@@ -96,8 +95,6 @@ class Merger(nn.Module):
         V, text = V.to(dtype), text.to(dtype)
         s, inner = self.score(V, text, valid)
         n = V.shape[1]
-        if not 1 <= keep <= n:
-            raise InputError(f"{n} visual tokens cannot be merged to {keep}")
         if keep == n and self.scored:
             index = torch.arange(n, device=V.device).expand(len(V), n)
             same = torch.eye(n, dtype=V.dtype, device=V.device).expand(len(V), n, n)

@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ET
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -101,6 +102,19 @@ def test_checkpoints_of_another_run(tmp_path, taught):
 def test_bad_plans(values):
     with pytest.raises(InputError, match=f"{list(values)[-1]}: "):
         Plan(**values)
+
+
+@torch.no_grad()
+def test_training_takes_no_sibling_for_a_negative(taught):
+    """Four pairs of two images: the loss is that of the similarities with these owners."""
+    made, owners = matcher(taught).eval(), torch.tensor([0, 0, 1, 1])
+    batch = replace(scenes.draw(4, 0), owners=owners)
+    output = made(batch)
+    wanted, all_negatives = (
+        float(sum(made.slimmer.losses(output, owners=whose))) for whose in (owners, None)
+    )
+    assert float(made.loss(batch, hardest=1.0)) == pytest.approx(wanted)
+    assert wanted != pytest.approx(all_negatives, rel=1e-3)
 
 
 def test_the_hardest_negatives_count_ever_more():
