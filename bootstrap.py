@@ -271,11 +271,11 @@ def _run(
             lines.append(line.rstrip())
             report(line.strip())
     if process.returncode:
-        said = "\n".join(f"    {line}" for line in lines if "WARNING" not in line)
-        last = "\n".join(said.splitlines()[-8:])
+        written = "\n".join(f"    {line}" for line in lines if "WARNING" not in line)
+        last = "\n".join(written.splitlines()[-8:])
         raise BootstrapError(
             f"{Path(command[0]).name} failed (exit status {process.returncode}). It said last:\n"
-            f"{last}\n{_advice(said)}"
+            f"{last}\n{_advice(written)}"
         )
 
 

@@ -73,8 +73,8 @@ def _announce(day: date, category: str) -> None:
     from webapp.papers.models import Announcement, Listing, Paper
 
     at = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    told = {"state": "complete", "source": "rss", "polled_at": at, "changed_at": at}
-    listing, new = Listing.objects.get_or_create(category=category, date=day, defaults=told)
+    fields = {"state": "complete", "source": "rss", "polled_at": at, "changed_at": at}
+    listing, new = Listing.objects.get_or_create(category=category, date=day, defaults=fields)
     if new:
         papers = Paper.objects.filter(announced_on=day, primary_category=category)
         Announcement.objects.bulk_create(
@@ -144,18 +144,18 @@ def _add_runs(first: int, count: int) -> None:
         model = models[number % len(models)]
         at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
         runs.append(_like(model, f"token-{number}", at, state="succeeded", finished_at=at))
-        told = model.series.all()[:1]
-        series += [Series(run=runs[-1], name=one.name, data=one.data) for one in told]
+        first = model.series.all()[:1]
+        series += [Series(run=runs[-1], name=one.name, data=one.data) for one in first]
     Run.objects.bulk_create(runs, batch_size=200)
     Series.objects.bulk_create(series, batch_size=200)
 
 
-def _like(model: Any, token: str, at: datetime, **told: Any) -> Any:
+def _like(model: Any, token: str, at: datetime, **fields: Any) -> Any:
     """A run of the same benchmark, begun at a moment, not saved."""
     from webapp.runs.models import Run
 
     copied = {name: getattr(model, name) for name in COPIED}
-    return Run(**copied, token=token, limit_seconds=300, queued_at=at, started_at=at, **told)
+    return Run(**copied, token=token, limit_seconds=300, queued_at=at, started_at=at, **fields)
 
 
 def open_run() -> Any:
@@ -165,8 +165,8 @@ def open_run() -> Any:
     at = datetime(2026, 6, 12, tzinfo=UTC)
     if not (run := Run.objects.filter(token="under-way").first()):
         progress = {"fraction": 0.4, "message": "block 3", "elapsed": 9.0, "left": 12.0}
-        told = {"state": "running", "attempt": 1, "progress": progress, "progress_seq": 7}
-        run = _like(Run.objects.filter(imported=True)[0], "under-way", at, **told)
+        fields = {"state": "running", "attempt": 1, "progress": progress, "progress_seq": 7}
+        run = _like(Run.objects.filter(imported=True)[0], "under-way", at, **fields)
         run.save()
         Event.objects.bulk_create(
             Event(

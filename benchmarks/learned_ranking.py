@@ -108,13 +108,13 @@ def simulate(
     from sklearn.metrics import ndcg_score
 
     found: dict[str, dict[str, list[float]]] = {}
-    for topic, told in TOPICS.items():
-        categories = set(told["categories"])
+    for topic, topic_rules in TOPICS.items():
+        categories = set(topic_rules["categories"])
         mine = [paper for paper in past if paper.categories & categories]
         relevant = [[bool(p.categories & categories) for p in day] for day in days]
         if len(mine) < 2 * stars or sum(map(any, relevant)) < len(days) / 2:
             continue
-        rules = rule_points(told["keywords"], past, days)
+        rules = rule_points(topic_rules["keywords"], past, days)
         gains = defaultdict(list)
         for seed in range(readers):
             ranked = rank(past, days, rules, random.Random(f"{topic} {seed}").sample(mine, stars))

@@ -75,8 +75,8 @@ def a_stream(names: list[str], count: int) -> Figure:
     kept = len(scorer.kept(stream)[0])
     taken = time.process_time() - began
     allowed = STREAM_TARGET * count / 1_000_000
-    said = f"{len(pool):,} distinct, {kept:,} kept"
-    return Figure(f"one new profile over {count:,} papers", taken, "s", allowed, beside=said)
+    sizes = f"{len(pool):,} distinct, {kept:,} kept"
+    return Figure(f"one new profile over {count:,} papers", taken, "s", allowed, beside=sizes)
 
 
 def ours(rules: list[Rules], day: list[Candidate]) -> list[list[object]]:

@@ -36,8 +36,8 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
-        told = own.OWN.get(name) or module.HELP
-        module.configure(commands.add_parser(name, help=told, description=module.__doc__))
+        help_text = own.OWN.get(name) or module.HELP
+        module.configure(commands.add_parser(name, help=help_text, description=module.__doc__))
     return top
 
 

@@ -117,8 +117,8 @@ class ParameterInfo:
 @cache
 def described(model: type[Params]) -> tuple[ParameterInfo, ...]:
     """Every parameter as forms and help texts show it."""
-    told = model.model_json_schema()["properties"]
-    return tuple(_info(name, told[name]) for name in model.model_fields)
+    schema = model.model_json_schema()["properties"]
+    return tuple(_info(name, schema[name]) for name in model.model_fields)
 
 
 def resolve(model: type[Params], settings: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
@@ -148,23 +148,23 @@ def _from_text(found: FieldInfo, value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
-def _info(name: str, told: Mapping[str, Any]) -> ParameterInfo:
+def _info(name: str, schema: Mapping[str, Any]) -> ParameterInfo:
     """A parameter by what JSON Schema says of it."""
-    many = told.get("type") == "array"
-    one = told["items"] if many else told
+    many = schema.get("type") == "array"
+    one = schema["items"] if many else schema
     choices = tuple(one.get("enum") or [one[word] for word in ("const",) if word in one])
     kind = one.get("type") if one.get("type") in ("integer", "number", "boolean") else "text"
     return ParameterInfo(
         name=name,
         kind=typing.cast(Any, "choice" if choices else kind),
         many=many,
-        help=told.get("description", ""),
-        unit=told.get("unit", ""),
-        local=bool(told.get("local")),
-        model=bool(told.get("model")),
+        help=schema.get("description", ""),
+        unit=schema.get("unit", ""),
+        local=bool(schema.get("local")),
+        model=bool(schema.get("model")),
         choices=choices,
         bounds={word: one[word] for word in _BOUNDS if word in one},
-        items=(told.get("minItems", 0), told.get("maxItems")),
+        items=(schema.get("minItems", 0), schema.get("maxItems")),
     )
 
 

@@ -271,8 +271,9 @@ class Benchmark:
 class Command:
     """What a method does with data of one's own: ``python -m methods train METHOD``.
 
-    ``entry`` names a function ``(params: P, device: str, tell) -> str``: ``tell(done, total,
-    message)`` shows progress, the answer is printed. Its parameters are the command line's alone.
+    ``entry`` names a function ``(params: P, device: str, on_progress) -> str``:
+    ``on_progress(done, total, message)`` shows how far it is, the answer is printed. Its parameters
+    are the command line's alone.
     """
 
     name: Literal["train", "evaluate", "generate"]
@@ -342,20 +343,20 @@ def read_method(spec: str) -> Method:
         return getattr(importlib.import_module(f"{spec.rpartition('.')[0]}.{module}"), name)
 
     file = Path(str(sys.modules[spec].__file__))
-    told = tomllib.loads(file.with_name("spec.toml").read_text("utf-8"))
-    for one in told["claims"]:
+    declared = tomllib.loads(file.with_name("spec.toml").read_text("utf-8"))
+    for one in declared["claims"]:
         one["counted"] = named(one["counted"]) if "counted" in one else None
-    told["checks"] = [
-        {"name": name, "entry": f"checks:{name}"} | one for name, one in told["checks"].items()
+    declared["checks"] = [
+        {"name": name, "entry": f"checks:{name}"} | one for name, one in declared["checks"].items()
     ]
-    told["commands"] = [
+    declared["commands"] = [
         one | {"name": name, "params": named(one["params"])}
-        for name, one in told.get("commands", {}).items()
+        for name, one in declared.get("commands", {}).items()
     ]
-    for slug, one in told["benchmarks"].items():
+    for slug, one in declared["benchmarks"].items():
         model = named(one["params"])
         presets = {name: {} for name in PRESETS} | one.get("presets", {})
         sizes = {name: model.model_validate(values) for name, values in presets.items()}
         one |= {"slug": slug, "params": model, "presets": sizes}
-    told["benchmarks"] = list(told["benchmarks"].values())
-    return Method(**told)
+    declared["benchmarks"] = list(declared["benchmarks"].values())
+    return Method(**declared)

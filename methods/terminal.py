@@ -55,7 +55,7 @@ class ProgressBar:
         self._task = self._bar.add_task("", total=1.0, left="")
         self._begun = time.monotonic()
 
-    def tell(self, done: float, total: float, message: str) -> None:
+    def update(self, done: float, total: float, message: str) -> None:
         """Show that ``done`` of ``total`` is behind us; at the end the bar goes."""
         elapsed = time.monotonic() - self._begun
         self.show(Progress.at(min(1.0, done / total), message, elapsed))
@@ -124,5 +124,5 @@ def _ratio(point: Point) -> list[str]:
 def check_line(check: CheckResult) -> str:
     """One check in words: ``passed  oracle (fp32): 3.1e-07 <= 1e-05``."""
     label = f" ({check.label})" if check.label else ""
-    said = f"{check_value(check.measured)} {check.relation} {check_value(check.bound)}"
-    return f"{'passed' if check.passed else 'FAILED'}  {check.name}{label}: {said}"
+    comparison = f"{check_value(check.measured)} {check.relation} {check_value(check.bound)}"
+    return f"{'passed' if check.passed else 'FAILED'}  {check.name}{label}: {comparison}"

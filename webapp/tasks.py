@@ -45,11 +45,11 @@ def broadcast(command: str, arguments: dict[str, object], *, lost: str) -> bool:
     return _try_broker(partial(app().control.broadcast, command, arguments, reply=False), lost)
 
 
-def _try_broker(tell: Callable[[], object], lost: str) -> bool:
+def _try_broker(action: Callable[[], object], lost: str) -> bool:
     from kombu.exceptions import OperationalError  # noqa: PLC0415 - with Celery
 
     try:
-        tell()
+        action()
     except (OperationalError, OSError) as error:
         log.warning("Broker unreachable, %s: %s", lost, error)
         return False

@@ -85,7 +85,7 @@ def describe(series: Series, quantity: Quantity = "value") -> str:
         if points:
             last = points[-1]
             where = last.x if isinstance(last.x, str) else f"{series.x.label} {short(last.x)}"
-            parts.append(f"{variant.label}: {plot.say(last.value)} at {where}.")
+            parts.append(f"{variant.label}: {plot.text_of(last.value)} at {where}.")
     parts += [f"Limit: {label}." for label, _ in plot.limits]
     if series.partial:
         parts.append("Partial: the run did not end.")

@@ -67,7 +67,7 @@ def _end_value(plot: Plot, variant: Variant) -> str:
     """A ratio is said beside the name; values stand on the axis and in the table."""
     if plot.quantity == "value":
         return ""
-    return " " + plot.say([dot for dot in plot.points if dot.variant == variant.name][-1].value)
+    return " " + plot.text_of([dot for dot in plot.points if dot.variant == variant.name][-1].value)
 
 
 def _end_labels(

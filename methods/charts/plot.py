@@ -59,7 +59,7 @@ class Plot:
         higher = self.quantity == "ratio" or self.series.direction == "higher"
         return "higher is better" if higher else "lower is better"
 
-    def say(self, value: float) -> str:
+    def text_of(self, value: float) -> str:
         """A value in words, with its unit."""
         if self.quantity == "ratio":
             return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}×"

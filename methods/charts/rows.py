@@ -48,9 +48,9 @@ def draw_rows(plot: Plot) -> tuple[str, float]:
 def _scale(plot: Plot, labels: list[str]) -> Scale:
     """The x scale between the labels on the left and the values on the right."""
     left = max(text_width(label, TEXT, bold=True) for label in labels) + 10
-    said = max(text_width(plot.say(dot.value), SMALL, mono=True) for dot in plot.points)
+    widest = max(text_width(plot.text_of(dot.value), SMALL, mono=True) for dot in plot.points)
     ends = span(plot.values, plot.kind, zero=plot.quantity == "value")
-    return Scale(*ends, MARGIN + min(left, WIDTH * 0.4), WIDTH - MARGIN - said - 12, plot.kind)
+    return Scale(*ends, MARGIN + min(left, WIDTH * 0.4), WIDTH - MARGIN - widest - 12, plot.kind)
 
 
 def _axis(plot: Plot, x: Scale, bottom: float) -> Iterable[str]:
@@ -85,5 +85,5 @@ def _row(plot: Plot, variant: Variant, dot: Dot, x: Scale, *, y: float, lines: l
         f'<g class="{plot.classes(variant)}">'
         f"{name}{stem}{interval}"
         f"{marks.mark(plot.shape(variant), at, y, hollow=dot.doubt)}"
-        f"{marks.tick_label(plot.say(dot.value), WIDTH - MARGIN, y + 4, 'end')}</g>"
+        f"{marks.tick_label(plot.text_of(dot.value), WIDTH - MARGIN, y + 4, 'end')}</g>"
     )

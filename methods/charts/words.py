@@ -50,9 +50,9 @@ def interval(point: Point) -> str:
 def tensor(bound: Bound) -> str:
     """What a line bound, in words: ``scores (8, 2, 16) float32, 0.12 to 1.4``."""
     sizes = ", ".join(map(str, bound.shape)) + ("," if len(bound.shape) == 1 else "")
-    told = f"{bound.name} ({sizes}) {bound.dtype}"
+    text = f"{bound.name} ({sizes}) {bound.dtype}"
     if bound.low is not None and bound.high is not None:
-        told += f", {number(bound.low)} to {number(bound.high)}"
+        text += f", {number(bound.low)} to {number(bound.high)}"
     if bound.others:
-        told += f", +{bound.others} other shape{'s' if bound.others > 1 else ''}"
-    return told
+        text += f", +{bound.others} other shape{'s' if bound.others > 1 else ''}"
+    return text

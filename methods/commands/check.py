@@ -60,7 +60,7 @@ def main(args: argparse.Namespace) -> int:
     device = choose_device(args.device)
     bar, rows = ProgressBar(), []
     for done, check in enumerate(checks):
-        bar.tell(done, len(checks), check.name)
+        bar.update(done, len(checks), check.name)
         rows.append(measure(method, check, device))
     bar.clear()
     sys.stdout.write(in_words(rows) + "\n")
@@ -100,9 +100,9 @@ def in_words(rows: Iterable[Row]) -> str:
     for row in rows:
         worst, check = row.worst, row.check
         passed += row.passed
-        said = f"{check_value(worst.measured)}{_where(row, worst)}" if worst else row.error
+        outcome = f"{check_value(worst.measured)}{_where(row, worst)}" if worst else row.error
         found = "passed" if row.passed else "FAILED"
-        shown.append((check.name, check.title, check.bound, said, found))
+        shown.append((check.name, check.title, check.bound, outcome, found))
         failures += [
             check_line(check_result(row.check.name, case)) for case in row.cases if not case.passed
         ]

@@ -42,14 +42,14 @@ def main(args: argparse.Namespace) -> int:
 
 def as_dict(method: Method) -> dict[str, Any]:
     """The specification as plain JSON values, parameters as JSON Schema."""
-    told: dict[str, Any] = _METHOD.dump_python(method, mode="json", exclude=_LEFT_OUT)
-    for claim, plain in zip(method.claims, told["claims"], strict=True):
+    described: dict[str, Any] = _METHOD.dump_python(method, mode="json", exclude=_LEFT_OUT)
+    for claim, plain in zip(method.claims, described["claims"], strict=True):
         plain["counted"] = dataclasses.asdict(claim.counted()) if claim.counted else None
-    for benchmark, plain in zip(method.benchmarks, told["benchmarks"], strict=True):
+    for benchmark, plain in zip(method.benchmarks, described["benchmarks"], strict=True):
         presets = benchmark.presets.items()
         plain["presets"] = {name: preset.model_dump(mode="json") for name, preset in presets}
         plain["parameters"] = benchmark.params.model_json_schema()
-    return told
+    return described
 
 
 def in_words(method: Method) -> str:

@@ -18,8 +18,8 @@ OWN = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the method, its parameters and the device."""
     parser.add_argument("method", metavar="METHOD")
-    told = "a parameter, such as model=PATH"
-    parser.add_argument("--set", metavar="K=V", action="append", default=[], help=told)
+    what = "a parameter, such as model=PATH"
+    parser.add_argument("--set", metavar="K=V", action="append", default=[], help=what)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
 
 
@@ -39,6 +39,6 @@ def main(args: argparse.Namespace) -> int:
     from methods.runner import choose_device  # noqa: PLC0415 - imports torch
 
     work = registry.load(slug, able[slug].entry)
-    told = work(params, choose_device(args.device), ProgressBar().tell)
-    sys.stdout.write(told.rstrip() + "\n")
+    result = work(params, choose_device(args.device), ProgressBar().update)
+    sys.stdout.write(result.rstrip() + "\n")
     return 0

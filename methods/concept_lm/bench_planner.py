@@ -63,7 +63,7 @@ def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
         for step, stats in zip(trace.steps, trace.stats, strict=True)
     ]
     last = max(step for _, step, _ in rows)
-    for declared in charts.told["series"]:
+    for declared in charts.declared["series"]:
         monitor = declared.removeprefix("monitor_")
         if monitor == declared or not any(monitor in stats for _, _, stats in rows):
             continue

@@ -45,13 +45,13 @@ class Checkpoint:
         if not self.path.exists():
             return {}
         state = read_state(self.path)
-        told = []
+        changed = []
         for what, ours in self.about.items():
             theirs = state.get("about", {}).get(what)
             if theirs != ours:
-                told.append(f"{what}: {_changes(theirs, ours)}")
-        if told:
-            raise CheckpointError(f"{self.path.name} was made with another {'; '.join(told)}")
+                changed.append(f"{what}: {_changes(theirs, ours)}")
+        if changed:
+            raise CheckpointError(f"{self.path.name} was made with another {'; '.join(changed)}")
         for name, part in self.parts.items():
             if isinstance(part, nn.Module):
                 load_weights(part, state["parts"][name], self.path.name)

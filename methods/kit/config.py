@@ -52,9 +52,9 @@ def in_words(refused: ValidationError, names: Sequence[str] = ()) -> str:
         name = ".".join(
             str(part) for part in (names[first] if isinstance(first, int) else first, *rest)
         )
-        said = item["msg"].removeprefix("Value error, ")
+        message = item["msg"].removeprefix("Value error, ")
         given = "" if item["type"] in ("value_error", "missing") else f", not {item['input']!r}"
-        lines.append(f"{name}: {said}{given}"[:300] if name else said)
+        lines.append(f"{name}: {message}{given}"[:300] if name else message)
     return "\n".join(lines)
 
 

@@ -71,5 +71,5 @@ def load_beside(source: str, what: Literal["tokenizer", "processor"]) -> Any:
     try:
         return getattr(transformers, f"Auto{what.title()}").from_pretrained(source)
     except Exception as problem:  # of a damaged file each library raises what it happens to
-        told = f"{type(problem).__name__}: {problem}".splitlines()[0]
-        raise InputError(f"{source!r} has no {what} beside its weights: {told}") from problem
+        reason = f"{type(problem).__name__}: {problem}".splitlines()[0]
+        raise InputError(f"{source!r} has no {what} beside its weights: {reason}") from problem

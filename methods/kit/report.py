@@ -24,17 +24,17 @@ class Charts:
     def __init__(self, ctx: Context, module: str) -> None:
         """Those declared beside a module, which gives its `__file__`."""
         self.ctx = ctx
-        self.told = tomllib.loads(Path(module).with_name("charts.toml").read_text("utf-8"))
+        self.declared = tomllib.loads(Path(module).with_name("charts.toml").read_text("utf-8"))
 
     def variants(self, listed: str, shown: Container[str] | None = None) -> list[Variant]:
         """A list of `[variants]`, or those of its variants that are `shown`."""
-        found = [Variant(**variant) for variant in self.told["variants"][listed]]
+        found = [Variant(**variant) for variant in self.declared["variants"][listed]]
         return [variant for variant in found if shown is None or variant.name in shown]
 
     def words(self, name: str) -> Mapping[str, Any]:
         """All that is declared of a series."""
-        told: Mapping[str, Any] = self.told["series"][name]
-        return {**self.words(told["like"]), **told} if "like" in told else told
+        declared: Mapping[str, Any] = self.declared["series"][name]
+        return {**self.words(declared["like"]), **declared} if "like" in declared else declared
 
     def open(
         self,
@@ -51,18 +51,18 @@ class Charts:
         `variants` stand in the place of the list, `words` in that of braces; `most` is what the
         quantity can be at most.
         """
-        told = self.words(name)
-        every = self.variants(told["variants"], shown) if variants is None else variants
+        declared = self.words(name)
+        every = self.variants(declared["variants"], shown) if variants is None else variants
         empty = Series(
-            name=told.get("name", name),
-            title=told["title"].format(**words),
-            x=Axis(**told["x"]),
-            y=Axis(**{"most": most, **told["y"]}),
-            direction=told["direction"],
+            name=declared.get("name", name),
+            title=declared["title"].format(**words),
+            x=Axis(**declared["x"]),
+            y=Axis(**{"most": most, **declared["y"]}),
+            direction=declared["direction"],
             variants=tuple(every),
-            baseline=told.get("baseline", "").format(**words) or None,
+            baseline=declared.get("baseline", "").format(**words) or None,
             limits=tuple(limits),
-            caption=told.get("caption", "").format(**words),
+            caption=declared.get("caption", "").format(**words),
         )
         return self.ctx.series(empty)
 
@@ -81,7 +81,7 @@ class Charts:
         A variant is held against the baseline's seeds at its x; where the baseline stands at one x
         alone, all are held against that.
         """
-        told = self.words(name)
+        declared = self.words(name)
         xs = dict.fromkeys(x for _, x in table)
         lines = [
             Limit(label=label, points=tuple((x, at(x) if callable(at) else at) for x in xs))
@@ -89,7 +89,7 @@ class Charts:
         ]
         shown = dict.fromkeys(variant for variant, _ in table)
         series = self.open(name, shown, variants=variants, limits=lines, most=most, **words)
-        baseline, direction = told.get("baseline", "").format(**words), told["direction"]
+        baseline, direction = declared.get("baseline", "").format(**words), declared["direction"]
         theirs = {x: values for (variant, x), values in table.items() if variant == baseline}
         only = next(iter(theirs.values())) if len(theirs) == 1 else None
         for (variant, x), values in table.items():

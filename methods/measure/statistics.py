@@ -215,9 +215,9 @@ def with_intervals(
     ratio = None
     if point.ratio is not None and point.ratio.runs:
         times = geometric_interval(point.ratio.runs, comparisons, confidence)
-        said = verdict(times, enough=enough, timed=timed)
+        word = verdict(times, enough=enough, timed=timed)
         ratio = point.ratio.model_copy(
-            update={"value": times.value, "low": times.low, "high": times.high, "verdict": said}
+            update={"value": times.value, "low": times.low, "high": times.high, "verdict": word}
         )
     flags = {*point.flags} - {Flag.FEW} | (set() if enough else {Flag.FEW})
     return point.model_copy(
@@ -266,7 +266,7 @@ def exact_point(
     ratio = None
     if baseline is not None and value > 0 and baseline > 0:
         times = baseline / value if direction == "lower" else value / baseline
-        said = verdict(Interval(times, times, times), enough=True, timed=False)
-        ratio = Ratio(value=times, low=times, high=times, verdict=said)
+        word = verdict(Interval(times, times, times), enough=True, timed=False)
+        ratio = Ratio(value=times, low=times, high=times, verdict=word)
     made = point_of_runs(variant, x, [value], [], [], of="")
     return made.model_copy(update={"ratio": ratio})

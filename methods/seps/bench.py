@@ -56,7 +56,7 @@ def ablations(ctx: Context, params: RetrievalParams) -> None:
         times = geometric_interval([one / other for one, other in pairs])
         ctx.log(
             f"{variant.label}: {times.value:.3f} times no slimming ({times.low:.3f} to "
-            f"{times.high:.3f}), {said(times, params.seeds)}, margin {MARGIN}"
+            f"{times.high:.3f}), {comparison(times, params.seeds)}, margin {MARGIN}"
         )
     _fronts(charts, totals, made)
 
@@ -79,7 +79,7 @@ def _fronts(charts: Charts, totals: dict[str, list[float]], made: dict[str, Seps
         charts.seeds(name, {(variant, float(x)): totals[variant] for variant, x in at.items()})
 
 
-def said(times: Interval, seeds: int) -> str:
+def comparison(times: Interval, seeds: int) -> str:
     """Whether a ratio to no slimming shows that nothing is lost, by the margin set beforehand."""
     if seeds >= MIN_RUNS["seeds"] and times.low >= MARGIN:
         return "not inferior"

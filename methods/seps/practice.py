@@ -21,7 +21,7 @@ from methods.seps.spec import EvaluateParams, TrainParams
 from methods.seps.train import Draw, History, Matcher, Plan
 from methods.seps.train import train as train_matcher
 
-Tell = Callable[[float, float, str], None]
+OnProgress = Callable[[float, float, str], None]
 TOGETHER = 64  # images, or texts, that are encoded at once
 CAPTIONS = 5000  # that meet an image at once
 LEAK = (
@@ -82,7 +82,7 @@ def batches(matcher: Retriever, split: Split, plan: Plan, words: int, device: st
 
 @torch.no_grad()
 def similarities(
-    matcher: Retriever, split: Split, words: int, tell: Callable[[float], None]
+    matcher: Retriever, split: Split, words: int, on_progress: Callable[[float], None]
 ) -> Tensor:
     r"""All captions (n) of a split with all its images (m): (n, m), on the CPU.
 
@@ -106,7 +106,7 @@ def similarities(
             )
             for part in (slice(i, i + CAPTIONS) for i in range(0, len(owners), CAPTIONS))
         ]).cpu())  # fmt: skip
-        tell(min(1.0, (begin + TOGETHER) / len(split.images)))
+        on_progress(min(1.0, (begin + TOGETHER) / len(split.images)))
     matcher.train(training)
     return torch.cat(found, 1)
 
@@ -118,7 +118,7 @@ def _encoded(matcher: Retriever, texts: tuple[str, ...], words: int) -> Texts:
     return Texts(torch.cat([p.words for p in parts]), torch.cat([p.real for p in parts]))
 
 
-def train(params: TrainParams, device: str, tell: Tell) -> str:
+def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
     """Train a matcher, keep the one that is best on validation; what was learnt, in words.
 
     Raises:
@@ -140,15 +140,15 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
     about = {"candidate": params.candidate, "shape": shape, "words": params.words}
 
     def on_step(step: int, history: History) -> None:
-        said = f"loss {history.loss[-1]:.3f}"
+        status = f"loss {history.loss[-1]:.3f}"
         if step % params.judge_every == 0 or step == plan.steps:
             S = similarities(matcher, dev, params.words, lambda _: None)
             history.validation.append(recall(S, torch.tensor(dev.owners)).total)
             if history.validation[-1] == max(history.validation):
                 save_state(out / "best.pt", {"about": about, "weights": state_of(matcher)})
         if history.validation:
-            said += f", validation rSum {history.validation[-1]:.1f}"
-        tell(step, plan.steps, said)
+            status += f", validation rSum {history.validation[-1]:.1f}"
+        on_progress(step, plan.steps, status)
 
     read = {"captions": crc32(repr(split.captions).encode()), "words": params.words}
     history = train_matcher(
@@ -163,7 +163,7 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
     )
 
 
-def evaluate(params: EvaluateParams, device: str, tell: Tell) -> str:
+def evaluate(params: EvaluateParams, device: str, on_progress: OnProgress) -> str:
     """Search a split both ways with what `train` kept; recalls in words.
 
     Raises:
@@ -185,22 +185,22 @@ def evaluate(params: EvaluateParams, device: str, tell: Tell) -> str:
         Path(params.data), params.dataset, name, dense=config.dense, skip=params.skip
     )
     S = similarities(
-        matcher, split, about["words"], lambda done: tell(done, 1.0, "images searched")
+        matcher, split, about["words"], lambda done: on_progress(done, 1.0, "images searched")
     )
     owners = torch.tensor(split.owners)
-    told = [
+    lines = [
         f"{len(split.captions)} captions of {len(split.images)} images, {len(left_out)} left out",
         in_words("all at once", recall(S, owners)),
     ]
     if params.dataset == "coco" and len(split.images) % 5 == 0:
-        told.append(in_words("mean of 5 folds", folds(S, owners)))
+        lines.append(in_words("mean of 5 folds", folds(S, owners)))
     if config.dense and config.dense_of == "caption":
-        told.append(LEAK)
-    return "\n".join(told)
+        lines.append(LEAK)
+    return "\n".join(lines)
 
 
 def in_words(name: str, found: Recall) -> str:
     """``all: image to text R@1 86.1, R@5 93.7, ...; rSum 560.9``."""
     ways = (("image to text", found.to_text), ("text to image", found.to_image))
-    said = [f"{way} R@1 {a:.1f}, R@5 {b:.1f}, R@10 {c:.1f}" for way, (a, b, c) in ways]
-    return f"{name}: {'; '.join(said)}; rSum {found.total:.1f}"
+    status = [f"{way} R@1 {a:.1f}, R@5 {b:.1f}, R@10 {c:.1f}" for way, (a, b, c) in ways]
+    return f"{name}: {'; '.join(status)}; rSum {found.total:.1f}"

@@ -107,10 +107,10 @@ def draw(count: int, seed: int) -> Scenes:
             where.copy_(torch.where(inked, tone, where))
             box = labels[b, top // PATCH : top // PATCH + 2, left // PATCH : left // PATCH + 2]
             box[:] = torch.stack([size[b, o], colour[b, o], shape[b, o]])
-    told = pick(2, count, 2).bool()  # whether the sparse caption tells a size
+    shows_size = pick(2, count, 2).bool()  # whether the sparse caption tells a size
     texts = [
         _captions(cells[b].tolist(), size[b].tolist(), colour[b].tolist(), shape[b].tolist(), keep)
-        for b, keep in enumerate(told.tolist())
+        for b, keep in enumerate(shows_size.tolist())
     ]
     sparse = torch.tensor([_padded(text, SPARSE_WORDS) for text, _ in texts])
     dense = torch.tensor([_padded(text, DENSE_WORDS) for _, text in texts])
@@ -125,12 +125,12 @@ def _unfold(patches: Tensor) -> Tensor:
 
 
 def _captions(
-    cells: list[int], size: list[int], colour: list[int], shape: list[int], told: list[bool]
+    cells: list[int], size: list[int], colour: list[int], shape: list[int], shows_size: list[bool]
 ) -> tuple[list[str], list[str]]:
     """The sparse and the dense caption of one scene, as words."""
     named = [[COLOURS[c], SHAPES[s]] for c, s in zip(colour, shape, strict=True)]
     sized = [[SIZES[z], *words] for z, words in zip(size, named, strict=True)]
-    first, second = (sized[o] if told[o] else named[o] for o in (0, 1))
+    first, second = (sized[o] if shows_size[o] else named[o] for o in (0, 1))
     sparse = [*first, relation(cells[0], cells[1]), *second]
     dense: list[str] = []
     for words, cell in zip(sized, cells, strict=True):

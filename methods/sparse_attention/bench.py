@@ -47,10 +47,10 @@ def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
         at="dense_kernel" if kernelled else None,
         variant="adaptive",
     )
-    told: dict[str, Any] = {"params": params, "heads": configs["adaptive"].heads}
+    words: dict[str, Any] = {"params": params, "heads": configs["adaptive"].heads}
     charts = Charts(ctx, __file__)
-    forward = charts.open("forward", limits=[bound], way="Forward", **told)
-    both = charts.open("forward_backward", limits=[bound], way="Forward and backward", **told)
+    forward = charts.open("forward", limits=[bound], way="Forward", **words)
+    both = charts.open("forward_backward", limits=[bound], way="Forward and backward", **words)
     for n in params.lengths:
         yield Comparison(forward, float(n), partial(_calls, ctx, params, n, False))
         if n <= params.backward_up_to:

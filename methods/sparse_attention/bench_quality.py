@@ -71,7 +71,7 @@ class _Task:
             )
         )
 
-    def train(self, net: GPT2, draw: torch.Generator, hear: Callable[..., None]) -> None:
+    def train(self, net: GPT2, draw: torch.Generator, on_step: Callable[..., None]) -> None:
         """AdamW, a tenth of warm-up, then a cosine to a tenth."""
         steps = self.params.steps
         fit(
@@ -80,7 +80,7 @@ class _Task:
             Plan(steps, self.rate, warm_up=max(1, steps // 10)),
             History(),
             module=net,
-            on_step=hear,
+            on_step=on_step,
         )
 
 
@@ -96,8 +96,8 @@ def _trained(
         for variant in variants:
             torch.manual_seed(ctx.seed + seed)
             net = task.network(variant.name).to(ctx.device)
-            hear = stages.begin(params.steps, f"{variant.label}, seed {seed}")
-            task.train(net, generator(1000 + ctx.seed + seed), hear)
+            on_step = stages.begin(params.steps, f"{variant.label}, seed {seed}")
+            task.train(net, generator(1000 + ctx.seed + seed), on_step)
             yield variant.name, seed, net
 
 

@@ -44,9 +44,9 @@ class ProblemMiddleware:
         is_problem = response.headers.get("Content-Type", "").startswith(MEDIA_TYPE)
         if response.status_code < 400 or is_problem or not request.path.startswith(PREFIX):
             return response
-        said = {404: "There is nothing at this address.", 503: f"{response.reason_phrase}."}
+        details = {404: "There is nothing at this address.", 503: f"{response.reason_phrase}."}
         status = response.status_code
-        detail = said.get(status, HTTPStatus(status).description or HTTPStatus(status).phrase)
+        detail = details.get(status, HTTPStatus(status).description or HTTPStatus(status).phrase)
         kept = {
             name: response[name]
             for name in ("Allow", "Retry-After", "WWW-Authenticate")

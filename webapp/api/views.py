@@ -49,15 +49,15 @@ def docs(request: HttpRequest) -> HttpResponse:
     """The OpenAPI document as a page, without anybody else's scripts."""
     schema = api.get_openapi_schema()
     endpoints = [
-        told
+        operation
         | {
             "verb": verb,
             "path": path,
-            "body": _named(told.get("requestBody", {})),
-            "answers": {code: _named(one) for code, one in told["responses"].items()},
+            "body": _named(operation.get("requestBody", {})),
+            "answers": {code: _named(one) for code, one in operation["responses"].items()},
         }
         for path, verbs in schema["paths"].items()
-        for verb, told in verbs.items()
+        for verb, operation in verbs.items()
     ]
     written = partial(json.dumps, indent=2, ensure_ascii=False)
     models = [

@@ -42,8 +42,8 @@ def comparable(claim: Claim | RuleClaim, carried: Iterable[Carried]) -> Best | N
     quantity = _nearest_quantity(claim.metric) or _nearest_quantity(near)
     if not quantity:
         return None
-    told = f"{claim.metric} {near}"
-    stages = [name for name, words in _STAGES.items() if words.search(told)]
+    described = f"{claim.metric} {near}"
+    stages = [name for name, words in _STAGES.items() if words.search(described)]
     for method in carried:
         for one in method.in_order:
             if one.series.y.unit in _UNITS[quantity] and _is_of(stages, one):
@@ -74,5 +74,5 @@ def _nearest_quantity(text: str) -> str:
 
 def _is_of(stages: Sequence[str], measurement: Measurement) -> bool:
     """Whether a measurement is of one of the stages; any is, where none is named."""
-    told = f"{measurement.series.name} {measurement.series.title}"
-    return not stages or any(_STAGES[stage].search(told) for stage in stages)
+    described = f"{measurement.series.name} {measurement.series.title}"
+    return not stages or any(_STAGES[stage].search(described) for stage in stages)

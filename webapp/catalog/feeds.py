@@ -105,12 +105,12 @@ def _paper_item(site: Site, method: Method, link: MethodLink) -> Item:
 
 def _measurement_item(site: Site, method: Method, one: Measurement) -> Item:
     found = best([one])
-    told = f"{found.ratio:.2f}× {found.word} at {found.x}" if found else "no gain was shown"
+    outcome = f"{found.ratio:.2f}× {found.word} at {found.x}" if found else "no gain was shown"
     return site.item(
         f"measurement:{one.run.pk}:{one.series.name}",
         one.run.get_absolute_url(),
         f"{method.title}: {one.series.title}",
-        f"{one.series.title}: {told}. {one.where}, version {one.row.version}.",
+        f"{one.series.title}: {outcome}. {one.where}, version {one.row.version}.",
         at=one.row.measured_at,
         words=[f"{method.slug}.{one.run.benchmark}"],
     )

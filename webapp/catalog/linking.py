@@ -125,14 +125,14 @@ def _answers(papers: list[Paper]) -> dict[int, tuple[tuple[Answer, ...], str]]:
     done = Summary.objects.filter(paper__in=papers, state=Summary.State.DONE).order_by(
         "finished_at"
     )
-    said = {
+    by_paper = {
         row.paper_id: tuple(Answer(**one) for one in row.content.get("relations", ()))
         for row in done
         if row.version == version[row.paper_id]
     }
-    texts = FullText.objects.filter(paper__in=[key for key, answers in said.items() if answers])
+    texts = FullText.objects.filter(paper__in=[key for key, answers in by_paper.items() if answers])
     read = {row.paper_id: row.text for row in texts if row.version == version[row.paper_id]}
-    return {key: (answers, read.get(key, "")) for key, answers in said.items()}
+    return {key: (answers, read.get(key, "")) for key, answers in by_paper.items()}
 
 
 def _text(paper: Paper) -> str:

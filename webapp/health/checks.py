@@ -76,8 +76,8 @@ def _broker() -> str:
     except (OSError, KombuError) as error:
         log.warning("Check of the broker: %s", error)
         full = "MISCONF" in str(error)  # what it says of every command while it cannot write
-        said = "Redis cannot write: is its disk full?" if full else "Redis does not answer"
-        raise _NotReadyError(said) from error
+        reason = "Redis cannot write: is its disk full?" if full else "Redis does not answer"
+        raise _NotReadyError(reason) from error
     return "Redis"
 
 

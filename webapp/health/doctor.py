@@ -155,9 +155,9 @@ def _summaries() -> Iterator[Finding]:
 
 
 def _benchmarks() -> Iterator[Finding]:
-    told = installation()
-    if told and told["state"] == "failed":
-        what = f"What methods need could not be installed: {told['reason']}"
+    installing = installation()
+    if installing and installing["state"] == "failed":
+        what = f"What methods need could not be installed: {installing['reason']}"
         yield Finding("problem", what, "Mend that and start `up` again, or use --no-ml.")
     live = live_workers().order_by("name")
     names = [f"{worker.name} ({worker.device_name})" for worker in live]

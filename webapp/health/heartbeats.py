@@ -23,6 +23,6 @@ def store(kind: Heartbeat.Kind, name: str, busy_for: float = 0.0) -> None:
 def ages(kind: Heartbeat.Kind) -> dict[str, float]:
     """Seconds since the last heartbeat of each of a kind, by name; 0 while one is busy."""
     now = timezone.now()
-    heard = Heartbeat.objects.filter(kind=kind, at__lte=now + LONGEST)
-    rows = heard.values_list("name", "at")
+    recent = Heartbeat.objects.filter(kind=kind, at__lte=now + LONGEST)
+    rows = recent.values_list("name", "at")
     return {name: max((now - at).total_seconds(), 0.0) for name, at in rows}

@@ -66,6 +66,6 @@ def _trouble(error: BaseException | None) -> str:
     """What is the matter with the database, as a key of `SAID`; empty where it is another's."""
     if not isinstance(error, InterfaceError | InternalError | OperationalError):
         return ""
-    told = f"{error} {getattr(error.__cause__, 'sqlstate', '')}"
+    text = f"{error} {getattr(error.__cause__, 'sqlstate', '')}"
     otherwise = "" if isinstance(error, InternalError) else "away"
-    return next((key for key, signs in SIGNS.items() if any(s in told for s in signs)), otherwise)
+    return next((key for key, signs in SIGNS.items() if any(s in text for s in signs)), otherwise)

@@ -68,24 +68,24 @@ def fit(
     terms = {slug: _terms(mine, background[slug], folds) for slug, mine in examples.items()}
     outside = np.concatenate([odds for _, odds in terms.values()])
     rows = [one for mine in examples.values() for one in mine]
-    said = np.c_[outside, np.array([linear.phrase_features(one.phrases) for one in rows])]
+    features = np.c_[outside, np.array([linear.phrase_features(one.phrases) for one in rows])]
     about = np.array([one.about for one in rows])
     method = np.repeat(np.arange(len(examples)), [len(mine) for mine in examples.values()])
     odds = np.zeros(len(rows))
-    for train, held in folds.split(said, 2 * method + about):
-        weights = _weigh(said[train], about[train], method[train])[method[held]]
-        odds[held] = weights[:, 0] + (weights[:, 1:] * said[held]).sum(axis=1)
+    for train, held in folds.split(features, 2 * method + about):
+        weights = _weigh(features[train], about[train], method[train])[method[held]]
+        odds[held] = weights[:, 0] + (weights[:, 1:] * features[held]).sum(axis=1)
     models = {
         slug: model | {"witnesses": [round(float(weight), 3) for weight in weights]}
         for (slug, (model, _)), weights in zip(
-            terms.items(), _weigh(said, about, method), strict=True
+            terms.items(), _weigh(features, about, method), strict=True
         )
     }
     scores = np.array([linear.probability(float(value)) for value in odds])
     return models, {slug: scores[method == n].tolist() for n, slug in enumerate(examples)}
 
 
-def _weigh(said: Any, about: Any, method: Any) -> Any:
+def _weigh(features: Any, about: Any, method: Any) -> Any:
     """The witnesses' weights, a row a method: its own intercept, and slopes that all share.
 
     With slopes of its own a method leans on what its phrases happen to say of these labels. The
@@ -96,9 +96,9 @@ def _weigh(said: Any, about: Any, method: Any) -> Any:
 
     own = np.eye(method.max() + 1)[method]
     model = LogisticRegression(C=1, max_iter=2000)
-    slopes = model.fit(np.c_[said, own], about).coef_[0][: said.shape[1]].copy()
+    slopes = model.fit(np.c_[features, own], about).coef_[0][: features.shape[1]].copy()
     slopes[1:] *= TRUST
-    scale, *offsets = model.fit(np.c_[said @ slopes, own], about).coef_[0]
+    scale, *offsets = model.fit(np.c_[features @ slopes, own], about).coef_[0]
     return np.array([[model.intercept_[0] + offset, *(scale * slopes)] for offset in offsets])
 
 

@@ -173,18 +173,18 @@ def _read(response: httpx.Response, url: str) -> bytes:
 
 def _cause(error: Exception) -> str:
     """Why a connection failed, in words a reader of the page can act on."""
-    said = str(error)
-    if "Name or service not known" in said or "name resolution" in said:
+    text = str(error)
+    if "Name or service not known" in text or "name resolution" in text:
         return "its name is not found (this machine may be offline)"
-    return re.sub(r"^\[Errno -?\d+\] ", "", said)
+    return re.sub(r"^\[Errno -?\d+\] ", "", text)
 
 
 def _refusal(answer: Answer, wait: float | None) -> FetchError:
     host, status = _host(answer.url), answer.status
     if wait is not None:
         return AskedToWaitError(f"{host} asks us to wait {wait:.0f} s (HTTP {status})")
-    said = error_title(answer.body)
-    return RefusedError(f"{host} answers HTTP {status}" + (f": {said}" if said else ""))
+    text = error_title(answer.body)
+    return RefusedError(f"{host} answers HTTP {status}" + (f": {text}" if text else ""))
 
 
 def retry_after(value: str, most: float = MAX_RETRY_AFTER) -> float | None:

@@ -108,8 +108,8 @@ class Poller:
         try:
             found = api.lookup(wanted)
         except http.FetchError as error:
-            said = "%d entries of %s were refused and the API failed: %s"
-            log.warning(said, len(wanted), batch.category, error)
+            message = "%d entries of %s were refused and the API failed: %s"
+            log.warning(message, len(wanted), batch.category, error)
             return batch
         got = [
             _announced(entry, batch.category, version or versions[entry.arxiv_id])

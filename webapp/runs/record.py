@@ -129,16 +129,16 @@ def _mark_running(run: Run, worker: str) -> None:
         transaction.on_commit(partial(broker.cancel, run.pk, run.token, worker))
 
 
-def insert(run: Run, token: str, seq: int, said: protocol.Strict) -> bool:
+def insert(run: Run, token: str, seq: int, payload: protocol.Strict) -> bool:
     """Insert the row of an event; False if it is there already, or one too many of its kind.
 
     The caller holds the run's row locked, so nobody inserts the same row meanwhile.
     """
     if run.events.filter(token=token, seq=seq).exists():
         return False
-    kind, body = protocol.KINDS[type(said)], said.model_dump(mode="json")
-    if isinstance(said, protocol.Log):
-        size = body["size"] = len(said.text.encode())
+    kind, body = protocol.KINDS[type(payload)], payload.model_dump(mode="json")
+    if isinstance(payload, protocol.Log):
+        size = body["size"] = len(payload.text.encode())
         if run.log_bytes + size > MAX_LOG_BYTES:
             return False
         run.log_bytes += size

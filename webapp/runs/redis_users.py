@@ -28,7 +28,7 @@ COMMANDS = (
 )
 
 log = logging.getLogger(__name__)
-_told: set[tuple[str, str]] = set()  # user and password, as this process last said them
+_sent: set[tuple[str, str]] = set()  # user and password, as this process last said them
 
 
 def update() -> None:
@@ -55,9 +55,9 @@ def _update(redis: Redis) -> None:
         user = redis_broker.worker_user(worker.name)
         password = redis_broker.worker_password(keys.key_of(worker))
         wanted.add(user)
-        if user not in known or (user, password) not in _told:
+        if user not in known or (user, password) not in _sent:
             _set(redis, user, password, worker.name)
-            _told.add((user, password))
+            _sent.add((user, password))
     for user in known - wanted:
         if user.startswith(redis_broker.worker_user("")):
             redis.acl_deluser(user)
@@ -71,8 +71,8 @@ def _set(redis: Redis, user: str, password: str, name: str) -> None:
     reach = [f"~{key}" for key in (*own, *bound, *(f"{queue}*" for queue in queues))]
     rules = ["reset", "on", f">{password}", *(f"+{command}" for command in COMMANDS), *reach]
     rules.append(f"&/0.{MAILBOX}")
-    say = partial(redis.execute_command, "ACL", "SETUSER", user, *rules)
+    set_user = partial(redis.execute_command, "ACL", "SETUSER", user, *rules)
     try:
-        say(f"(+lpush ~{EVENTS})")
+        set_user(f"(+lpush ~{EVENTS})")
     except ResponseError:  # before Redis 7 a command is allowed on all keys or on none
-        say(f"~{EVENTS}")
+        set_user(f"~{EVENTS}")

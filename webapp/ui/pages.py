@@ -96,10 +96,10 @@ def for_readers(*verbs: str) -> Callable[[OfReader[P]], View[P]]:
     return decorate
 
 
-def back(request: HttpRequest, default: str, anchor: str, **told: bool) -> HttpResponse:
+def back(request: HttpRequest, default: str, anchor: str, **state: bool) -> HttpResponse:
     """To the page of this site that a form was sent from; `told` as JSON for the script."""
     if request.headers.get("Accept") == "application/json":
-        return JsonResponse(told)
+        return JsonResponse(state)
     page = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(page, allowed_hosts={request.get_host()}):
         page = default

@@ -74,8 +74,8 @@ def account(name: str) -> User:
         )
     except (KeyError, OSError, subprocess.CalledProcessError) as error:
         wanted = f"root can lend a user who may run {sys.executable} and read {ROOT}"
-        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1]
-        raise SettingError(f"ASSAY_BENCH_USER={name!r}: {wanted} ({said})") from error
+        reason = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1]
+        raise SettingError(f"ASSAY_BENCH_USER={name!r}: {wanted} ({reason})") from error
     return user
 
 

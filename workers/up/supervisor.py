@@ -62,8 +62,8 @@ class Supervisor:
     Use as a context manager, from the main thread: leaving it stops every child.
     """
 
-    def __init__(self, folder: Path, logs: Path, say: Callable[[str, str], None]) -> None:
-        self.folder, self.logs, self.say = folder, logs, say
+    def __init__(self, folder: Path, logs: Path, report: Callable[[str, str], None]) -> None:
+        self.folder, self.logs, self.report = folder, logs, report
         self.stopping = False
         self._running: dict[str, _Running] = {}
         self._waiting: dict[str, tuple[float, Child]] = {}  # name: when to start it again
@@ -97,7 +97,9 @@ class Supervisor:
         try:
             process, output = self._fork(child)
         except OSError as error:  # no memory, no process, no descriptor left: later there may be
-            self.say("up", f"{child.name} not started, next try in {LONGEST_WAIT:.0f} s: {error}")
+            self.report(
+                "up", f"{child.name} not started, next try in {LONGEST_WAIT:.0f} s: {error}"
+            )
             self._waiting[child.name] = (time.monotonic() + LONGEST_WAIT, child)
             return
         os.set_blocking(output.fileno(), False)
@@ -191,7 +193,7 @@ class Supervisor:
         for line in (one.decode(errors="replace").rstrip() for one in lines):
             # Every line of a child that runs once, and of others what is worth reading.
             if words := line if running.child.once else worth_reading(line):
-                self.say(running.child.name, words)
+                self.report(running.child.name, words)
 
     def _reap(self) -> None:
         for name, running in list(self._running.items()):
@@ -220,12 +222,12 @@ class Supervisor:
         how = f"signal {-status}" if status < 0 else f"exit status {status}"
         if child.once:
             if status:
-                self.say("up", f"{child.name} failed ({how}); see {self.logs / child.name}.log")
+                self.report("up", f"{child.name} failed ({how}); see {self.logs / child.name}.log")
             return
         steady = time.monotonic() - running.started > STEADY_SECONDS
         deaths = self._deaths[child.name] = 1 if steady else self._deaths.get(child.name, 0) + 1
         wait = min(2.0 ** (deaths - 1), LONGEST_WAIT)
-        self.say("up", f"{child.name} died ({how}); starting it again in {wait:.0f} s")
+        self.report("up", f"{child.name} died ({how}); starting it again in {wait:.0f} s")
         self._waiting[child.name] = (time.monotonic() + wait, child)
 
     def _stop_children(self) -> None:
@@ -234,10 +236,12 @@ class Supervisor:
         self._waiting.clear()
         deadline = time.monotonic() + STOP_SECONDS
         for last in (False, True):
-            told = {name for name, running in self._running.items() if running.child.last == last}
-            for name in told:
+            stopped = {
+                name for name, running in self._running.items() if running.child.last == last
+            }
+            for name in stopped:
                 self._running[name].process.terminate()
-            while told & self._running.keys() and time.monotonic() < deadline:
+            while stopped & self._running.keys() and time.monotonic() < deadline:
                 self.pump(min(0.2, max(0.0, deadline - time.monotonic())))
         for running in self._running.values():
             _kill_group(running.process)

@@ -68,8 +68,8 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
     valid = form.is_bound and form.is_valid()
     if valid and "save" in request.POST:
         saved = _save(reader, profile, form)
-        said = _("“%(name)s” is saved, and its latest days are ranked by it.")
-        messages.success(request, said % {"name": saved.name})
+        message = _("“%(name)s” is saved, and its latest days are ranked by it.")
+        messages.success(request, message % {"name": saved.name})
         return redirect("digests:profile", saved.slug) if saved.owner else redirect("digests:today")
     owner = profile.owner_id if profile else reader.pk
     changes = (

@@ -44,16 +44,16 @@ def _headline(series: Series) -> str:
     last = max(points, key=lambda point: 0.0 if isinstance(point.x, str) else point.x)
     where = series.x.at(last.x) if isinstance(last.x, float) else place(last.x)
     value = f"{number(last.estimate)} {series.y.unit}".strip()
-    said = f"{series.title}, {where}: {names[last.variant]} {value}"
+    finding = f"{series.title}, {where}: {names[last.variant]} {value}"
     if last.ratio is None or series.baseline is None:
-        return said
+        return finding
     ratio = last.ratio
     timed = ratio.verdict in {"faster", "slower"}
     fast = gettext("%(times)s times as fast as %(baseline)s")
     compared = fast if timed else gettext("%(times)s times as good as %(baseline)s")
     words = {"times": f"{ratio.value:.2f}", "baseline": names[series.baseline]}
     between = f" ({ratio.low:.2f} – {ratio.high:.2f})" if ratio.low < ratio.high else ""
-    return f"{said}, {compared % words}{between}: {gettext(ratio.verdict)}"
+    return f"{finding}, {compared % words}{between}: {gettext(ratio.verdict)}"
 
 
 def _checks(checks: Sequence[tuple[str, Check]]) -> str:
@@ -73,12 +73,12 @@ def _doubts(run: Run, series: Sequence[Series]) -> str:
         return ""
     counts = Counter(flag for point in points for flag in point.flags)
     each = gettext("%(flag)s at %(count)d of %(number)d points")
-    said = [
+    parts = [
         each % {"flag": gettext(flag), "count": count, "number": len(points)}
         for flag, count in counts.most_common()
     ]
     result = run.result or {}
-    line = "; ".join(said) or gettext("none raised")
+    line = "; ".join(parts) or gettext("none raised")
     if why := STOPPED.get(result.get("stopped", "")):
         words = {"number": result.get("processes"), "why": gettext(why)}
         line += gettext(". Measured in %(number)s processes: %(why)s") % words

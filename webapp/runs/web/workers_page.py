@@ -59,14 +59,14 @@ def installation() -> dict[str, str] | None:
     None where it never ran or has nothing to tell.
     """
     try:
-        told = json.loads((settings.DATA_DIR / "ml-install.json").read_text())
-        if told["state"] not in {"installing", "failed"}:
+        written = json.loads((settings.DATA_DIR / "ml-install.json").read_text())
+        if written["state"] not in {"installing", "failed"}:
             return None
         return {
-            "state": told["state"],
-            "step": str(told.get("step", ""))[:200],
-            "spent": duration(float(told["seconds"])) if told.get("seconds") else "",
-            "reason": str(told.get("reason", ""))[:2_000],
+            "state": written["state"],
+            "step": str(written.get("step", ""))[:200],
+            "spent": duration(float(written["seconds"])) if written.get("seconds") else "",
+            "reason": str(written.get("reason", ""))[:2_000],
         }
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -37,8 +37,8 @@ class Command(BaseCommand):
                 raw, options["name"] or path.stem, Profile.Matching(options["matching"])
             )
         except ProfileError as error:
-            said = f"{path} cannot be imported; nothing was changed: {error}"
-            raise CommandError(said, returncode=2) from None
+            message = f"{path} cannot be imported; nothing was changed: {error}"
+            raise CommandError(message, returncode=2) from None
         profile, made = import_profile(new)
         built = build(dates(DAYS), [profile])  # so that its page is not empty
         self.stdout.write(

@@ -17,5 +17,5 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         compressed, deleted = tidy()
         call_command("clearsessions")
-        said = f"{compressed} logs compressed, {deleted} runs deleted"
-        self.stdout.write(f"{said}, expired sessions gone.")
+        done = f"{compressed} logs compressed, {deleted} runs deleted"
+        self.stdout.write(f"{done}, expired sessions gone.")
