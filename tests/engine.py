@@ -190,7 +190,9 @@ def main(port: int = 18_000) -> int:
             stack.compose("up", "--no-build", "--detach")
             stack.wait_until_ready()
             wait_for(lambda: "Sample day." in stack.get("/")[1], READY_WITHIN, "the first digest")
-            say("it is ready and shows a digest")
+            link = stack.compose("exec", "-T", "web", "python", "manage.py", "sign_in_link")
+            assert f"http://localhost:{port}/sign-in/" in link, "the link leads elsewhere"
+            say("it is ready, shows a digest and says where to sign in")
             stack.measure()
             say("a run was measured")
             for service in SERVICES:

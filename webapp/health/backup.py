@@ -253,14 +253,7 @@ def _pack(content: Path, target: Path) -> None:
     with tarfile.open(target, "w:gz", compresslevel=6) as archive:
         for path in sorted(content.rglob("*")):
             if path.is_file():
-                archive.add(path, arcname=str(path.relative_to(content)), filter=_plain)
-
-
-def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Without the names of this machine's users."""
-    member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member
+                archive.add(path, arcname=str(path.relative_to(content)))
 
 
 @contextmanager

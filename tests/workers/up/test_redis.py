@@ -72,11 +72,18 @@ def test_a_path_too_long_for_a_socket_gives_way(data: Path) -> None:
         socket.parent.rmdir()
 
 
-@pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("/tmp")])
-def test_a_folder_that_is_none_of_its_own_is_refused(data: Path, make) -> None:
-    make(data / "redis")
+@pytest.mark.parametrize("kind", ["a file", "a link to another's folder"])
+def test_a_folder_that_is_none_of_its_own_is_refused(data: Path, kind: str) -> None:
+    another = data / "another"
+    another.mkdir(mode=0o755)
+    if kind == "a file":
+        (data / "redis").touch()
+    else:
+        (data / "redis").symlink_to(another)
+    before = modes(another)
     with pytest.raises(redis.NoRedisError, match=r"redis (belongs to another user|cannot be used)"):
         redis.command(data)
+    assert modes(another) == before
 
 
 @pytest.mark.parametrize("name", ["redis-server", "valkey-server"])
