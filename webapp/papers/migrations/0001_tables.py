@@ -7,30 +7,44 @@ again; a test watches that they stand. PostgreSQL: a generated column and a GIN 
 A category is one word of the index: cs.CL is cs0cl, hep-th is hep1th.
 """
 
+import re
 from pathlib import Path
 
 import django.db.models.deletion
 from django.db import migrations, models
 
-SQLITE_BACK = (
-    "DROP TRIGGER papers_search_change",
-    "DROP TRIGGER papers_search_remove",
-    "DROP TRIGGER papers_search_add",
-    "DROP TABLE papers_search",
-)
-POSTGRESQL_BACK = ("ALTER TABLE papers_paper DROP COLUMN search",)
+BACK = {
+    "sqlite": (
+        "DROP TRIGGER IF EXISTS papers_search_change",
+        "DROP TRIGGER IF EXISTS papers_search_remove",
+        "DROP TRIGGER IF EXISTS papers_search_add",
+        "DROP TABLE IF EXISTS papers_titles",
+        "DROP TABLE IF EXISTS papers_search",
+    ),
+    "postgresql": tuple(
+        f"ALTER TABLE papers_paper DROP COLUMN IF EXISTS {name}"
+        for name in ("search_authors", "search_titles", "search")
+    ),
+}
+SQL = Path(__file__).parent
 
 
 def create(apps, schema_editor):
-    """`search.sqlite.sql` or `search.postgresql.sql`, whose statements `--;` divides."""
-    file = Path(__file__).with_name(f"search.{schema_editor.connection.vendor}.sql")
-    for statement in file.read_text("utf-8").split("--;\n"):
+    """`search.sqlite.sql` or `search.postgresql.sql`, whose statements `--;` divides.
+
+    In place of `{of X}` stands the file of words with X for `{}`: on SQLite what the index holds
+    of a row, on PostgreSQL a text as the index reads it.
+    """
+    vendor = schema_editor.connection.vendor
+    words = (SQL / f"search_words.{vendor}.sql").read_text("utf-8")
+    text = (SQL / f"search.{vendor}.sql").read_text("utf-8")
+    text = re.sub(r"\{of (.+?)\}", lambda found: words.replace("{}", found[1]), text)
+    for statement in text.split("--;\n"):
         schema_editor.execute(statement, params=None)
 
 
 def drop(apps, schema_editor):
-    is_postgresql = schema_editor.connection.vendor == "postgresql"
-    for statement in POSTGRESQL_BACK if is_postgresql else SQLITE_BACK:
+    for statement in BACK[schema_editor.connection.vendor]:
         schema_editor.execute(statement)
 
 

@@ -1,18 +1,18 @@
 """The database's full-text index: candidates for a query, by day announced, the latest first.
 
-`migrations/0001_tables` builds it: FTS5 on SQLite, a generated tsvector with GIN on PostgreSQL. No
-index ranks every match of a common word within the time a page has, so each look here is bounded:
-the latest papers that hold the terms in the title, and the latest that hold them anywhere. Ranking
-(`ranking`) is over these.
+`migrations/0001_tables` builds it: FTS5 on SQLite, tsvectors that are generated, with GIN, on
+PostgreSQL. No index ranks every match of a common word within the time a page has, so each look
+here is bounded: the latest papers that hold the terms in the title, and the latest that hold them
+anywhere. Ranking (`ranking`) is over these.
 """
 
 import logging
-from collections.abc import Sequence
-from datetime import date, timedelta
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from itertools import combinations
 
 from django.db import OperationalError, connection, transaction
-from django.db.models import F, Max, Min
+from django.db.models import F, Max
 
 from webapp.papers.models import Paper
 from webapp.papers.queries import rows
@@ -21,12 +21,14 @@ from webapp.papers.search.query import Term
 log = logging.getLogger(__name__)
 
 SECONDS = 2  # after which PostgreSQL gives up a look; what was found until then is the answer
-# PostgreSQL looks at the latest days first, and at more only where too few papers were found there:
-# it has to read each paper that its index finds, and of a common word that may be all.
-WINDOWS = (4, 32, 256, 2048)  # days
-WALKED = 4  # for each paper wanted, matches that SQLite puts in the order of days
-_WEIGHT = {"title": "A", "authors": "B", "abstract": "C", "categories": "D"}
-_ANYWHERE = "ABC"
+# PostgreSQL looks at the latest blocks of so many days first, and at more only where too few papers
+# were found there: it has to read each paper that its index finds, and of a common word that may be
+# all. The index holds each paper's blocks as words (migration 0001).
+BLOCKS = (8, 32, 128, 512, 2048)
+# Of papers that hold all words of a phrase, the latest that PostgreSQL reads to see whether they
+# stand together there.
+READ = 2_000
+_KEY = 0xFFFFFFFF  # of a row of SQLite's index, the part that is the paper's key
 
 
 def matches(
@@ -39,34 +41,13 @@ def matches(
     """Keys of at most `limit` papers that hold every term, by day announced, the latest first.
 
     `since` and `until` bound the day announced, both ends included; `allowed`, if given, names the
-    only keys that count. On SQLite, where more than `WALKED` times as many match, those that were
-    stored last.
+    only keys that count.
     """
-    clauses: list[str] = ["TRUE"]
-    values: list[int | str] = []
-    if allowed is not None:
-        clauses.append(f"paper.id IN ({', '.join(['%s'] * len(allowed)) or 'NULL'})")
-        values.extend(allowed)
-    if until is not None:
-        clauses.append("paper.announced_on <= %s")
-        values.append(until.isoformat())
-    has_terms = any(not term.exclude for term in terms)
-    if has_terms and connection.vendor == "postgresql":
-        clauses.append("paper.search @@ to_tsquery('english', %s)")
-        return _in_windows(" AND ".join(clauses), [*values, _tsquery(terms)], since, limit)
-    if since is not None:
-        clauses.append("paper.announced_on >= %s")
-        values.append(since.isoformat())
-    narrowed = " AND ".join(clauses)
-    if not has_terms:
-        order = "" if since or until else "paper.announced_on IS NULL, "
-        return _keys(_LISTED.format(narrowed, order), [*values, limit])
-    span = _key_range(since, until)
-    if span is None:
-        return []
-    table = "papers_search AS found CROSS JOIN papers_paper AS paper ON paper.id = found.rowid"
-    statement = _SQLITE.format(table if len(clauses) > 1 else "papers_search AS found", narrowed)
-    return _keys(statement, [_fts(terms), *span, *values, WALKED * limit, limit])
+    if all(term.exclude for term in terms):
+        return _listed(since, until, limit, allowed)
+    if connection.vendor == "postgresql":
+        return _postgresql(terms, since, until, limit, allowed)
+    return _sqlite(_fts(terms), since, until, limit, allowed, table=_table(terms))
 
 
 def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[int]:
@@ -79,64 +60,55 @@ def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[in
     if not terms:
         return []
     if connection.vendor == "postgresql":
-        sought = " | ".join(f"({_tsquery(one)})" for one in terms)
-        return _in_windows("paper.search @@ to_tsquery('english', %s)", [sought], None, limit)
-    sought = " OR ".join(_fts(one) for one in terms)
-    statement = _SQLITE.format("papers_search AS found", "TRUE")
-    return _keys(statement, [sought, 0, 2**62, WALKED * limit, limit])
+        ways = [_tsqueries(one, "<->")["search"] for one in terms]
+        sought = {"search": " | ".join(f"({way})" for way in ways)}
+        return _in_windows(sought, None, None, limit)
+    return _sqlite(" OR ".join(_fts(one) for one in terms), None, None, limit)
 
 
-def _keys(statement: str, values: Sequence[int | str]) -> list[int]:
+def _keys(statement: str, values: Sequence[object]) -> list[int]:
     return [key for (key,) in rows(statement, values)]
 
 
-_LISTED = """
-    SELECT paper.id FROM papers_paper AS paper WHERE {}
-    ORDER BY {} paper.announced_on DESC, paper.id DESC LIMIT %s
-"""
-_SQLITE = """
-    SELECT latest.id FROM (
-        SELECT found.rowid AS id FROM {} WHERE papers_search MATCH %s
-        AND found.rowid BETWEEN %s AND %s AND {} ORDER BY found.rowid DESC LIMIT %s
-    ) AS latest CROSS JOIN papers_paper AS paper ON paper.id = latest.id
-    ORDER BY paper.announced_on DESC, paper.id DESC LIMIT %s
-"""
-
-
-def _in_windows(
-    narrowed: str, values: Sequence[int | str], since: date | None, limit: int
+def _listed(
+    since: date | None, until: date | None, limit: int, allowed: Sequence[int] | None
 ) -> list[int]:
-    """PostgreSQL's answer: from the latest days, then from more of them until there are enough."""
-    latest = Paper.objects.aggregate(day=Max("announced_on"))["day"] or date.min
-    starts = [latest - timedelta(days) for days in WINDOWS if latest > date.min]
-    keys: list[int] = []
-    for start in [*(day for day in starts if since is None or day > since), since]:
-        window = "TRUE" if start is None else f"paper.announced_on >= '{start.isoformat()}'"
-        # An order by no index: candidates come from the text's index, not from a walk by days.
-        statement = _LISTED.format(f"{narrowed} AND {window}", "paper.announced_on IS NULL,")
-        try:
-            with transaction.atomic(), connection.cursor() as cursor:
-                cursor.execute(f"SET LOCAL statement_timeout = '{SECONDS}s'")
-                keys = _keys(statement, [*values, limit])
-                cursor.execute("SET LOCAL statement_timeout = DEFAULT")
-        except OperationalError as error:
-            log.warning("A search was given up after %d s: %s", SECONDS, error)
-            return keys
-        if len(keys) >= limit:
-            break
-    return keys
-
-
-def _key_range(since: date | None, until: date | None) -> tuple[int, int] | None:
-    """The first and last key announced within the days: bounds the walk over a common word."""
-    if since is None and until is None:
-        return 0, 2**62
-    papers = Paper.objects.all()
+    """The latest papers, whatever they hold."""
+    papers = Paper.objects.order_by(F("announced_on").desc(nulls_last=True), "-pk")
     papers = papers.filter(announced_on__gte=since) if since else papers
     papers = papers.filter(announced_on__lte=until) if until else papers
-    # "+ 0": else SQLite walks the papers by key until one fits, which is nearly all.
-    ends = papers.aggregate(first=Min(F("pk") + 0), last=Max(F("pk") + 0))
-    return None if ends["first"] is None else (ends["first"], ends["last"])
+    papers = papers if allowed is None else papers.filter(pk__in=allowed)
+    return list(papers.values_list("pk", flat=True)[:limit])
+
+
+def _sqlite(
+    sought: str,
+    since: date | None,
+    until: date | None,
+    limit: int,
+    allowed: Sequence[int] | None = None,
+    *,
+    table: str = "papers_search",
+) -> list[int]:
+    """The rows of an FTS5 table, whose numbers are in the order of days."""
+    clauses, values = [f"{table} MATCH %s"], list[object]([sought])
+    if since or until:
+        clauses.append("rowid >= CAST(julianday(%s) AS INTEGER) << 32")
+        values.append((since or date.min).isoformat())
+    if until:
+        clauses.append(f"rowid <= CAST(julianday(%s) AS INTEGER) << 32 | {_KEY}")
+        values.append(until.isoformat())
+    if allowed is not None:
+        clauses.append(f"rowid & {_KEY} IN ({', '.join(map(str, allowed))})")
+    narrowed = " AND ".join(clauses)
+    statement = "SELECT rowid & {} FROM {} WHERE {} ORDER BY rowid DESC LIMIT %s"
+    return _keys(statement.format(_KEY, table, narrowed), [*values, limit])
+
+
+def _table(terms: Iterable[Term]) -> str:
+    """The smaller of SQLite's tables where no term may stand in the abstract."""
+    everywhere = any(term.column in {"", "abstract"} for term in terms)
+    return "papers_search" if everywhere else "papers_titles"
 
 
 def _fts(terms: Sequence[Term]) -> str:
@@ -152,15 +124,107 @@ def _fts_term(term: Term) -> str:
     return f"{column}({' OR '.join(ways)})" if len(ways) > 1 else f"{column}{ways[0]}"
 
 
-def _tsquery(terms: Sequence[Term]) -> str:
-    """The terms as a tsquery; see `_fts`."""
-    return " & ".join(f"{'!' if term.exclude else ''}({_ts_term(term)})" for term in terms)
+def _postgresql(
+    terms: Sequence[Term],
+    since: date | None,
+    until: date | None,
+    limit: int,
+    allowed: Sequence[int] | None,
+) -> list[int]:
+    """PostgreSQL's answer. Whether words stand together only the papers that hold them all tell."""
+    sought = _tsqueries(terms, "<->")
+    held = _tsqueries([term for term in terms if not (term.exclude and term.words[1:])], "&")
+    if sought == held:
+        return _in_windows(held, since, until, limit, allowed)
+    read = _in_windows(held, since, until, max(READ, limit), allowed)
+    return _keys(_FOUND.format(_holding(sought)), [*sought.values(), read, limit])
 
 
-def _ts_term(term: Term) -> str:
-    label = _WEIGHT.get(term.column, _ANYWHERE)
+_FOUND = """
+    SELECT paper.id FROM papers_paper AS paper WHERE {} AND paper.id = ANY(%s)
+    ORDER BY paper.announced_on DESC NULLS LAST, paper.id DESC LIMIT %s
+"""
+_COLUMN = {"title": "search_titles", "authors": "search_authors"}  # else "search"
+
+
+def _in_windows(
+    sought: Mapping[str, str],
+    since: date | None,
+    until: date | None,
+    limit: int,
+    allowed: Sequence[int] | None = None,
+) -> list[int]:
+    """The papers that hold what is sought in the columns: of the latest days, then of more."""
+    clauses, values = [_holding(sought)], list[object](sought.values())
+    for sign, day in ((">=", since), ("<=", until)):
+        if day is not None:
+            clauses.append(f"paper.announced_on + 0 {sign} %s")  # by no index but the words'
+            values.append(day)
+    statement = _FOUND if allowed is not None else _FOUND.replace("AND paper.id = ANY(%s)", "")
+    values += [] if allowed is None else [list(allowed)]
+    keys: list[int] = []
+    for window in _windows(since, until):
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute(_CAREFULLY.format(f"'{SECONDS}s'", "off", "off", 0))
+                keys = _keys(statement.format(" AND ".join([*window, *clauses])), [*values, limit])
+                cursor.execute(_CAREFULLY.format(*["DEFAULT"] * 4))
+        except OperationalError as error:
+            log.warning("A search was given up after %d s: %s", SECONDS, error)
+            return keys
+        if len(keys) >= limit:
+            break
+    return keys
+
+
+# The words' index, and nothing begun that takes longer than most searches.
+_CAREFULLY = """
+    SET LOCAL statement_timeout = {}; SET LOCAL enable_seqscan = {}; SET LOCAL jit = {};
+    SET LOCAL max_parallel_workers_per_gather = {}
+"""
+
+
+def _windows(since: date | None, until: date | None) -> Iterator[list[str]]:
+    """Conditions that hold for papers of the last days, then for those of ever more, then of all.
+
+    Where `since` bounds the days, no further back.
+    """
+    latest = Paper.objects.aggregate(day=Max("announced_on"))["day"] or date.min
+    end = (min(latest, until or latest) - date.min).days
+    for days in BLOCKS:
+        last = end // days
+        words = f"zqdays{days}n{last - 1} | zqdays{days}n{last}"
+        yield [f"paper.search @@ to_tsquery('english', '{words}')"]
+        if since is not None and (since - date.min).days >= (last - 1) * days:
+            return
+    yield []
+
+
+def _holding(sought: Mapping[str, str]) -> str:
+    """The condition of holding what is sought; its values are that of `sought`."""
+    return " AND ".join(f"paper.{column} @@ to_tsquery('english', %s)" for column in sought)
+
+
+def _tsqueries(terms: Sequence[Term], together: str) -> dict[str, str]:
+    """Of each column that is asked, the terms as a tsquery; see `_fts`.
+
+    `together` divides the words of a phrase.
+    """
+    queries: dict[str, list[str]] = {}
+    for term in terms:
+        no = "!" if term.exclude else ""
+        queries.setdefault(_COLUMN.get(term.column, "search"), []).append(
+            f"{no}({_ts_term(term, together)})"
+        )
+    return {column: " & ".join(ways) for column, ways in queries.items()}
+
+
+def _ts_term(term: Term, together: str) -> str:
+    if term.column == "categories":
+        return f"zqcategory{term.words[0]}"
+    label = "C" if term.column == "abstract" else ""
     ways = []
     for *words, last in term.spellings():
         ending = f"'{last}':{'*' if term.prefix else ''}{label}"
-        ways.append(" <-> ".join([*(f"'{word}':{label}" for word in words), ending]))
+        ways.append(f" {together} ".join([*(f"'{word}':{label}" for word in words), ending]))
     return " | ".join(f"({way})" for way in ways)
