@@ -23,7 +23,7 @@ READERS = {
     *("runs:ask", "runs:again", "runs:cancel", "api:tokens", "summaries:ask"),
 }
 # A reader is refused, too.
-ADMINISTRATORS = {"readers:readers", "catalog:decide"}
+ADMINISTRATORS = {"readers:readers", "catalog:decide", "library:connections"}
 # The interface asks for tokens itself: tests/api.
 TOKENS = "api-1:"
 ARGUMENTS = {

@@ -171,14 +171,14 @@ def test_every_queue_is_served() -> None:
 
 def test_every_setting_reaches_the_site() -> None:
     names = set(VARIABLES)
-    apart = {"ASSAY_DATA", "ASSAY_STATIC"}  # the image's
+    apart = {"ASSAY_DATA", "ASSAY_STATIC", "ASSAY_CONNECTIONS"}  # the image's
     apart |= {"ASSAY_DEBUG", "ASSAY_WORKER_KEY"}  # never here
     apart |= {"ASSAY_VENV", "ASSAY_METHODS_PATH"}  # a developer's
     apart |= {"ASSAY_TOKEN"}  # an assistant's on stdio, which is no service
     apart |= {"ASSAY_BENCH_USER"}  # for a worker that is root: the image's is not
     passed = {name for s in SERVICES.values() if "build" in s for name in s["environment"]}
     assert names - apart == passed - {"NVIDIA_DRIVER_CAPABILITIES"}
-    assert {"ASSAY_DATA", "ASSAY_STATIC"} <= {
+    assert {"ASSAY_DATA", "ASSAY_STATIC", "ASSAY_CONNECTIONS"} <= {
         word.partition("=")[0] for line in instructions("web", "ENV") for word in line.split()
     }
 

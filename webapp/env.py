@@ -6,7 +6,9 @@ workers read it too.
 """
 
 import os
+import re
 from contextlib import suppress
+from email.utils import parseaddr
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -34,16 +36,24 @@ def _address(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise ValueError("write an http:// or https:// address")
+    _ = parts.port  # raises ValueError for what is none
     return text.rstrip("/")
 
 
 def _mail_server(url: SecretStr) -> SecretStr:
     parts = urlsplit(url.get_secret_value())
+    _ = parts.port  # raises ValueError for what is none
     if parts.scheme not in {"", "smtp", "smtps", "smtp+tls"} or bool(parts.scheme) != bool(
         parts.hostname
     ):
         raise ValueError("write smtp+tls://user:password@host:587, or smtps:// or smtp://")
     return url
+
+
+def _sender(text: str) -> str:
+    if not text.isprintable() or not re.fullmatch(r"[^\s@]+@[^\s@]+", parseaddr(text)[1]):
+        raise ValueError("write an address, as assay@digest.example")
+    return text
 
 
 Words = Annotated[  # split at commas and blanks
@@ -106,7 +116,8 @@ class Settings(BaseSettings):
     categories: Words = variable("cs.AI cs.CL cs.DC cs.LG")
     contact: str = variable("")
     smtp_url: MailServer = variable("")
-    mail_from: str = variable("assay@localhost")
+    mail_from: Annotated[str, AfterValidator(_sender)] = variable("assay@localhost")
+    connections: OptionalPath = variable("")
     run_minutes: int = variable("120", ge=0, le=1440)
     lease: int = variable("30", ge=3, le=3600)
     models: Words = variable("")

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 # What gives somebody power while it is valid, by the look of it; the first group stays.
@@ -16,19 +17,20 @@ HIDDEN = "…"
 
 
 class Formatter(logging.Formatter):
-    """Formats a record, then hides what looks like a secret and the `secrets` it was given."""
+    """Formats a record, then hides what looks like a secret, and the `secrets` of the moment."""
 
-    def __init__(self, fmt: str, secrets: tuple[str, ...] = ()) -> None:
+    def __init__(self, fmt: str, secrets: Callable[[], Iterable[str]] = tuple) -> None:
         super().__init__(fmt)
-        self._secrets = [secret for secret in secrets if len(secret) >= _SHORTEST]
+        self._secrets = secrets
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, with its traceback if there is one."""
         text = _SECRETS.sub(
             lambda m: next(g for g in m.groups() if g) + HIDDEN, super().format(record)
         )
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
+        for secret in self._secrets():
+            if len(secret) >= _SHORTEST:
+                text = text.replace(secret, HIDDEN)
         return text
 
 

@@ -4,11 +4,10 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_urlsafe
-from urllib.parse import unquote, urlsplit
 
 from csp.constants import NONE, SELF
 
-from webapp import env, logs, redis_broker
+from webapp import connections, env, logs, redis_broker
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 ENV = env.read()
@@ -141,23 +140,15 @@ ARXIV_SECONDS = ENV.arxiv_seconds
 ARXIV_CATEGORIES = list(ENV.categories)
 ARXIV_CONTACT = ENV.contact
 
-MAIL_ON = bool(ENV.smtp_url.get_secret_value())
-_SMTP = urlsplit(ENV.smtp_url.get_secret_value())
-EMAIL_HOST, EMAIL_PORT = _SMTP.hostname or "localhost", _SMTP.port or 587
-EMAIL_HOST_USER = unquote(_SMTP.username or "")
-EMAIL_HOST_PASSWORD = unquote(_SMTP.password or "")
-EMAIL_USE_SSL = _SMTP.scheme == "smtps"
-EMAIL_USE_TLS = _SMTP.scheme == "smtp+tls"
+# What `webapp.connections` reads: of the environment, else of this file.
+CONNECTIONS_FILE = ENV.connections or DATA_DIR / "connections.json"
+EMAIL_BACKEND = "webapp.mail.backend.EmailBackend"
 EMAIL_TIMEOUT = 20  # seconds
-MAIL_FROM = DEFAULT_FROM_EMAIL = ENV.mail_from
 
 RUN_MODELS = list(ENV.models)
 RUNS_KEPT_DAYS = ENV.runs_kept_days
 RUN_MINUTES_A_DAY = ENV.run_minutes
-OPENAI_BASE_URL = ENV.openai_base_url
-OPENAI_API_KEY = ENV.openai_api_key.get_secret_value()
 ASSISTANT_TOKEN = ENV.token.get_secret_value()
-SUMMARY_MODEL = ENV.summary_model
 SUMMARY_CONCURRENCY = ENV.summary_concurrency
 SUMMARY_PAPERS = ENV.summary_papers
 SUMMARY_CHARACTERS = ENV.summary_characters
@@ -169,7 +160,7 @@ CELERY_BROKER_URL = redis_broker.url(DATA_DIR)
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # whoever reaches Redis could end them
 CELERY_TASK_DEFAULT_QUEUE = "site"
 # The queues of the site's workers; models take minutes, and have one of their own.
-QUEUES = ["site", "events", *(["summaries"] if SUMMARY_MODEL else [])]
+QUEUES = ["site", "events", "summaries"]
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_REDIRECT_STDOUTS_LEVEL = "INFO"  # what commands print is no warning
 CELERY_BEAT_MAX_LOOP_INTERVAL = 10  # seconds between two signs of life
@@ -191,13 +182,12 @@ LOGGING = {
         "line": {
             "()": logs.Formatter,
             "fmt": "%(asctime)s %(levelname)s %(name)s: %(message)s",
-            "secrets": (
+            "secrets": lambda: (
                 SECRET_KEY,
-                OPENAI_API_KEY,
                 ASSISTANT_TOKEN,
-                EMAIL_HOST_PASSWORD,
                 logs.password_of(CELERY_BROKER_URL),
                 str(DATABASES["default"].get("PASSWORD", "")),
+                *connections.secrets(),
             ),
         }
     },

@@ -50,6 +50,7 @@ PAGES = [
     Page("library:import", "/library/import/", signed_in=True),
     Page("library:zotero", "/library/zotero/", signed_in=True),
     Page("library:first-steps", "/first-steps/", signed_in=True),
+    Page("library:connections", "/connections/", signed_in=True, status=403),
     Page("mail:account", "/account/mail/", signed_in=True),
     Page("mail:confirm", "/account/mail/confirm/none/", signed_in=True, status=404),
     Page("mail:unsubscribe", "/mail/end/none/", status=404),

@@ -102,10 +102,10 @@ def test_a_heartbeat_dated_by_a_clock_that_was_wrong_proves_nothing(client: Clie
 
 
 def test_the_queue_of_summaries_must_answer_where_a_model_is_set(
-    client: Client, settings: Any
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everybody_is_alive()
-    settings.QUEUES = ["site", "events", "summaries"]
+    monkeypatch.setenv("ASSAY_SUMMARY_MODEL", "small")
     status, checks = checks_of(client)
     assert (status, checks["queue summaries"]["ok"]) == (503, False)
     store(Heartbeat.Kind.QUEUE, "summaries")

@@ -90,8 +90,8 @@ def test_the_intake() -> None:
     assert "The last failure: arXiv did not answer in time" in found("problem")
 
 
-def test_summaries(settings: Any) -> None:
-    settings.SUMMARY_MODEL = "small"
+def test_summaries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_SUMMARY_MODEL", "small")
     summary("done")
     assert "small summarises" in found("good")
     summary("failed", "the server wants a key")

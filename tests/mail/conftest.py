@@ -30,17 +30,15 @@ class Inbox:
 
 
 @pytest.fixture
-def inbox(settings: Any) -> Iterator[Inbox]:
+def inbox(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inbox]:
     made = Inbox()
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
     server = Controller(made, hostname="127.0.0.1", port=port, ready_timeout=60)
     server.start()
-    settings.MAIL_ON, settings.EMAIL_HOST, settings.EMAIL_PORT = True, "127.0.0.1", port
-    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-    settings.MAIL_FROM = settings.DEFAULT_FROM_EMAIL = "assay@site.example"
+    monkeypatch.setenv("ASSAY_SMTP_URL", f"smtp://127.0.0.1:{port}")
+    monkeypatch.setenv("ASSAY_MAIL_FROM", "assay@site.example")
+    settings.EMAIL_BACKEND = "webapp.mail.backend.EmailBackend"  # Django's tests replace it
     settings.BASE_URL = "https://site.example"
-    settings.EMAIL_USE_TLS = settings.EMAIL_USE_SSL = False
-    settings.EMAIL_HOST_USER = ""
     yield made
     server.stop()

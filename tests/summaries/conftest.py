@@ -35,9 +35,10 @@ def arxiv(httpserver: HTTPServer, settings: Any) -> HTTPServer:
 
 
 @pytest.fixture
-def model(settings: Any) -> Iterator[OpenAIServer]:
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
     with OpenAIServer() as server:
-        settings.OPENAI_BASE_URL, settings.SUMMARY_MODEL = server.url, "small"
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("ASSAY_SUMMARY_MODEL", "small")
         yield server
 
 

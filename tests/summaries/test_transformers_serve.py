@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import numpy as np
@@ -80,7 +79,7 @@ def _make_model(path: Path) -> None:
 
 
 @pytest.fixture
-def served(tmp_path: Path, settings: Any) -> Iterator[str]:
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of a tiny Qwen that `transformers serve` answers for."""
     path = tmp_path / "tiny-qwen"
     _make_model(path)
@@ -102,8 +101,8 @@ def served(tmp_path: Path, settings: Any) -> Iterator[str]:
     )
     try:
         _wait_for(f"http://127.0.0.1:{port}/health", server, tmp_path / "serve.log")
-        settings.OPENAI_BASE_URL = f"http://127.0.0.1:{port}/v1"
-        settings.SUMMARY_MODEL = str(path)
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{port}/v1")
+        monkeypatch.setenv("ASSAY_SUMMARY_MODEL", str(path))
         yield str(path)
     finally:
         server.kill()

@@ -22,8 +22,9 @@ PAGE = "/summaries/2026-03-12/"
 
 
 @pytest.fixture(autouse=True)
-def _model(settings: Any) -> None:
-    settings.SUMMARY_MODEL, settings.OPENAI_BASE_URL = "small", "http://127.0.0.1:9/v1"
+def _model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASSAY_SUMMARY_MODEL", "small")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
 
 
 @pytest.fixture
@@ -95,8 +96,10 @@ def test_htmx_gets_the_part_that_changes_and_stops_at_the_end(
 
 
 @pytest.mark.parametrize(("model", "words"), [("small", "No summary yet"), ("", "No model")])
-def test_an_empty_day_says_why(client: Client, settings: Any, model: str, words: str) -> None:
-    settings.SUMMARY_MODEL = model
+def test_an_empty_day_says_why(
+    client: Client, monkeypatch: pytest.MonkeyPatch, model: str, words: str
+) -> None:
+    monkeypatch.setenv("ASSAY_SUMMARY_MODEL", model)
     assert words in text(client)
 
 
@@ -190,9 +193,8 @@ class TestPaper:
         assert "Waiting: today’s 200 requests are used up." in text(client, address)
 
     def test_a_failed_summary_says_why_and_how_to_retry(
-        self, client: Client, papers: list[Paper], settings: Any
+        self, client: Client, papers: list[Paper]
     ) -> None:
-        settings.SUMMARY_MODEL = "small"
         summary(papers[0], "failed", reason="the model refused the key (401)")
         address = reverse("papers:paper", args=[papers[0].arxiv_id])
         page = text(client, address)

@@ -22,6 +22,7 @@ from webapp.digests import filters
 from webapp.digests.models import Profile
 from webapp.digests.profiles.forms import ProfileForm
 from webapp.library import queries as library
+from webapp.library.connecting import MailForm, ModelForm
 from webapp.library.first_steps import FirstStepsForm
 from webapp.library.forms import EntryForm, ImportForm
 from webapp.mail.models import Delivery
@@ -197,6 +198,7 @@ def test_what_forms_and_states_are_called_is_in_the_catalogue() -> None:
     named |= {*filters.ORDERS.values(), *filters.VIEWS.values(), *library.SHOWN.values()}
     named |= {*search_page.ORDERS.values(), *search_page.PERIODS.values(), *SCOPES.values()}
     forms = (ProfileForm, DeliveryForm, EntryForm, ImportForm, FirstStepsForm, RunForm, Filters)
+    forms += (ModelForm, MailForm)
     for form in forms:
         for name, field in form.base_fields.items():
             if not field.widget.is_hidden:

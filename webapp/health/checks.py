@@ -15,6 +15,7 @@ from django.utils import timezone
 from kombu import Connection
 from kombu.exceptions import KombuError
 
+from webapp import connections
 from webapp.health.heartbeats import SILENCE, ages
 from webapp.health.models import Heartbeat
 from webapp.runs.models import Device, Run, State
@@ -43,6 +44,7 @@ def readiness() -> list[Check]:
         *(
             _check(f"queue {name}", partial(_last_answer, Heartbeat.Kind.QUEUE, name))
             for name in settings.QUEUES
+            if name != "summaries" or connections.current().summary_model
         ),
         *(_check(f"queue bench-{device}", partial(_bench, device)) for device in Device),
     ]

@@ -16,6 +16,7 @@ from django.db import DatabaseError, connection
 from django.db.models import Max
 from django.utils import timezone
 
+from webapp import connections
 from webapp.health.checks import readiness
 from webapp.papers.days import eastern_date
 from webapp.papers.models import Listing
@@ -135,11 +136,17 @@ def _intake() -> Iterator[Finding]:
 
 
 def _summaries() -> Iterator[Finding]:
-    if not settings.SUMMARY_MODEL:
+    try:
+        connections.with_values(connections.kept())
+    except (OSError, ValueError):
+        what = f"{settings.CONNECTIONS_FILE} cannot be read: what was connected is not used"
+        yield Finding("problem", what, "Connect it again: /connections/")
+    model = connections.current().summary_model
+    if not model:
         yield Finding(
             "note",
             "No model summarises: pages show what rules find in the abstract",
-            "Set ASSAY_SUMMARY_MODEL and OPENAI_BASE_URL: docs/models.md",
+            "Connect one at /connections/: docs/models.md",
         )
         return
     over = (Summary.State.FAILED, Summary.State.DONE)
@@ -147,11 +154,11 @@ def _summaries() -> Iterator[Finding]:
     if last and last.state == Summary.State.FAILED:
         yield Finding(
             "problem",
-            f"The last summary by {settings.SUMMARY_MODEL} failed: {last.reason}",
+            f"The last summary by {model} failed: {last.reason}",
             "Retry it on /summaries/ once that is mended.",
         )
     else:
-        yield Finding("good", f"{settings.SUMMARY_MODEL} summarises")
+        yield Finding("good", f"{model} summarises")
 
 
 def _benchmarks() -> Iterator[Finding]:

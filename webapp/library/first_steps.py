@@ -2,9 +2,7 @@
 
 from django import forms
 from django.conf import settings
-from django.contrib import messages
 from django.contrib.auth.models import User
-from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -15,11 +13,10 @@ from webapp.digests.profiles.forms import ProfileForm
 from webapp.digests.profiles.preview import DAYS
 from webapp.digests.profiles.validation import ProfileSettings, apply_settings, free_slug
 from webapp.digests.profiles.views import MAX_PROFILES
+from webapp.library.connecting import forms_of
 from webapp.library.importing import import_liked
 from webapp.library.learning import learn
-from webapp.library.trials import try_mail, try_model
 from webapp.papers.queries import dates
-from webapp.summaries.client import ModelError
 from webapp.ui.pages import for_readers
 
 
@@ -64,34 +61,16 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
     """Ask what the reader reads, and show the days that are there in their order."""
     if Profile.objects.filter(owner=reader).count() >= MAX_PROFILES:
         return redirect("digests:profiles")
-    if "try" in request.POST:
-        _try(request, reader)
-        return redirect("library:first-steps")
     initial = {"categories": " ".join(settings.ARXIV_CATEGORIES)}
     form = FirstStepsForm(request.POST or None, initial=initial, label_suffix="")
     if form.is_bound and form.is_valid():
         return redirect("digests:profile", _make(reader, form).slug)
     context = {
         "form": form,
-        "mail_on": settings.MAIL_ON,
-        "mail_host": settings.EMAIL_HOST,
-        "model": settings.SUMMARY_MODEL,
+        "connections": forms_of(reader, request) if reader.is_superuser else {},
     }
     status = 422 if form.is_bound else 200
     return render(request, "library/first_steps.html", context, status=status)
-
-
-def _try(request: HttpRequest, reader: User) -> None:
-    """Try what was connected, for an administrator; what was found is said on the next page."""
-    if not reader.is_superuser:
-        raise PermissionDenied
-    try:
-        found = try_model() if request.POST["try"] == "model" else try_mail(reader)
-    except (ModelError, OSError) as error:
-        messages.error(request, _("It does not work: %(error)s.") % {"error": error})
-        return
-    for line in found:
-        messages.success(request, line)
 
 
 def _make(reader: User, form: FirstStepsForm) -> Profile:

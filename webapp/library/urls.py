@@ -1,7 +1,7 @@
 from django.urls import URLPattern, path, re_path
 from django.views.generic import RedirectView
 
-from webapp.library import first_steps, views
+from webapp.library import connecting, first_steps, views
 from webapp.papers import converters  # noqa: F401 - `arxiv`
 
 app_name = "library"
@@ -10,6 +10,7 @@ urlpatterns: list[URLPattern] = [
     path("starred/", RedirectView.as_view(pattern_name="library:library"), name="starred"),
     re_path(r"^library\.(?P<suffix>bib|ris|csl\.json)$", views.export, name="export"),
     path("first-steps/", first_steps.first_steps, name="first-steps"),
+    path("connections/", connecting.connect, name="connections"),
     path("library/leave/", views.leave, name="leave"),
     path("library/import/", views.import_, name="import"),
     path("library/zotero/", views.zotero_, name="zotero"),

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Sequence
 from datetime import date as Date
 from datetime import timedelta
+from email.utils import parseaddr
 from smtplib import SMTPException
 
-from django.conf import settings
 from django.core import signing
 from django.core.mail import EmailMultiAlternatives
 from django.db import transaction
@@ -15,6 +15,7 @@ from django.utils import translation
 from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 
+from webapp import connections
 from webapp.digests.models import DigestEntry
 from webapp.digests.text_formats import authors, score_terms
 from webapp.mail.models import Delivery
@@ -36,7 +37,7 @@ UNSUBSCRIBE = "mail unsubscribe"  # what a token is good for
 
 def deliver_due() -> int:
     """Send every mail that is due; how many went out. One that fails waits for the next call."""
-    if not settings.MAIL_ON:
+    if not connections.mail_host():
         return 0
     sent = 0
     for pk in Delivery.objects.filter(reader__is_active=True).values_list("pk", flat=True):
@@ -129,6 +130,7 @@ def _day(day: Date) -> str:
 def _send(delivery: Delivery, until: Date, lines: Sequence[dict[str, str]]) -> None:
     # One click ends a delivery, signed in or not.
     end = page_address("mail:unsubscribe", signing.dumps(delivery.pk, salt=UNSUBSCRIBE))
+    sender = parseaddr(connections.current().mail_from)[1]
     context = {"delivery": delivery, "lines": lines, "until": until, "end": end}
     subject = ngettext(
         "%(name)s: %(count)d paper, %(day)s", "%(name)s: %(count)d papers, %(day)s", len(lines)
@@ -142,7 +144,7 @@ def _send(delivery: Delivery, until: Date, lines: Sequence[dict[str, str]]) -> N
             "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",  # RFC 8058
             "List-Id": f"Assay <delivery-{delivery.pk}.assay>",
             "Auto-Submitted": "auto-generated",
-            "Message-ID": f"<assay-{delivery.pk}-{until}@{settings.MAIL_FROM.rpartition('@')[2]}>",
+            "Message-ID": f"<assay-{delivery.pk}-{until}@{sender.rpartition('@')[2]}>",
         },
     )
     message.attach_alternative(render_to_string("mail/digest.html", context), "text/html")

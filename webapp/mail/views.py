@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core import signing
@@ -20,6 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 
+from webapp import connections
 from webapp.digests.models import Profile
 from webapp.mail.deliver import UNSUBSCRIBE
 from webapp.mail.models import Delivery
@@ -95,7 +95,7 @@ def account_mail(request: HttpRequest, reader: User) -> HttpResponse:
         )
         messages.success(request, "Subscribed: you get a mail when there is something new.")
     else:
-        context = {"form": form, "deliveries": mine, "mail_on": settings.MAIL_ON}
+        context = {"form": form, "deliveries": mine, "mail_on": connections.mail_host()}
         status = 422 if form.is_bound else 200
         return render(request, "mail/account.html", context, status=status)
     return redirect("mail:account")

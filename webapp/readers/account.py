@@ -14,6 +14,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 
+from webapp import connections
 from webapp.readers import links
 from webapp.ui.input import number_in
 from webapp.ui.pages import for_readers
@@ -99,7 +100,7 @@ def _invite(request: HttpRequest) -> str:
     except ValidationError as error:
         messages.error(request, " ".join(error.messages))
         return ""
-    if mail and settings.MAIL_ON:
+    if mail and connections.mail_host():
         reader.email = mail
         reader.save(update_fields=["email"])
         try:

@@ -16,6 +16,7 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 from django.views.i18n import set_language
 
+from webapp import connections
 from webapp.readers import links
 from webapp.readers.models import Preference
 
@@ -25,8 +26,9 @@ log = logging.getLogger(__name__)
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
     """How to come by a link; where mail is set up, one is mailed."""
-    context = {"mail_on": settings.MAIL_ON}
-    if request.method == "POST" and settings.MAIL_ON:
+    mail_on = connections.mail_host()
+    context: dict[str, object] = {"mail_on": mail_on}
+    if request.method == "POST" and mail_on:
         try:
             links.mail_link(request.POST.get("address", "").strip()[:254])
         except OSError as error:

@@ -8,12 +8,16 @@ in time; nothing the server sends is trusted before `webapp.summaries.schema` ha
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
+from django.utils.translation import gettext as _
 
+from webapp import connections
+from webapp.env import Settings
 from webapp.papers.deadline import Deadline
 from webapp.papers.fetch import retry_after
 
@@ -66,13 +70,19 @@ class Server:
     base_url: str
     model: str
     key: str
+    until: float = math.inf  # on the monotonic clock, when it has nothing more to say
+
+    @staticmethod
+    def of(connected: Settings) -> Server:
+        """The server that some settings name."""
+        key = connected.openai_api_key.get_secret_value()
+        return Server(connected.openai_base_url, connected.summary_model, key)
 
     @staticmethod
     def configured() -> Server | None:
-        """The server of the settings, or None where no model is configured."""
-        if not settings.SUMMARY_MODEL:
-            return None
-        return Server(settings.OPENAI_BASE_URL, settings.SUMMARY_MODEL, settings.OPENAI_API_KEY)
+        """The server that is connected, or None where no model is."""
+        server = Server.of(connections.current())
+        return server if server.model else None
 
     def ask(
         self, messages: Sequence[Message], response_format: dict[str, Any] | None = None
@@ -83,17 +93,19 @@ class Server:
         import openai  # noqa: PLC0415
 
         extra = {"response_format": response_format} if response_format else {}
-        with Deadline(SECONDS) as deadline:
+        seconds = max(0.1, min(SECONDS, self.until - time.monotonic()))
+        too_slow = BusyError(f"the model's answer did not end within {seconds:.0f} s")
+        with Deadline(seconds) as deadline:
             try:
-                with self._open(deadline) as client:
+                with self._open(deadline, min(seconds, SILENCE)) as client:
                     body = _capped_body(client, self.model, messages, extra)
-            except (openai.OpenAIError, httpx2.HTTPError) as error:
-                raise (_too_slow() if deadline.passed else _model_error(error)) from error
+            except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+                raise (too_slow if deadline.passed else _model_error(error, self.key)) from error
         if deadline.passed:
-            raise _too_slow()
+            raise too_slow
         return _read_reply(body)
 
-    def _open(self, deadline: Deadline) -> OpenAI:
+    def _open(self, deadline: Deadline, silence: float) -> OpenAI:
         import openai  # noqa: PLC0415 - as above
 
         def watch(request: Request) -> None:
@@ -103,7 +115,7 @@ class Server:
             http_client=openai.DefaultHttpxClient(event_hooks={"request": [watch]}),
             base_url=self.base_url,
             api_key=self.key or "none",
-            timeout=SILENCE,
+            timeout=silence,
             max_retries=0,  # the database decides when to ask again
         )
 
@@ -121,11 +133,7 @@ def _capped_body(
     return bytes(body)
 
 
-def _too_slow() -> BusyError:
-    return BusyError(f"the model's answer did not end within {SECONDS} s")
-
-
-def _model_error(error: Exception) -> ModelError:
+def _model_error(error: Exception, key: str) -> ModelError:
     """What went wrong between us and the server, in words, and whether asking again may help."""
     import httpx2  # noqa: PLC0415 - as above
     import openai  # noqa: PLC0415
@@ -133,11 +141,13 @@ def _model_error(error: Exception) -> ModelError:
     if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
         return BusyError(f"the model's server did not answer for {SILENCE:.0f} s")
     if isinstance(error, openai.APIConnectionError):
-        return BusyError(f"the model's server cannot be reached ({error.__cause__ or error})")
+        said = _("the model’s server cannot be reached (%s)")
+        return BusyError(said % (error.__cause__ or error))
     if isinstance(error, httpx2.HTTPError):
         return BusyError(f"the model's server broke off its answer ({error})")
     if isinstance(error, openai.APIStatusError):
-        return _status_error(error.status_code, error.response.headers, error.message)
+        said = error.message.replace(key, "…") if key else error.message  # some repeat it
+        return _status_error(error.status_code, error.response.headers, said)
     return ModelError(f"the model's client failed: {error}")
 
 
@@ -167,7 +177,12 @@ def _status_error(status: int, headers: Any, message: str) -> ModelError:
     said = " ".join(message.split())[:200]
     if status in {408, 409, 425, 429} or status >= 500:
         wait = retry_after(headers.get("retry-after") or "", MAX_WAIT)
-        return BusyError(f"the model's server answered {status}: {said}", wait)
-    words = {401: "refused the key", 403: "refused the key", 404: "knows no such model or address"}
-    what = words.get(status, "did not take the request")
-    return RefusedError(f"the model's server {what} ({status}): {said}", status)
+        busy = _("the model’s server answered %(status)d: %(said)s")
+        return BusyError(busy % {"status": status, "said": said}, wait)
+    words = {
+        401: _("the model’s server refused the key"),
+        403: _("the model’s server refused the key"),
+        404: _("the model’s server knows no such model or address"),
+    }
+    what = words.get(status, _("the model’s server did not take the request"))
+    return RefusedError(f"{what} ({status}): {said}", status)

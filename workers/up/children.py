@@ -7,18 +7,21 @@ site's code is forked from it: it starts, and starts again, at once, and shares 
 import gc
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 
 from django.conf import settings
 
-from webapp import env
+from webapp import connections, env
 from workers.up import redis
 from workers.up.supervisor import Child
 
 LOCAL_BENCH = "local"  # the name of the bench worker on this machine
 PYTHON = sys.executable
+PAUSE = 2.0  # seconds between two looks for a model
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 # What a worker would import by itself as it starts.
 OF_CELERY = (
@@ -48,8 +51,8 @@ def children(listener: int, *, ml: bool) -> Iterator[Child]:
     yield _site_worker("events", *level)
     yield Child("beat", _celery("beat", *level))
     yield Child("arxiv", _main("workers.up.first_day:main"), once=True)
-    if settings.SUMMARY_MODEL:
-        yield _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_CONCURRENCY))
+    models = _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_CONCURRENCY))
+    yield replace(models, run=partial(_once_connected, models.run))
     if ml:
         yield from _measuring()
 
@@ -62,6 +65,13 @@ def load_site() -> None:
 def _site_worker(name: str, *arguments: str) -> Child:
     node = ("--hostname", f"{name}@%h", "--queues", name)
     return Child(name, _celery("worker", *node, *arguments, *QUIET))
+
+
+def _once_connected(work: Callable[[], object]) -> None:
+    """Begin when there is a model: a worker that has nothing to do takes memory."""
+    while not connections.current().summary_model:
+        time.sleep(PAUSE)
+    work()
 
 
 def _measuring() -> Iterator[Child]:

@@ -1,10 +1,10 @@
 """`manage.py summarise`: make summaries now, with a progress bar."""
 
+import os
 from argparse import ArgumentParser
 from datetime import date
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet
 
@@ -31,12 +31,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["model"]:
-            settings.SUMMARY_MODEL = options["model"]
+            os.environ["ASSAY_SUMMARY_MODEL"] = options["model"]
         server = Server.configured()
         if server is None:
             raise CommandError(
-                "No model is configured. Set ASSAY_SUMMARY_MODEL (and OPENAI_BASE_URL, "
-                "OPENAI_API_KEY), or give --model. docs/models.md shows how.",
+                "No model is connected. Set ASSAY_SUMMARY_MODEL (and OPENAI_BASE_URL, "
+                "OPENAI_API_KEY), connect one at /connections/, or give --model: docs/models.md.",
                 returncode=2,
             )
         papers = self._papers(options["paper"], options["date"], options["limit"])

@@ -1,0 +1,111 @@
+"""The model's server and the mail server that an administrator connects on a page.
+
+They are kept as the variables of `webapp.env`, in a file that its owner alone may read; what the
+environment sets goes before them. Whoever uses one reads the file then: nothing is started again.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from django.conf import settings
+from pydantic import TypeAdapter
+
+from webapp.env import Settings
+
+NAMES = (
+    *("OPENAI_BASE_URL", "OPENAI_API_KEY", "ASSAY_SUMMARY_MODEL"),
+    *("ASSAY_SMTP_URL", "ASSAY_MAIL_FROM"),
+)
+_KEPT = TypeAdapter(dict[str, str])
+
+
+def current() -> Settings:
+    """The settings with what is connected now."""
+    written = b"{}"
+    with suppress(OSError):
+        written = settings.CONNECTIONS_FILE.read_bytes()
+    return _settings(written, tuple(map(os.environ.get, NAMES)))
+
+
+@lru_cache(maxsize=1)  # to read settings takes a millisecond
+def _settings(written: bytes, _environment: tuple[str | None, ...]) -> Settings:
+    with suppress(ValueError):  # damaged by hand: `doctor` says so
+        return with_values(_KEPT.validate_json(written))
+    return Settings()
+
+
+def with_values(values: Mapping[str, str]) -> Settings:
+    """The settings with these values where the environment sets none. Raises ValidationError."""
+    free: dict[str, Any] = _free(values)
+    return Settings(**free)
+
+
+def is_fixed(name: str) -> bool:
+    """Whether the environment sets a variable."""
+    return bool(os.environ.get(name))
+
+
+def _free(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in values.items() if not is_fixed(name)}
+
+
+def kept() -> dict[str, str]:
+    """What the file holds. Raises OSError, or ValueError where it is damaged."""
+    try:
+        return _KEPT.validate_json(settings.CONNECTIONS_FILE.read_bytes())
+    except FileNotFoundError:
+        return {}
+
+
+def keep(values: Mapping[str, str]) -> None:
+    """Keep values beside those that are kept; an empty one is forgotten. Raises OSError.
+
+    The file is replaced in one step: a reader finds the old one or the new one, whole.
+    """
+    path: Path = settings.CONNECTIONS_FILE
+    whole: dict[str, str] = {}
+    with suppress(ValueError):  # damaged: it is made anew
+        whole = kept()
+    whole |= _free(values)
+    number, name = mkstemp(dir=path.parent, prefix=f".{path.name}-")  # of mode 0600
+    draft = Path(name)
+    try:
+        with os.fdopen(number, "w") as file:
+            json.dump({name: value for name, value in whole.items() if value}, file, indent=1)
+            file.flush()
+            os.fsync(number)
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def smtp(connected: Settings) -> dict[str, Any]:
+    """The mail server as Django's backend takes it; an empty host where there is none."""
+    parts = urlsplit(connected.smtp_url.get_secret_value())
+    return {
+        "host": parts.hostname or "",
+        "port": parts.port or 587,
+        "username": unquote(parts.username or ""),
+        "password": unquote(parts.password or ""),
+        "use_ssl": parts.scheme == "smtps",
+        "use_tls": parts.scheme == "smtp+tls",
+    }
+
+
+def mail_host() -> str:
+    """The server that mail is sent by; empty where none is connected."""
+    return str(smtp(current())["host"])
+
+
+def secrets() -> tuple[str, ...]:
+    """What no log and no page may show."""
+    now = current()
+    return now.openai_api_key.get_secret_value(), str(smtp(now)["password"])

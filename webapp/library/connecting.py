@@ -1,0 +1,236 @@
+"""The page on which an administrator connects a model's server and mail, and tries them."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.debug import sensitive_post_parameters
+from pydantic import ValidationError
+
+from webapp import connections
+from webapp.env import Settings
+from webapp.library.trials import in_words, try_mail, try_model
+from webapp.summaries.client import ModelError
+from webapp.ui.pages import back, for_readers
+
+HIDDEN = {"autocomplete": "new-password"}  # a browser's own passwords are for other places
+
+
+class _ConnectionForm(forms.Form):
+    """A server. What the environment sets is shown, and cannot be changed here.
+
+    Valid, it has `values`, its variables, and `connected`, the settings with them.
+    """
+
+    VARIABLES: ClassVar[dict[str, str]]  # by field
+    SECRET: ClassVar[str]  # the field that is never shown again
+    OWNER: ClassVar[tuple[str, ...]]  # what says whose secret it is: no other gets it
+
+    values: dict[str, str]
+    connected: Settings
+
+    def __init__(self, data: Mapping[str, Any] | None, initial: dict[str, Any]) -> None:
+        super().__init__(data, initial=initial, label_suffix="")
+        if initial[self.SECRET]:
+            said = _("One is kept, and not shown again. Enter another to replace it.")
+            self.fields[self.SECRET].help_text = said
+        fixed = [one for one in self.VARIABLES if connections.is_fixed(self.VARIABLES[one])]
+        for name in fixed:
+            field, said = self.fields[name], _("Set by the environment: %s.")
+            field.disabled, field.required = True, False
+            field.help_text = said % self.VARIABLES[name]
+        self.is_fixed = len(fixed) == len(self.VARIABLES)
+
+    def clean(self) -> dict[str, Any]:
+        """Check what it holds as settings."""
+        data = self.cleaned_data
+        if self.errors:
+            return data
+        if not data[self.SECRET] and all(data[one] == self.initial[one] for one in self.OWNER):
+            data[self.SECRET] = self.initial[self.SECRET]
+        self.values = self.written(data)
+        try:
+            self.connected = connections.with_values(self.values)
+        except ValidationError as error:
+            for one in error.errors():
+                names = [name for name in self.VARIABLES if self.VARIABLES[name] == one["loc"][0]]
+                self.add_error(names[0], _(one["msg"].removeprefix("Value error, ")))
+        return data
+
+    def written(self, data: dict[str, Any]) -> dict[str, str]:
+        """Fields as variables."""
+        raise NotImplementedError
+
+    def tried(self) -> list[str]:
+        """What was found. Raises ModelError or OSError."""
+        raise NotImplementedError
+
+
+class ModelForm(_ConnectionForm):
+    """An OpenAI-compatible server and its model."""
+
+    title = gettext_lazy("A model that summarises")
+    without = gettext_lazy("Pages show the numbers that abstracts report, taken by rule.")
+    VARIABLES: ClassVar = {
+        "base_url": "OPENAI_BASE_URL",
+        "model": "ASSAY_SUMMARY_MODEL",
+        "key": "OPENAI_API_KEY",
+    }
+    SECRET, OWNER = "key", ("base_url",)
+
+    base_url = forms.RegexField(
+        r"^https?://[^\s?#@]+\Z",
+        max_length=300,
+        label="Address",
+        help_text="Of OpenAI, or of any server that speaks as it does: http://localhost:11434/v1.",
+        error_messages={"invalid": gettext_lazy("Write an http:// or https:// address alone.")},
+    )
+    model = forms.CharField(max_length=128, help_text="Its name there, for instance qwen3:8b.")
+    key = forms.RegexField(
+        r"^[!-~]+\Z",
+        max_length=500,
+        required=False,
+        widget=forms.PasswordInput(attrs=HIDDEN),
+        help_text="Many servers of one’s own need none.",
+        error_messages={"invalid": gettext_lazy("A key has no blanks and only plain characters.")},
+    )
+
+    @classmethod
+    def shown(cls, data: Mapping[str, Any] | None, _reader: User) -> "ModelForm":
+        """The form with what is connected now."""
+        now = connections.current()
+        key = now.openai_api_key.get_secret_value()
+        return cls(data, {"base_url": now.openai_base_url, "model": now.summary_model, "key": key})
+
+    def clean_base_url(self) -> str:
+        """As it is kept."""
+        return str(self.cleaned_data["base_url"]).rstrip("/")
+
+    def written(self, data: dict[str, Any]) -> dict[str, str]:
+        """Fields as variables."""
+        return {variable: data[name] for name, variable in self.VARIABLES.items()}
+
+    def tried(self) -> list[str]:
+        """What was found."""
+        return try_model(self.connected)
+
+
+class MailForm(_ConnectionForm):
+    """A server that takes the site's mail."""
+
+    title = gettext_lazy("Mail")
+    without = gettext_lazy("No digests, alerts or sign-in links are mailed.")
+    VARIABLES: ClassVar = {
+        **dict.fromkeys(("host", "port", "scheme", "username", "password"), "ASSAY_SMTP_URL"),
+        "sender": "ASSAY_MAIL_FROM",
+    }
+    SECRET, OWNER = "password", ("host", "username")
+
+    host = forms.RegexField(
+        r"^[\w.:-]+\Z",
+        max_length=253,
+        label="Server",
+        error_messages={"invalid": gettext_lazy("Write the server’s name alone: mail.example.")},
+    )
+    scheme = forms.ChoiceField(
+        choices={
+            "smtp+tls": gettext_lazy("STARTTLS, often port 587"),
+            "smtps": gettext_lazy("TLS, often port 465"),
+            "smtp": gettext_lazy("none, for a server on this machine"),
+        },
+        label="Encryption",
+    )
+    port = forms.IntegerField(min_value=1, max_value=65535)
+    username = forms.CharField(max_length=200, required=False, label="User")
+    password = forms.CharField(
+        max_length=500, required=False, strip=False, widget=forms.PasswordInput(attrs=HIDDEN)
+    )
+    sender = forms.CharField(
+        max_length=200, label="Sender of all mail", help_text="For instance assay@digest.example."
+    )
+    to = forms.EmailField(label="Send the letter of the trial to")
+
+    @classmethod
+    def shown(cls, data: Mapping[str, Any] | None, reader: User) -> "MailForm":
+        """The form with what is connected now."""
+        now = connections.current()
+        scheme = now.smtp_url.get_secret_value().partition(":")[0] or "smtp+tls"
+        of_mail = {"scheme": scheme, "sender": now.mail_from, "to": reader.email}
+        return cls(data, connections.smtp(now) | of_mail)
+
+    def clean(self) -> dict[str, Any]:
+        """Without a password nobody would be signed in."""
+        data = super().clean()
+        if data.get("username") and not data.get("password"):
+            self.add_error("password", _("Enter the password of this user."))
+        return data
+
+    def written(self, data: dict[str, Any]) -> dict[str, str]:
+        """Fields as variables."""
+        user, password = (quote(data[name], safe="") for name in ("username", "password"))
+        host = f"[{data['host']}]" if ":" in data["host"] else data["host"].lower()
+        login = f"{user}:{password}@" if user else ""
+        url = f"{data['scheme']}://{login}{host}:{data['port']}"
+        return {"ASSAY_SMTP_URL": url, "ASSAY_MAIL_FROM": data["sender"]}
+
+    def tried(self) -> list[str]:
+        """What was found."""
+        return try_mail(self.connected, self.cleaned_data["to"])
+
+
+def forms_of(reader: User, request: HttpRequest) -> dict[str, _ConnectionForm]:
+    """The forms by name, the one that was sent with what it holds."""
+    sent = {request.POST.get("connection"): request.POST}
+    return {
+        "model": ModelForm.shown(sent.get("model"), reader),
+        "mail": MailForm.shown(sent.get("mail"), reader),
+    }
+
+
+@sensitive_post_parameters("key", "password")
+@for_readers("GET", "HEAD", "POST")
+def connect(request: HttpRequest, reader: User) -> HttpResponse:
+    """Try and keep a connection, or remove it."""
+    if not reader.is_superuser:
+        raise PermissionDenied
+    shown = forms_of(reader, request)
+    sent = next((form for form in shown.values() if form.is_bound), None)
+    if sent and _done(request, sent):
+        return back(request, reverse("library:connections"), "")
+    status = 422 if sent else 200
+    return render(request, "library/connections.html", {"connections": shown}, status=status)
+
+
+def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
+    """Do what was asked; whether that went well. What was found is said on the next page."""
+    found: list[str] = []
+    values = dict.fromkeys(form.VARIABLES.values(), "")
+    if "remove" not in request.POST:
+        if not form.is_valid():
+            return False
+        values = form.values
+    try:
+        if "try" in request.POST:
+            found = [*form.tried(), _("It works.")]
+        if not form.is_fixed:
+            connections.keep(values)
+    except (ModelError, OSError) as error:
+        said = in_words(error)
+        for secret in filter(None, (form.data.get(form.SECRET), form.initial[form.SECRET])):
+            said = said.replace(secret, "…")  # some servers repeat it
+        form.add_error(None, _("It does not work: %(error)s.") % {"error": said.rstrip(".")})
+        return False
+    for line in found:
+        messages.success(request, line)
+    if not form.is_fixed:
+        messages.success(request, "Removed." if "remove" in request.POST else "Kept.")
+    return True
