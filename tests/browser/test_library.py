@@ -28,6 +28,12 @@ def test_papers_one_likes_make_a_profile_that_says_why(
     tab.get_by_label("Categories").fill("cs.LG cs.CL cs.DC cs.AI")
     tab.get_by_role("button", name="Make my profile").click()
     expect(tab.get_by_role("alert")).to_contain_text("No profile was made")
+    tab.get_by_label("Words and phrases").fill("attention")
+    if not scripts:
+        tab.get_by_role("button", name="Preview on past days").click()
+    effect = tab.get_by_role("region", name="Effect on the last days")
+    expect(effect).to_contain_text("9 papers")
+    tab.get_by_label("Words and phrases").fill("")
     tab.get_by_label("Papers you like").fill(" ".join(f"2603.{n:05d}" for n in (1, 11, 21, 31, 41)))
     tab.get_by_role("button", name="Make my profile").click()
     tab.wait_for_url("**/p/reader-reads*/")

@@ -70,6 +70,22 @@ def test_a_search_is_saved_as_a_profile_that_keeps_what_it_finds(client: Client)
     assert shown(profile, TUESDAY) == ["2603.00002"]
 
 
+def test_what_a_profile_cannot_hold_of_a_search_is_said(client: Client) -> None:
+    client.force_login(factories.make_reader())
+    q = 'sparse method:seps has:measured after:2026-01 title:"long context" -cat:cs.CV author:doe'
+    page = client.get("/profiles/new/", {"q": q})
+    lost = (
+        "<code>method:seps  has:measured  after:2026-01  title:&quot;long context&quot;  -cat:cs.CV"
+    )
+    assert f"{lost}</code>" in page.content.decode()
+    initial = page.context["form"].initial
+    assert initial["keywords"].split("\n") == [
+        "sparse ; 1 ; 0", "long context ; 1 ; 0", "author:doe ; 1 ; 0"
+    ]  # fmt: skip
+    assert (initial["exclude"], initial["min_score"]) == ("", 3)
+    assert "Not all of the search" not in client.get("/profiles/new/?q=sparse").content.decode()
+
+
 def test_methods_answer_for_their_fields(client: Client) -> None:
     first = factories.Paper.objects.get(arxiv_id="2603.00001")
     MethodLink.objects.create(paper=first, method="sparse_attention", relation="about")

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from tests import factories
-from tests.digests.days import profile
+from tests.digests.days import MONDAY, announce, paper, profile
 from tests.mail.conftest import Inbox
 from tests.mail.conftest import inbox as inbox  # noqa: PLC0414 - a fixture
 from webapp.api import tokens
@@ -113,6 +113,12 @@ def test_first_steps_make_a_profile_and_learn_from_papers(client: Client) -> Non
     factories.make_day(12)
     wrong = client.post("/first-steps/", {"categories": "nowhere", "keywords": "", "liked": ""})
     assert wrong.status_code == 422
+    announce(MONDAY, paper(99))
+    asked = {"categories": "cs.LG cs.CL", "keywords": "sparse", "liked": "", "preview": "1"}
+    page = client.post("/first-steps/", asked).content.decode()
+    assert "Effect on the last days" in page
+    assert 'class="come"' in page
+    assert not Profile.objects.filter(owner=ada).exists()
     liked = " ".join(f"2603.{n:05d}" for n in range(1, 6))
     done = client.post(
         "/first-steps/", {"categories": "cs.LG cs.CL", "keywords": "sparse", "liked": liked}

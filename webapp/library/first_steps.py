@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.digests.profiles.forms import ProfileForm
-from webapp.digests.profiles.preview import DAYS
+from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.validation import ProfileSettings, apply_settings, free_slug
 from webapp.digests.profiles.views import MAX_PROFILES
 from webapp.library.connecting import forms_of
@@ -63,13 +63,19 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
         return redirect("digests:profiles")
     initial = {"categories": " ".join(settings.ARXIV_CATEGORIES)}
     form = FirstStepsForm(request.POST or None, initial=initial, label_suffix="")
-    if form.is_bound and form.is_valid():
+    valid = form.is_bound and form.is_valid()
+    if valid and "preview" not in request.POST:
         return redirect("digests:profile", _make(reader, form).slug)
+    # What is learned from papers is known once they are kept.
+    previewed = valid and bool(form.cleaned_data["keywords"])
+    rules = form.profile_settings.rules if previewed else None
     context = {
         "form": form,
+        "previewed": previewed,
+        "changes": preview_profile(None, None, rules) if rules else [],
         "connections": forms_of(reader, request) if reader.is_superuser else {},
     }
-    status = 422 if form.is_bound else 200
+    status = 422 if form.errors else 200
     return render(request, "library/first_steps.html", context, status=status)
 
 

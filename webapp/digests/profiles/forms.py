@@ -18,8 +18,8 @@ from webapp.digests.profiles.validation import (
 from webapp.digests.scoring.scorer import Keyword
 from webapp.papers.models import AnnounceType
 from webapp.papers.queries import categories
-from webapp.papers.search import parse
-from webapp.papers.search.query import Term, category_word
+from webapp.papers.search import filters, parse
+from webapp.papers.search.query import MAX_QUERY, TERM, Term, category_word
 from webapp.ui.language import current_language
 
 MAX_TEXT = 20_000  # characters of a list
@@ -143,7 +143,7 @@ def initial_of_search(q: str, category: str) -> dict[str, Any]:
     Each term is a keyword of one point without a title bonus, and the minimum score is their
     number: a paper stands in the digest when it holds them all, as in the search.
     """
-    terms = parse(q[:400]).terms
+    terms = parse(q, tuple(filters)).terms
     sought = [term for term in terms if not term.exclude and term.column != "categories"]
     known = {category_word(name): name for name in categories()}
     asked = [
@@ -155,10 +155,29 @@ def initial_of_search(q: str, category: str) -> dict[str, Any]:
         "name": " ".join(q.split())[:80],
         "categories": " ".join([category] if category else asked or known.values()),
         "keywords": "\n".join(f"{_term_keyword(term)} ; 1 ; 0" for term in sought),
-        "exclude": "\n".join(_term_keyword(term) for term in terms if term.exclude),
+        "exclude": "\n".join(
+            _term_keyword(term) for term in terms if term.exclude and not _left_out(term)
+        ),
         "matching": Profile.Matching.TOKEN,
         "min_score": len(sought),
     }
+
+
+def lost_of_search(q: str) -> list[str]:
+    """The parts of a search that a profile cannot hold: it knows no field but authors."""
+    parts = {one[0]: parse(one[0], tuple(filters)) for one in TERM.finditer(q[:MAX_QUERY])}
+    return [
+        part
+        for part, meant in parts.items()
+        if meant.named
+        or meant.since
+        or meant.until
+        or any(term.column in {"title", "abstract"} or _left_out(term) for term in meant.terms)
+    ]
+
+
+def _left_out(term: Term) -> bool:
+    return term.exclude and term.column == "categories"
 
 
 def _term_keyword(term: Term) -> str:

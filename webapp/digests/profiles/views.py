@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from webapp.digests import queries
 from webapp.digests.build import build
 from webapp.digests.models import Profile
-from webapp.digests.profiles.forms import ProfileForm, initial_of_search
+from webapp.digests.profiles.forms import ProfileForm, initial_of_search, lost_of_search
 from webapp.digests.profiles.preview import DAYS, preview_profile
 from webapp.digests.profiles.validation import (
     ProfileError,
@@ -84,6 +84,7 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
         "profile": profile,
         "form": form,
         "previewed": valid,
+        "lost": lost_of_search(q),
         "frequencies": {one.keyword: one.frequency for one in keywords},
         "changes": changes,
     }

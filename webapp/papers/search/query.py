@@ -5,7 +5,7 @@ import unicodedata
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 
-MAX_TERMS = 16
+MAXTERMS = 16
 MAX_QUERY = 400  # characters read
 FIELDS = {
     "ti": "title",
@@ -17,7 +17,7 @@ FIELDS = {
     "cat": "categories",
     "category": "categories",
 }
-_TERM = re.compile(r'(?P<no>-?)(?:(?P<field>[A-Za-z]{2,8}):)?(?P<text>"[^"]*"|[^\s"]+)')
+TERM = re.compile(r'(?P<no>-?)(?:(?P<field>[A-Za-z]{2,8}):)?(?P<text>"[^"]*"|[^\s"]+)')
 _CATEGORY = re.compile(r"[a-z-]+\.(?:[A-Z]{2}|[a-z]+-[a-z]+)")
 _WORD = re.compile(r"[^\W_]+")
 _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
@@ -80,7 +80,7 @@ def parse(text: str, names: tuple[str, ...] = ()) -> Query:
     terms: list[Term] = []
     named: list[tuple[str, str]] = []
     since = until = None
-    for match in _TERM.finditer(text[:MAX_QUERY]):
+    for match in TERM.finditer(text[:MAX_QUERY]):
         name, value = (match["field"] or "").lower(), match["text"]
         span = _days(value) if name in {"after", "before", "year", "date"} else None
         if span:
@@ -91,7 +91,7 @@ def parse(text: str, names: tuple[str, ...] = ()) -> Query:
             named.append((name, value.strip('"').lower()))
         elif term := _term(value if name in FIELDS else match[0], FIELDS.get(name, "")):
             terms.append(replace(term, exclude=bool(match["no"])))
-    return Query(tuple(terms[:MAX_TERMS]), since, until, tuple(named))
+    return Query(tuple(terms[:MAXTERMS]), since, until, tuple(named))
 
 
 def fold(text: str) -> str:
