@@ -9,6 +9,7 @@ import pytest
 from methods import registry
 from methods.protocol import Flag, Point, Ratio
 from methods.spec import Answer, Claim, Comparable, Count
+from webapp.catalog.measured import _against
 from webapp.catalog.verdicts import Word, judge
 
 
@@ -117,3 +118,18 @@ def test_every_claim_of_sparse_attention_has_an_answer_of_its_kind() -> None:
     assert words.pop("speed") is None, "measured, so without a measurement it has none"
     assert words["operations_512"] is Word.REFUTED
     assert Word.UNTESTABLE not in words.values()
+
+
+def test_another_variant_is_compared_seed_by_seed() -> None:
+    """Also where an interval of few seeds is so wide that it begins at nothing."""
+    mine = point(0.0, 90.0, ratio=False).model_copy(update={"runs": (20.0, 40.0, 40.0)})
+    theirs = point(0.0, 50.0, ratio=False).model_copy(update={"runs": (10.0, 20.0, 10.0)})
+    (found,) = _against(mine, [theirs])
+    assert found.ratio is not None
+    assert found.ratio.value == pytest.approx(16 ** (1 / 3))  # of 2, 2 and 4
+    assert 0 < found.ratio.low < 2 < found.ratio.high
+    assert _against(mine, [theirs.model_copy(update={"runs": ()})]) == []
+    (ends,) = _against(point(8.0, 10.0), [point(4.0, 5.0)])
+    assert ends.ratio is not None
+    assert (ends.ratio.low, ends.ratio.high) == (8 / 5, 10 / 4)
+    assert ends.ratio.verdict == "better"

@@ -148,16 +148,26 @@ def _points(
 def _against(point: Point, others: list[Point]) -> list[Point]:
     """The point with its ratio to another variant's at the same x; none where that has none.
 
-    The interval is that of the ends: wider than one of pairs, which the series no longer has.
+    Run by run where both tell their runs; else the interval is that of the ends, which is wider.
     """
-    other = next((one for one in others if one.x == point.x and one.low > 0), None)
+    from methods.measure.statistics import Interval, geometric_interval  # noqa: PLC0415 - numpy
+
+    other = next((one for one in others if one.x == point.x), None)
     if other is None:
         return []
+    if point.runs and len(point.runs) == len(other.runs) and min(*point.runs, *other.runs) > 0:
+        pairs = zip(point.runs, other.runs, strict=True)
+        times = geometric_interval([mine / theirs for mine, theirs in pairs])
+    elif point.low > 0 and other.low > 0:
+        ends = point.low / other.high, point.high / other.low
+        times = Interval(point.estimate / other.estimate, *ends)
+    else:
+        return []
     ratio = Ratio(
-        value=point.estimate / other.estimate,
-        low=point.low / other.high,
-        high=point.high / other.low,
-        verdict="better" if point.low > other.high else "no difference shown",
+        value=times.value,
+        low=times.low,
+        high=times.high,
+        verdict="better" if times.low > 1 else "no difference shown",
     )
     return [point.model_copy(update={"ratio": ratio})]
 
