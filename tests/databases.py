@@ -6,9 +6,9 @@ import fcntl
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
+from tests import forking
 from tests.processes import ROOT
 
 SHARED = "ASSAY_TEST_SHARED"  # names the folder that all processes of a session know
@@ -29,7 +29,7 @@ def lay(target: Path) -> None:
 def _make(data: Path) -> None:
     making = data.with_name("making")
     subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
+        forking.manage("migrate", "--verbosity", "0"),
         cwd=ROOT,
         env={**os.environ, "ASSAY_DATA": str(making), "DATABASE_URL": ""},
         check=True,

@@ -1,8 +1,9 @@
 """A Python that has loaded what takes longest to load: each of xdist's processes is a fork of it.
 
-xdist starts every process as a Python of its own, and to load torch, transformers and scikit-learn
-costs six seconds of processor time in each. What it is given for a Python (`python`) hands its
-standard streams and its program to the process that forks, and ends when the fork ends.
+xdist starts every process as a Python of its own, and to load torch, transformers and the site's
+libraries costs seven seconds of processor time in each. What it is given for a Python (`python`)
+hands its standard streams and its program to the process that forks, and ends as the fork ends.
+Commands of the site that tests run only for what they do are forks of it, too (`manage`).
 """
 
 from __future__ import annotations
@@ -23,20 +24,30 @@ from types import ModuleType
 
 # Nothing in them reads a setting of Django's or a file of the project's, and pytest rewrites none.
 LIBRARIES = (
-    "torch",
-    "transformers.models.auto.modeling_auto",
-    "transformers.models.llava.modeling_llava",
-    "transformers.models.qwen3.modeling_qwen3",
-    "peft",
-    "sklearn.linear_model",
-    "django.core.management",
-    "django.test",
+    *("django.core.management", "django.test", "pydantic_settings", "celery.app", "httpx"),
+    *("kombu.transport.redis", "arxiv", "markdown_it", "openai", "sklearn.linear_model"),
+    *("torch", "peft", "transformers.models.auto.modeling_auto"),
+    *("transformers.models.llava.modeling_llava", "transformers.models.qwen3.modeling_qwen3"),
 )
+PYTHON = "ASSAY_TEST_PYTHON"  # the command line that stands for such a Python in this session
+
+
+def program(code: str) -> list[str]:
+    """The command line of a program: in a fork where there is one to be had, else a new Python."""
+    return [*(shlex.split(os.environ.get(PYTHON, "")) or [sys.executable]), "-c", code]
+
+
+def manage(*arguments: str) -> list[str]:
+    """The command line of `python manage.py …`, to be run in the project's folder."""
+    line = ["manage.py", *arguments]
+    return program(
+        f"import runpy, sys; sys.argv = {line!r}; runpy.run_path('manage.py', run_name='__main__')"
+    )
 
 
 @contextmanager
 def python(libraries: Sequence[str] = LIBRARIES) -> Iterator[str]:
-    """The command line that stands for such a Python."""
+    """The command line that stands for a Python that has loaded them."""
     with socket.socket(socket.AF_UNIX) as door:
         door.bind("")  # the kernel finds a name, which no file has
         door.listen()
@@ -54,18 +65,16 @@ def python(libraries: Sequence[str] = LIBRARIES) -> Iterator[str]:
             server.wait()
 
 
-def call(name: str, program: str) -> None:
-    """Have a fork run `program` over this process's streams, where it is, and wait for its end."""
+def call(name: str, code: str) -> int:
+    """Have a fork run a program over this process's streams, where it is; its exit status."""
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(bytes.fromhex(name))
         socket.send_fds(line, [b"-"], [0, 1, 2])
-        line.sendall(json.dumps([program, str(Path.cwd()), dict(os.environ)]).encode())
-        line.shutdown(socket.SHUT_WR)
-        pid = int(line.recv(20))
-    for stream in (0, 1, 2):  # whoever reads them is to see the fork's end
-        os.close(stream)
-    with suppress(ProcessLookupError):
-        select.select([os.pidfd_open(pid)], [], [])
+        line.sendall(json.dumps([code, str(Path.cwd()), dict(os.environ)]).encode() + b"\n")
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the fork's to obey
+        for stream in (0, 1, 2):  # whoever reads them is to see the fork's end
+            os.close(stream)
+        return (line.recv(1) or b"\1")[0]
 
 
 def serve(door: socket.socket, libraries: Sequence[str]) -> str:
@@ -78,40 +87,47 @@ def serve(door: socket.socket, libraries: Sequence[str]) -> str:
     while True:
         line, _ = door.accept()
         _, streams, *_ = socket.recv_fds(line, 1, 3)
-        program, folder, environment = json.loads(line.makefile("rb").read())
-        if (pid := os.fork()) == 0:
+        code, folder, environment = json.loads(line.makefile("rb").readline())
+        if os.fork() == 0:
             break
-        line.sendall(str(pid).encode())
         line.close()
         for stream in streams:
             os.close(stream)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    door.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if pid := os.fork():  # one stays to say how the other ended, and to end it where nobody waits
+        for stream in streams:
+            os.close(stream)
+        if line in select.select([os.pidfd_open(pid), line], [], [])[0]:
+            os.kill(pid, signal.SIGKILL)
+        with suppress(BrokenPipeError):
+            line.sendall(bytes([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) % 256]))
+        os._exit(0)
+    line.close()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    line.close()
-    door.close()
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    return str(program)
+    return str(code)
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str]) -> int:
     """`DOOR LIBRARY …` forks as long as it lives; `NAME … -c PROGRAM` asks it to."""
     if "-c" in arguments:
-        call(arguments[0], arguments[-1])
-        return
+        return call(arguments[0], arguments[-1])
     from workers.parent_death import die_with_parent
 
     die_with_parent()
-    program = serve(socket.socket(fileno=int(arguments[0])), arguments[1:])
+    code = serve(socket.socket(fileno=int(arguments[0])), arguments[1:])
     # As `python -c` would: the module that was started is the program's.
     sys.argv = ["-c"]
     sys.modules["__main__"] = module = ModuleType("__main__")
-    exec(program, vars(module))
+    exec(code, vars(module))
+    return 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -42,6 +42,7 @@ def main(arguments: list[str]) -> int:
             else:
                 # Two chains of tests wait more than they work (tests/conftest.py).
                 python = stack.enter_context(forking.python())
+                os.environ[forking.PYTHON] = python
                 spread = ["--tx", f"{cores + 3}*popen//python={python}"]
             # In the order of tests/conftest.py: xdist would begin with the largest groups.
             arguments = [*spread, "--dist", "loadgroup", "--no-loadscope-reorder", *arguments]

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import manage
-from tests import databases
+from tests import databases, forking
 from tests.processes import ROOT
 from webapp import env
 
 
 def command(data: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
+        forking.manage(*arguments),
         cwd=ROOT,
         env={**os.environ, "ASSAY_DATA": str(data), **settings},
         capture_output=True,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests import forking
 from tests.browser.looks import DESKTOP
 from tests.servers.site import ROOT, Site
 
@@ -27,7 +27,7 @@ def finish(site: Site, run: str) -> None:
         "DATABASE_URL": "",
         "DJANGO_SETTINGS_MODULE": "webapp.settings",
     }
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True)
+    subprocess.run(forking.program(code), cwd=ROOT, env=environment, check=True)
 
 
 def test_from_the_sample_page_to_a_measurement_of_ones_own(

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import psycopg
 import pytest
 from django.utils import timezone
 
+from tests import forking
 from tests.processes import ROOT
 from webapp.health.backup import BackupError, back_up, restore
 from webapp.health.models import Heartbeat
@@ -78,18 +78,17 @@ class Site:
 
     def manage(self, *words: object) -> str:
         """What a command of Assay prints."""
-        return self._run([sys.executable, "manage.py", *map(str, words)])
+        return self._run(forking.manage(*map(str, words)))
 
     def python(self, code: str) -> str:
         """What `code` prints."""
-        return self._run([sys.executable, "-c", SETUP + code])
+        return self._run(forking.program(SETUP + code))
 
     def writer(self) -> subprocess.Popen[bytes]:
         """A process that adds papers until it is killed."""
         # A pause at each: what it writes meanwhile counts, not how much.
         add = "\nimport time\nfor n in range(100, 99_999): write(n, n + 1); time.sleep(0.02)"
-        command = [sys.executable, "-c", SETUP + add]
-        return subprocess.Popen(command, cwd=ROOT, env=self._environment)
+        return subprocess.Popen(forking.program(SETUP + add), cwd=ROOT, env=self._environment)
 
     def _run(self, command: list[str]) -> str:
         done = subprocess.run(

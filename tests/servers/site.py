@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests import forking
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -27,10 +29,13 @@ class Site:
         """Put what `scene` has into its database."""
         self.tokens += self.run("tests.scenes", scene).split()
 
-    def run(self, *arguments: str) -> str:
+    def run(self, module: str, *arguments: str) -> str:
         """What a module of Python prints beside the site."""
+        line = [module, *arguments]
+        run = f"runpy.run_module({module!r}, None, '__main__')"
+        code = f"import runpy, sys; sys.argv = {line!r}; {run}"
         return subprocess.run(
-            [sys.executable, "-m", *arguments],
+            forking.program(code),
             cwd=ROOT, env=self.environment, check=True, stdout=subprocess.PIPE, text=True,
         ).stdout  # fmt: skip
 

@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
+from tests import forking
 from webapp.papers.models import Paper
 from webapp.summaries import client, queue
 from webapp.summaries.client import Server
@@ -86,10 +86,12 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = Path(sys.executable).with_name("transformers")
+    words = ["serve", str(path), "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"]
+    code = f"import sys; sys.argv = {['transformers', *words]!r}; "
+    code += "from transformers.cli.transformers import main; main()"
     log = (tmp_path / "serve.log").open("wb")
     server = subprocess.Popen(
-        [command, "serve", path, "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"],
+        forking.program(code),
         stdout=log,
         stderr=subprocess.STDOUT,
         env={
