@@ -109,8 +109,8 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """What waits first, in two chains; then what is slow, since a long test that began last would
     keep one process busy alone.
 
@@ -128,7 +128,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
         elif item.get_closest_marker("browser") and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group("browser"))  # one Chromium
-    items.sort(key=_turn)
+    yield  # xdist reads the groups, pytest-django orders by the kind of test case
+    items.sort(key=turn)
 
 
 # Files that wait more than they work, each with a rig of its own. Those of a chain come one after
@@ -141,7 +142,7 @@ CHAINS = (
 CHAIN_OF = {name: number for number, names in enumerate(CHAINS) for name in names}
 
 
-def _turn(item: pytest.Item) -> tuple[int, int]:
+def turn(item: pytest.Item) -> tuple[int, int]:
     """The place of a test: its chain, then the two groups of the browser, then what is slow."""
     name = item.path.name
     if (chain := CHAIN_OF.get(name)) is not None:

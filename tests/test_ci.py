@@ -87,6 +87,12 @@ def test_a_group_stays_in_one_process_which_is_a_fork_of_what_has_loaded_librari
     assert len(lines) == 1
 
 
+def test_what_waits_begins_first(request: pytest.FixtureRequest) -> None:
+    """Whatever other plugins put in another order."""
+    turns = [conftest.turn(item) for item in request.session.items]
+    assert turns == sorted(turns)
+
+
 @pytest.mark.parametrize("need", machine.NEEDS, ids=lambda need: need.program)
 def test_what_is_missing_is_named_with_the_line_that_brings_it(need: machine.Need) -> None:
     assert need.why_not == f"needs {need.program}: sudo apt-get install {need.package}"
