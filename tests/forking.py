@@ -98,7 +98,8 @@ def serve(door: socket.socket, libraries: Sequence[str]) -> str:
     if pid := os.fork():  # one stays to say how the other ended, and to end it where nobody waits
         for stream in streams:
             os.close(stream)
-        if line in select.select([os.pidfd_open(pid), line], [], [])[0]:
+        ready, _, _ = select.select([os.pidfd_open(pid), line.fileno()], [], [])
+        if line.fileno() in ready:
             os.kill(pid, signal.SIGKILL)
         with suppress(BrokenPipeError):
             line.sendall(bytes([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) % 256]))
