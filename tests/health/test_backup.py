@@ -9,6 +9,7 @@ import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -122,9 +123,12 @@ def test_a_backup_of_an_older_site_that_goes_on_writing(database: str, tmp_path:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_what_is_refused(tmp_path: Path, settings: Any) -> None:
     file = tmp_path / "assay.backup"
+    (settings.DATA_DIR / "connections.json").write_text("{}")  # others' keys stay where they are
     back_up(file)
+    with tarfile.open(file) as archive:
+        assert not [name for name in archive.getnames() if "connections" in name]
     garbage, cut, foreign = tmp_path / "garbage", tmp_path / "cut", tmp_path / "foreign"
     garbage.write_bytes(b"no backup")
     cut.write_bytes(file.read_bytes()[:-500])

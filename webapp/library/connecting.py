@@ -99,6 +99,7 @@ class ModelForm(_ConnectionForm):
         r"^[!-~]+\Z",
         max_length=500,
         required=False,
+        label="API key",
         widget=forms.PasswordInput(attrs=HIDDEN),
         help_text="Many servers of one’s own need none.",
         error_messages={"invalid": gettext_lazy("A key has no blanks and only plain characters.")},

@@ -17,6 +17,23 @@ def test_every_tick_is_a_task_and_expires_just_before_the_next() -> None:
         assert 0 < entry["schedule"] - entry["options"]["expires"] <= 30
 
 
+def test_a_queue_that_nobody_works_on_before_a_model_is_there_gets_no_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: set[str] = set()
+    monkeypatch.setattr(
+        beat.beat.Scheduler, "apply_entry", lambda _, entry, _producer: sent.add(entry.name)
+    )
+    scheduler = beat.Scheduler(app=app)
+    for model in ("", "small"):
+        monkeypatch.setenv("ASSAY_SUMMARY_MODEL", model)
+        sent.clear()
+        for entry in scheduler.schedule.values():
+            scheduler.apply_entry(entry)
+        assert {"token site", "token events"} <= sent
+        assert ("token summaries" in sent) == bool(model)
+
+
 def test_a_clock_that_was_set_back_silences_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """By Celery's own dates nothing would be due for the hour that the clock went back."""
     monkeypatch.setattr(beat, "_store_heartbeat", lambda: None)
