@@ -18,14 +18,20 @@ from methods.kit.seeds import generator
 from methods.protocol import Limit
 
 
+def asked(params: PlannerParams) -> PlanTask:
+    """The benchmark's task."""
+    return PlanTask(**params.model_dump(include={"types", "bits", "slots"}))
+
+
 def make(params: PlannerParams, seed: int, naive: bool = False) -> HardEM:
     """Planner, executor and recogniser for the benchmark's task."""
-    task = PlanTask(types=params.types, bits=params.bits)
+    task = asked(params)
+    shape = replace(task.shape(), **params.model_dump(include={"sequence", "mtp"}))
     if naive:
         plan = replace(NAIVE_CURRICULUM, steps=params.naive_steps)
-        return HardEM(task, task.shape(), replace(NAIVE, seed=seed), plan)
-    plan = Curriculum(**params.model_dump(include={"warm_up", "through", "steps", "cool"}))
-    return HardEM(task, task.shape(), EMSettings(seed=seed), plan)
+        return HardEM(task, shape, replace(NAIVE, seed=seed), plan)
+    plan = Curriculum(**params.model_dump(include={"warm_up", "through", "steps", "cool", "grow"}))
+    return HardEM(task, shape, EMSettings(seed=seed, beams=params.beams), plan)
 
 
 def planner(ctx: Context, params: PlannerParams) -> None:
@@ -49,7 +55,7 @@ def planner(ctx: Context, params: PlannerParams) -> None:
             traces.setdefault(name, trace)
             for action in diagnose(trace.stats[-1]):
                 ctx.log(f"{name}, seed {seed}: {action.symptom}. Try: {action.action}.")
-    _report(charts, runs)
+    _report(charts, runs, asked(params))
     draw_monitors(charts, traces)
     charts.seeds("seconds", {("ours", "all seeds"): seconds}, limits={"five minutes": 300.0})
 
@@ -83,10 +89,8 @@ def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
             buckets.add_exact(float(i), {name: value})
 
 
-def _report(charts: Charts, runs: dict[str, list[HardEM]]) -> None:
+def _report(charts: Charts, runs: dict[str, list[HardEM]], task: PlanTask) -> None:
     """What the plans carry, and how many codes they use."""
-    task = runs["ours"][0].task
-    assert isinstance(task, PlanTask)
     (known, free), codes = task.floors, float(task.codes)
     found = {name: [priced(em, charts.ctx.seed) for em in ems] for name, ems in runs.items()}
     limits = {
@@ -134,10 +138,12 @@ def dropout(ctx: Context, params: PlannerParams) -> None:
         em = make(params, seed)
         em.train(stages.begin(em.curriculum.total, f"seed {seed}"), params.watch)
         whole = em.best_plans()
+        e, used = em.executor.read(whole)
         for share in shares:
             lost = torch.rand(whole.shape, generator=generator(ctx.seed)) < share
-            table["ours", share].append(em.nll(torch.where(lost, em.shape.eos, whole)))
-    known, free = PlanTask(types=params.types, bits=params.bits).floors
+            nll = em.executor.token_nll(e, used & ~lost[:, :, :-1], em.held_y)
+            table["ours", share].append(float(nll.detach().sum(1).mean()))
+    known, free = asked(params).floors
 
     def floor(share: float) -> float:
         return known + share * (free - known)

@@ -24,7 +24,8 @@ SHAPE = PlanShape(types=3, codes=5, slots=3, u_vocab=7, y_vocab=4, d=32)
 
 def typed_plans(device: str) -> Iterator[Case]:
     """Planner and executor == their equations, one type and one example at a time."""
-    yield from _against_equations(device, {}, "")
+    yield from _against_equations(device, SHAPE, {}, "")
+    yield from _against_equations(device, replace(SHAPE, sequence=True), {}, " in sequence")
     base = load_base(tiny_config(vocab=7, d=32, layers=2, heads=2, kv_heads=1), dtype=torch.float64)
     widen_norms(base)
     on = adapters(base.to(device), rank=4)
@@ -33,11 +34,12 @@ def typed_plans(device: str) -> Iterator[Case]:
         for name, p in role.named_parameters():
             if "lora_B" in name:
                 p.data += torch.randn(p.shape, generator=source).to(p) * 0.1
-    yield from _against_equations(device, on, " on a shared base")
+    yield from _against_equations(device, replace(SHAPE, y_vocab=7), on, " on a shared base")
 
 
-def _against_equations(device: str, on: dict[str, Role], where: str) -> Iterator[Case]:
-    shape = replace(SHAPE, y_vocab=7) if on else SHAPE
+def _against_equations(
+    device: str, shape: PlanShape, on: dict[str, Role], where: str
+) -> Iterator[Case]:
     planner = Planner(shape, 0, on.get("planner")).to(device).double()
     executor = Executor(shape, 0, on.get("executor")).to(device).double()
     for model in (planner, executor):

@@ -181,15 +181,15 @@ def plan(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: T
     """v3: train, judge, keep; the figures, in words."""
     config = base.config
     words, d = config.vocab_size, config.hidden_size
-    shape = PlanShape(
-        params.types, params.n_concepts, params.slots, words, words, d, mtp=params.mtp
-    )
+    told = params.model_dump(include={"types", "slots", "sequence", "mtp"})
+    shape = PlanShape(codes=params.n_concepts, u_vocab=words, y_vocab=words, d=d, **told)
     settings = EMSettings(
         samples=64 * params.rows,
         batch=params.rows,
         lr=params.lr,
         seed=params.seed,
         held=params.judged,
+        beams=params.beams,
     )
     warm_up = params.steps * 3 // 4
     em_steps = max(1, params.steps - warm_up)

@@ -212,18 +212,26 @@ def executor_nll(executor: Any, z: Tensor, y: Tensor) -> Tensor:
 def planner_log_prob(planner: Any, u: Tensor, z: Tensor) -> Tensor:
     r"""log p(z | u) of one example, each type in a pass of its own: nats, a scalar.
 
-    Equation: $\sum_k \sum_s \log p(z_{ks} \mid u, z_{k, < s})$, up to and with the first EOS
+    Types in sequence read the types before them, each up to its EOS, after the prompt. Positions
+    go on from the prompt's in each type anew.
+
+    Equation: $\sum_k \sum_s \log p(z_{ks} \mid u, z_{k, < s} [, z_{< k}])$, up to and with the
+    first EOS
     """
     shape, backbone = planner.shape, planner.backbone
     total: Tensor = planner.start.weight.new_zeros(())
+    before, at = planner.prompt.weight[u], torch.arange(len(u), device=u.device)
     for k in range(shape.types):
         codes = z[k].tolist()
         codes = codes[: codes.index(shape.eos) + 1]
         read = planner.concepts.weight[[k * (shape.codes + 1) + code for code in codes[:-1]]]
-        x = torch.cat([planner.prompt.weight[u], planner.start.weight[k : k + 1], read])
-        scale, places = getattr(backbone, "scale", 0.0), torch.arange(len(x), device=u.device)
+        x = torch.cat([before, planner.start.weight[k : k + 1], read])
+        places = torch.cat([at, len(u) + torch.arange(len(codes), device=u.device)])
+        scale = getattr(backbone, "scale", 0.0)
         out = decoder(backbone, backbone.layers, x, places, scale=scale)
-        out = normalised(out, backbone.norm.weight, backbone.config.rms_norm_eps)[len(u) :]
+        out = normalised(out, backbone.norm.weight, backbone.config.rms_norm_eps)[len(before) :]
         logits = out @ planner.heads[k].weight.T + planner.heads[k].bias
         total = total + logits.log_softmax(-1)[range(len(codes)), codes].sum()
+        if shape.sequence:
+            before, at = x, places
     return total

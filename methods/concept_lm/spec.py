@@ -88,18 +88,32 @@ class ScratchParams(_OnBytes):
     )
 
 
-class PlannerParams(Params):
+class _Plans(Params):
+    """What v3 plans, and how its planner learns to."""
+
+    types: int = parameter(2, "v3: types of concepts in a plan.", ge=1, le=8)
+    slots: int = parameter(4, "v3: concepts of each type at most.", ge=1, le=64)
+    sequence: bool = parameter(False, "v3: types one after another, each knowing those before.")
+    mtp: int = parameter(0, "v3: heads that foretell concepts further ahead.", ge=0, le=8)
+    beams: int = parameter(0, "v3: candidates from a diverse beam search.", ge=0, le=64)
+    through: Literal["text", "prompt", "elbo"] = parameter(
+        "prompt", "v3: what plans are made of; elbo: of the text, charged for p(z | u)."
+    )
+    grow: float = parameter(
+        0.0, "v3: share of the warm-up over which the text grows from a quarter.", ge=0, le=1
+    )
+
+
+class PlannerParams(_Plans):
     """Parameters of `planner` and `dropout`."""
 
+    slots: int = parameter(1, "Concepts of each type at most.", ge=1, le=4)
+    through: Literal["text", "prompt", "elbo"] = parameter("text", "What plans are made of.")
     warm_up: int = parameter(1200, "Steps of the autoencoder warm-up.", ge=0, le=100_000)
-    through: Literal["text", "prompt", "elbo"] = parameter(
-        "text", "What the warm-up makes plans of; elbo: of the text, charged for p(z | u)."
-    )
     steps: int = parameter(150, "Steps of Hard-EM.", ge=1, le=100_000)
     cool: float = parameter(0.2, "Temperature at which the warm-up ends.", gt=0, le=1)
     naive_steps: int = parameter(100, "Steps of Hard-EM without help; 0 skips.", ge=0, le=100_000)
     seeds: int = parameter(3, "Trainings.", ge=1, le=10)
-    types: int = parameter(2, "Types of concepts.", ge=1, le=4)
     bits: Literal[2, 4, 6] = parameter(6, "Bits of a code.", unit="bits")
     watch: int = parameter(250, "Steps between two looks at the monitors.", ge=1, le=10_000)
 
@@ -119,7 +133,7 @@ class _Real(Params):
     seed: int = parameter(0, "Of weights, batches and draws.", ge=0, le=2**31)
 
 
-class TrainParams(_Real):
+class TrainParams(_Plans, _Real):
     """Parameters of `train`: any text."""
 
     data: Source = parameter(..., "Folder of text files; a tenth is held out.", local=True)
@@ -136,13 +150,6 @@ class TrainParams(_Real):
     rho: float = parameter(0.25, "Share of positions that become concepts.", gt=0, lt=1)
     n_concepts: int = parameter(
         4096, "Concepts in the vocabulary, of each type in v3.", ge=1, le=65_536
-    )
-    types: int = parameter(2, "v3: types of concepts in a plan.", ge=1, le=8)
-    slots: int = parameter(4, "v3: concepts of each type.", ge=1, le=64)
-    mtp: int = parameter(0, "v3: heads that foretell concepts further ahead.", ge=0, le=8)
-    through: Literal["text", "prompt", "elbo"] = parameter("prompt", "v3: what plans are made of.")
-    grow: float = parameter(
-        0.0, "v3: share of the warm-up over which the text grows from a quarter.", ge=0, le=1
     )
 
 

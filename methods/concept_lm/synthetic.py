@@ -14,6 +14,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from methods.concept_lm.v3.planner import PlanShape
 from methods.kit.config import Some, configuration
@@ -25,11 +26,13 @@ class PlanTask:
 
     For each type: code c in [2^bits] is uniform; token i of its stretch takes one of two values
     that bit i of c selects, so each token holds one bit of the code and one of noise. The prompt
-    names c through a random permutation, as two symbols.
+    names c through a random permutation, as two symbols. With more `slots` a type has 1 to `slots`
+    codes, as many as the prompt names; where none stands y is noise.
     """
 
     types: Some = 2
     bits: Literal[2, 4, 6] = 6
+    slots: Some = 1
     seed: int = 0
 
     @property
@@ -39,21 +42,27 @@ class PlanTask:
 
     @property
     def side(self) -> int:
-        """Values of one prompt symbol; two symbols name a code."""
+        """Values of one prompt symbol that name codes; two symbols name one."""
         return int(2 ** (self.bits // 2))
+
+    @property
+    def values(self) -> int:
+        """Of one prompt symbol; one more says that no code stands here."""
+        return self.side + (self.slots > 1)
 
     @property
     def y_length(self) -> int:
         """Tokens of y."""
-        return self.types * self.bits
+        return self.types * self.slots * self.bits
 
-    def shape(self, slots: int = 1, d: int = 64) -> PlanShape:
+    def shape(self, d: int = 64) -> PlanShape:
         """Sizes of models that plan as many codes of each type."""
-        return PlanShape(self.types, self.codes, slots, 2 * self.types * self.side, 4, d)
+        words = 2 * self.types * self.slots * self.values
+        return PlanShape(self.types, self.codes, self.slots, words, 4, d)
 
     @cached_property
     def table(self) -> Tensor:
-        r"""P(y_i = v | c): (types, codes, bits, 4).
+        r"""P(y_i = v | c): (types, codes + 1, bits, 4), the last where no code stands.
 
         Of type k and token i, V^0 and V^1 are the 4 values split into two pairs at random.
 
@@ -61,7 +70,8 @@ class PlanTask:
         b = \lfloor c / 2^i \rfloor \bmod 2$
         """
         generator = torch.Generator().manual_seed(self.seed)
-        table = torch.zeros(self.types, self.codes, self.bits, 4)
+        table = torch.zeros(self.types, self.codes + 1, self.bits, 4)
+        table[:, -1] = 0.25
         for k, i in product(range(self.types), range(self.bits)):
             values = torch.randperm(4, generator=generator).view(2, 2)  # bit -> its two values
             bit = (torch.arange(self.codes) >> i) & 1
@@ -70,32 +80,35 @@ class PlanTask:
 
     @cached_property
     def names(self) -> Tensor:
-        r"""How the prompt names each code: (types, codes) permutations.
+        r"""How the prompt names each code, and none: (types, codes + 1), the last its own name.
 
         Equation: $\mathrm{names}_{kc} = \pi_k(c), \quad \pi_k \sim \mathrm{Uniform}(S_{codes})$
         """
         generator = torch.Generator().manual_seed(self.seed + 1)
-        return torch.stack(
-            [torch.randperm(self.codes, generator=generator) for _ in range(self.types)]
-        )
+        drawn = [torch.randperm(self.codes, generator=generator) for _ in range(self.types)]
+        return F.pad(torch.stack(drawn), (0, 1), value=self.codes)
 
     def sample(self, n: int) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Draw n examples: prompts (n, 2 types), true codes (n, types), y (n, y_length).
+        r"""Draw n prompts (n, 2 types slots), their codes (n, types slots), and y (n, y_length).
 
-        From torch's global generator. s is `side`, and types k count from 0.
+        From torch's global generator. Codes of type k stand in slots j < l_k, all of them where
+        there is one slot. s is `side`, v `values`; i, the type and slot of a code, counts from 0.
 
-        Equation: $z_k \sim \mathrm{Uniform}\{0, \dots, \mathrm{codes} - 1\}, \quad
-        u_k = (\lfloor \pi_k(z_k) / s \rfloor + 2 k s, \; \pi_k(z_k) \bmod s + (2 k + 1) s), \quad
-        y_{ki} \sim P(\cdot \mid z_k)$
+        Equation: $z_{kj} \sim \mathrm{Uniform}\{0, \dots, \mathrm{codes} - 1\}, \quad
+        l_k \sim \mathrm{Uniform}\{1, \dots, \mathrm{slots}\}, \quad
+        u_i = (\lfloor \pi(z_i) / s \rfloor + 2 i v, \; \pi(z_i) \bmod s + (2 i + 1) v), \quad
+        y_i \sim P(\cdot \mid z_i)$
         """
-        z = torch.randint(self.codes, (n, self.types))
-        kind = torch.arange(self.types)
-        p = self.table[kind, z]  # (n, types, bits, 4)
+        z = torch.randint(self.codes, (n, self.types, self.slots))
+        if self.slots > 1:
+            length = 1 + torch.randint(self.slots, (n, self.types, 1))
+            z = torch.where(torch.arange(self.slots) < length, z, self.codes)
+        kind = torch.arange(self.types)[:, None]
+        p = self.table[kind, z]  # (n, types, slots, bits, 4)
         y = torch.multinomial(p.view(-1, 4), 1).view(n, self.y_length)
-        name = self.names[kind, z]  # (n, types)
-        u = torch.stack([name // self.side, name % self.side], -1)  # (n, types, 2)
-        u = u + (torch.arange(2 * self.types) * self.side).view(self.types, 2)
-        return u.flatten(1), z, y
+        name = self.names[kind, z].flatten(1)  # (n, types slots)
+        u = torch.stack([name // self.side, name % self.side], -1).flatten(1)
+        return u + self.values * torch.arange(u.shape[1]), z.flatten(1), y
 
     held = sample  # to be judged by: of the same distribution
 
@@ -103,12 +116,14 @@ class PlanTask:
     def floors(self) -> tuple[float, float]:
         r"""Entropies of y in nats: given its codes, or the prompt that names them; given nothing.
 
-        Every token is one of 4 values, even given those before it.
+        Every token is one of 4 values, even given those before it. Of slots S (S + 1) / 2 hold a
+        code on average, and each of its tokens tells a bit.
 
-        Equation: $H(y \mid z) = H(y \mid u) = n \log 2, \quad H(y) = n \log 4, \quad
-        n = \mathrm{types} \cdot \mathrm{bits}$
+        Equation: $H(y \mid z) = H(y \mid u) = H(y) - \mathrm{types} \cdot \mathrm{bits} \cdot
+        \frac{S + 1}{2} \log 2, \quad H(y) = \mathrm{types} \cdot \mathrm{bits} \cdot S \log 4$
         """
-        return self.y_length * math.log(2), self.y_length * math.log(4)
+        free = self.y_length * math.log(4)
+        return free - self.types * self.bits * (self.slots + 1) / 2 * math.log(2), free
 
 
 SYMBOLS, GAP = 16, 10  # of `recall`: what may be recalled, and the filler before it is asked for

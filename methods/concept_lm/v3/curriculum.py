@@ -64,6 +64,7 @@ class EMSettings:
     usage_bonus: float = 1.0
     plan_drop: Share = 0.1  # share of rows that see no plan: the z-free model to compare with
     recogniser: bool = True  # whether q proposes candidates
+    beams: Count = 0  # candidates from a diverse beam search of the planner
     seed: int = 0
     held: Some = 256  # examples held out to be judged by
 

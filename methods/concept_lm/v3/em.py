@@ -82,7 +82,7 @@ class HardEM(WarmUp):
         learnt = [p for p in self.everything.parameters() if p.requires_grad]
         self.optimiser = torch.optim.AdamW(learnt, weight_decay=0.0)
         asked = self.recogniser if settings.recogniser else None
-        self.search = EStep(self.planner, self.executor, asked)
+        self.search = EStep(self.planner, self.executor, asked, settings.beams)
         with seeded(seed):
             self.u, _, self.y = task.sample(settings.samples)
             self.z = self.search.random_plans(settings.samples)

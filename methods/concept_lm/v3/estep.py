@@ -23,8 +23,10 @@ class Choice:
 class EStep:
     """Chooses plans by what executor and planner think of them."""
 
-    def __init__(self, planner: Planner, executor: Executor, recogniser: Recogniser | None) -> None:
-        self.shape = planner.shape
+    def __init__(
+        self, planner: Planner, executor: Executor, recogniser: Recogniser | None, beams: int = 0
+    ) -> None:
+        self.shape, self.beams = planner.shape, beams
         self.planner, self.executor, self.recogniser = planner, executor, recogniser
 
     def random_plans(self, n: int) -> Tensor:
@@ -71,16 +73,17 @@ class EStep:
         r"""(K, B, types, slots + 1): the old plan, q's, mutations, the planner's.
 
         From u (B, U), y (B, L) and z (B, types, slots + 1). The middle three with a recogniser
-        only; a hat marks the likeliest.
+        only; a hat marks the likeliest. z^1 .. z^G come of a diverse beam search, G = 1 + `beams`.
 
         Equation: $Z = \{z, \mathrm{mut}(z)\} \cup \{\hat z_q, z_q, \mathrm{mut}(\hat z_q)\} \cup
-        \{z_p, \hat z_p\}, \quad z_q \sim q(\cdot \mid y), \; z_p \sim p(\cdot \mid u)$
+        \{z_p, z^1, \dots, z^G\}, \quad
+        z_q \sim q(\cdot \mid y), \; z_p \sim p(\cdot \mid u)$
         """
         found = [z, self.mutated(z)]
         if self.recogniser is not None:
             best = self.recogniser.plans(y)
             found += [best, self.recogniser.plans(y, sample=True), self.mutated(best)]
-        found += [self.planner.sample(u, 1.0), self.planner.sample(u, 0.0)]
+        found += [self.planner.sample(u, 1.0), *self.planner.diverse(u, 1 + self.beams)]
         return torch.stack(found)
 
     @torch.no_grad()

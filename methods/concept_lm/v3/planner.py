@@ -2,13 +2,16 @@
 
 All types are written in parallel: the rows of type k see the prompt and their own past, and their
 positions restart after the prompt, so one pass gives the same log-probabilities as one pass a type.
+In sequence, an option, type k also sees the concepts of the types before it.
 """
 
+from itertools import product
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from transformers import DynamicCache
 
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.head import draw
@@ -32,6 +35,7 @@ class PlanShape:
     y_vocab: Some
     d: Some = 64
     mtp: Count = 0  # extra heads that predict z_{t+k}
+    sequence: bool = False  # types one after another, each knowing those before it
 
     @property
     def eos(self) -> int:
@@ -44,16 +48,18 @@ class PlanShape:
         return load_base(config, seed=seed).model.requires_grad_(True)
 
 
-def run(backbone: Any, x: Tensor, positions: Tensor, allow: Tensor, cache: Any = None) -> Tensor:
+def run(
+    backbone: Any, x: Tensor, positions: Tensor, allow: Tensor | None, cache: Any = None
+) -> Tensor:
     r"""A backbone over embeddings: (B, n, d), (n,) or (B, n), bool (B or 1, n, n) -> (B, n, d).
 
-    With a cache of m entries `allow` is (B or 1, n, m + n).
+    With a cache of m entries `allow` is (B or 1, n, m + n); None is causal.
 
     Equation: $a = x_l + \mathrm{Attention}_l(\mathrm{norm}(x_l)), \quad
     x_{l + 1} = a + \mathrm{MLP}_l(\mathrm{norm}'(a)), \quad y = \mathrm{norm}(x_L)$
     """
     positions = positions.expand(x.shape[:2])
-    mask = allow[:, None].expand(len(x), 1, -1, -1)
+    mask = None if allow is None else allow[:, None].expand(len(x), 1, -1, -1)
     rope = backbone.rotary_emb(x, positions)
     for layer in backbone.layers:
         x = layer(x, attention_mask=mask, position_embeddings=rope, past_key_values=cache)
@@ -100,8 +106,10 @@ class Planner(nn.Module):
                 self.prompt = role.causal_lm.get_input_embeddings()
         self.backbone: Any = shape.backbone(seed) if role is None else role
 
-    def states(self, u: Tensor, z: Tensor) -> Tensor:
+    def states(self, u: Tensor, z: Tensor, cache: Any = None) -> Tensor:
         r"""Hidden states that predict every entry of z.
+
+        In sequence the types before k stand between u and START_k, each up to its EOS.
 
         Equation: $h_{ks} = \mathrm{Decoder}([u, \mathrm{START}_k, z_{k, 1}, \dots,
         z_{k, s - 1}])_{-1}$
@@ -109,6 +117,7 @@ class Planner(nn.Module):
         Args:
             u: (B, U) prompts.
             z: (B, types, slots + 1) concepts and EOS; the last entry is predicted, never read.
+            cache: holds what was read of the prompts, and so it stays.
 
         Returns:
             (B, types, slots + 1, d).
@@ -123,15 +132,22 @@ class Planner(nn.Module):
         positions = torch.cat(
             [torch.arange(U, device=u.device), U + torch.arange(n, device=u.device).repeat(types)]
         )
-        out = run(self.backbone, x, positions[None], type_mask(U, types, n, u.device))
-        return out[:, U:].view(B, types, n, -1)
+        seen = None  # by later types: START and concepts
+        if self.shape.sequence:
+            seen = F.pad(z[:, :, :-1] != self.shape.eos, (1, 0), value=True)
+        known = 0 if cache is None else U
+        allow = type_mask(U, types, n, u.device, seen)[:, known:]
+        out = run(self.backbone, x[:, known:], positions[None, known:], allow, cache)
+        if cache is not None:
+            cache.crop(-types * n)
+        return out[:, U - known :].view(B, types, n, -1)
 
-    def logits(self, u: Tensor, z: Tensor) -> Tensor:
+    def logits(self, u: Tensor, z: Tensor, cache: Any = None) -> Tensor:
         r"""(B, U), (B, types, slots + 1) -> (B, types, slots + 1, codes + 1).
 
         Equation: $\mathrm{logits}_{ks} = W_k h_{ks} + b_k$
         """
-        h = self.states(u, z)
+        h = self.states(u, z, cache)
         return torch.stack([head(h[:, k]) for k, head in enumerate(self.heads)], 1)
 
     def log_prob(self, u: Tensor, z: Tensor) -> Tensor:
@@ -169,29 +185,67 @@ class Planner(nn.Module):
 
     @torch.no_grad()
     def sample(
-        self, u: Tensor, temperature: float = 1.0, generator: torch.Generator | None = None
+        self,
+        u: Tensor,
+        temperature: float = 1.0,
+        generator: torch.Generator | None = None,
+        less: Tensor | None = None,
     ) -> Tensor:
         r"""Plans for prompts: (B, U) -> (B, types, slots + 1). Greedy at temperature 0.
+
+        Prompts are read once. `less` (B, types, slots, codes + 1) is taken off the logits.
 
         Equation: $z_{ks} \sim \mathrm{softmax}(\mathrm{logits}_{ks}(u, z_{k, < s}) / \tau)
         \;\mathrm{until\ EOS}, \quad z_{k, slots + 1} = \mathrm{EOS}$
         """
-        slots = self.shape.slots
-        z = torch.full((len(u), self.shape.types, slots + 1), self.shape.eos, device=u.device)
-        for t in range(slots):
-            logits = self.logits(u, z)[:, :, t]  # (B, types, codes + 1)
+        types, slots, eos = self.shape.types, self.shape.slots, self.shape.eos
+        z = torch.full((len(u), types, slots + 1), eos, device=u.device)
+        turns = [slice(k, k + 1) for k in range(types)] if self.shape.sequence else [slice(None)]
+        places = list(product(turns, range(slots)))
+        cache = DynamicCache() if len(places) > 1 else None
+        if cache is not None:
+            at = torch.arange(u.shape[1], device=u.device)[None]
+            run(self.backbone, self.prompt(u), at, None, cache)
+        for kinds, t in places:
+            logits = self.logits(u, z, cache)[:, kinds, t]  # (B, types in turn, codes + 1)
+            if less is not None:
+                logits = logits - less[:, kinds, t]
             drawn = draw(logits, temperature, generator)
-            over = (z[:, :, :t] == self.shape.eos).any(-1)
-            z[:, :, t] = torch.where(over, self.shape.eos, drawn)
+            over = (z[:, kinds, :t] == eos).any(-1)
+            z[:, kinds, t] = torch.where(over, eos, drawn)
         return z
 
+    def diverse(self, u: Tensor, n: int) -> Tensor:
+        r"""n plans a prompt (B, U) that differ: (n, B, types, slots + 1).
 
-def type_mask(prompt: int, types: int, n: int, device: torch.device) -> Tensor:
-    r"""Causal, and types blind to each other: (1, U + types n, U + types n) bool, U the prompt.
+        Diverse beam search (Vijayakumar et al., arXiv:1610.02424) with a beam in each of n groups:
+        what earlier groups chose at a place costs a nat for each of them.
 
-    Equation: $\mathrm{allow}(q, k) = k \le q \wedge (k < U \vee \mathrm{type}_k = \mathrm{type}_q)$
+        Equation: $z^g_{ks} = \arg\max_c (\mathrm{logits}_{ks}(u, z^g_{k, < s})_c
+        - \sum_{h < g} [\, z^h_{ks} = c \,])$
+        """
+        shape, found = self.shape, list[Tensor]()
+        taken = torch.zeros(len(u), shape.types, shape.slots, shape.codes + 1, device=u.device)
+        for _ in range(n):
+            found.append(self.sample(u, 0.0, less=taken))
+            taken = taken + F.one_hot(found[-1][:, :, :-1], shape.codes + 1)
+        return torch.stack(found)
+
+
+def type_mask(
+    prompt: int, types: int, n: int, device: torch.device, seen: Tensor | None = None
+) -> Tensor:
+    r"""Causal, and types blind to each other: (1 or B, N, N) bool, N = U + types n, U the prompt.
+
+    In sequence a type also looks at what is `seen` (B, types, n) of those before it.
+
+    Equation: $\mathrm{allow}(q, k) = k \le q \wedge (k < U \vee \mathrm{type}_k = \mathrm{type}_q
+    \vee \mathrm{seen}_k)$
     """
     kind = F.pad(torch.arange(types, device=device).repeat_interleave(n), (prompt, 0), value=-1)
     index = torch.arange(len(kind), device=device)
     causal = index[:, None] >= index[None, :]
-    return (causal & ((kind[None, :] == -1) | (kind[:, None] == kind[None, :])))[None]
+    allow = ((kind[None, :] == -1) | (kind[:, None] == kind[None, :]))[None]
+    if seen is not None:
+        allow = allow | F.pad(seen.flatten(1), (prompt, 0))[:, None]
+    return causal & allow

@@ -107,19 +107,22 @@ class WarmUp:
         r"""y (B, L) -> q -> z -> y, q charged for what u (B, U) cannot foretell: a scalar, ours.
 
         Through the text the code that q chooses never pays for p(z | u), so it may spend its bits
-        on noise. Here the KL acts on q and planner alike, its weight gamma rising over the first
-        third. Planner and q are compared slot by slot, given q's draw for the slots before; the
+        on noise. Here a KL acts on q, its weight gamma rising over the warm-up: at full weight
+        before the planner foretells anything, a code costs q as much as it brings, and none is
+        used. Planner and q are compared slot by slot, given q's draw for the slots before; the
         planner's EOS stands as in `through_prompt`.
 
         Equation: $L = L_{\mathrm{auto}} + \gamma \sum_{ks}
-        \mathrm{KL}(q_{ks}(\cdot \mid y) \,\Vert\, p_{ks}(\cdot \mid u)) - \log p(\mathrm{EOS})$
+        \mathrm{KL}(q_{ks}(\cdot \mid y) \,\Vert\, \mathrm{sg}(p_{ks}(\cdot \mid u)))
+        - \sum_{ks} \mathrm{sg}(q_{ks}) \cdot \log p_{ks} - \log p(\mathrm{EOS})$
         """
         loss, logits, ids = self.autoencoded(y, step)
         planned = self.planner.logits(u, close(ids, self.shape.eos)).log_softmax(-1)
-        q = logits.log_softmax(-1)
-        kl = (q.exp() * (q - planned[:, :, :-1, :-1])).sum((1, 2, 3)).mean()
-        weight = min(1.0, 3 * (step + 1) / max(1, self.curriculum.warm_up))
-        return loss + weight * kl - planned[:, :, -1, -1].sum(1).mean()
+        q, p = logits.log_softmax(-1), planned[:, :, :-1, :-1]
+        kl = (q.exp() * (q - p.detach())).sum((1, 2, 3)).mean()
+        learnt = -(q.detach().exp() * p).sum((1, 2, 3)).mean()
+        weight = (step + 1) / self.curriculum.warm_up
+        return loss + weight * kl + learnt - planned[:, :, -1, -1].sum(1).mean()
 
     def relaxed(self, logits: Tensor, step: int) -> Tensor:
         r"""A relaxed draw of codes, the sharper the later: (.., codes) logits -> (.., codes).

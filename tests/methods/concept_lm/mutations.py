@@ -4,6 +4,7 @@ import torch
 
 from methods.concept_lm import base, cache, decode, masks, model
 from methods.concept_lm.model import ConceptLM, Packed
+from methods.concept_lm.v3 import planner
 from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.estep import EStep
 from methods.concept_lm.v3.executor import Executor
@@ -107,6 +108,23 @@ def forget_the_type(patch):
     patch.setattr(Executor, "prefix", prefix)
 
 
+def plan_in_parallel(patch):
+    """Types do not see those before them, though they are written in sequence."""
+    right = planner.type_mask
+    patch.setattr(planner, "type_mask", lambda *sizes: right(*sizes[:4]))
+
+
+def show_what_has_ended(patch):
+    """Later types see what stands after the end of those before."""
+    right = planner.type_mask
+
+    def mask(*sizes):
+        seen = sizes[4]
+        return right(*sizes[:4], None if seen is None else torch.ones_like(seen))
+
+    patch.setattr(planner, "type_mask", mask)
+
+
 def show_all_of_the_text(patch):
     right = Executor.logits
     patch.setattr(Executor, "logits", lambda self, e, used, y, drop=0.0: right(self, e, used, y))
@@ -176,6 +194,15 @@ MUTATIONS = [
     Mutation("middle_gradients", ignore_the_boundaries),
     Mutation("typed_plans", go_on_counting, fails=("executor",), holds=("planner",)),
     Mutation("typed_plans", forget_the_type, fails=("executor",), holds=("planner",)),
+    *(
+        Mutation(
+            "typed_plans",
+            breaks,
+            fails=("planner in sequence",),
+            holds=("planner on a shared base", "executor"),
+        )
+        for breaks in (plan_in_parallel, show_what_has_ended)
+    ),
     Mutation("objectives", show_all_of_the_text, fails=("em_loss: text all", "warm_up_loss: text")),
     Mutation("objectives", show_every_plan, fails=("em_loss: plans", "warm_up_loss: plans")),
     Mutation("objectives", ignore_beta, fails=("S of the choice, beta 0.5",)),

@@ -8,9 +8,9 @@ from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.em import HardEM
 
 
-def untrained(types: int = 1, slots: int = 1) -> HardEM:
-    task = PlanTask(types=types, bits=4)
-    em = HardEM(task, task.shape(slots), EMSettings(samples=32, batch=16), Curriculum())
+def untrained(types: int = 1, slots: int = 1, beams: int = 0) -> HardEM:
+    task = PlanTask(types=types, bits=4, slots=slots)
+    em = HardEM(task, task.shape(), EMSettings(samples=32, batch=16, beams=beams), Curriculum())
     for parameter in em.executor.parameters():  # so that plans matter
         parameter.data.mul_(4)
     return em
@@ -70,3 +70,16 @@ def test_a_step_weighs_plans_by_beta_of_its_time_and_teaches_the_recogniser(monk
         torch.autograd.backward(em.em_loss(step))
         assert all(bool(head.weight.grad.any()) for head in em.recogniser.heads)
     assert seen == [0.0, 0.4, 1.0, 1.0]
+
+
+def test_what_earlier_groups_chose_costs_a_nat_each(monkeypatch) -> None:
+    """Logits of 3, 2.5 and 0: a; then b, since a is at 2; then a (2 against 1.5), b, and so on."""
+    em = untrained(types=2, beams=4)
+    logits = torch.zeros(3, 2, 2, 17)
+    logits[..., 0], logits[..., 1] = 3.0, 2.5
+    monkeypatch.setattr(em.planner, "logits", lambda u, z, cache: logits)
+    found = em.planner.diverse(torch.zeros(3, 1, dtype=torch.long), 5)
+    assert found[:, 2, 1, 0].tolist() == [0, 1, 0, 1, 0]
+    plans = em.search.candidates(em.u[:3], em.y[:3], em.z[:3])
+    assert plans.shape == (11, 3, 2, 2)
+    assert plans[6:, 0, 0, 0].tolist() == [0, 1, 0, 1, 0]

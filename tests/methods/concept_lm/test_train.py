@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import asdict
+from itertools import product
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from methods.concept_lm.train import train
 from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.monitors import diagnose, measured
-from methods.concept_lm.v3.planner import Planner, PlanShape
+from methods.concept_lm.v3.planner import Planner, PlanShape, sequence_mask
 from methods.errors import InputError
 from methods.kit.checkpoint import CheckpointError
 from methods.kit.corpus import Corpus, folder, stdlib
@@ -130,7 +131,7 @@ def test_floors_are_those_of_the_data():
     task = PlanTask(types=1, bits=4)
     joint = torch.ones(task.codes, 1, dtype=torch.float64)
     for i in range(task.bits):  # P(y_1 .. y_i | c) of all stretches of tokens, from the tables
-        joint = (joint[:, :, None] * task.table[0, :, i, None].double()).flatten(1)
+        joint = (joint[:, :, None] * task.table[0, :-1, i, None].double()).flatten(1)
     entropy = torch.special.entr(joint).sum(1).mean(), torch.special.entr(joint.mean(0)).sum()
     assert tuple(float(h) for h in entropy) == pytest.approx(task.floors)
     with seeded(0):
@@ -139,6 +140,27 @@ def test_floors_are_those_of_the_data():
     p = counts / counts.sum()
     assert abs(float(-(p * p.log()).sum()) - PlanTask(types=1, bits=2).floors[1]) < 0.02
     assert len(torch.unique(torch.cat([u, z], 1), dim=0)) == 4  # u names z one to one
+
+
+def test_floors_with_several_codes_a_type_are_those_of_the_data():
+    """One or two codes of four: P(y | plan) of all 20 plans and 256 texts; u names each plan."""
+    task = PlanTask(types=1, bits=2, slots=2)
+    with seeded(0):
+        u, z, y = task.sample(4000)
+    plans, share = torch.unique(z, dim=0, return_counts=True)
+    assert len(plans) == len(torch.unique(torch.cat([u, z], 1), dim=0)) == 20
+    assert len(torch.unique(u, dim=0)) == 20
+    assert 0 <= int(u.min()) < int(u.max()) < task.shape().u_vocab == 12
+    ended = plans[:, 1] == task.shape().eos
+    assert abs(float(share[ended].sum()) / 4000 - 0.5) < 0.05
+    joint = torch.ones(20, 1, dtype=torch.float64)
+    for slot, i in product(range(2), range(2)):
+        joint = (joint[:, :, None] * task.table[0, plans[:, slot], i, None].double()).flatten(1)
+    weight = torch.where(ended, 1 / 8, 1 / 32).double()
+    known = weight @ torch.special.entr(joint).sum(1)
+    free = torch.special.entr(weight @ joint).sum()
+    assert (float(known), float(free)) == pytest.approx(task.floors)
+    assert y.shape == (4000, task.y_length) == (4000, 4)
 
 
 def test_bad_settings_of_v3():
@@ -150,6 +172,22 @@ def test_bad_settings_of_v3():
         EMSettings(samples=4, batch=8)
     with pytest.raises(InputError, match="bits: Input should be 2, 4 or 6"):
         PlanTask(bits=3)
+
+
+@pytest.mark.parametrize("sequence", [False, True])
+def test_planning_with_what_was_read_of_the_prompt_is_planning_without(sequence):
+    """Each code is the likeliest given those before it, by a pass over everything."""
+    shape = PlanShape(3, 5, 3, u_vocab=7, y_vocab=4, d=32, sequence=sequence)
+    planner = Planner(shape)
+    for head in planner.heads:
+        head.weight.data.mul_(9)  # so that plans are of all lengths
+    u = torch.randint(7, (40, 4), generator=torch.Generator().manual_seed(0))
+    z = planner.sample(u, 0.0)
+    with torch.no_grad():
+        best = planner.logits(u, z).argmax(-1)[:, :, :-1]
+    counts = sequence_mask(z, shape.eos)[:, :, :-1]
+    assert len(torch.unique(counts.sum((1, 2)))) > 3
+    assert torch.equal(best[counts], z[:, :, :-1][counts])
 
 
 def test_writing_with_a_cache_is_writing_without():
@@ -259,7 +297,7 @@ def test_a_plan_that_has_ended_stays_ended(monkeypatch):
     logits = torch.zeros(1, 2, 4, 6)
     logits[..., 2] = 9.0
     logits[:, 0, 0, 5] = 99.0  # the first type ends at once, and code 2 is the likeliest after it
-    monkeypatch.setattr(planner, "logits", lambda u, z: logits)
+    monkeypatch.setattr(planner, "logits", lambda u, z, cache: logits)
     z = planner.sample(torch.zeros(1, 3, dtype=torch.long), 0.0)
     assert z.tolist() == [[[5, 5, 5, 5], [2, 2, 2, 5]]]
 
