@@ -2,8 +2,8 @@
 
 `plain` is v1. `dropped` is v2 with every token NULL, that is the base without its middle layers;
 `equal` keeps as many of them, rho of each, as v2's operations would pay for.
-`stride` and `similarity` place concepts by rule. `random` is the control: v2's boundaries with
-codes that mean nothing; whatever it gains, concepts did not.
+`stride` places concepts by rule, `hnet` by H-Net's boundary. `random` is the control: v2's
+boundaries with codes that mean nothing; whatever it gains, concepts did not.
 """
 
 import copy
@@ -24,7 +24,7 @@ from methods.concept_lm.train import OnText
 from methods.concept_lm.v3.monitors import Stats
 from methods.kit.corpus import Corpus
 
-WITH_CONCEPTS = ("stride", "similarity", "random", "faithful", "recommended")
+WITH_CONCEPTS = ("stride", "hnet", "random", "faithful", "recommended")
 NAMES = ("plain", "dropped", "equal", *WITH_CONCEPTS)
 
 

@@ -7,19 +7,23 @@ from functools import partial
 from itertools import chain
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import DynamicCache
 
 from methods.concept_lm import checks
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.cache import SlotCache
 from methods.concept_lm.config import ConceptConfig
-from methods.concept_lm.decode import prefill, step_ready
+from methods.concept_lm.decode import prefill, walk
 from methods.concept_lm.flops import QWEN3_SMALL, speedup_bound
 from methods.concept_lm.model import ConceptLM
 from methods.concept_lm.reference import sequential_logits
 from methods.concept_lm.rules import Fixed
 from methods.concept_lm.spec import DecodeParams
+from methods.concept_lm.v3.em import models
+from methods.concept_lm.v3.executor import Executor
+from methods.concept_lm.v3.planner import Planner, PlanShape
+from methods.concept_lm.v3.role import adapters
 from methods.context import Context, OpenSeries
 from methods.errors import InputError
 from methods.kit.compare import difference, relative
@@ -91,10 +95,8 @@ class Ours:
     def burst(self, patience: int = 0) -> None:
         """Decode so many tokens of every row, and go back."""
         self.model.boundary = self.rule
-        done = torch.zeros(len(self.token), dtype=torch.long)
-        while bool((done < self.tokens).any()):
-            active = done < self.tokens
-            done += step_ready(self.model, self.token, self.state, patience, active)[1]
+        for _ in walk(self.model, self.state, lambda _: self.token, self.tokens, patience):
+            pass
         for cache, length in zip(self.caches, self.lengths, strict=True):
             cache.lengths = length.clone()
         for name, value in self.kept.items():
@@ -122,6 +124,15 @@ def build(params: DecodeParams, device: str) -> ConceptLM:
             f"{model.base_config.max_position_embeddings} positions"
         )
     return model
+
+
+def planning(params: DecodeParams, model: ConceptLM) -> tuple[Planner, Executor]:
+    """v3 on the same weights, a LoRA a role, in transformers' layers; plans of `train`'s size."""
+    base, words = copy.deepcopy(model.causal_lm), model.base_config.vocab_size
+    shape = PlanShape(2, params.n_concepts, 4, words, words, model.base_config.hidden_size)
+    planner, executor, _ = models(shape, 0, adapters(base))
+    nn.ModuleList([planner, executor]).to(base.device, base.dtype).eval()
+    return planner, executor
 
 
 def decode(ctx: Context, params: DecodeParams) -> None:
@@ -191,24 +202,8 @@ def at_shape(
         wanted = torch.stack([exact(x).logits[0, at - 1 :] for at, x in alone])
         for wait in waits:
             label = f"a concept every {n}, {T} tokens" + f", waiting {wait}" * bool(wait)
-            found = _decoded(ours, prompt, more, lengths, wait)
+            found = checks.decoded(ours, prompt, more, lengths, wait)
             yield Case(relative(found, wanted), 1e-4, label=label)
-
-
-def _decoded(
-    model: ConceptLM, prompt: Tensor, more: Tensor, lengths: Tensor, patience: int
-) -> Tensor:
-    """Logits behind prompts and each of n given tokens, rows waiting so long: (B, 1 + n, V)."""
-    first, state = prefill(model, prompt, lengths, room=more.shape[1])
-    found = [[logits] for logits in first]
-    while bool((active := torch.tensor([len(row) <= more.shape[1] for row in found])).any()):
-        # A row that is done, or waits, is given a token again.
-        at = torch.tensor([min(len(row), more.shape[1]) - 1 for row in found])
-        token = more.gather(1, at[:, None].to(more.device))[:, 0]
-        logits, ready = step_ready(model, token, state, patience, active)
-        for b in ready.nonzero()[:, 0].tolist():
-            found[b].append(logits[b])
-    return torch.stack([torch.stack(row) for row in found])
 
 
 def _comparisons(
@@ -220,30 +215,42 @@ def _comparisons(
     for n in rules:
         found = ((float(T), speedup_bound(base, model.config, T, 1 / n)) for T in params.contexts)
         limits.append(Limit(label=f"operations allow, every {n}", points=tuple(found), of="ratio"))
-    plain, theirs = charts.variants("decode")
+    plain, theirs, planned = charts.variants("decode")
+    v3 = planning(params, model)
     batch = f"{params.batch} {'row' if params.batch == 1 else 'rows'}"
     speed = charts.open(
-        "speed", variants=[plain, theirs, *_ours(rules)], limits=limits, batch=batch
+        "speed", variants=[plain, theirs, *_ours(rules), planned], limits=limits, batch=batch
     )
     kept, reading = (
-        charts.open(name, variants=[plain, *_ours(rules)]) for name in ("kv_bytes", "prefill")
+        charts.open(name, variants=[plain, *_ours(rules), planned])
+        for name in ("kv_bytes", "prefill")
     )
     for T in params.contexts:
         size = (params.batch, T)
         prompt = torch.randint(base.vocab_size, size).to(ctx.device)
-        bursts = partial(_bursts, ctx, model, rules, prompt, kept)
+        bursts = partial(_bursts, ctx, model, rules, prompt, kept=kept, v3=v3)
         yield Comparison(speed, T, bursts, work=BURST * params.batch)
         if params.longest_prompt >= T:
             calls: dict[str, Callable[[], object]] = {"plain": partial(Plain, model, prompt)}
+            calls["v3"] = partial(v3[0].sample, prompt, 0.0)
             calls |= {f"tokens_{n}": partial(Ours, model, r, prompt) for n, r in rules.items()}
             yield Comparison(reading, T, partial(dict, calls))
 
 
 @torch.no_grad()
 def _bursts(
-    ctx: Context, model: ConceptLM, rules: dict[int, Fixed], prompt: Tensor, kept: OpenSeries
+    ctx: Context,
+    model: ConceptLM,
+    rules: dict[int, Fixed],
+    prompt: Tensor,
+    *,
+    kept: OpenSeries,
+    v3: tuple[Planner, Executor],
 ) -> dict[str, Callable[[], object]]:
-    """Calls that decode `BURST` tokens from a prompt and go back; the bytes each keeps are told."""
+    """Calls that decode `BURST` tokens from a prompt and go back; the bytes each keeps are told.
+
+    v3 reads a plan instead, in each call anew, and keeps that: what its planner read is let go.
+    """
     ctx.check_all("at_shape", at_shape(model, rules, prompt[:, :CHECKED_UP_TO]))
     token = prompt[:, :1]
     cache = DynamicCache(config=model.base_config)
@@ -258,8 +265,13 @@ def _bursts(
     plain = Plain(model, prompt)
     ours = {f"tokens_{n}": Ours(model, rule, prompt) for n, rule in rules.items()}
     sizes = {name: one.state.kv_bytes() for name, one in ours.items()}
+    planner, executor = v3
+    z = planner.sample(prompt, 0.0)
+    entries = executor.prefix(*executor.read(z))[0].shape[1]
+    sizes["v3"] = plain.cache.bytes() * entries // prompt.shape[1]
     kept.add_exact(prompt.shape[1], {"plain": plain.cache.bytes(), **sizes})
     bursts: dict[str, Callable[[], object]] = {name: one.burst for name, one in ours.items()}
+    bursts["v3"] = partial(executor.write, z, BURST, 0.0)
     return {"plain": plain.burst, "transformers": transformers_burst, **bursts}
 
 
@@ -290,7 +302,7 @@ def _packed_against_loop(charts: Charts, params: DecodeParams) -> None:
     ctx = charts.ctx
     model = checks.example(ctx.device, exact=False)
     x = checks.tokens(ctx.device, rows=1, n=params.oracle)
-    checks.calibrate(model, x)
+    model.settle([x])
 
     packed, loop = partial(model, x), partial(sequential_logits, model, x)
     ctx.check("oracle", difference(packed().logits, loop()), 1e-5, label="the two that are timed")

@@ -34,7 +34,7 @@ def configure(name: str, params: CompressionParams) -> ConceptConfig:
     values: dict[str, Any] = {"rho": params.rho, "n_concepts": params.n_concepts}
     if name == "recommended":
         return recommended(*split, **values)
-    values["boundary"] = {"stride": "fixed", "similarity": "similarity"}.get(name, "null")
+    values["boundary"] = {"stride": "fixed", "hnet": "hnet"}.get(name, "null")
     return ConceptConfig(*split, **values)
 
 

@@ -1,6 +1,6 @@
 """Where a concept stands: the notes' five ways, word ends and H-Net's boundary beside them.
 
-`rules` has those that count, compare or add up; here are those that learn or ask the whole model.
+`rules` has those that count, add up or look at letters; here those that learn or ask the model.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.concept_lm.head import entropy
-from methods.concept_lm.rules import Accumulate, Boundary, Fixed, Quantile, Similarity, Words
+from methods.concept_lm.rules import Accumulate, Boundary, Fixed, Words
 
 
 class HNet(Boundary):
@@ -87,7 +87,7 @@ class HNet(Boundary):
         return torch.stack(out, 1)
 
 
-class Autoregressive(Quantile):
+class Autoregressive(Boundary):
     """Whole-LLM autoregressive: where the model itself, without concepts, is unsure what follows.
 
     The entropy of the next token under shallow and deep layers alone (BLT's rule,
@@ -109,6 +109,20 @@ class Autoregressive(Quantile):
             out = model.run_layers(model.deep, h, positions, cache=probe)
             p = model.read_out(out).softmax(-1)
         return entropy(p)[..., None]
+
+    def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Compare: (B, 1), (B, memory) -> is_concept (B,), the state untouched.
+
+        Equation: $c_t = [\, s_t > \theta \,]$
+        """
+        return s[:, 0] > self.threshold, state
+
+    def observe(self, signal: Tensor, is_concept: Tensor) -> None:
+        r"""Follow the quantile 1 - rho: (N, 1), (N,).
+
+        Equation: $\theta^* = Q_{1 - \rho}(s)$
+        """
+        self.follow(torch.quantile(signal[:, 0].float(), 1 - self.rho))
 
 
 class MultiToken(Boundary):
@@ -183,7 +197,6 @@ RULES: dict[str, type[Boundary]] = {
     "accumulate": Accumulate,
     "fixed": Fixed,
     "multi_token": MultiToken,
-    "similarity": Similarity,
     "words": Words,
     "hnet": HNet,
 }

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from methods.concept_lm import masks
 from methods.concept_lm.base import load_base, tiny_config, widen_norms
 from methods.concept_lm.config import BOUNDARIES, ConceptConfig
-from methods.concept_lm.decode import prefill, step_ready
+from methods.concept_lm.decode import prefill, walk
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.reference import sequential_logits
 from methods.kit.compare import difference, largest
@@ -66,12 +66,6 @@ def noise_like(model: ConceptLM, x: Tensor) -> Tensor:
         return gumbel(like, (*x.shape, model.config.n_concepts + 1)).to(x.device)
 
 
-@torch.no_grad()
-def calibrate(model: ConceptLM, x: Tensor) -> None:
-    """Set the evaluation threshold so that this batch has the target share of concepts."""
-    model.head.control.calibrate(model.head.margin(model.head(model.run_shallow(x))))
-
-
 def oracle(device: str) -> Iterator[Case]:
     """The equations, step by step == the packed pass, fp64 logits, with noise and without."""
     settings = product(FAMILIES, POSITIONS, READOUTS, BOUNDS, (0.01, 0.3, 0.96))
@@ -82,7 +76,7 @@ def oracle(device: str) -> Iterator[Case]:
         options |= {"residual": bool(cap)}
         model = example(device, family, run_cap=cap, shallow_window=window, **options)
         x = tokens(device, n=12)  # past the cap and the window; the loop costs its square
-        calibrate(model, x)
+        model.settle([x])
         noise = noise_like(model, x)
         label = f"{family} {positions} {readout} cap {cap} window {window} rho {rho}"
         with torch.no_grad():
@@ -128,7 +122,7 @@ def decoding(device: str) -> Iterator[Case]:
         options |= {"run_cap": cap, "shallow_window": window}
         model = example(device, family, exact=exact, **options)
         x = tokens(device, rows=3)
-        calibrate(model, x)
+        model.settle([x])
         label = f"{family} {positions} {readout} cap {cap} window {window} fp{64 if exact else 32}"
         bound = 1e-12 if exact else 1e-5
         for kind, lengths in (("ragged", RAGGED), ("in step", (9, 9, 9))):
@@ -139,22 +133,33 @@ def decoding(device: str) -> Iterator[Case]:
     yield Case(error, 1e-12, label="word ends, fsq codes, residual")
 
 
-@torch.no_grad()
 def decode_error(
     model: ConceptLM, x: Tensor, lengths: Tensor, steps: int = 11, patience: int = 0
 ) -> float:
     """Largest difference of logits between decoding and one packed pass; NaN if one is none."""
-    full = model(x).logits
-    row = torch.arange(len(x), device=x.device)
-    logits, state = prefill(model, x, lengths, room=4)
-    errors = [difference(logits, full[row, lengths.to(x.device) - 1])]
-    done = torch.zeros_like(lengths)
-    while bool((done < steps).any()):
-        at = (lengths + done).clamp_max(x.shape[1] - 1).to(x.device)
-        logits, ready = step_ready(model, x[row, at], state, patience, done < steps)
-        errors.append(difference(logits[ready], full[row, at][ready]))
-        done += ready
-    return largest(errors)
+    with torch.no_grad():
+        places = (lengths[:, None] + torch.arange(-1, steps)).to(x.device)  # (B, 1 + steps)
+        wanted = model(x).logits[torch.arange(len(x))[:, None], places]
+        found = decoded(model, x, x.gather(1, places[:, 1:]), lengths, patience)
+    return difference(found, wanted)
+
+
+@torch.no_grad()
+def decoded(
+    model: ConceptLM, prompt: Tensor, more: Tensor, lengths: Tensor, patience: int
+) -> Tensor:
+    """Logits behind prompts and each of n given tokens, rows waiting so long: (B, 1 + n, V)."""
+    n = more.shape[1]
+    first, state = prefill(model, prompt, lengths, room=4)
+    found = first[:, None].repeat(1, 1 + n, 1)
+
+    def token(done: Tensor) -> Tensor:  # a row that is done is given its last again
+        return more.gather(1, done.clamp_max(n - 1)[:, None].to(more.device))[:, 0]
+
+    for done, logits, ready in walk(model, state, token, n, patience):
+        rows = ready.nonzero()[:, 0]
+        found[rows, done[rows] + 1] = logits[rows]
+    return found
 
 
 def leak(device: str) -> Iterator[Case]:
@@ -270,7 +275,7 @@ def ragged(device: str) -> Iterator[Case]:
     """A padded batch == its rows alone."""
     for label, model in examples(device, exact=False):
         x = tokens(device, rows=3)
-        calibrate(model, x)
+        model.settle([x])
         lengths = torch.tensor([T, 13, 3], device=device)
         with torch.no_grad():
             batch = model(x, lengths=lengths).logits

@@ -12,6 +12,7 @@ from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.head import since
 from methods.concept_lm.model import ConceptLM, token_nll
 from methods.concept_lm.synthetic import RECALL_VOCAB, PlanTask, recall
+from methods.concept_lm.train import OnText, train
 from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.em import Falling, HardEM
 from methods.concept_lm.v3.monitors import Action, diagnose
@@ -55,25 +56,21 @@ def bottleneck(device: str) -> Iterator[Case]:
 
 def null_rate(device: str) -> Iterator[Case]:
     """The share of concepts stays at its target in training and on unseen text; runs end at R."""
-    corpus = stdlib()
     for rho, cap in ((0.25, 0), (0.4, 4)):
         base = load_base(tiny_config(d=32, layers=3, d_ff=64, heads=2, kv_heads=1))
         config = ConceptConfig(1, 1, 1, n_concepts=64, rho=rho, run_cap=cap)
-        model = ConceptLM(base, config).to(device)
+        learner = OnText(ConceptLM(base, config).to(device), stdlib(), 8, 64, 0)
         rates: list[float] = []
-
-        def loss(i: int, model: ConceptLM = model, rates: list[float] = rates) -> Tensor:
-            x = corpus.batch(i, 8, 64).to(device)
-            output = model(x, noise="draw")
-            model.observe(output)
-            rates.append(float(output.routing.chosen.float().mean()))
-            return model.loss(output, x)
-
-        optimiser = torch.optim.AdamW(model.trainable().values())
-        fit(loss, optimiser, Plan(80, 3e-3), History(), module=model)
-        model.settle([corpus.batch(i, 8, 64).to(device) for i in range(16)])
+        hearing = learner.model.register_forward_hook(
+            lambda _model, _given, output, rates=rates: rates.append(
+                float(output.routing.chosen.float().mean())
+            )
+        )
+        train(learner, Plan(80, 3e-3))
+        hearing.remove()
+        learner.settle()
         with torch.no_grad():
-            routing = model(corpus.judged(64, 64).to(device)).routing
+            routing = learner.run(learner.corpus.judged(64, 64).to(device)).routing
         label = f"rho {rho}, cap {cap}"
         trained = sum(rates[40:]) / len(rates[40:])
         yield Case(abs(trained - rho), 0.03, label=f"{label}: training")

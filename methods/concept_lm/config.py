@@ -7,9 +7,7 @@ from pydantic import Field
 from methods.errors import InputError
 from methods.kit.config import Count, Positive, Some, configuration
 
-Boundary = Literal[
-    "null", "autoregressive", "accumulate", "fixed", "multi_token", "similarity", "words", "hnet"
-]
+Boundary = Literal["null", "autoregressive", "accumulate", "fixed", "multi_token", "words", "hnet"]
 BOUNDARIES: tuple[Boundary, ...] = get_args(Boundary)
 
 

@@ -10,6 +10,8 @@ a concept wait for each other, at most so many steps, and share one pass. Each r
 before, only later.
 """
 
+from collections.abc import Callable, Iterator
+
 import torch
 from torch import Tensor
 
@@ -235,11 +237,30 @@ def generate(
     \arg\max_v \mathrm{logits}_v(x_{\le t}) \;\mathrm{at}\; \tau = 0$
     """
     logits, state = prefill(model, x, lengths, room=n)
-    token = draw(logits, temperature, generator)
-    out = [[one] for one in token.tolist()]
-    while bool((active := torch.tensor([len(row) < n for row in out])).any()):
-        logits, ready = step_ready(model, token, state, patience, active)
-        token = torch.where(ready.to(x.device), draw(logits, temperature, generator), token)
-        for b in ready.nonzero()[:, 0].tolist():
-            out[b].append(int(token[b]))
-    return torch.tensor(out, device=x.device)
+    out = x.new_zeros(len(x), n)
+    out[:, 0] = draw(logits, temperature, generator)
+
+    def token(done: Tensor) -> Tensor:
+        return out.gather(1, done.clamp_max(n - 1)[:, None].to(x.device))[:, 0]
+
+    for done, logits, ready in walk(model, state, token, n - 1, patience):
+        drawn, rows = draw(logits, temperature, generator), ready.nonzero()[:, 0]
+        out[rows, done[rows] + 1] = drawn[rows]
+    return out
+
+
+def walk(
+    model: ConceptLM, state: DecodeState, token: Callable[[Tensor], Tensor], n: int, patience: int
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    r"""Decode n tokens of each row; rows that meet concepts wait for each other so many steps.
+
+    At each step: how many tokens each row had read (B,), logits (B, V), and the rows (B,) that read
+    one more, to which these belong. `token` gives each row's next (B,) by how many it has read.
+
+    Equation: $\mathrm{done}_b \leftarrow \mathrm{done}_b + \mathrm{ready}_b$
+    """
+    done = torch.zeros_like(state.waited)
+    while bool((active := done < n).any()):
+        logits, ready = step_ready(model, token(done), state, patience, active)
+        yield done, logits, ready
+        done = done + ready

@@ -1,4 +1,4 @@
-"""Rules of where a concept stands, and those that count, compare or add up.
+"""Rules of where a concept stands, and those that count, add up or look at letters.
 
 A rule reads the shallow hidden states in parallel (`signal`), then walks along time with a small
 state (`step`). The packed pass and the decoder take the same steps, so they agree by construction.
@@ -164,24 +164,6 @@ class Accumulate(Boundary):
         return 1 + signal - signal.detach()
 
 
-class Quantile(Boundary):
-    """A concept wherever one number lies above its running quantile."""
-
-    def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Compare: (B, 1), (B, memory) -> is_concept (B,), the state untouched.
-
-        Equation: $c_t = [\, s_t > \theta \,]$
-        """
-        return s[:, 0] > self.threshold, state
-
-    def observe(self, signal: Tensor, is_concept: Tensor) -> None:
-        r"""Follow the quantile 1 - rho: (N, 1), (N,).
-
-        Equation: $\theta^* = Q_{1 - \rho}(s)$
-        """
-        self.follow(torch.quantile(signal[:, 0].float(), 1 - self.rho))
-
-
 class Words(Boundary):
     """A concept at each end of a word, as SpaceByte (arXiv:2404.14408) places its large blocks.
 
@@ -205,33 +187,3 @@ class Words(Boundary):
         Equation: $c_t = w_{t - 1} \wedge \neg w_t$
         """
         return (state[:, 0] > 0) & (s[:, 0] == 0), s
-
-
-class Similarity(Quantile):
-    """A cosine rule: (1 - cos(h_t, h_{t-1})) / 2 above a threshold; nothing of it is learnt."""
-
-    def __init__(self, rho: float, d: int) -> None:
-        super().__init__(rho)
-        self.width = self.memory = d
-
-    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
-        r"""Unit vectors, (B, T, d) -> (B, T, d).
-
-        Equation: $s_t = h_t / \lVert h_t \rVert$
-        """
-        return F.normalize(h, dim=-1)
-
-    def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        r"""Half of one minus the cosine of neighbours: (B, d), (B, d) -> (B,), (B, d).
-
-        Equation: $c_t = [\, \frac{1 - s_t \cdot s_{t - 1}}{2} > \theta \,], \quad s_0 = 0$
-        """
-        return (1 - (s * state).sum(-1)) / 2 > self.threshold, s
-
-    def observe(self, signal: Tensor, is_concept: Tensor) -> None:
-        r"""Neighbours in a flattened batch, (N, d); the seams between rows are too few to matter.
-
-        Equation: $\theta^* = Q_{1 - \rho}(p), \quad p_i = \frac{1 - s_i \cdot s_{i - 1}}{2}$
-        """
-        p = (1 - (signal[1:] * signal[:-1]).sum(-1)) / 2
-        super().observe(p[:, None], is_concept)

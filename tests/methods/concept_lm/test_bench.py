@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from methods import registry, runner
-from methods.concept_lm import bench
+from methods.concept_lm import bench, decode
 from methods.context import Context
 from methods.protocol import Artefact, Result, Series, Strict
 
@@ -83,7 +83,7 @@ def test_the_gate_of_decoding_sees_steps_that_are_wrong_far_down(monkeypatch):
     _, benchmark = registry.find("concept_lm.decode")
     params = benchmark.resolve("smoke", {"contexts": "64"})
     model = bench.build(params, "cpu")
-    right = bench.step_ready
+    right = decode.step_ready
 
     def wrong(model, token, state, *more):
         late = int(state.shallow.lengths[0]) > 40
@@ -96,7 +96,7 @@ def test_the_gate_of_decoding_sees_steps_that_are_wrong_far_down(monkeypatch):
 
     apart = torch.tensor([64, 63])
     assert failed(64, apart) == []
-    monkeypatch.setattr(bench, "step_ready", wrong)
+    monkeypatch.setattr(decode, "step_ready", wrong)
     assert failed(20) == []
     assert failed(64) == ["a concept every 4, 64 tokens"]
     said = "a concept every 4, 64 tokens"
@@ -107,7 +107,7 @@ def test_rows_that_wait_for_each_other_are_checked_before_they_are_timed(monkeyp
     _, benchmark = registry.find("concept_lm.decode")
     ctx, told = Context("cpu", 0, lambda event: None), []
     monkeypatch.setattr(ctx, "check_all", lambda name, cases: told.extend(cases))
-    right = bench.step_ready
+    right = decode.step_ready
 
     def wrong(model, token, state, patience, active):
         logits, ready = right(model, token, state, patience, active)
@@ -119,6 +119,6 @@ def test_rows_that_wait_for_each_other_are_checked_before_they_are_timed(monkeyp
     _, apart = bench._rows_apart(charts, params, bench.build(params, "cpu"), rules)
     apart.build()
     assert [case.passed for case in told] == [True, True]
-    monkeypatch.setattr(bench, "step_ready", wrong)
+    monkeypatch.setattr(decode, "step_ready", wrong)
     apart.build()
     assert [case.passed for case in told[2:]] == [True, False]
