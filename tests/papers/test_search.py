@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from datetime import date
 
 import pytest
@@ -16,10 +15,8 @@ from webapp.papers.days import DAY
 from webapp.papers.entries import Author, Batch, Entry
 from webapp.papers.models import Listing, Paper
 from webapp.papers.search import MAX_PAGES, PAGE, filters, index, parse, search, spelling
-from webapp.papers.search.marking import marked
 from webapp.papers.search.query import Query, Term
 from webapp.papers.store import store_batch
-from webapp.ui.markup import render
 
 pytestmark = pytest.mark.django_db
 
@@ -390,14 +387,6 @@ class TestWhatAPageSays:
             ["Sparse attention for lanterns"],
         )
         assert search("lanterns zebra", relax=False).papers == []
-
-
-@given(st.text(max_size=60), st.text(max_size=20))
-def test_marks_never_change_a_text(text: str, query: str) -> None:
-    terms = parse(query).terms
-    paper = Paper(title=text, abstract=text)
-    (one,) = marked([paper], terms)
-    assert re.sub(r"</?mark[^>]*>", "", one.title_html) == render(text)
 
 
 @pytest.mark.parametrize("query", ["mask", "cpu", "GPU", "gpt-4", "llama.cpp", '"cpu gpu"'])

@@ -29,7 +29,7 @@ BACK = {
 SQL = Path(__file__).parent
 
 
-def create(apps, schema_editor):
+def create(apps, schema_editor) -> None:
     """`search.sqlite.sql` or `search.postgresql.sql`, whose statements `--;` divides.
 
     In place of `{of X}` stands the file of words with X for `{}`: on SQLite what the index holds
@@ -43,7 +43,7 @@ def create(apps, schema_editor):
         schema_editor.execute(statement, params=None)
 
 
-def drop(apps, schema_editor):
+def drop(apps, schema_editor) -> None:
     for statement in BACK[schema_editor.connection.vendor]:
         schema_editor.execute(statement)
 

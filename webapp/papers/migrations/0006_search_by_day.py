@@ -10,7 +10,7 @@ from django.db import migrations
 before = import_module("webapp.papers.migrations.0001_tables")
 
 
-def create(apps, schema_editor):
+def create(apps, schema_editor) -> None:
     """What `0001_tables` makes today, where it was made before."""
     before.drop(apps, schema_editor)
     before.create(apps, schema_editor)
