@@ -100,7 +100,7 @@ def run(
             series = context.release(partial=False)
             if not series:
                 raise RuntimeError("the benchmark ended without having measured anything")
-            interrupts.ignore()
+            interrupts.ignore()  # what comes now is short, and half of it would be a broken record
         except (Exception, KeyboardInterrupt) as error:
             interrupts.ignore()
             return _end_early(error, context, emit)

@@ -18,10 +18,12 @@ def draw_lines(plot: Plot) -> tuple[str, float]:
     series = plot.series
     names = [(variant.label, _end_value(plot, variant)) for variant in plot.variants]
     names += [(label, "") for label, _ in plot.limits]
+    # Names stand at the right, beside the lines' ends; long ones are wrapped.
     room = min(max(text_width(a + b, TEXT, bold=True) for a, b in names) + 14, WIDTH * 0.4)
     texts = [wrap(a + b, TEXT, room + MARGIN - 16, bold=True) for a, b in names]
     gap = LABEL_GAP + LINE * (max(len(lines) for lines in texts) - 1)
     top, bottom = 10.0, max(220.0, len(names) * gap + 30)
+    # The axes: y first, since the width of its numbers says where x begins.
     low, high = span(plot.values, plot.kind)
     y = Scale(low, high, bottom, top, plot.kind)
     y_ticks = y.ticks(6)
@@ -38,6 +40,7 @@ def draw_lines(plot: Plot) -> tuple[str, float]:
     parts += _x_axis(plot, x, xs if len(xs) <= 10 else x.ticks(6), bottom)
     if plot.quantity == "ratio":
         parts.append(marks.line("one", left, y(1), right, y(1)))
+    # The lines, with a mark at each point where there are few, else at the last one.
     ends: list[tuple[float, float]] = []
     for variant in plot.variants:
         dots = [dot for dot in plot.points if dot.variant == variant.name]
@@ -58,6 +61,7 @@ def draw_lines(plot: Plot) -> tuple[str, float]:
         ends.append(inside[-1])
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in inside)
         parts.append(f'<polyline class="limit" points="{path}"/>')
+    # Names that would overlap move apart, and a thin line leads to each.
     places = keep_apart([place for _, place in ends], gap, top + gap / 2, bottom + 6 - gap / 2)
     parts += _end_labels(plot, texts, ends, places, right)
     return "".join(parts), bottom + 48

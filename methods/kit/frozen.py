@@ -55,6 +55,7 @@ def load_frozen(
         )
     except (OSError, ValueError, RuntimeError, SafetensorError) as problem:
         raise InputError(f"the weights of {source} cannot be read: {problem}") from problem
+    # transformers would fill what is missing with random numbers and only warn.
     if report["missing_keys"]:
         missing = ", ".join(sorted(report["missing_keys"])[:3])
         raise InputError(f"{source} lacks weights of a {model_class.__name__}: {missing}")

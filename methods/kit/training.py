@@ -91,6 +91,7 @@ def fit(
     for i in range(len(history.loss), plan.steps):
         for group in optimiser.param_groups:
             group["lr"] = plan.rate_at(i) * group.get("speed", 1.0)
+        # So far apart that two plans of neighbouring seeds share the seed of no step.
         with seeded(plan.seed * 1_000_003 + i, device):
             value = loss(i)
             if not torch.isfinite(value):

@@ -208,6 +208,7 @@ def with_intervals(
     if not point.runs:
         return point
     timed, enough = point.of == "processes", len(point.runs) >= MIN_RUNS[point.of]
+    # Times are products of many causes: their logarithms are what spreads evenly.
     geometric = timed and min(point.runs) > 0
     found = (geometric_interval if geometric else mean_interval)(
         point.runs, comparisons, confidence

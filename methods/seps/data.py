@@ -85,6 +85,7 @@ def load(
             f"{names[1]} has {len(captions)} captions for the {len(lines)} images of {names[0]}: "
             "every line of images needs as many captions as the others"
         )
+    # A line of ids stands for one caption or for several; an image may have several lines.
     each = len(captions) // len(lines)
     ids = list(dict.fromkeys(lines))
     number = {image: i for i, image in enumerate(ids)}
@@ -92,6 +93,7 @@ def load(
     texts = _texts(folder / names[3], len(ids)) if dense else []
     mapping = _json(folder / names[2], "\n".join(_lines(folder / names[2])))
     paths = [base / mapping[i] if isinstance(mapping.get(i), str) else None for i in ids]
+    # Why an image cannot be used: the first reason of each, "" for none.
     why = [
         f"image {i} is not in id_mapping.json" if path is None else unreadable(path)
         for i, path in zip(ids, paths, strict=True)
@@ -105,6 +107,7 @@ def load(
     faults = [fault for fault in why if fault]
     if not skip or len(faults) == len(ids):
         refuse(faults, f"images of {dataset}/{split}")
+    # `base` only holds the place of an image that is left out.
     every = Split(
         tuple(path or base for path in paths), tuple(captions), tuple(owners), tuple(texts)
     )

@@ -157,6 +157,7 @@ def train(
         CheckpointError: for a checkpoint of another plan, configuration or shape.
         InputError: for a loss that is no number.
     """
+    # What begins with pretrained weights learns slower than what begins at random.
     old: list[nn.Parameter] = []
     new: list[nn.Parameter] = []
     for name, p in matcher.named_parameters():

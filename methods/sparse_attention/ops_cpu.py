@@ -164,6 +164,8 @@ def _backward(s: _Saved, g: _Gradients, groups: tuple[Group, ...], *, compiled: 
     Equation: $P = e^{S - L}, \quad D = dO \cdot O, \quad dV = P^T dO, \quad dS = P \circ (dO V^T
     - D), \quad dQ = \frac{dS K}{\sqrt{d}}, \quad dK = \frac{dS^T Q}{\sqrt{d}}$
     """
+    # Where keys are read as they are, tiles add into dK and dV themselves; pooled anchors have
+    # gradients of their own, which are spread over the tokens of each afterwards.
     parts = _parts(s, groups)
     dks: list[Tensor] = []
     dvs: list[Tensor] = []

@@ -111,6 +111,7 @@ def oracle_attention(
     groups = head_groups(config, heads, context or n, k.shape[1])
     sharing = heads // k.shape[1]
     q, k, v = q.double(), k.double(), v.double()
+    # Grouped queries: each head gets the keys and values that it shares.
     k, v = k.repeat_interleave(sharing, 1), v.repeat_interleave(sharing, 1)
     i = torch.arange(n) if rows is None else rows
     q = q[:, :, i.to(q.device)]

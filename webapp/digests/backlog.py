@@ -49,6 +49,7 @@ def score_since(
         kept = scorer.kept(chunk)[0]
         digest.matched += len(kept)
         digest.considered += sum(rules.admits(one.categories, one.announce_type) for one in chunk)
+        # The best so far are ranked again with the new: memory holds no more than both.
         contenders = [*best, *(chunk[one.at] for one in kept)]
         ranked = in_order(rules, scorer.kept(contenders)[0], contenders)[: rules.size]
         best = [contenders[one.at] for one in ranked]
