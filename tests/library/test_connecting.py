@@ -95,7 +95,7 @@ def test_a_secret_is_shown_nowhere(
     pages += [formatter.format(record) for record in caplog.records]
     assert "the server says … is wrong" in pages[-1]
     with connection.cursor() as cursor:
-        for table in connection.introspection.table_names(cursor):
+        for table in connection.introspection.django_table_names(only_existing=True):
             cursor.execute(f'SELECT * FROM "{table}"')
             pages.append(str(cursor.fetchall()))
     assert [page for page in pages if SECRET in page] == []
@@ -122,7 +122,7 @@ def test_the_kept_key_goes_to_no_other_server(client: Client, file: Path) -> Non
     sent(client, "model", "keep", **of_model("http://two.example/v1", key=""))
     assert Server.configured() == Server("http://two.example/v1", "small", "")
     assert SECRET not in file.read_text()
-    sent(client, "model", "remove")
+    sent(client, "model", "remove", **{"try": "1"})
     assert Server.configured() is None
 
 
@@ -243,7 +243,7 @@ def test_mail_is_tried_kept_and_used(client: Client, post: tuple[Inbox, int]) ->
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"password": "wrong"}, "the server refused the user or the password"),
+        ({"password": "wrong"}, "the server refused the user or the password (535 5.7.8"),
         ({"scheme": "smtps"}, "the encrypted connection failed"),
         ({"host": "127.0.0.1"}, "the encrypted connection failed"),  # another name than it proves
         ({"host": "no-such-host.invalid"}, "there is no server of this name"),

@@ -68,11 +68,7 @@ class _ConnectionForm(forms.Form):
 
     def written(self, data: dict[str, Any]) -> dict[str, str]:
         """Fields as variables."""
-        raise NotImplementedError
-
-    def tried(self) -> list[str]:
-        """What was found. Raises ModelError or OSError."""
-        raise NotImplementedError
+        return {variable: data[name] for name, variable in self.VARIABLES.items()}
 
 
 class ModelForm(_ConnectionForm):
@@ -115,14 +111,6 @@ class ModelForm(_ConnectionForm):
     def clean_base_url(self) -> str:
         """As it is kept."""
         return str(self.cleaned_data["base_url"]).rstrip("/")
-
-    def written(self, data: dict[str, Any]) -> dict[str, str]:
-        """Fields as variables."""
-        return {variable: data[name] for name, variable in self.VARIABLES.items()}
-
-    def tried(self) -> list[str]:
-        """What was found."""
-        return try_model(self.connected)
 
 
 class MailForm(_ConnectionForm):
@@ -183,10 +171,6 @@ class MailForm(_ConnectionForm):
         url = f"{data['scheme']}://{login}{host}:{data['port']}"
         return {"ASSAY_SMTP_URL": url, "ASSAY_MAIL_FROM": data["sender"]}
 
-    def tried(self) -> list[str]:
-        """What was found."""
-        return try_mail(self.connected, self.cleaned_data["to"])
-
 
 def forms_of(reader: User, request: HttpRequest) -> dict[str, _ConnectionForm]:
     """The forms by name, the one that was sent with what it holds."""
@@ -214,14 +198,15 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
 def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
     """Do what was asked; whether that went well. What was found is said on the next page."""
     found: list[str] = []
-    values = dict.fromkeys(form.VARIABLES.values(), "")
-    if "remove" not in request.POST:
-        if not form.is_valid():
-            return False
-        values = form.values
+    remove = "remove" in request.POST
+    if not remove and not form.is_valid():
+        return False
+    values = dict.fromkeys(form.VARIABLES.values(), "") if remove else form.values
     try:
-        if "try" in request.POST:
-            found = [*form.tried(), _("It works.")]
+        if "try" in request.POST and not remove:
+            to = form.cleaned_data.get("to")
+            found = try_mail(form.connected, to) if to else try_model(form.connected)
+            found.append(_("It works."))
         if not form.is_fixed:
             connections.keep(values)
     except (ModelError, OSError) as error:
@@ -233,5 +218,5 @@ def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
     for line in found:
         messages.success(request, line)
     if not form.is_fixed:
-        messages.success(request, "Removed." if "remove" in request.POST else "Kept.")
+        messages.success(request, "Removed." if remove else "Kept.")
     return True

@@ -117,5 +117,10 @@ def try_mail(connected: Settings, address: str) -> list[str]:
 
 def in_words(error: Exception) -> str:
     """Why a trial failed."""
-    words = (said for kind, said in MAIL_ERRORS.items() if isinstance(error, kind))
-    return f"{_(said)} ({error})" if (said := next(words, "")) else str(error)
+    words = next((said for kind, said in MAIL_ERRORS.items() if isinstance(error, kind)), "")
+    detail = str(error)
+    if isinstance(error, smtplib.SMTPResponseException):
+        told = error.smtp_error
+        told = told.decode(errors="replace") if isinstance(told, bytes) else told
+        detail = f"{error.smtp_code} {told}"
+    return f"{_(words)} ({detail})" if words else detail
