@@ -278,7 +278,7 @@ def looked_at(query: Query) -> int:
     if connection.vendor == "sqlite":
         connection.connection.set_progress_handler(lambda: bool(steps.append(1)), 1)
     with CaptureQueriesContext(connection) as asked:
-        index.matches(query.terms, query.since, query.until, 100)
+        index.matches(query, 100)
     if connection.vendor == "sqlite":
         connection.connection.set_progress_handler(None, 0)
         return len(steps)

@@ -99,7 +99,7 @@ def search(
 def _page(query: Query, page: int, order: Order) -> Results:
     allowed = _allowed(query)
     look = COUNTED + 1 if order == "relevance" else max(COUNTED, page * PAGE) + 1
-    keys = index.matches(query.terms, query.since, query.until, look, allowed)
+    keys = index.matches(query, look, allowed)
     count, more = min(len(keys), COUNTED), len(keys) > COUNTED
     first, end = (page - 1) * PAGE, page * PAGE
     if order == "newest" or not any(_is_rankable(term) for term in query.terms):
@@ -118,7 +118,7 @@ def _in_title(query: Query, allowed: list[int] | None) -> list[int]:
         replace(term, column="title") if not term.column and not term.exclude else term
         for term in query.terms
     ]
-    return index.matches(terms, query.since, query.until, CANDIDATES, allowed)
+    return index.matches(replace(query, terms=tuple(terms)), CANDIDATES, allowed)
 
 
 def _load(keys: list[int], fields: Iterable[str] = ()) -> list[Paper]:
@@ -161,7 +161,7 @@ def _relaxed(query: Query) -> tuple[Query, tuple[str, ...]]:
             continue
         for word in term.words:
             single = Term((word,), term.column, term.prefix and word == term.words[-1])
-            if index.matches([single], None, None, 1):
+            if index.matches(Query((single,)), 1):
                 kept.append(single)
             else:
                 dropped.append(word)

@@ -7,7 +7,7 @@ anywhere. Ranking (`ranking`) is over these.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from itertools import combinations
 
@@ -16,7 +16,7 @@ from django.db.models import F, Max
 
 from webapp.papers.models import Paper
 from webapp.papers.queries import rows
-from webapp.papers.search.query import Term
+from webapp.papers.search.query import Query, Term
 
 log = logging.getLogger(__name__)
 
@@ -31,23 +31,17 @@ READ = 2_000
 _KEY = 0xFFFFFFFF  # of a row of SQLite's index, the part that is the paper's key
 
 
-def matches(
-    terms: Sequence[Term],
-    since: date | None,
-    until: date | None,
-    limit: int,
-    allowed: Sequence[int] | None = None,
-) -> list[int]:
+def matches(query: Query, limit: int, allowed: Sequence[int] | None = None) -> list[int]:
     """Keys of at most `limit` papers that hold every term, by day announced, the latest first.
 
-    `since` and `until` bound the day announced, both ends included; `allowed`, if given, names the
-    only keys that count.
+    What the query names of other rooms is not looked at: `allowed`, if given, are the only keys
+    that count.
     """
-    if all(term.exclude for term in terms):
-        return _listed(since, until, limit, allowed)
+    if all(term.exclude for term in query.terms):
+        return _listed(query, limit, allowed)
     if connection.vendor == "postgresql":
-        return _postgresql(terms, since, until, limit, allowed)
-    return _sqlite(_fts(terms), since, until, limit, allowed, table=_table(terms))
+        return _postgresql(query, limit, allowed)
+    return _sqlite(_fts(query.terms), query, limit, allowed)
 
 
 def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[int]:
@@ -62,53 +56,46 @@ def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[in
     if connection.vendor == "postgresql":
         ways = [_tsqueries(one, "<->")["search"] for one in terms]
         sought = {"search": " | ".join(f"({way})" for way in ways)}
-        return _in_windows(sought, None, None, limit)
-    return _sqlite(" OR ".join(_fts(one) for one in terms), None, None, limit)
+        return _in_windows(sought, Query(), limit)
+    return _sqlite(" OR ".join(_fts(one) for one in terms), Query(tuple(terms[0])), limit)
 
 
 def _keys(statement: str, values: Sequence[object]) -> list[int]:
     return [key for (key,) in rows(statement, values)]
 
 
-def _listed(
-    since: date | None, until: date | None, limit: int, allowed: Sequence[int] | None
-) -> list[int]:
+def _listed(query: Query, limit: int, allowed: Sequence[int] | None) -> list[int]:
     """The latest papers, whatever they hold."""
-    papers = Paper.objects.order_by(F("announced_on").desc(nulls_last=True), "-pk")
-    papers = papers.filter(announced_on__gte=since) if since else papers
-    papers = papers.filter(announced_on__lte=until) if until else papers
+    # Papers without a day come last; between days there are none, and an index has the order.
+    has_days = bool(query.since or query.until)
+    papers = Paper.objects.order_by(F("announced_on").desc(nulls_last=not has_days or None), "-pk")
+    papers = papers.filter(announced_on__gte=query.since) if query.since else papers
+    papers = papers.filter(announced_on__lte=query.until) if query.until else papers
     papers = papers if allowed is None else papers.filter(pk__in=allowed)
     return list(papers.values_list("pk", flat=True)[:limit])
 
 
 def _sqlite(
-    sought: str,
-    since: date | None,
-    until: date | None,
-    limit: int,
-    allowed: Sequence[int] | None = None,
-    *,
-    table: str = "papers_search",
+    sought: str, query: Query, limit: int, allowed: Sequence[int] | None = None
 ) -> list[int]:
-    """The rows of an FTS5 table, whose numbers are in the order of days."""
+    """The rows of an FTS5 table, whose numbers are in the order of days.
+
+    The smaller one, where no term may stand in the abstract.
+    """
+    everywhere = any(term.column in {"", "abstract"} for term in query.terms)
+    table = "papers_search" if everywhere else "papers_titles"
     clauses, values = [f"{table} MATCH %s"], list[object]([sought])
-    if since or until:
+    if query.since or query.until:
         clauses.append("rowid >= CAST(julianday(%s) AS INTEGER) << 32")
-        values.append((since or date.min).isoformat())
-    if until:
+        values.append((query.since or date.min).isoformat())
+    if query.until:
         clauses.append(f"rowid <= CAST(julianday(%s) AS INTEGER) << 32 | {_KEY}")
-        values.append(until.isoformat())
+        values.append(query.until.isoformat())
     if allowed is not None:
         clauses.append(f"rowid & {_KEY} IN ({', '.join(map(str, allowed))})")
     narrowed = " AND ".join(clauses)
     statement = "SELECT rowid & {} FROM {} WHERE {} ORDER BY rowid DESC LIMIT %s"
     return _keys(statement.format(_KEY, table, narrowed), [*values, limit])
-
-
-def _table(terms: Iterable[Term]) -> str:
-    """The smaller of SQLite's tables where no term may stand in the abstract."""
-    everywhere = any(term.column in {"", "abstract"} for term in terms)
-    return "papers_search" if everywhere else "papers_titles"
 
 
 def _fts(terms: Sequence[Term]) -> str:
@@ -124,19 +111,13 @@ def _fts_term(term: Term) -> str:
     return f"{column}({' OR '.join(ways)})" if len(ways) > 1 else f"{column}{ways[0]}"
 
 
-def _postgresql(
-    terms: Sequence[Term],
-    since: date | None,
-    until: date | None,
-    limit: int,
-    allowed: Sequence[int] | None,
-) -> list[int]:
+def _postgresql(query: Query, limit: int, allowed: Sequence[int] | None) -> list[int]:
     """PostgreSQL's answer. Whether words stand together only the papers that hold them all tell."""
-    sought = _tsqueries(terms, "<->")
-    held = _tsqueries([term for term in terms if not (term.exclude and term.words[1:])], "&")
+    sought = _tsqueries(query.terms, "<->")
+    held = _tsqueries([one for one in query.terms if not (one.exclude and one.words[1:])], "&")
     if sought == held:
-        return _in_windows(held, since, until, limit, allowed)
-    read = _in_windows(held, since, until, max(READ, limit), allowed)
+        return _in_windows(held, query, limit, allowed)
+    read = _in_windows(held, query, max(READ, limit), allowed)
     return _keys(_FOUND.format(_holding(sought)), [*sought.values(), read, limit])
 
 
@@ -148,22 +129,18 @@ _COLUMN = {"title": "search_titles", "authors": "search_authors"}  # else "searc
 
 
 def _in_windows(
-    sought: Mapping[str, str],
-    since: date | None,
-    until: date | None,
-    limit: int,
-    allowed: Sequence[int] | None = None,
+    sought: Mapping[str, str], query: Query, limit: int, allowed: Sequence[int] | None = None
 ) -> list[int]:
     """The papers that hold what is sought in the columns: of the latest days, then of more."""
     clauses, values = [_holding(sought)], list[object](sought.values())
-    for sign, day in ((">=", since), ("<=", until)):
+    for sign, day in ((">=", query.since), ("<=", query.until)):
         if day is not None:
             clauses.append(f"paper.announced_on + 0 {sign} %s")  # by no index but the words'
             values.append(day)
     statement = _FOUND if allowed is not None else _FOUND.replace("AND paper.id = ANY(%s)", "")
     values += [] if allowed is None else [list(allowed)]
     keys: list[int] = []
-    for window in _windows(since, until):
+    for window in _windows(query.since, query.until):
         try:
             with transaction.atomic(), connection.cursor() as cursor:
                 cursor.execute(_CAREFULLY.format(f"'{SECONDS}s'", "off", "off", 0))
