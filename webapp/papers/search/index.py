@@ -114,9 +114,9 @@ def _fts_term(term: Term) -> str:
 def _postgresql(query: Query, limit: int, allowed: Sequence[int] | None) -> list[int]:
     """PostgreSQL's answer. Whether words stand together only the papers that hold them all tell."""
     sought = _tsqueries(query.terms, "<->")
+    if not any(term.words[1:] and not term.exclude for term in query.terms):
+        return _in_windows(sought, query, limit, allowed)
     held = _tsqueries([one for one in query.terms if not (one.exclude and one.words[1:])], "&")
-    if sought == held:
-        return _in_windows(held, query, limit, allowed)
     read = _in_windows(held, query, max(READ, limit), allowed)
     return _keys(_FOUND.format(_holding(sought)), [*sought.values(), read, limit])
 
