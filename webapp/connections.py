@@ -9,15 +9,13 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
-from tempfile import mkstemp
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from django.conf import settings
 from pydantic import TypeAdapter
 
-from webapp.env import Settings
+from webapp.env import Settings, write_private
 
 NAMES = (
     *("OPENAI_BASE_URL", "OPENAI_API_KEY", "ASSAY_SUMMARY_MODEL"),
@@ -65,26 +63,12 @@ def kept() -> dict[str, str]:
 
 
 def keep(values: Mapping[str, str]) -> None:
-    """Keep values beside those that are kept; an empty one is forgotten. Raises OSError.
-
-    The file is replaced in one step: a reader finds the old one or the new one, whole.
-    """
-    path: Path = settings.CONNECTIONS_FILE
+    """Keep values beside those that are kept; an empty one is forgotten. Raises OSError."""
     whole: dict[str, str] = {}
     with suppress(ValueError):  # damaged: it is made anew
         whole = kept()
-    whole |= _free(values)
-    number, name = mkstemp(dir=path.parent, prefix=f".{path.name}-")  # of mode 0600
-    draft = Path(name)
-    try:
-        with os.fdopen(number, "w") as file:
-            json.dump({name: value for name, value in whole.items() if value}, file, indent=1)
-            file.flush()
-            os.fsync(number)
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    whole = {name: value for name, value in (whole | _free(values)).items() if value}
+    write_private(settings.CONNECTIONS_FILE, json.dumps(whole, indent=1))
 
 
 def smtp(connected: Settings) -> dict[str, Any]:

@@ -311,7 +311,7 @@ def test_a_write_that_fails_leaves_what_was_kept(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(connections.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     page = sent(client, "model", "keep", **of_model("http://two.example/v1"))
     assert "No space left on device" in page
     assert Server.configured() == Server("http://one.example/v1", "small", SECRET)

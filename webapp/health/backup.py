@@ -31,6 +31,7 @@ from django.utils import timezone
 from psycopg import sql
 
 from webapp.database import bring_up_to_date, unknown_migrations
+from webapp.env import write_private
 from webapp.health.models import Heartbeat
 from webapp.papers.queries import rows
 
@@ -240,13 +241,8 @@ def _refuse_while_running() -> None:
 
 def _restore_secret(content: Path) -> None:
     """Sessions and workers' keys hold only with the secret that they were made with."""
-    if not (content / SECRET).exists():
-        return
-    file = settings.DATA_DIR / SECRET
-    draft = file.with_name(f".{SECRET}.restored")
-    draft.touch(mode=0o600)
-    draft.write_text((content / SECRET).read_text())
-    draft.replace(file)
+    if (content / SECRET).exists():
+        write_private(settings.DATA_DIR / SECRET, (content / SECRET).read_text())
 
 
 def _pack(content: Path, target: Path) -> None:

@@ -17,6 +17,7 @@ from django.contrib.auth.models import User
 from django.utils.translation import gettext
 from pydantic import BaseModel
 
+from webapp.env import write_private
 from webapp.papers import citations
 from webapp.papers.models import Paper
 from webapp.ui.markup import plain
@@ -54,11 +55,11 @@ def account(reader: User) -> Account | None:
 def connect(reader: User, given: Account | None) -> None:
     """Keep an account, or forget it."""
     path = _file(reader)
-    path.unlink(missing_ok=True)
-    if given:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(given.model_dump_json())
+    if given is None:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_private(path, given.model_dump_json())
 
 
 def forget(instance: User, **_: object) -> None:
