@@ -36,6 +36,7 @@ def test_what_a_plan_is_worth_is_told_seed_by_seed():
         assert found.low <= sum(worth) / 3 <= found.high
 
 
+PLANS = {"warm_up": 1, "steps": 1, "naive_steps": 0, "watch": 2, "types": 2, "bits": 2}
 SMALLEST = {"steps": 2, "rows": 2, "length": 32, "judged": 2}
 
 
@@ -48,7 +49,12 @@ SMALLEST = {"steps": 2, "rows": 2, "length": 32, "judged": 2}
             {"pareto", "usage", "dead", "shuffled", "removed"},
         ),
         ("scratch", SMALLEST, {"scratch", "controls"}),
-        ("dropout", {"warm_up": 1, "steps": 1, "watch": 2, "types": 1, "bits": 2}, {"dropout"}),
+        ("dropout", {**PLANS, "slots": 2}, {"dropout"}),
+        (
+            "planner",
+            {**PLANS, "slots": 2, "sequence": True, "mtp": 1, "beams": 1, "grow": 0.5},
+            {"nll", "gain", "codes", "price"},
+        ),
     ],
 )
 def test_every_benchmark_of_quality_tells_its_series(name, changes, told):
@@ -74,6 +80,10 @@ def test_decoding_tells_rows_out_of_step_and_bounds_at_real_shapes():
     series = {one.name: one for one in ctx.release(partial=False)}
     timed = {(point.variant, point.x) for point in series["rows"].points}
     assert timed == set(product(("plain", "ours", "waiting"), ("in step", "one token apart")))
+    kept = {point.variant: point.median for point in series["kv_bytes"].points}
+    assert kept["v3"] * 64 == kept["plain"] * 12  # [BOS, SEP and 4 concepts of 2 types, SEP]
+    for name in ("speed", "prefill"):
+        assert "v3" in {point.variant for point in series[name].points}
     bounds = {(point.x, point.variant): round(point.median, 2) for point in series["bounds"].points}
     real = [bounds["Qwen3-0.6B, split 4/20/4", f"tokens_{n}"] for n in (2, 4, 8)]
     assert real == [1.55, 1.99, 2.27]

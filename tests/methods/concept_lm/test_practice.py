@@ -97,6 +97,7 @@ def test_v3_plans_and_writes_on_one_frozen_base(folder, capsys):
 
 def test_a_resumed_training_of_v3_is_the_whole_one(folder, monkeypatch, capsys):
     values = {"version": "v3", "slots": 3, "mtp": 1, "grow": 0.5, "steps": 6, "every": 3}
+    values |= {"sequence": True, "beams": 1}
     assert train(folder, **values) == 0
     whole = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
     (folder / "out" / "training.pt").unlink()
