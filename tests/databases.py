@@ -6,7 +6,10 @@ import fcntl
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests import forking
 from tests.processes import ROOT
@@ -24,6 +27,18 @@ def lay(target: Path) -> None:
             _make(made.parent)
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(made, target)
+
+
+@contextmanager
+def kept(blocker: Any) -> Iterator[None]:
+    """What is stored before it is left stands for the tests that follow: a module's, in a fixture
+    of the module, which make it but once. At its end it goes.
+    """
+    from django.db import transaction
+
+    with blocker.unblock(), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
 
 
 def _make(data: Path) -> None:

@@ -25,8 +25,10 @@ PROCESSES = re.compile(r"^(?:import|from) (?:subprocess|multiprocessing)\b", re.
 # Whole houses, models, long readings of every file of every method, every input at every address.
 PLACES = (
     "api/test_hostile_input.py",
+    "api/test_schemathesis.py",
     "browser",
     "catalog/test_reading.py",
+    "catalog/test_training.py",
     "faults",
     *(f"methods/{room}" for room in ROOMS.split("|")),
     "methods/test_checks.py",

@@ -23,10 +23,12 @@ from pathlib import Path
 from types import ModuleType
 
 # Nothing in them reads a setting of Django's or a file of the project's, and pytest rewrites none.
-LIBRARIES = (
+SITE = (
     *("django.core.management", "django.test", "pydantic_settings", "celery.app", "httpx"),
-    *("kombu.transport.redis", "arxiv", "markdown_it", "openai", "sklearn.linear_model"),
-    *("torch", "peft", "transformers.models.auto.modeling_auto"),
+    *("kombu.transport.redis", "arxiv", "markdown_it", "openai"),
+)
+LIBRARIES = (
+    *(*SITE, "torch", "peft", "sklearn.linear_model", "transformers.models.auto.modeling_auto"),
     *("transformers.models.llava.modeling_llava", "transformers.models.qwen3.modeling_qwen3"),
 )
 PYTHON = "ASSAY_TEST_PYTHON"  # the command line that stands for such a Python in this session

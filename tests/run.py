@@ -36,14 +36,13 @@ def main(arguments: list[str]) -> int:
     os.environ["ASSAY_VENV"] = sys.prefix
     with ExitStack() as stack:
         if not any(argument.startswith(PROCESSES) for argument in arguments):
-            cores = min(os.cpu_count() or 1, MOST)
-            if "ASSAY_TEST_FAST" in os.environ:
-                spread = ["-n", str(cores)]
-            else:
-                # Two chains of tests wait more than they work (tests/conftest.py).
-                python = stack.enter_context(forking.python())
-                os.environ[forking.PYTHON] = python
-                spread = ["--tx", f"{cores + 3}*popen//python={python}"]
+            # Of the whole suite two chains of tests wait more than they work (tests/conftest.py).
+            is_fast = "ASSAY_TEST_FAST" in os.environ
+            processes = min(os.cpu_count() or 1, MOST) + (1 if is_fast else 3)
+            libraries = forking.SITE if is_fast else forking.LIBRARIES
+            python = stack.enter_context(forking.python(libraries))
+            os.environ[forking.PYTHON] = python
+            spread = ["--tx", f"{processes}*popen//python={python}"]
             # In the order of tests/conftest.py: xdist would begin with the largest groups.
             arguments = [*spread, "--dist", "loadgroup", "--no-loadscope-reorder", *arguments]
         return int(pytest.main(arguments))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -12,6 +14,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from methods import registry
+from tests import databases
 from webapp.catalog import chips, labels, linking
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
@@ -23,9 +26,20 @@ pytestmark = pytest.mark.django_db
 DAY = date(2026, 3, 12)
 
 
-@pytest.fixture
-def paper() -> Paper:
+@pytest.fixture(scope="module")
+def _stored(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """A paper on sparse attention in the digest of a day, and everything that was committed."""
+    with databases.kept(django_db_blocker):
+        _store()
+        yield
+
+
+@pytest.fixture
+def paper(_stored: None, db: None) -> Paper:
+    return Paper.objects.get(arxiv_id="2603.00001")
+
+
+def _store() -> None:
     call_command("import_results", stdout=StringIO())
     when = datetime(2026, 3, 12, tzinfo=UTC)
     listing = Listing.objects.create(
@@ -52,7 +66,6 @@ def paper() -> Paper:
     build([DAY], [site])
     linking.link(Paper.objects.all())
     chips.refresh()
-    return made
 
 
 def body(client: Client, address: str) -> str:
