@@ -217,10 +217,10 @@ def test_ablations_measure_every_row():
 
 
 def test_not_inferior_is_said_of_the_interval():
-    assert bench.said(Interval(1.0, 0.98, 1.02), 3) == "not inferior"
-    assert bench.said(Interval(1.0, 0.96, 1.04), 3) == "not shown"
-    assert bench.said(Interval(0.9, 0.85, 0.96), 3) == "inferior"
-    assert bench.said(Interval(1.0, 1.0, 1.0), 1) == "not shown"
+    assert bench.comparison(Interval(1.0, 0.98, 1.02), 3) == "not inferior"
+    assert bench.comparison(Interval(1.0, 0.96, 1.04), 3) == "not shown"
+    assert bench.comparison(Interval(0.9, 0.85, 0.96), 3) == "inferior"
+    assert bench.comparison(Interval(1.0, 1.0, 1.0), 1) == "not shown"
 
 
 def test_cost_measures_time_and_memory():
