@@ -6,7 +6,6 @@ import pty
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
