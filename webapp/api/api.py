@@ -189,8 +189,5 @@ def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpRe
     return answer(problem)
 
 
-for _kind in (
-    *(ProblemError, AuthenticationError, ValidationError, HttpError, Http404),
-    *(InputError, submit.KeyReusedError, submit.RequestError, QuotaError),
-):
+for _kind in (ProblemError, AuthenticationError, ValidationError, HttpError, Http404, InputError):
     api.add_exception_handler(_kind, _refuse)

@@ -6,13 +6,14 @@ from django.db.models import Sum
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from methods.spec import InputError
 from webapp.runs.models import OPEN, MethodAccess, Run
 from webapp.runs.times import span
 
 RUNNING, QUEUED = 1, 3  # a reader
 
 
-class QuotaError(Exception):
+class QuotaError(InputError):
     """A run that cannot be taken now; the message tells the reader why and what to do."""
 
 

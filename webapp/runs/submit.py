@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from methods import registry
 from methods.protocol import clean
+from methods.spec import InputError
 from webapp.runs import broker, states
 from webapp.runs.models import WITH_WORKER, Device, Run, State
 from webapp.runs.quota import admit
@@ -20,11 +21,11 @@ SECONDS = {"smoke": 5 * 60, "standard": 30 * 60, "full": 2 * 3600}  # the time l
 MAX_SEED = 2**63 - 1
 
 
-class KeyReusedError(ValueError):
+class KeyReusedError(InputError):
     """An idempotency key came back with another request than the one it was first sent with."""
 
 
-class RequestError(ValueError):
+class RequestError(InputError):
     """A device that the benchmark has no use for, or no key; the message says what would do."""
 
 
@@ -45,8 +46,8 @@ def submit(reader: User, request: RunRequest, key: str = "") -> Run:
     """Queue a run. A `key` makes asking twice harmless: the reader's second request with it is
     answered by the first one's run.
 
-    Raises methods.errors.InputError (an unknown name, or parameters with their problems by
-    field), RequestError, KeyReusedError and webapp.runs.quota.QuotaError; then nothing was written.
+    Raises methods.errors.InputError (an unknown name, parameters with their problems by field,
+    RequestError, KeyReusedError or webapp.runs.quota.QuotaError); then nothing was written.
     """
     method, benchmark = registry.find(f"{request.method}.{request.benchmark}")
     params = benchmark.resolve(request.preset, request.params, models=settings.RUN_MODELS)

@@ -15,7 +15,7 @@ from methods import registry
 from methods.spec import PRESETS, Benchmark, InputError, Method, UnknownNameError
 from webapp.runs import submit
 from webapp.runs.queries import may_cancel, visible_runs
-from webapp.runs.quota import QuotaError, may_run
+from webapp.runs.quota import may_run
 from webapp.runs.web.forms import PREFIX, RunForm
 from webapp.runs.web.present import parameters_of
 from webapp.runs.web.views import open_run
@@ -36,9 +36,8 @@ def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
     form = RunForm(*found, request.POST)
     if form.is_valid():
         try:
-            key = form.cleaned_data["key"]
-            run = submit.submit(request.user, form.request(), key)
-        except (QuotaError, submit.RequestError, submit.KeyReusedError, InputError) as error:
+            run = submit.submit(request.user, form.request(), form.cleaned_data["key"])
+        except InputError as error:
             form.add_error(None, str(error))
         else:
             return redirect("runs:run", run.pk)
@@ -82,7 +81,7 @@ def again(request: HttpRequest, reader: User, pk: UUID) -> HttpResponse:
     old = open_run(request, pk)
     try:
         new = submit.again(reader, old, key=request.POST.get("key", "")[:64])
-    except (QuotaError, submit.RequestError, submit.KeyReusedError, InputError) as error:
+    except InputError as error:
         messages.error(request, str(error))
         return redirect("runs:run", old.pk)
     return redirect("runs:run", new.pk)

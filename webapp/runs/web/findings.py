@@ -8,7 +8,6 @@ from django.utils.translation import gettext, gettext_noop
 from methods.charts import number
 from methods.protocol import Series
 from webapp.runs.models import Check, Run
-from webapp.runs.web.present import place
 
 STOPPED = {
     "narrow": gettext_noop("it ended when every interval was narrow enough"),
@@ -42,9 +41,8 @@ def _headline(series: Series) -> str:
     if not points:
         return ""
     last = max(points, key=lambda point: 0.0 if isinstance(point.x, str) else point.x)
-    where = series.x.at(last.x) if isinstance(last.x, float) else place(last.x)
     value = f"{number(last.estimate)} {series.y.unit}".strip()
-    finding = f"{series.title}, {where}: {names[last.variant]} {value}"
+    finding = f"{series.title}, {series.x.at(last.x)}: {names[last.variant]} {value}"
     if last.ratio is None or series.baseline is None:
         return finding
     ratio = last.ratio
