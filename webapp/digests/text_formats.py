@@ -5,6 +5,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
+from methods.protocol import one_line
 from webapp.digests.models import Digest, DigestEntry
 from webapp.digests.scoring.terms import keyword_name
 from webapp.papers.models import Paper
@@ -15,7 +16,6 @@ _AUTHORS = 6
 # What is told of an entry and its paper in JSON, beside what is told in other words.
 _OF_ENTRY = ("rank", "version", "announce_type", "score", "matches")
 _OF_PAPER = ("title", "categories", "abstract")
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|!~$&])")
 
 
@@ -110,7 +110,7 @@ def _summary(digest: Digest, entries: Sequence[DigestEntry]) -> str:
 
 def _one_line(text: str) -> str:
     """Hostile text as one line without characters that a terminal obeys."""
-    return _CONTROL_CHARACTERS.sub("", plain(text))
+    return one_line(plain(text))
 
 
 def _escape_markdown(text: str) -> str:
