@@ -1,9 +1,10 @@
 """What the children of `up` print: all of it in files, the lines worth reading on the terminal."""
 
+import logging
 import re
 from contextlib import suppress
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import IO
 
 LOG_BYTES = 5_000_000  # a file of this size is put aside, and replaces the one put aside before
 # As the site's workers (`time LEVEL logger: words`), Celery (`[time: LEVEL/process] words`) and
@@ -12,29 +13,23 @@ LEVEL = re.compile(r"[-\d:,.+ \[\]]*(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?:/[^\]]
 NEWS = "assay.news: "
 
 
-class LogFile:
-    """A file that is appended to and rotated; on a full disk lines are lost, nothing else."""
+class LogFile(RotatingFileHandler):
+    """A file of lines that is rotated; on a full disk lines are lost, nothing else."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: IO[bytes] | None = None
+        super().__init__(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
 
-    def write(self, data: bytes) -> None:
-        """Append, after putting a file aside that has grown too large."""
-        with suppress(OSError):
-            if self._file is None:
-                self._file = self.path.open("ab", buffering=0)
-            if self._file.tell() + len(data) > LOG_BYTES:
-                self.close()
-                self.path.replace(self.path.with_suffix(".log.1"))
-                self._file = self.path.open("ab", buffering=0)
-            self._file.write(data)
+    def write(self, line: str) -> None:
+        """Append a line, after putting a file aside that has grown too large."""
+        self.emit(logging.makeLogRecord({"msg": line}))
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - its name in logging
+        """Lose the line."""
 
     def close(self) -> None:
         """Close the file; the next line opens it again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        with suppress(OSError):
+            super().close()
 
 
 def worth_reading(line: str) -> str | None:

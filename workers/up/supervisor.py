@@ -186,11 +186,11 @@ class Supervisor:
         if not data:
             self._selector.unregister(running.output)
             running.output.close()
-        running.log.write(data)
         *lines, running.rest = (running.rest + data).split(b"\n")
         if running.rest and (not data or len(running.rest) > 8192):
             lines, running.rest = [*lines, running.rest], b""
         for line in (one.decode(errors="replace").rstrip() for one in lines):
+            running.log.write(line)
             # Every line of a child that runs once, and of others what is worth reading.
             if words := line if running.child.once else worth_reading(line):
                 self.report(running.child.name, words)

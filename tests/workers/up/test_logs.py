@@ -17,13 +17,13 @@ def test_a_file_is_put_aside_while_it_is_written(
 ) -> None:
     monkeypatch.setattr(logs, "LOG_BYTES", 1000)
     file = LogFile(tmp_path / "site.log")
-    lines = [b"%06d\n" % number for number in range(1000)]
+    lines = [f"{number:06d}" for number in range(1000)]
     for line in lines:
         file.write(line)
     file.close()
-    now, before = ((tmp_path / name).read_bytes() for name in ("site.log", "site.log.1"))
+    now, before = ((tmp_path / name).read_text() for name in ("site.log", "site.log.1"))
     assert max(len(now), len(before)) <= 1000
-    assert b"".join(lines).endswith(before + now)
+    assert "".join(f"{line}\n" for line in lines).endswith(before + now)
     assert len(list(tmp_path.iterdir())) == 2
 
 
