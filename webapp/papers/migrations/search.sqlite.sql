@@ -3,14 +3,14 @@
 -- days are a range: the Julian day in the upper half, the paper's key in the lower.
 CREATE VIRTUAL TABLE papers_search USING fts5 (
     title, abstract, authors, categories,
-    content='', columnsize=0, tokenize='porter unicode61 remove_diacritics 2', prefix='2 3 4'
+    content='', tokenize='porter unicode61 remove_diacritics 2', prefix='2 3 4'
 )
 --;
 -- The same without abstracts: what stands in all of a title would be sought among ten times the
 -- papers there.
 CREATE VIRTUAL TABLE papers_titles USING fts5 (
     title, authors, categories,
-    content='', columnsize=0, tokenize='porter unicode61 remove_diacritics 2', prefix='2 3 4'
+    content='', tokenize='porter unicode61 remove_diacritics 2', prefix='2 3 4'
 )
 --;
 CREATE TRIGGER papers_search_add AFTER INSERT ON papers_paper BEGIN
