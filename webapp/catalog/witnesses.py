@@ -18,7 +18,7 @@ from webapp.summaries.grounding import GroundTruth
 ABOUT = 0.5  # probability from which a paper is about a method: more likely than not
 USES = 0.12  # below it a paper that says the words mentions it
 SAYS = 1.5  # weight of the phrases from which the words are said
-SHOWN = 4  # pieces of evidence that are kept
+SHOWN = 4  # pieces of evidence that are kept, and terms that are looked at
 ANSWERED = 2.0  # what a model's answer with a quote that stands in the text adds to the log-odds
 
 
@@ -72,15 +72,14 @@ def _link(
     roles = {paper.arxiv_id: paper.role for paper in method.papers}
     if roles.get(arxiv_id) == "source":
         return Link(method.slug, "source", 1.0, [_evidence(arxiv_id, "identifier", 0.0)])
-    said = phrases.find(method.family, title, abstract)
+    said, speaking = phrases.read(method.family, title, abstract)
     evidence = [_evidence(one.words, one.place, one.weight) for one in said]
     model = linear.models().get(method.slug)
-    speaking = phrases.summary(said)
     loudness = sum(speaking[:3])
     if model:
         odds = model.with_phrases(vector, speaking)
-        terms = ((term, model.witnesses[1] * added) for term, added in model.strongest(vector))
-        evidence += [_evidence(term, "terms", added) for term, added in terms]
+        terms = [part for part in model.parts(vector) if part[1] > 0][:SHOWN]
+        evidence += [_evidence(term, "terms", model.witnesses[1] * part) for term, part in terms]
     else:
         odds = loudness - speaking[3] - 4.0
     for answer, added in answers.items():

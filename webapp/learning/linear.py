@@ -8,20 +8,19 @@ from functools import cache
 
 from webapp.learning.tfidf import DATA, Vector, dot
 
-STRONGEST = 4  # terms that are named as evidence
-
 
 @dataclass(frozen=True)
 class Linear:
     """Weights over terms, and over what the terms and the phrases say together.
 
     `witnesses` are the intercept and the weights of: the terms' log-odds, and the phrases
-    (`phrase_features`) in the title, of the own work, elsewhere and against.
+    (`phrase_features`) in the title, of the own work, elsewhere and against, in the first sentence
+    on the own work, and in how many of ten sentences.
     """
 
     intercept: float
     weights: Mapping[str, float]
-    witnesses: tuple[float, ...] = (0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
+    witnesses: tuple[float, ...] = (0.0, 1.0, *6 * (0.0,))
 
     def log_odds(self, vector: Vector) -> float:
         """The log-odds that a paper belongs to the class."""
@@ -36,10 +35,6 @@ class Linear:
         """What each term added to the log-odds or took, the strongest first."""
         parts = [(t, value * self.weights[t]) for t, value in vector.items() if t in self.weights]
         return sorted(parts, key=lambda part: (-abs(part[1]), part[0]))
-
-    def strongest(self, vector: Vector) -> list[tuple[str, float]]:
-        """The terms that spoke most for it, with what each added to the log-odds."""
-        return [part for part in self.parts(vector) if part[1] > 0][:STRONGEST]
 
 
 def phrase_features(phrases: Sequence[float]) -> list[float]:
