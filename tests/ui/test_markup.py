@@ -212,9 +212,9 @@ def test_hostile_attributes_of_stored_html_are_dropped():
 )
 def test_the_worst_text_takes_no_longer_than_a_breath(text):
     mathml.cache_clear()
-    began = time.perf_counter()
+    began = time.process_time()
     render(text)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_a_day_of_abstracts_takes_seconds():
@@ -224,7 +224,7 @@ def test_a_day_of_abstracts_takes_seconds():
     )
     texts = [(abstract % (i, i, i)) * 3 for i in range(1500)]
     marks = [(9, 25, 0), (60, 70, 1), (120, 124, 2)]
-    began = time.perf_counter()
+    began = time.process_time()
     for text in texts:
         render(text, marks)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
