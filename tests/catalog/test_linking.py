@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from methods.spec import Family
 from webapp.catalog import linking, phrases
+from webapp.catalog.evidence import Answer, Link, links
 from webapp.catalog.labels import Agreement, Label, agreement
 from webapp.catalog.models import MethodLink
 from webapp.catalog.phrases import pattern
-from webapp.catalog.witnesses import Answer, Link, links
 from webapp.papers.models import Announcement, Listing, Paper
 from webapp.summaries.grounding import GroundTruth
 from webapp.summaries.management.shares import wilson

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
+from webapp.catalog.evidence import links
 from webapp.catalog.models import MethodLink
-from webapp.catalog.witnesses import links
 from webapp.learning import linear, tfidf, training
 from webapp.papers.models import Paper
 
@@ -90,7 +90,7 @@ def test_what_is_said_again_says_less() -> None:
     assert 0 < twice - once < once
 
 
-def test_methods_share_what_a_witness_counts_and_keep_their_own_intercept(data: Path) -> None:
+def test_methods_share_what_evidence_counts_and_keep_their_own_intercept(data: Path) -> None:
     def examples(among: int) -> list[training.Example]:
         return [
             training.Example("A paper", text.format(n=n), (said, *5 * (0.0,)), about)
@@ -103,7 +103,7 @@ def test_methods_share_what_a_witness_counts_and_keep_their_own_intercept(data: 
     )
     both = {"common": examples(1), "rare": examples(5)}
     models, scores = training.fit(both, {"common": [], "rare": [("A paper", ZOO)]})
-    common, rare = (models[slug]["witnesses"] for slug in both)
+    common, rare = (models[slug]["combination"] for slug in both)
     assert common[1:] == rare[1:]
     assert common[0] > rare[0], "where fewer papers are about it, it takes more to be about it"
     assert {slug: len(found) for slug, found in scores.items()} == {"common": 32, "rare": 96}

@@ -1,4 +1,4 @@
-"""A model's answer to the question of the relation counts as a witness where its quote stands."""
+"""A model's answer to the question of the relation counts as evidence where its quote stands."""
 
 from __future__ import annotations
 

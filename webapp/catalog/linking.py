@@ -1,4 +1,4 @@
-"""Papers to methods: the links of the database, as the witnesses see them now."""
+"""Papers to methods: the links of the database, by the evidence of now."""
 
 from datetime import UTC, datetime
 from functools import cache
@@ -9,9 +9,9 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from methods import registry
-from webapp.catalog import witnesses
+from webapp.catalog import evidence
+from webapp.catalog.evidence import Answer
 from webapp.catalog.models import LinkPulse, MethodLink
-from webapp.catalog.witnesses import Answer
 from webapp.learning.tfidf import DATA
 from webapp.papers.models import Listing, Paper
 from webapp.summaries.models import FullText, Summary
@@ -99,7 +99,7 @@ def _write(papers: list[Paper]) -> int:
             evidence=one.evidence,
         )
         for paper in papers
-        for one in witnesses.links(
+        for one in evidence.links(
             paper.arxiv_id, paper.title, _text(paper), *answers.get(paper.pk, ((), ""))
         )
     }

@@ -13,14 +13,14 @@ from webapp.learning.tfidf import DATA, Vector, dot
 class Linear:
     """Weights over terms, and over what the terms and the phrases say together.
 
-    `witnesses` are the intercept and the weights of: the terms' log-odds, and the phrases
+    `combination` are the intercept and the weights of: the terms' log-odds, and the phrases
     (`phrase_features`) in the title, of the own work, elsewhere and against, in the first sentence
     on the own work, and in how many of ten sentences.
     """
 
     intercept: float
     weights: Mapping[str, float]
-    witnesses: tuple[float, ...] = (0.0, 1.0, *6 * (0.0,))
+    combination: tuple[float, ...] = (0.0, 1.0, *6 * (0.0,))
 
     def log_odds(self, vector: Vector) -> float:
         """The log-odds that a paper belongs to the class."""
@@ -28,8 +28,8 @@ class Linear:
 
     def with_phrases(self, vector: Vector, phrases: Sequence[float]) -> float:
         """The log-odds by terms and phrases."""
-        said = (1.0, self.log_odds(vector), *phrase_features(phrases))
-        return sum(weight * value for weight, value in zip(self.witnesses, said, strict=True))
+        values = (1.0, self.log_odds(vector), *phrase_features(phrases))
+        return sum(weight * value for weight, value in zip(self.combination, values, strict=True))
 
     def parts(self, vector: Vector) -> list[tuple[str, float]]:
         """What each term added to the log-odds or took, the strongest first."""
@@ -48,7 +48,7 @@ def models() -> Mapping[str, Linear]:
     path = DATA / "weights.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
     return {
-        slug: Linear(one["intercept"], one["weights"], tuple(one["witnesses"]))
+        slug: Linear(one["intercept"], one["weights"], tuple(one["combination"]))
         for slug, one in kept.items()
     }
 

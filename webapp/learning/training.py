@@ -57,7 +57,7 @@ def fit(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, list[float]]]:
     """The weights of each method, and its examples' probabilities to be about it, out of fold.
 
-    The witnesses are weighed by what the terms say of papers that were not trained on (out of
+    What is combined is weighed by what the terms say of papers that were not trained on (out of
     fold). `background` are papers without a sign of the method: they count as negative.
     """
     # scikit-learn belongs to the ML requirements: the site itself has none of it.
@@ -76,7 +76,7 @@ def fit(
         weights = _weigh(features[train], about[train], method[train])[method[held]]
         odds[held] = weights[:, 0] + (weights[:, 1:] * features[held]).sum(axis=1)
     models = {
-        slug: model | {"witnesses": [round(float(weight), 3) for weight in weights]}
+        slug: model | {"combination": [round(float(weight), 3) for weight in weights]}
         for (slug, (model, _)), weights in zip(
             terms.items(), _weigh(features, about, method), strict=True
         )
@@ -86,7 +86,7 @@ def fit(
 
 
 def _weigh(features: Any, about: Any, method: Any) -> Any:
-    """The witnesses' weights, a row a method: its own intercept, and slopes that all share.
+    """Weights of what is combined, a row a method: its own intercept, and slopes that all share.
 
     With slopes of its own a method leans on what its phrases happen to say of these labels. The
     phrases count TRUST of what fits best here; a second fit sets the scale and the intercepts.

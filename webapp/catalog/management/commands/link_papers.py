@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from webapp.catalog import chips, labels, linking, witnesses
+from webapp.catalog import chips, evidence, labels, linking
 from webapp.catalog.labels import Label, Text
 from webapp.papers.models import Paper
 from webapp.ui.json_lines import read_lines
@@ -45,7 +45,7 @@ class Command(BaseCommand):
         for paper in read_lines(options["input"], Text):
             if rows and not options["json"] and paper.id not in wanted:
                 continue
-            found = witnesses.links(paper.id, *paper.pair)
+            found = evidence.links(paper.id, *paper.pair)
             seen.add(paper.id)
             about |= {
                 (paper.id, one.method) for one in found if one.relation in ("about", "source")

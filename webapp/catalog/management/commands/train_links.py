@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand
 
 from methods import registry
 from methods.spec import Method
-from webapp.catalog import labels, phrases, witnesses
+from webapp.catalog import evidence, labels, phrases
 from webapp.catalog.labels import Label, Text
 from webapp.learning import training
 from webapp.learning.training import Example
@@ -52,7 +52,7 @@ class Command(BaseCommand):
             (key, slug)
             for slug, mine in labelled.items()
             for key, score in zip(mine, scores[slug], strict=True)
-            if score >= witnesses.ABOUT
+            if score >= evidence.ABOUT
         }
         training.write_models(trained)
         for line in labels.agreement((row for row in rows if row.method in trained), about):

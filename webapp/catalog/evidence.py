@@ -79,7 +79,7 @@ def _link(
     if model:
         odds = model.with_phrases(vector, speaking)
         terms = [part for part in model.parts(vector) if part[1] > 0][:SHOWN]
-        evidence += [_evidence(term, "terms", model.witnesses[1] * part) for term, part in terms]
+        evidence += [_evidence(term, "terms", model.combination[1] * part) for term, part in terms]
     else:
         odds = loudness - speaking[3] - 4.0
     for answer, added in answers.items():
