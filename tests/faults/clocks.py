@@ -20,7 +20,7 @@ def wrong_by(offset: str) -> dict[str, str]:
 
 
 def stepping(folder: Path) -> dict[str, str]:
-    """The same, with the offset read from a file within a second of each change (`step`).
+    """The same, with the offset read from a file that `step` changes.
 
     Not for Redis, whose allocator asks for the time before libfaketime is ready to tell it.
     """
@@ -33,7 +33,7 @@ def stepping(folder: Path) -> dict[str, str]:
     del fake["FAKETIME"]
     return fake | {
         "FAKETIME_TIMESTAMP_FILE": str(folder / "offset"),
-        "FAKETIME_CACHE_DURATION": "1",
+        "FAKETIME_NO_CACHE": "1",  # processes of one machine have one clock
         "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
     }
 

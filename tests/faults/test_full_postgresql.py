@@ -160,7 +160,7 @@ def test_no_room_for_its_log(house: House) -> None:
     try:
         with pytest.raises(psycopg.OperationalError):
             use_up_its_log(house.cluster.url)
-        house.server.wait(20)
+        house.server.wait(60)
         assert asked("get", "/healthz").status_code == 200
         for page in PAGES:
             answer = asked("get", page)

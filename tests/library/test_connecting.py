@@ -173,12 +173,12 @@ def test_what_no_model_has_is_refused(client: Client, file: Path, fields: dict[s
 def test_a_trial_that_takes_too_long_ends(
     client: Client, model: OpenAIServer, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "MODEL_SECONDS", 1)
+    monkeypatch.setattr(trials, "MODEL_SECONDS", 4)  # it asks, on a busy machine too
     model.scenario = "drip"
     started = time.monotonic()
     page = sent(client, "model", **of_model(model.url))
-    assert "the model did not answer all questions within 1 s" in page
-    assert time.monotonic() - started < 10
+    assert "the model did not answer all questions within 4 s" in page
+    assert time.monotonic() - started < 12
     assert model.hung_up.wait(5)
     assert not file.exists()
 
