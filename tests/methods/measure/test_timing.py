@@ -129,6 +129,7 @@ def test_an_unsteady_variant_casts_no_doubt_on_the_others() -> None:
         max_warm_up_s=0,
     )
     assert "slower" in timings.unsteady
+    assert "slower" in timings.unsteady
     flagged = replace(timings, unsteady=frozenset({"slower"}))
 
     def doubted(baseline: str) -> set[str]:
