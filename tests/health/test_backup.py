@@ -106,8 +106,10 @@ def test_a_backup_of_an_older_site_that_goes_on_writing(database: str, tmp_path:
     assert before[:7] == ["30", "A", "↯", "tab", "here", "25", "True"]
     file = tmp_path / "assay.backup"
     writer = site.writer()
-    site.python(
-        f"call_command('backup', {str(file)!r})\nPaper.objects.all()._raw_delete('default')"
+    written = site.python(
+        "while (n := Paper.objects.count()) < 35: pass\n"  # what SQLite keeps beside its file
+        f"call_command('backup', {str(file)!r})\n"
+        "Paper.objects.all()._raw_delete('default')\nprint(n)"
     )
     writer.kill()
     writer.wait()
@@ -118,8 +120,35 @@ def test_a_backup_of_an_older_site_that_goes_on_writing(database: str, tmp_path:
     after = site.python("call_command('showmigrations', plan=True)\ntell()")
     assert "[ ]" not in after
     count, *rest = after.splitlines()[-1].split()
-    assert int(count) >= 30
+    assert int(count) >= int(written.split()[-1]) >= 35
     assert rest == before[1:]  # text, index, sequence, secret
+
+
+WRITE_MEANWHILE = """
+from django.db import connection
+from webapp.health import backup
+call_command("migrate", verbosity=0)
+columns, other = backup._columns, connection.copy()
+
+def columns_after_a_write(table):
+    with other.cursor() as cursor:
+        row = "INSERT INTO health_heartbeat (kind, name, at) VALUES ('queue', %s, now())"
+        cursor.execute(row, [table])
+    return columns(table)
+
+backup._columns = columns_after_a_write
+"""
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+def test_tables_are_of_one_moment(database: str, tmp_path: Path) -> None:
+    file = tmp_path / "assay.backup"
+    site = Site(tmp_path / "data", database)
+    site.python(f"{WRITE_MEANWHILE}call_command('backup', {str(file)!r})")
+    with tarfile.open(file) as archive:
+        heartbeats = archive.extractfile("tables/health_heartbeat")
+        assert heartbeats is not None
+        assert heartbeats.read() == b""
 
 
 @pytest.mark.django_db(transaction=True)

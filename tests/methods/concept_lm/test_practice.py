@@ -147,7 +147,7 @@ def test_a_resumed_training_is_the_whole_one(folder, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("folder", [torch.float32], ids=["float32"], indirect=True)
-def test_kill_9_of_a_training_costs_what_came_after_its_last_checkpoint(folder):
+def test_kill_9_of_a_training_costs_what_came_after_its_last_checkpoint(folder, monkeypatch):
     """From the shell, at any moment; started again it ends as if nothing had happened."""
     kept, values = folder / "out" / "training.pt", {"steps": 60, "every": 2}
     assert train(folder, **values) == 0
@@ -164,7 +164,14 @@ def test_kill_9_of_a_training_costs_what_came_after_its_last_checkpoint(folder):
     assert 2 <= done < 60, "nothing, or all, was done when it was killed"
     assert done % 2 == 0
     assert not (folder / "out" / practice.WEIGHTS).exists()
+    steps, loss = [], practice.OnText.training_loss
+    monkeypatch.setattr(
+        practice.OnText,
+        "training_loss",
+        lambda self, step: (steps.append(step), loss(self, step))[1],
+    )
     assert train(folder, **values) == 0
+    assert steps == list(range(done, 60))
     again = torch.load(folder / "out" / practice.WEIGHTS)["weights"]
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
