@@ -4,13 +4,13 @@ Measuring never waits for the broker: a message is posted, and the thread sends 
 while the broker is unreachable. Snapshots replace each other while they wait.
 """
 
-import heapq
 import logging
 import os
+import sched
 import threading
 import time
 from collections.abc import Callable, Mapping
-from itertools import count
+from contextlib import suppress
 
 from webapp import env
 
@@ -34,10 +34,9 @@ class Outbox:
         self, send: Callable[[Message], None], heartbeat: Callable[[], Message], every: float
     ) -> None:
         self._send, self._heartbeat, self._every = send, heartbeat, every
-        self._due: list[tuple[float, int, Message]] = []
-        self._order = count()
-        self._snapshot: Message | None = None
-        self._changed = threading.Condition()
+        self._due = sched.scheduler(time.monotonic)
+        self._snapshot: sched.Event | None = None
+        self._changed = threading.Event()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
 
@@ -45,62 +44,49 @@ class Outbox:
         """Begin to send; the first heartbeat goes at once."""
         self._thread.start()
 
-    def post(self, message: Message, after: float = 0.0) -> None:
+    def post(self, message: Message, after: float = 0.0) -> sched.Event:
         """Send a message, `after` seconds from now."""
-        now = time.monotonic()
-        with self._changed:
-            heapq.heappush(self._due, (now + after, next(self._order), message))
-            self._changed.notify()
+        event = self._due.enter(after, 0, self._deliver, (message,))
+        self._changed.set()
+        return event
 
     def post_snapshot(self, snapshot: Message) -> None:
         """Send a snapshot; one that still waits is replaced."""
-        with self._changed:
-            self._snapshot = snapshot
-            self._changed.notify()
+        if self._snapshot:
+            with suppress(ValueError):  # it has gone
+                self._due.cancel(self._snapshot)
+        self._snapshot = self.post(snapshot)
 
     @property
     def behind(self) -> bool:
         """Whether the broker takes less than is posted: time to post less often."""
         now = time.monotonic()
-        with self._changed:
-            return sum(when <= now for when, *_ in self._due) > BEHIND
+        return sum(event.time <= now for event in self._due.queue) > BEHIND
 
     def close(self, seconds: float) -> None:
         """Send what waits, for at most `seconds`, then stop. Repeats still to come are dropped."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
+        self._closing = True
+        self._changed.set()
         self._thread.join(seconds)
 
     def _run(self) -> None:
-        next_heartbeat = time.monotonic()
+        closing = False
         try:
-            while True:
-                with self._changed:
-                    message, next_heartbeat = self._next(next_heartbeat)
-                if message is None:
-                    return
-                self._deliver(message)
+            self._beat()
+            while not closing:
+                self._changed.clear()
+                closing = self._closing  # before what was posted until then is sent
+                pause = self._due.run(blocking=False)
+                if not closing:
+                    self._changed.wait(pause)
         except BaseException:
             # A process that can send nothing must not go on measuring: the pool starts another.
             log.exception("The outbox failed; this process exits and the pool starts another")
             os._exit(1)
 
-    def _next(self, next_heartbeat: float) -> tuple[Message | None, float]:
-        """Wait for what to send next; None when the box is closed and empty."""
-        while True:
-            now = time.monotonic()
-            if self._due and self._due[0][0] <= now:
-                return heapq.heappop(self._due)[2], next_heartbeat
-            if self._snapshot is not None:
-                snapshot, self._snapshot = self._snapshot, None
-                return snapshot, next_heartbeat
-            if self._closing:
-                return None, next_heartbeat
-            if next_heartbeat <= now:
-                return self._heartbeat(), now + self._every
-            until = min(next_heartbeat, self._due[0][0]) if self._due else next_heartbeat
-            self._changed.wait(until - now)
+    def _beat(self) -> None:
+        self._deliver(self._heartbeat())
+        self._due.enter(self._every, 0, self._beat)
 
     def _deliver(self, message: Message) -> None:
         pause = FIRST_PAUSE
