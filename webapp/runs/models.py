@@ -177,6 +177,11 @@ class Run(models.Model):
         """Whether the run stands in a state it can never leave."""
         return self.state in ENDED
 
+    @property
+    def hardware(self) -> str:
+        """The class of machine that it was measured on: within one, results are compared."""
+        return self.environment.hardware if self.environment else "unknown hardware"
+
 
 class Event(models.Model):
     """What a worker said, once: the unique row makes recording a message twice harmless."""

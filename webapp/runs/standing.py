@@ -10,8 +10,6 @@ from django.db import transaction
 from webapp.runs.models import Run, Series, StandingMeasurement, State
 from webapp.runs.queries import spec_of
 
-UNKNOWN_HARDWARE = "unknown hardware"
-
 
 def rank_of(run: Run) -> StandingMeasurement.Rank:
     """How much a run counts, by what was asked for."""
@@ -30,10 +28,9 @@ def update_standing(run: Run) -> None:
     if not run.public or run.state != State.SUCCEEDED:
         return
     rank = rank_of(run)
-    hardware = run.environment.hardware if run.environment else UNKNOWN_HARDWARE
     headline = next(iter((run.result or {}).get("series", ())), "")
     for series in run.series.order_by("name"):  # in one order: two runs cannot block each other
-        _let_stand(series, hardware, rank, headline=series.name == headline)
+        _let_stand(series, run.hardware, rank, headline=series.name == headline)
 
 
 @transaction.atomic

@@ -31,7 +31,6 @@ class Side:
 
     letter: str
     run: Run
-    hardware: str
     settings: str
 
 
@@ -41,10 +40,7 @@ def compare_runs(runs: QuerySet[Run], wanted: str) -> dict[str, Any]:
     `only_ratios` says why no values are shown, where it is so. Raises CannotCompareError.
     """
     found = _find(runs, wanted)
-    sides = [
-        Side(letter, run, _hardware(run), _settings(run))
-        for letter, run in zip(LETTERS, found, strict=False)
-    ]
+    sides = [Side(letter, run, _settings(run)) for letter, run in zip(LETTERS, found, strict=False)]
     reason = _only_ratios(found)
     known = spec_of(found[0])
     series = [{row.name: row.parsed() for row in run.series.all() if row.data} for run in found]
@@ -83,16 +79,12 @@ def _find(runs: QuerySet[Run], wanted: str) -> list[Run]:
     return found
 
 
-def _hardware(run: Run) -> str:
-    return run.environment.hardware if run.environment else "unknown hardware"
-
-
 def _settings(run: Run) -> str:
     return ", ".join(f"{p.name}={p.value}" for p in present.parameters_of(run) if p.changed)
 
 
 def _only_ratios(runs: Sequence[Run]) -> str:
-    if len({_hardware(run) for run in runs}) > 1:
+    if len({run.hardware for run in runs}) > 1:
         return _(
             "These runs were measured on different classes of hardware, so only ratios are shown: "
             "each says how many times better than the baseline of the same run."
