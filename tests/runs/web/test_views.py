@@ -316,6 +316,9 @@ class TestComparing:
     def test_one_class_of_hardware_shows_values_and_how_they_differ(self, client: Client) -> None:
         html = self.compare(client, scenes.measured(), scenes.measured(factor=2.0))
         assert "0.50× (0.47 – 0.53)" in html
+        hardware = scenes.measured().hardware
+        assert f"All on {hardware}." in html
+        assert html.count(f"<td>{hardware}</td>") == 2
         assert "Ratios only" not in html
         assert "51.06" in html
 
