@@ -47,5 +47,8 @@ class Command(BaseCommand):
             total = Paper.objects.filter(announced_on__gte=since).count()
             task = bar.add_task("papers", total=total)
             found = score_since(profile, since, lambda count: bar.advance(task, count))
-        self.stderr.write(f"{total:,} papers since {since}")
-        return found
+        self.stderr.write(
+            f"{total:,} papers since {since}: {found.reading_seconds:.1f} s of reading, "
+            f"{found.scoring_seconds:.1f} s of scoring"
+        )
+        return found.digest, found.entries
