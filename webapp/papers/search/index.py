@@ -54,8 +54,8 @@ def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[in
     if not terms:
         return []
     if connection.vendor == "postgresql":
-        ways = [_tsqueries(one, "<->")["search"] for one in terms]
-        sought = {"search": " | ".join(f"({way})" for way in ways)}
+        ways = [_tsqueries(one, "<->")["paper.search"] for one in terms]
+        sought = {"paper.search": " | ".join(f"({way})" for way in ways)}
         return _in_windows(sought, Query(), limit)
     return _sqlite(" OR ".join(_fts(one) for one in terms), Query(tuple(terms[0])), limit)
 
@@ -179,21 +179,24 @@ def _windows(since: date | None, until: date | None) -> Iterator[list[str]]:
 
 def _holding(sought: Mapping[str, str]) -> str:
     """The condition of holding what is sought; its values are that of `sought`."""
-    return " AND ".join(f"paper.{column} @@ to_tsquery('english', %s)" for column in sought)
+    return " AND ".join(f"{place} @@ to_tsquery('english', %s)" for place in sought)
 
 
 def _tsqueries(terms: Sequence[Term], together: str) -> dict[str, str]:
     """Of each column that is asked, the terms as a tsquery; see `_fts`.
 
-    `together` divides the words of a phrase.
+    `together` divides the words of a phrase. Where a column has none but excluded terms, the papers
+    are asked: the index would walk all it has for those without a word.
     """
-    queries: dict[str, list[str]] = {}
-    for term in terms:
-        no = "!" if term.exclude else ""
-        queries.setdefault(_COLUMN.get(term.column, "search"), []).append(
-            f"{no}({_ts_term(term, together)})"
-        )
-    return {column: " & ".join(ways) for column, ways in queries.items()}
+    queries: dict[str, str] = {}
+    for column in dict.fromkeys(_COLUMN.get(term.column, "search") for term in terms):
+        here = [one for one in terms if _COLUMN.get(one.column, "search") == column]
+        ways = [(one.exclude, f"({_ts_term(one, together)})") for one in here]
+        if all(exclude for exclude, _ in ways):
+            queries[f"NOT paper.{column}"] = " | ".join(way for _, way in ways)
+        else:
+            queries[f"paper.{column}"] = " & ".join("!" * no + way for no, way in ways)
+    return queries
 
 
 def _ts_term(term: Term, together: str) -> str:
