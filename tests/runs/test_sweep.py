@@ -328,6 +328,30 @@ def test_a_step_of_the_clock_costs_no_run_and_freezes_none(
     assert worker.last_seen <= timezone.now() - LEASE
 
 
+@pytest.mark.parametrize("by", [HOUR, -HOUR])
+def test_a_step_of_the_clock_leaves_a_run_the_time_it_was_given(
+    by: timedelta, listening: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How long it has run nobody knows then; its worker does, and ends it at its limit."""
+    worker = saying.live_worker()
+    run = saying.running(worker)
+    clock_moved(monkeypatch, by)
+    check_leases()
+    beats = timedelta(seconds=run.limit_seconds) // (PAUSE / 2)
+    for number in range(beats):
+        clock_moved(monkeypatch, PAUSE / 2)
+        assert heartbeats.record_heartbeat(saying.beat("one", "boot", number, run))
+        check_leases()
+    run.refresh_from_db()
+    assert run.state == State.RUNNING
+    for number in range(beats, 2 * beats):
+        clock_moved(monkeypatch, PAUSE / 2)
+        heartbeats.record_heartbeat(saying.beat("one", "boot", number, run))
+        check_leases()
+    run.refresh_from_db()
+    assert run.state == State.TIMED_OUT
+
+
 def test_one_run_that_cannot_be_ended_keeps_no_other_from_it(
     listening: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,10 +117,10 @@ def _extend_leases(now: datetime) -> None:
     extended += unstarted.filter(far).update(start_by=soon)
     Run.objects.filter(state=State.CANCELLING).update(cancelling_at=now)
     for run in Run.objects.filter(state__in=WITH_WORKER, finish_by__isnull=False):
+        # How long it has run nobody knows here: its worker does, and ends it at its limit.
         latest = now + timedelta(seconds=run.limit_seconds) + OVERTIME
         if run.finish_by and not soon <= run.finish_by <= latest:
-            finish_by = soon if run.finish_by < soon else latest
-            Run.objects.filter(pk=run.pk, token=run.token).update(finish_by=finish_by)
+            Run.objects.filter(pk=run.pk, token=run.token).update(finish_by=latest)
     # A heartbeat dated in the future would keep a dead worker alive until then.
     Worker.objects.filter(last_seen__gt=now).update(last_seen=now)
     if extended:

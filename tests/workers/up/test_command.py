@@ -73,7 +73,7 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
             assert house.process.returncode == 0
             assert processes_of(tmp_path) == {}
     logs = sorted(path.name for path in (tmp_path / "log").iterdir())
-    assert {"redis.log", "web.log"} <= set(logs)
+    assert {"redis.log", "site.log"} <= set(logs)
 
 
 @pytest.mark.slow
