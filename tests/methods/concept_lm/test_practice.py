@@ -231,7 +231,7 @@ def test_controls_are_what_they_are_called(folder, capsys, monkeypatch):
     nll = HardEM.nll
     monkeypatch.setattr(HardEM, "nll", lambda self, z: (plans.append(z), nll(self, z))[1])
     monkeypatch.setattr(
-        Planner, "sample", lambda self, u, *_: (torch.arange(len(u)) % 16)[:, None, None]
+        Planner, "sample", lambda self, u, *_, **__: (torch.arange(len(u)) % 16)[:, None, None]
         * torch.tensor([[[1, 1, 1, 0]] * 2]) + torch.tensor([0, 0, 0, 16]),
     )  # fmt: skip
     (folder / "out" / "training.pt").unlink()
