@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from methods import registry
+from methods.measure.statistics import geometric_interval
 from methods.protocol import Flag, Point, Ratio
 from methods.spec import Answer, Claim, Comparable, Count
 from webapp.catalog.measured import _against
@@ -127,7 +128,10 @@ def test_another_variant_is_compared_seed_by_seed() -> None:
     (found,) = _against(mine, [theirs])
     assert found.ratio is not None
     assert found.ratio.value == pytest.approx(16 ** (1 / 3))  # of 2, 2 and 4
-    assert 0 < found.ratio.low < 2 < found.ratio.high
+    interval = geometric_interval([2.0, 2.0, 4.0])
+    assert (found.ratio.low, found.ratio.high) == pytest.approx(
+        (interval.low, interval.high), rel=1e-3
+    )
     assert _against(mine, [theirs.model_copy(update={"runs": ()})]) == []
     (ends,) = _against(point(8.0, 10.0), [point(4.0, 5.0)])
     assert ends.ratio is not None

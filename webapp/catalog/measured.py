@@ -1,7 +1,9 @@
 """What answers a method's claims: its standing measurements, one for each class of hardware."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from threading import Lock
 from urllib.parse import urlencode
 
@@ -15,6 +17,8 @@ from webapp.runs.models import Series as StoredSeries
 
 # Of series that were counted where each point is one number: nothing a processor can be slow at.
 COUNTS = frozenset({"bytes", "KiB", "MiB", "GiB", "tokens", "operations", "FLOPs", "%"})
+# Student's 97.5 % quantiles for 1, 2, … degrees of freedom; for more the last, which is wider.
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 _Key = tuple[object, int]
 # A series never changes once its run has ended: it is read and judged once a process.
 _parsed: LRUCache[_Key, Series] = LRUCache(maxsize=1024)
@@ -150,26 +154,30 @@ def _against(point: Point, others: list[Point]) -> list[Point]:
 
     Run by run where both tell their runs; else the interval is that of the ends, which is wider.
     """
-    from methods.measure.statistics import Interval, geometric_interval  # noqa: PLC0415 - numpy
-
     other = next((one for one in others if one.x == point.x), None)
     if other is None:
         return []
-    if point.runs and len(point.runs) == len(other.runs) and min(*point.runs, *other.runs) > 0:
+    if len(point.runs) == len(other.runs) > 1 and min(*point.runs, *other.runs) > 0:
         pairs = zip(point.runs, other.runs, strict=True)
-        times = geometric_interval([mine / theirs for mine, theirs in pairs])
+        value, low, high = _interval([math.log(mine / theirs) for mine, theirs in pairs])
     elif point.low > 0 and other.low > 0:
-        ends = point.low / other.high, point.high / other.low
-        times = Interval(point.estimate / other.estimate, *ends)
+        value = point.estimate / other.estimate
+        low, high = point.low / other.high, point.high / other.low
     else:
         return []
     ratio = Ratio(
-        value=times.value,
-        low=times.low,
-        high=times.high,
-        verdict="better" if times.low > 1 else "no difference shown",
+        value=value, low=low, high=high, verdict="better" if low > 1 else "no difference shown"
     )
     return [point.model_copy(update={"ratio": ratio})]
+
+
+def _interval(logs: list[float]) -> tuple[float, float, float]:
+    """The geometric mean of ratios and its 95 % interval, as `methods.measure.statistics` draws it:
+    that needs scipy, which a site without PyTorch's company lacks.
+    """
+    mean = fmean(logs)
+    half = STUDENT[min(len(logs) - 1, len(STUDENT)) - 1] * stdev(logs) / math.sqrt(len(logs))
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
 @dataclass(frozen=True)
