@@ -122,7 +122,8 @@ def test_the_kept_key_goes_to_no_other_server(client: Client, file: Path) -> Non
     sent(client, "model", "keep", **of_model("http://two.example/v1", key=""))
     assert Server.configured() == Server("http://two.example/v1", "small", "")
     assert SECRET not in file.read_text()
-    sent(client, "model", "remove", **{"try": "1"})
+    assert "Remove what is kept here" in client.get(ADDRESS).content.decode()
+    assert "Remove what is kept here" not in sent(client, "model", "remove", **{"try": "1"})
     assert Server.configured() is None
 
 

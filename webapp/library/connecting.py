@@ -146,7 +146,7 @@ class MailForm(_ConnectionForm):
     sender = forms.CharField(
         max_length=200, label="Sender of all mail", help_text="For instance assay@digest.example."
     )
-    to = forms.EmailField(label="Send the letter of the trial to")
+    to = forms.EmailField(label="Send the test letter to")
 
     @classmethod
     def shown(cls, data: Mapping[str, Any] | None, reader: User) -> "MailForm":
