@@ -127,6 +127,14 @@ def test_the_kept_key_goes_to_no_other_server(client: Client, file: Path) -> Non
     assert Server.configured() is None
 
 
+def test_only_a_trial_of_mail_needs_somebody_to_write_to(client: Client, file: Path) -> None:
+    fields = {"host": "mail.example", "port": 25, "scheme": "smtp", "sender": "a@b.example"}
+    assert "This field is required" in sent(client, "mail", "try", **fields, to="")
+    assert not file.exists()
+    sent(client, "mail", "keep", **fields, to="")
+    assert "mail.example:25" in file.read_text()
+
+
 def test_what_the_environment_sets_stays(
     client: Client, monkeypatch: pytest.MonkeyPatch, model: OpenAIServer, file: Path
 ) -> None:

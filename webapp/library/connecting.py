@@ -146,7 +146,7 @@ class MailForm(_ConnectionForm):
     sender = forms.CharField(
         max_length=200, label="Sender of all mail", help_text="For instance assay@digest.example."
     )
-    to = forms.EmailField(label="Send the test letter to")
+    to = forms.EmailField(required=False, label="Send the test letter to")
 
     @classmethod
     def shown(cls, data: Mapping[str, Any] | None, reader: User) -> "MailForm":
@@ -157,8 +157,10 @@ class MailForm(_ConnectionForm):
         return cls(data, connections.smtp(now) | of_mail)
 
     def clean(self) -> dict[str, Any]:
-        """Without a password nobody would be signed in."""
+        """A user needs a password, and a trial somebody to write to."""
         data = super().clean()
+        if "try" in self.data and not data.get("to"):
+            self.add_error("to", self.fields["to"].error_messages["required"])
         if data.get("username") and not data.get("password"):
             self.add_error("password", _("Enter the password of this user."))
         return data
@@ -204,8 +206,10 @@ def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
     values = dict.fromkeys(form.VARIABLES.values(), "") if remove else form.values
     try:
         if "try" in request.POST and not remove:
-            to = form.cleaned_data.get("to")
-            found = try_mail(form.connected, to) if to else try_model(form.connected)
+            if isinstance(form, MailForm):
+                found = try_mail(form.connected, form.cleaned_data["to"])
+            else:
+                found = try_model(form.connected)
             found.append(_("It works."))
         if not form.is_fixed:
             connections.keep(values)
