@@ -79,7 +79,7 @@ class CostParams(TimedParams):
 
     dim: int = parameter(512, "Width of patches and words.", ge=16, le=2048, multiple_of=4)
     patches: int = parameter(196, "Patches of an image; ViT-224 has 196.", ge=16, le=4096)
-    batches: Counts = parameter((32, 96), "Images, and as many captions.", max_length=6)
+    batches: Counts = parameter((32, 64), "Images, and as many captions.", max_length=6)
     words: Counts = parameter((32, 64), "Words of a caption.", unit="words", max_length=6)
     keeps: Shares = parameter((0.2, 0.5, 0.8), "Shares of patches that stay.", max_length=6)
 
