@@ -27,7 +27,7 @@ def hold(say: Say) -> None:
     """Take it and keep it."""
     with limiter.slot(patience=60):
         say("held")
-        time.sleep(600)
+        time.sleep(60)
 
 
 def fetch(say: Say, stop_at: int = 0) -> None:

@@ -2,26 +2,35 @@
 
 arXiv asks for one connection and three seconds between requests over all of an owner's machines
 (https://info.arxiv.org/help/api/tou.html). The place is one row, taken by compare-and-set; all
-times are the database's own, so machines whose clocks differ agree. A holder that is killed loses
-the place when its lease ends. Never call this inside a transaction: others would not see it.
+times are the database's own, so machines whose clocks differ agree. A holder renews its lease for
+as long as the request takes, and loses the place soon after it was killed. Never call this inside a
+transaction: others would not see it.
 """
 
+import logging
 import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from threading import Event, Thread
 from uuid import uuid4
 
 from django.conf import settings
+from django.db import DatabaseError, connection
 from django.db.models import F
+from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Greatest, Now
 
 from webapp.papers.models import ArxivSlot
 
-LEASE = 90.0  # seconds; longer than the longest request (`fetch.TOTAL_SECONDS`)
+# Seconds. Whoever waits for a place whose holder was killed (the site's worker, and behind it all
+# else on its queue) waits as long.
+LEASE = 9.0
 _SLOT = 1
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+log = logging.getLogger(__name__)
 
 
 class BusyError(Exception):
@@ -40,12 +49,27 @@ def slot(patience: float) -> Iterator[None]:
     """
     holder = uuid4().hex
     _take(holder, patience)
+    over = Event()
+    Thread(target=_renew, args=(holder, over), daemon=True).start()
     try:
         yield
     finally:
+        over.set()
         ArxivSlot.objects.filter(pk=_SLOT, holder=holder).update(
             holder="", held_until=Now(), free_at=Greatest(F("free_at"), Now() + _interval())
         )
+
+
+def _renew(holder: str, over: Event) -> None:
+    """Keep the place until the request is over, by a connection of this thread's own."""
+    try:
+        while not over.wait(LEASE / 3):
+            try:
+                ArxivSlot.objects.filter(pk=_SLOT, holder=holder).update(held_until=_lease_end())
+            except DatabaseError as error:
+                log.warning("the place in the queue to arXiv was not renewed: %s", error)
+    finally:
+        connection.close()
 
 
 def pause(seconds: float) -> None:
@@ -62,9 +86,7 @@ def _take(holder: str, patience: float) -> None:
     while True:
         taken = ArxivSlot.objects.filter(
             pk=_SLOT, held_until__lte=Now(), free_at__lte=Now()
-        ).update(
-            holder=holder, held_until=Now() + timedelta(seconds=LEASE), free_at=Now() + _interval()
-        )
+        ).update(holder=holder, held_until=_lease_end(), free_at=Now() + _interval())
         if taken:
             return
         slot = ArxivSlot.objects.annotate(now=Now()).get(pk=_SLOT)
@@ -76,6 +98,10 @@ def _take(holder: str, patience: float) -> None:
         # A pause is known to the second; a holder may be done at any moment.
         nap = paused if paused > 0 else 0.1
         time.sleep(min(remaining, nap + random.uniform(0.0, 0.05)))
+
+
+def _lease_end() -> CombinedExpression:
+    return Now() + timedelta(seconds=LEASE)
 
 
 def _interval() -> timedelta:
