@@ -26,16 +26,24 @@ _KEPT = TypeAdapter(dict[str, str])
 
 def current() -> Settings:
     """The settings with what is connected now."""
-    written = b"{}"
-    with suppress(OSError):
-        written = settings.CONNECTIONS_FILE.read_bytes()
-    return _settings(written, tuple(map(os.environ.get, NAMES)))
+    with suppress(OSError):  # not to be read: `doctor` says so
+        return _settings(_seal(), tuple(map(os.environ.get, NAMES)))
+    return Settings()
+
+
+def _seal() -> tuple[int, ...]:
+    """Differs whenever the file does: each line of a log asks, and need not read it again."""
+    try:
+        file = settings.CONNECTIONS_FILE.stat()
+    except FileNotFoundError:
+        return ()
+    return file.st_dev, file.st_ino, file.st_size, file.st_ctime_ns
 
 
 @lru_cache(maxsize=1)  # to read settings takes a millisecond
-def _settings(written: bytes, _environment: tuple[str | None, ...]) -> Settings:
+def _settings(_file: tuple[int, ...], _environment: tuple[str | None, ...]) -> Settings:
     with suppress(ValueError):  # damaged by hand: `doctor` says so
-        return with_values(_KEPT.validate_json(written))
+        return with_values(kept())
     return Settings()
 
 
@@ -67,7 +75,8 @@ def keep(values: Mapping[str, str]) -> None:
     whole: dict[str, str] = {}
     with suppress(ValueError):  # damaged: it is made anew
         whole = kept()
-    whole = {name: value for name, value in (whole | _free(values)).items() if value}
+    whole |= _free(values)
+    whole = {name: value for name, value in whole.items() if values.get(name, value)}
     write_private(settings.CONNECTIONS_FILE, json.dumps(whole, indent=1))
 
 

@@ -1,67 +1,32 @@
-"""An administrator connects a model's server and mail on a page, and reads what was found."""
+"""An administrator connects a model's server and mail on a page; who may, and who sees what."""
 
 from __future__ import annotations
 
 import json
 import logging
-import socket
-import subprocess
-import threading
-import time
-from collections.abc import Iterator
+import os
+import smtplib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiosmtpd.controller import Controller
-from aiosmtpd.smtp import AuthResult
 from django.contrib.auth.models import User
-from django.core.mail import send_mail
 from django.db import connection
 from django.test import Client
 from pytest_httpserver import HTTPServer
 
 from tests import factories
-from tests.mail.conftest import Inbox
+from tests.library.connections import ADDRESS, SECRET, of_mail, of_model, sent
+from tests.library.connections import administrator as administrator  # noqa: PLC0414 - fixtures
+from tests.library.connections import file as file  # noqa: PLC0414
+from tests.library.connections import model as model  # noqa: PLC0414
 from tests.servers.openai import OpenAIServer
 from webapp import connections
 from webapp.health import doctor
-from webapp.library import trials
 from webapp.summaries.client import Server
 
 pytestmark = pytest.mark.django_db
-ADDRESS = "/connections/"
-SECRET = "sk-nobody-may-see-this"
-
-
-@pytest.fixture(autouse=True)
-def file(tmp_path: Path, settings: Any) -> Path:
-    settings.CONNECTIONS_FILE = tmp_path / "connections.json"
-    settings.EMAIL_BACKEND = "webapp.mail.backend.EmailBackend"
-    return tmp_path / "connections.json"
-
-
-@pytest.fixture(autouse=True)
-def administrator(client: Client) -> User:
-    made = User.objects.create_superuser("root", "root@home.example")
-    client.force_login(made)
-    return made
-
-
-@pytest.fixture
-def model() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as server:
-        yield server
-
-
-def sent(client: Client, connection: str, act: str = "try", **fields: object) -> str:
-    """The page after a form was sent."""
-    whole = {"connection": connection, act: "1"} | fields
-    return client.post(ADDRESS, whole, follow=True).content.decode()
-
-
-def of_model(url: str, **other: str) -> dict[str, str]:
-    return {"base_url": url, "model": "small", "key": SECRET} | other
+WORD = "pass-nobody-may-see-this"
 
 
 def test_a_model_is_tried_kept_and_used(client: Client, model: OpenAIServer, file: Path) -> None:
@@ -82,23 +47,23 @@ def test_a_secret_is_shown_nowhere(
     client: Client, model: OpenAIServer, file: Path, caplog: pytest.LogCaptureFixture, settings: Any
 ) -> None:
     pages = [sent(client, "model", **of_model(model.url))]
-    login = {"username": "ada", "password": SECRET, "sender": "a@b.example", "to": "c@d.example"}
+    login = {"username": "ada", "password": WORD, "sender": "a@b.example", "to": "c@d.example"}
     mail = {"host": "localhost", "port": 9, "scheme": "smtp"} | login
     pages += [sent(client, "mail", act, **mail) for act in ("try", "keep")]
-    assert file.read_text().count(SECRET) == 2
+    assert (file.read_text().count(SECRET), file.read_text().count(WORD)) == (1, 1)
     for address in (ADDRESS, "/account/data.json", "/first-steps/"):
         pages.append(client.get(address).content.decode())
     assert "not shown again" in pages[-1]
     options = dict(settings.LOGGING["formatters"]["line"])
     formatter = options.pop("()")(**options)
-    logging.getLogger("x").warning("the server says %s is wrong", SECRET)
+    logging.getLogger("x").warning("the servers say %s and %s are wrong", SECRET, WORD)
     pages += [formatter.format(record) for record in caplog.records]
-    assert "the server says … is wrong" in pages[-1]
+    assert "the servers say … and … are wrong" in pages[-1]
     with connection.cursor() as cursor:
         for table in connection.introspection.django_table_names(only_existing=True):
             cursor.execute(f'SELECT * FROM "{table}"')
             pages.append(str(cursor.fetchall()))
-    assert [page for page in pages if SECRET in page] == []
+    assert [page for page in pages if SECRET in page or WORD in page] == []
 
 
 def test_a_server_that_repeats_the_key_is_not_repeated(
@@ -115,16 +80,99 @@ def test_a_server_that_repeats_the_key_is_not_repeated(
     assert Server.configured() is None
 
 
+def test_a_mail_server_that_repeats_the_password_is_not_repeated(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise smtplib.SMTPAuthenticationError(535, f"no such password: {SECRET}")
+
+    monkeypatch.setattr("webapp.library.connecting.try_mail", refuse)
+    sent(client, "mail", "keep", **of_mail(25))
+    for password in (SECRET, ""):  # the kept one
+        page = sent(client, "mail", **of_mail(25, password=password))
+        assert "no such password: …" in page
+        assert SECRET not in page
+
+
 def test_the_kept_key_goes_to_no_other_server(client: Client, file: Path) -> None:
     sent(client, "model", "keep", **of_model("http://one.example/v1/"))
-    sent(client, "model", "keep", **of_model("http://one.example/v1", key="", model="large"))
+    sent(client, "model", "keep", **of_model("http://one.example/v1/", key="", model="large"))
     assert Server.configured() == Server("http://one.example/v1", "large", SECRET)
     sent(client, "model", "keep", **of_model("http://two.example/v1", key=""))
     assert Server.configured() == Server("http://two.example/v1", "small", "")
     assert SECRET not in file.read_text()
-    assert "Remove what is kept here" in client.get(ADDRESS).content.decode()
-    assert "Remove what is kept here" not in sent(client, "model", "remove", **{"try": "1"})
+
+
+def test_the_kept_password_goes_to_no_other_server_and_no_other_user(
+    client: Client, file: Path
+) -> None:
+    sent(client, "mail", "keep", **of_mail(25))
+    before = file.read_text()
+    for other in ({"host": "other.example"}, {"username": "bob"}):
+        page = sent(client, "mail", "keep", **of_mail(25, password="") | other)
+        assert "Enter the password of this user." in page
+        assert file.read_text() == before
+    sent(client, "mail", "keep", **of_mail(587, password=""))
+    assert connections.smtp(connections.current())["password"] == SECRET
+
+
+def test_what_is_removed_is_gone_and_the_rest_stays(
+    client: Client, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def removable() -> int:
+        return client.get(ADDRESS).content.decode().count("Remove what is kept here")
+
+    sent(client, "model", "keep", **of_model("http://one.example/v1"))
+    assert removable() == 1
+    sent(client, "mail", "keep", **of_mail(25))
+    assert removable() == 2
+    monkeypatch.setenv("OPENAI_API_KEY", "of-the-environment")
+    sent(client, "model", "remove", **{"try": "1"})
     assert Server.configured() is None
+    assert set(json.loads(file.read_text())) == {"ASSAY_SMTP_URL", "ASSAY_MAIL_FROM"}
+    assert connections.mail_host() == "localhost"
+    monkeypatch.setenv("ASSAY_SUMMARY_MODEL", "small")  # connected, and none of it kept here
+    assert removable() == 1
+
+
+@pytest.mark.parametrize("host", ["::1", "mail.example"])
+def test_a_login_of_any_characters_arrives_as_it_was_written(client: Client, host: str) -> None:
+    user, password = "ada@home.example", ' a:b/c@d%41?#é"'
+    sent(client, "mail", "keep", **of_mail(25, host=host, username=user, password=password))
+    known = connections.smtp(connections.current())
+    assert (known["host"], known["username"], known["password"]) == (host, user, password)
+
+
+def test_its_owner_alone_may_read_the_file_whatever_others_may(file: Path) -> None:
+    before = os.umask(0)
+    try:
+        connections.keep({"OPENAI_API_KEY": SECRET})
+    finally:
+        os.umask(before)
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_file_is_read_once_and_again_when_it_changed(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[Path] = []
+    read = Path.read_bytes
+
+    def counted(path: Path) -> bytes:
+        reads.append(path)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    for key in ("k" * 9, "l" * 9):
+        connections.keep({"OPENAI_API_KEY": key})
+        reads.clear()
+        assert [connections.secrets()[0] for _ in range(3)] == [key] * 3
+        assert reads == [file]
+
+
+def test_a_report_of_an_error_has_no_secret(client: Client) -> None:
+    answer: Any = client.post(ADDRESS, {"connection": "model"} | of_model(""))
+    assert set(answer.wsgi_request.sensitive_post_parameters) == {"key", "password"}
 
 
 def test_only_a_trial_of_mail_needs_somebody_to_write_to(client: Client, file: Path) -> None:
@@ -139,6 +187,8 @@ def test_what_the_environment_sets_stays(
     client: Client, monkeypatch: pytest.MonkeyPatch, model: OpenAIServer, file: Path
 ) -> None:
     sent(client, "model", "keep", **of_model("http://kept.example/v1", key=""))
+    monkeypatch.setenv("OPENAI_BASE_URL", "")  # which counts as unset
+    assert Server.configured() == Server("http://kept.example/v1", "small", "")
     monkeypatch.setenv("OPENAI_BASE_URL", model.url)
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     page = client.get(ADDRESS).content.decode()
@@ -151,7 +201,9 @@ def test_what_the_environment_sets_stays(
     monkeypatch.setenv("ASSAY_SUMMARY_MODEL", "small")
     assert "Keep without trying" in client.get(ADDRESS).content.decode()  # of mail
     before = file.read_text()
-    assert "It works." in sent(client, "model")
+    page = sent(client, "model")
+    assert "It works." in page
+    assert "Kept." not in page
     assert file.read_text() == before
 
 
@@ -179,96 +231,6 @@ def test_what_no_model_has_is_refused(client: Client, file: Path, fields: dict[s
     assert "errorlist" in answer.content.decode()
 
 
-def test_a_trial_that_takes_too_long_ends(
-    client: Client, model: OpenAIServer, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trials, "MODEL_SECONDS", 4)  # it asks, on a busy machine too
-    model.scenario = "drip"
-    started = time.monotonic()
-    page = sent(client, "model", **of_model(model.url))
-    assert "the model did not answer all questions within 4 s" in page
-    assert time.monotonic() - started < 12
-    assert model.hung_up.wait(5)
-    assert not file.exists()
-
-
-def authenticate(_server: Any, _session: Any, _envelope: Any, _how: str, given: Any) -> AuthResult:
-    is_ada = (given.login, given.password) == (b"ada", SECRET.encode())
-    return AuthResult(success=is_ada, handled=False)
-
-
-@pytest.fixture
-def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A TLS context of a server, whose certificate this process trusts."""
-    import ssl
-
-    folder = tmp_path / "tls"
-    folder.mkdir()
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", "key", "-out", "certificate"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "certificate"))
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(folder / "certificate", folder / "key")
-    return context
-
-
-@pytest.fixture
-def post(certificate: Any) -> Iterator[tuple[Inbox, int]]:
-    """A server that takes mail after STARTTLS from ada alone; and its port."""
-    inbox = Inbox()
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        port = door.getsockname()[1]
-    server = Controller(
-        inbox, "127.0.0.1", port, ready_timeout=60, tls_context=certificate,
-        require_starttls=True, auth_required=True, authenticator=authenticate,
-    )  # fmt: skip
-    server.start()
-    yield inbox, port
-    server.stop()
-
-
-def of_mail(port: int, **other: str) -> dict[str, object]:
-    return {
-        "host": "localhost", "port": port, "scheme": "smtp+tls", "username": "ada",
-        "password": SECRET, "sender": "assay@site.example", "to": "root@home.example",
-    } | other  # fmt: skip
-
-
-def test_mail_is_tried_kept_and_used(client: Client, post: tuple[Inbox, int]) -> None:
-    inbox, port = post
-    page = sent(client, "mail", **of_mail(port))
-    assert "Connected by TLSv1.3." in page
-    assert "Signed in as ada." in page
-    assert "localhost accepted a letter to root@home.example." in page
-    assert connections.mail_host() == "localhost"
-    send_mail("Later", "A digest.", None, ["reader@home.example"])
-    assert [(mail["Subject"], mail["From"], mail["To"]) for mail in inbox.mails] == [
-        ("Mail works", "assay@site.example", "root@home.example"),
-        ("Later", "assay@site.example", "reader@home.example"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"password": "wrong"}, "the server refused the user or the password (535 5.7.8"),
-        ({"scheme": "smtps"}, "the encrypted connection failed"),
-        ({"host": "127.0.0.1"}, "the encrypted connection failed"),  # another name than it proves
-        ({"host": "no-such-host.invalid"}, "there is no server of this name"),
-        ({"port": "1"}, "nothing answers at this port"),
-        ({"username": "", "password": ""}, "the server refused the sender"),
-    ],
-    ids=lambda one: str(one)[:40],
-)
-def test_what_is_wrong_with_mail_is_said(
-    client: Client, post: tuple[Inbox, int], file: Path, fields: dict[str, str], said: str
-) -> None:
-    page = sent(client, "mail", **of_mail(post[1]) | fields)
-    assert f"It does not work: {said}" in page
-    assert not file.exists()
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -290,26 +252,6 @@ def test_what_no_mail_server_has_is_refused(
 ) -> None:
     answer = client.post(ADDRESS, {"connection": "mail", "keep": "1"} | of_mail(587) | fields)
     assert (answer.status_code, file.exists()) == (422, False)
-
-
-def test_a_mail_server_that_drips_is_left(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials, "MAIL_SECONDS", 1)
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        over = threading.Event()
-
-        def drip() -> None:
-            guest, _ = door.accept()
-            with guest:
-                while not over.wait(0.1):
-                    guest.sendall(b"2")
-
-        threading.Thread(target=drip, daemon=True).start()
-        started = time.monotonic()
-        page = sent(client, "mail", **of_mail(door.getsockname()[1], scheme="smtp"))
-        took = time.monotonic() - started
-        over.set()
-    assert "the server did not answer in time" in page
-    assert took < 5
 
 
 def test_a_write_that_fails_leaves_what_was_kept(

@@ -1,6 +1,7 @@
 """The page on which an administrator connects a model's server and mail, and tries them."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, ClassVar
 from urllib.parse import quote
 
@@ -37,6 +38,7 @@ class _ConnectionForm(forms.Form):
 
     values: dict[str, str]
     connected: Settings
+    is_kept = False
 
     def __init__(self, data: Mapping[str, Any] | None, initial: dict[str, Any]) -> None:
         super().__init__(data, initial=initial, label_suffix="")
@@ -49,6 +51,8 @@ class _ConnectionForm(forms.Form):
             field.disabled, field.required = True, False
             field.help_text = said % self.VARIABLES[name]
         self.is_fixed = len(fixed) == len(self.VARIABLES)
+        with suppress(OSError, ValueError):  # not to be read: nothing is known to be kept
+            self.is_kept = not connections.kept().keys().isdisjoint(self.VARIABLES.values())
 
     def clean(self) -> dict[str, Any]:
         """Check what it holds as settings."""
@@ -214,13 +218,18 @@ def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
         if not form.is_fixed:
             connections.keep(values)
     except (ModelError, OSError) as error:
-        said = in_words(error)
-        for secret in filter(None, (form.data.get(form.SECRET), form.initial[form.SECRET])):
-            said = said.replace(secret, "…")  # some servers repeat it
-        form.add_error(None, _("It does not work: %(error)s.") % {"error": said.rstrip(".")})
+        said = _without_secrets(form, in_words(error)).rstrip(".")
+        form.add_error(None, _("It does not work: %(error)s.") % {"error": said})
         return False
     for line in found:
-        messages.success(request, line)
+        messages.success(request, _without_secrets(form, line))
     if not form.is_fixed:
         messages.success(request, "Removed." if remove else "Kept.")
     return True
+
+
+def _without_secrets(form: _ConnectionForm, said: str) -> str:
+    """What a server said: some repeat what they were told."""
+    for secret in filter(None, (form.data.get(form.SECRET), form.initial[form.SECRET])):
+        said = said.replace(secret, "…")
+    return said
