@@ -178,6 +178,23 @@ def test_linking_follows_the_papers_and_repeats_nothing() -> None:
 
 
 @pytest.mark.django_db
+def test_an_operators_word_outlives_the_evidence() -> None:
+    kept = paper(*ABOUT)
+    linking.link(Paper.objects.all())
+    linking.decide(MethodLink.objects.get(), True)
+    score = MethodLink.objects.get().score
+    kept.abstract = "We also propose a sparse attention in which each query sees few keys."
+    kept.save()
+    assert linking.link(Paper.objects.all()) == 1
+    assert MethodLink.objects.get().score != score
+    assert MethodLink.objects.get().confirmed is True
+    kept.title, kept.abstract = "Dense layers", "All is dense."
+    kept.save()
+    linking.link(Paper.objects.all())
+    assert MethodLink.objects.get().confirmed is True
+
+
+@pytest.mark.django_db
 def test_a_tick_links_what_came_since_the_last_one() -> None:
     def announce(arxiv_id: str, day: str) -> None:
         one = paper(*ABOUT, arxiv_id=arxiv_id)

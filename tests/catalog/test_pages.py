@@ -21,6 +21,7 @@ from webapp.catalog.queries import Carried
 from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.papers.models import Announcement, Listing, Paper
+from webapp.papers.search import search
 
 pytestmark = pytest.mark.django_db
 DAY = date(2026, 3, 12)
@@ -74,6 +75,10 @@ def body(client: Client, address: str) -> str:
     return response.content.decode()
 
 
+def found(query: str) -> list[str]:
+    return [one.arxiv_id for one in search(query).papers]
+
+
 def test_papers_about_a_method_are_drawn_by_month(client: Client, paper: Paper) -> None:
     page = body(client, "/methods/sparse_attention/")
     drawing = page[
@@ -121,8 +126,10 @@ def test_a_linked_paper_shows_the_method_and_no_claim_of_its_source(
 def test_a_paper_that_only_uses_a_method_has_neither_block_nor_chip(
     client: Client, paper: Paper
 ) -> None:
+    assert found("has:measured") == found("method:sparse_attention") == [paper.arxiv_id]
     MethodLink.objects.update(relation="uses")
     chips.refresh()
+    assert found("has:measured") == found("method:sparse_attention") == []
     assert "related method" not in body(client, f"/papers/{paper.arxiv_id}/")
     assert "/methods/sparse_attention/" not in body(client, "/digest/2026-03-12/")
     assert f"/papers/{paper.arxiv_id}/" not in body(client, "/methods/sparse_attention/")

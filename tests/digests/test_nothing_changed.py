@@ -52,7 +52,7 @@ def test_queries_do_not_grow_with_the_profiles_where_nothing_changed() -> None:
     assert asked[0] == asked[1] <= 6
 
 
-@pytest.mark.parametrize("change", ["paper", "rules", "earlier day", "announcement"])
+@pytest.mark.parametrize("change", ["paper", "comment", "rules", "earlier day", "announcement"])
 def test_every_input_counts(change: str) -> None:
     mine, other = many(2)
     one, two = paper(1), paper(2)
@@ -61,6 +61,9 @@ def test_every_input_counts(change: str) -> None:
     inputs = dict(Digest.objects.values_list("profile_id", "inputs"))
     if change == "paper":
         one.title = "Sparse models"
+        one.save()
+    elif change == "comment":
+        one.comment = "Accepted."
         one.save()
     elif change == "rules":
         mine.keywords = mine.keywords[:1]
@@ -73,7 +76,19 @@ def test_every_input_counts(change: str) -> None:
     build([TUESDAY], [mine, other])
     after = dict(Digest.objects.filter(date=TUESDAY).values_list("profile_id", "inputs"))
     assert after[mine.pk] != inputs[mine.pk]
-    assert (after[other.pk] != inputs[other.pk]) is (change in {"paper", "announcement"})
+    of_all = {"paper", "comment", "announcement"}
+    assert (after[other.pk] != inputs[other.pk]) is (change in of_all)
+
+
+def test_what_other_days_show_of_other_papers_is_no_input() -> None:
+    [mine] = many(1)
+    announce(TUESDAY, paper(1))
+    build([TUESDAY], [mine])
+    before = Digest.objects.get(date=TUESDAY)
+    announce(MONDAY, paper(2))
+    build([MONDAY, TUESDAY], [mine])
+    after = Digest.objects.get(date=TUESDAY)
+    assert (after.inputs, after.changed_at) == (before.inputs, before.changed_at)
 
 
 def test_a_gist_touches_only_the_entries_that_hold_its_paper(

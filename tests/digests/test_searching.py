@@ -12,6 +12,7 @@ from tests.digests.days import MONDAY, TUESDAY, announce, listing, paper, shown
 from webapp.catalog.models import MethodLink
 from webapp.digests.build import build
 from webapp.digests.models import Profile
+from webapp.papers.days import DAY
 
 pytestmark = pytest.mark.django_db
 
@@ -36,6 +37,17 @@ def test_the_page_orders_dates_marks_and_offers_its_feeds(client: Client) -> Non
     assert "/search.atom?q=sparse+attention" in page
     best = client.get("/search", {"q": "sparse attention"}).content.decode()
     assert best.index("2603.00001") < best.index("2603.00002")
+
+
+def test_a_period_is_of_days_before_today(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.papers.views.now", lambda: factories.moment(TUESDAY + 7 * DAY, 12))
+
+    def found(period: str) -> list[str]:
+        asked = {"q": "sparse attention", "period": period}
+        return [one.arxiv_id for one in client.get("/search", asked).context["results"].papers]
+
+    assert found("7") == ["2603.00002"]
+    assert found("31") == found("") == found("8") == ["2603.00001", "2603.00002"]
 
 
 def test_the_page_says_what_it_left_out_and_what_may_be_meant(client: Client) -> None:
