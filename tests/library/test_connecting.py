@@ -207,6 +207,16 @@ def test_what_the_environment_sets_stays(
     assert file.read_text() == before
 
 
+def test_a_login_in_the_environments_address_is_not_shown(
+    client: Client, monkeypatch: pytest.MonkeyPatch, model: OpenAIServer
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", model.url.replace("://", f"://ada:{SECRET}@"))
+    page = sent(client, "model", model="small")
+    assert "It works." in page
+    assert "Connected: small at http://ada:***@127.0.0.1" in page
+    assert SECRET not in page
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -18,7 +18,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from pydantic import ValidationError
 
 from webapp import connections
-from webapp.env import Settings
+from webapp.env import Settings, without_password
 from webapp.library.trials import in_words, try_mail, try_model
 from webapp.summaries.client import ModelError
 from webapp.ui.pages import back, for_readers
@@ -48,7 +48,7 @@ class _ConnectionForm(forms.Form):
         fixed = [one for one in self.VARIABLES if connections.is_fixed(self.VARIABLES[one])]
         for name in fixed:
             field, said = self.fields[name], _("Set by the environment: %s.")
-            field.disabled, field.required = True, False
+            field.disabled, field.required, field.validators = True, False, []
             field.help_text = said % self.VARIABLES[name]
         self.is_fixed = len(fixed) == len(self.VARIABLES)
         with suppress(OSError, ValueError):  # not to be read: nothing is known to be kept
@@ -109,8 +109,8 @@ class ModelForm(_ConnectionForm):
     def shown(cls, data: Mapping[str, Any] | None, _reader: User) -> "ModelForm":
         """The form with what is connected now."""
         now = connections.current()
-        key = now.openai_api_key.get_secret_value()
-        return cls(data, {"base_url": now.openai_base_url, "model": now.summary_model, "key": key})
+        key, address = now.openai_api_key.get_secret_value(), without_password(now.openai_base_url)
+        return cls(data, {"base_url": address, "model": now.summary_model, "key": key})
 
     def clean_base_url(self) -> str:
         """As it is kept."""
