@@ -182,11 +182,11 @@ def test_an_operators_word_outlives_the_evidence() -> None:
     kept = paper(*ABOUT)
     linking.link(Paper.objects.all())
     linking.decide(MethodLink.objects.get(), True)
-    score = MethodLink.objects.get().score
+    evidence = MethodLink.objects.get().evidence
     kept.abstract = "We also propose a sparse attention in which each query sees few keys."
     kept.save()
     assert linking.link(Paper.objects.all()) == 1
-    assert MethodLink.objects.get().score != score
+    assert MethodLink.objects.get().evidence != evidence
     assert MethodLink.objects.get().confirmed is True
     kept.title, kept.abstract = "Dense layers", "All is dense."
     kept.save()
