@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.core.management import call_command
@@ -43,19 +44,21 @@ def summarise() -> None:
 
 
 def test_a_killed_batch_is_finished_without_doing_anything_twice(
-    papers: None, model: OpenAIServer
+    papers: None, model: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(queue, "LEASE", timedelta(seconds=2))
     model.by_title = {"Paper number 2": "stall"}
     batch = forked(summarise)
     wait_for(lambda: model.summaries_asked == 3, 60, "the third paper")
+    time.sleep(2.5)
+    assert queue.sweep() == 0  # the lease was renewed
     batch.kill()
     batch.join()
     model.by_title = {}
     before = Counter(Summary.objects.values_list("state", flat=True))
     assert before == {"done": 2, "running": 1, "waiting": len(IDS) - 3}
     # The lease of the killed worker ends; the next tick's sweep sees that.
-    Summary.objects.filter(state="running").update(leased_until=LONG_AGO)
-    assert queue.sweep() == 1
+    wait_for(lambda: queue.sweep() == 1, 10, "the end of the lease")
     summarise()
     states = Summary.objects.values_list("paper", "state")
     assert [state for _, state in states] == ["done"] * len(IDS)

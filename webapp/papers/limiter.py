@@ -7,21 +7,19 @@ as long as the request takes, and loses the place soon after it was killed. Neve
 transaction: others would not see it.
 """
 
-import logging
 import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from threading import Event, Thread
 from uuid import uuid4
 
 from django.conf import settings
-from django.db import DatabaseError, connection
 from django.db.models import F
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Greatest, Now
 
+from webapp.leases import renewed
 from webapp.papers.models import ArxivSlot
 
 # Seconds. Whoever waits for a place whose holder was killed (the site's worker, and behind it all
@@ -29,8 +27,6 @@ from webapp.papers.models import ArxivSlot
 LEASE = 9.0
 _SLOT = 1
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-
-log = logging.getLogger(__name__)
 
 
 class BusyError(Exception):
@@ -49,27 +45,14 @@ def slot(patience: float) -> Iterator[None]:
     """
     holder = uuid4().hex
     _take(holder, patience)
-    over = Event()
-    Thread(target=_renew, args=(holder, over), daemon=True).start()
+    held = ArxivSlot.objects.filter(pk=_SLOT, holder=holder)
     try:
-        yield
+        with renewed(lambda: held.update(held_until=_lease_end()), LEASE):
+            yield
     finally:
-        over.set()
-        ArxivSlot.objects.filter(pk=_SLOT, holder=holder).update(
+        held.update(
             holder="", held_until=Now(), free_at=Greatest(F("free_at"), Now() + _interval())
         )
-
-
-def _renew(holder: str, over: Event) -> None:
-    """Keep the place until the request is over, by a connection of this thread's own."""
-    try:
-        while not over.wait(LEASE / 3):
-            try:
-                ArxivSlot.objects.filter(pk=_SLOT, holder=holder).update(held_until=_lease_end())
-            except DatabaseError as error:
-                log.warning("the place in the queue to arXiv was not renewed: %s", error)
-    finally:
-        connection.close()
 
 
 def pause(seconds: float) -> None:

@@ -1,6 +1,7 @@
 """Which summaries wait, run, are done or failed: every transition, by compare-and-set."""
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -9,6 +10,7 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from webapp.leases import renewed
 from webapp.papers.models import Paper
 
 from .answer import PROMPT_VERSION
@@ -16,7 +18,7 @@ from .client import Server
 from .models import Summary
 
 State = Summary.State
-LEASE = timedelta(minutes=20)  # longer than a text, two answers and their time-outs take
+LEASE = timedelta(seconds=30)  # renewed while it runs; a killed worker's summary waits as long
 MAX_ATTEMPTS = 4
 
 
@@ -72,6 +74,12 @@ def take(summary_id: int) -> Summary | None:
             reason="",
         )
     return Summary.objects.select_related("paper").get(id=summary_id) if taken else None
+
+
+def keep_lease(summary: Summary) -> AbstractContextManager[None]:
+    """Renew the lease of what `take` gave while it is made."""
+    held = Summary.objects.filter(id=summary.id, lease=summary.lease)
+    return renewed(lambda: held.update(leased_until=timezone.now() + LEASE), LEASE.total_seconds())
 
 
 def finish(summary: Summary, state: State, reason: str = "", **values: object) -> bool:

@@ -35,7 +35,8 @@ def summarise(summary_id: int) -> str:
         return "not taken"
     now = timezone.now()
     try:
-        _run(summary, server)
+        with queue.keep_lease(summary):
+            _run(summary, server)
     except NotYetError as error:
         queue.postpone(summary, str(error), now + timedelta(minutes=15))
     except budget.SpentError as error:
