@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 # An anonymous visitor is sent to sign in, whatever the method.
 READERS = {
-    *("digests:profile-new", "digests:profile-edit", "digests:star"),
+    *("digests:profile-new", "digests:profile-edit", "digests:best-since", "digests:star"),
     *("library:library", "library:export", "library:leave", "library:import", "library:entry"),
     *("library:remove-list", "library:zotero", "library:first-steps"),
     *("mail:account", "mail:confirm", "mail:searches", "readers:account", "readers:export"),
@@ -88,6 +88,7 @@ def test_a_profile_is_its_owners_to_change(verb: str) -> None:
     client = Client()
     client.force_login(factories.make_reader("other"))
     assert getattr(client, verb)("/profiles/mine/").status_code == 403
+    assert getattr(client, verb)("/profiles/mine/best/").status_code == 403
 
 
 @pytest.mark.parametrize(

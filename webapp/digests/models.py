@@ -111,6 +111,25 @@ class FurtherMatches(models.Model):
         verbose_name_plural = "further matches"
 
 
+class BestSince(models.Model):
+    """The best of every paper since a day by a profile's rules, or how far looking for it is."""
+
+    profile = models.OneToOneField(Profile, on_delete=models.CASCADE, related_name="best_since")
+    since = models.DateField()
+    asked_at = models.DateTimeField()
+    heard_at = models.DateTimeField()  # when it was asked for, or papers were last scored
+    ended_at = models.DateTimeField(null=True, blank=True)
+    total = models.PositiveIntegerField(default=0)  # papers to be scored
+    scored = models.PositiveIntegerField(default=0)
+    matched = models.PositiveIntegerField(default=0)
+    reading_seconds = models.FloatField(default=0.0)
+    scoring_seconds = models.FloatField(default=0.0)
+    rows = models.JSONField(default=list)  # as in FurtherMatches
+
+    class Meta:
+        verbose_name_plural = "best since"
+
+
 class Gist(models.Model):
     """One sentence of a paper's summary, as cards and feeds show it."""
 

@@ -3,7 +3,7 @@
 from calendar import Calendar
 from collections.abc import Iterable
 from datetime import date as Date
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
@@ -74,18 +74,27 @@ def all_matches(digest: Digest) -> list[DigestEntry]:
     further = getattr(digest, "further", None)
     if further is None or not further.rows:
         return first
-    papers = Paper.objects.defer("abstract", "abstract_html", "title_html").in_bulk(
-        [row["paper"] for row in further.rows]
-    )
-    known = [row for row in further.rows if row["paper"] in papers]
-    return first + [
+    return first + entries_of_rows(digest, further.rows, len(first) + 1)
+
+
+MATCH = ("score", "announce_type", "version", "matches")  # what a row says beside its paper
+
+
+def entries_of_rows(
+    digest: Digest | None, rows: Iterable[dict[str, Any]], rank: int
+) -> list[DigestEntry]:
+    """Matches that are kept as rows, as entries without texts, their ranks from `rank` on."""
+    bare = Paper.objects.defer("abstract", "abstract_html", "title_html")
+    papers = bare.in_bulk([row["paper"] for row in rows])
+    known = [row for row in rows if row["paper"] in papers]
+    return [
         DigestEntry(
             digest=digest,
-            rank=rank,
+            rank=number,
             paper=papers[row["paper"]],
-            **{name: row[name] for name in ("score", "announce_type", "version", "matches")},
+            **{name: row[name] for name in MATCH},
         )
-        for rank, row in enumerate(known, len(first) + 1)
+        for number, row in enumerate(known, rank)
     ]
 
 

@@ -4,6 +4,7 @@ from django.urls import URLPattern, path
 
 from webapp.digests import views
 from webapp.digests.feeds import views as feeds
+from webapp.digests.profiles import best
 from webapp.digests.profiles import views as profiles
 from webapp.papers import converters  # noqa: F401 - `arxiv_category`, `date` and `suffix`
 
@@ -30,5 +31,6 @@ urlpatterns: list[URLPattern] = [
     path("profiles/", profiles.profiles, name="profiles"),
     path("profiles/new/", profiles.new, name="profile-new"),
     path("profiles/<slug:slug>/", profiles.edit, name="profile-edit"),
+    path("profiles/<slug:slug>/best/", best.best_since, name="best-since"),
     path("star/", views.star, name="star"),
 ]

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.management import call_command
 
 from webapp.catalog import chips, linking
-from webapp.digests import entries
+from webapp.digests import backlog, entries
 from webapp.digests.build import build
 from webapp.digests.daily import categories_to_fetch, update
 from webapp.library import importing, learning
@@ -107,6 +107,7 @@ TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "site.save_named": (importing.save_named, AGAIN),
     "site.learn": (learning.learn, BRIEFLY),
     "site.learn_all": (learning.learn_all, {}),
+    "site.best_since": (backlog.store_best, {}),
     "site.mail": (deliver_due, {}),
     "runs.record": (record.store_event, LATE),
     "runs.heartbeat": (heartbeats.record_heartbeat, LATE),

@@ -48,14 +48,20 @@ def new(request: HttpRequest, reader: User) -> HttpResponse:
 @for_readers("GET", "HEAD", "POST")
 def edit(request: HttpRequest, reader: User, slug: str) -> HttpResponse:
     """Change or delete a profile of one's own; the staff may change the site's."""
-    profile = get_object_or_404(Profile, slug=slug)
-    if profile.owner_id != reader.pk and not (profile.is_site and reader.is_staff):
-        raise PermissionDenied
+    profile = own_profile(reader, slug)
     if "delete" in request.POST and not profile.is_site:
         profile.delete()
         messages.success(request, _("“%(name)s” is deleted.") % {"name": profile.name})
         return redirect("digests:profiles")
     return _form(request, reader, profile)
+
+
+def own_profile(reader: User, slug: str) -> Profile:
+    """A profile that the reader may change. Raises Http404 and PermissionDenied."""
+    profile = get_object_or_404(Profile, slug=slug)
+    if profile.owner_id != reader.pk and not (profile.is_site and reader.is_staff):
+        raise PermissionDenied
+    return profile
 
 
 def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpResponse:

@@ -44,9 +44,11 @@ class Command(BaseCommand):
 
     def _since(self, profile: Profile, since: date) -> tuple[Digest, list[DigestEntry]]:
         with progress_bar() as bar:
-            total = Paper.objects.filter(announced_on__gte=since).count()
-            task = bar.add_task("papers", total=total)
-            found = score_since(profile, since, lambda count: bar.advance(task, count))
+            task = bar.add_task("papers", total=None)
+            found = score_since(
+                profile, since, lambda done, of: bar.update(task, completed=done, total=of)
+            )
+        total = Paper.objects.filter(announced_on__gte=since).count()
         self.stderr.write(
             f"{total:,} papers since {since}: {found.reading_seconds:.1f} s of reading, "
             f"{found.scoring_seconds:.1f} s of scoring"

@@ -1,0 +1,69 @@
+"""The page on which a reader has a profile look through every stored paper, and reads the best."""
+
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+from django.utils.translation import gettext as _
+
+from webapp import tasks
+from webapp.digests import queries
+from webapp.digests.models import BestSince, Profile
+from webapp.digests.profiles.views import own_profile
+from webapp.papers.days import now
+from webapp.ui.pages import for_readers
+
+SILENCE = timedelta(minutes=3)  # after which looking is taken to have stopped
+
+
+@for_readers("GET", "HEAD", "POST")
+def best_since(request: HttpRequest, reader: User, slug: str) -> HttpResponse:
+    """What a profile finds best in every paper since a day; its live part alone for htmx."""
+    profile = own_profile(reader, slug)
+    found = BestSince.objects.filter(profile=profile).first()
+    silent = bool(found and timezone.now() - found.heard_at > SILENCE)
+    under_way = bool(found and not found.ended_at and not silent)
+    refused = ""
+    if request.method == "POST" and not under_way:
+        refused = _ask(profile, request.POST.get("since", ""))
+        if not refused:
+            return redirect("digests:best-since", slug)
+    entries = queries.entries_of_rows(None, found.rows, 1) if found and found.ended_at else []
+    queries.load_texts(entries)
+    context = {
+        "profile": profile,
+        "found": found,
+        "entries": entries,
+        "under_way": under_way,
+        "refused": refused,
+        "since": request.POST.get("since") or f"{now().year - 1}-01-01",
+    }
+    if not request.headers.get("HX-Request"):
+        status = 422 if refused else 200
+        return render(request, "digests/best.html", context, status=status)
+    response = render(request, "digests/best_progress.html", context)
+    response["Cache-Control"] = "no-store"
+    if not under_way:
+        response["HX-Refresh"] = "true"  # the whole page, with what was found
+    return response
+
+
+def _ask(profile: Profile, written: str) -> str:
+    """Have a worker look; why not, where it was not asked."""
+    try:
+        since = parse_date(written)
+    except ValueError:
+        since = None
+    if since is None:
+        return _("Write a day as 2026-03-02.")
+    moment = timezone.now()
+    defaults = {"since": since, "asked_at": moment, "heard_at": moment, "ended_at": None}
+    defaults |= {"scored": 0, "total": 0, "rows": []}
+    BestSince.objects.update_or_create(profile=profile, defaults=defaults)
+    if tasks.send("site.best_since", [profile.pk], lost="nothing is looked for"):
+        return ""
+    BestSince.objects.filter(profile=profile).delete()
+    return _("The queue cannot be reached. Try again in a minute.")
