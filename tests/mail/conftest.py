@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Any
@@ -13,13 +14,15 @@ from aiosmtpd.controller import Controller
 
 
 class Inbox:
-    """What a server took; `refuse` makes it turn mail away."""
+    """What a server took; `refuse` turns mail away, `meanwhile` is done before an answer."""
 
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []
         self.refuse = False
+        self.meanwhile: Callable[[], object] = int
 
     async def handle_DATA(self, _server: Any, _session: Any, envelope: Any) -> str:  # noqa: N802
+        await asyncio.to_thread(self.meanwhile)
         if self.refuse:
             return "451 Try again later"
         mail = message_from_bytes(envelope.content, policy=policy.default)

@@ -9,7 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.utils import timezone
 
 from tests import factories
 from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, paper, profile
@@ -128,6 +130,38 @@ def test_a_server_that_refuses_loses_nothing(inbox: Inbox, reader: User) -> None
     assert deliver.deliver_due() == 0
     inbox.refuse = False
     assert deliver.deliver_due() == 1
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.django_db(transaction=True)
+def test_while_a_mail_server_takes_its_time_others_write_and_nobody_sends_it_twice(
+    inbox: Inbox, reader: User
+) -> None:
+    asked(reader, profile=days(reader))
+    second: list[int] = []
+
+    def meanwhile() -> None:
+        Profile.objects.update(name="Renamed")
+        second.append(deliver.deliver_due())
+        connection.close()
+
+    inbox.meanwhile = meanwhile
+    assert deliver.deliver_due() == 1
+    assert second == [0]
+    assert len(inbox.mails) == 1
+    assert Delivery.objects.get().leased_until is None
+
+
+@pytest.mark.usefixtures("clock")
+def test_what_a_killed_worker_was_at_is_sent_when_its_lease_ends(
+    inbox: Inbox, reader: User
+) -> None:
+    delivery = asked(reader, profile=days(reader))
+    for lease, sent in ((30, 0), (-1, 1)):
+        delivery.leased_until = timezone.now() + timedelta(seconds=lease)
+        delivery.save()
+        assert deliver.deliver_due() == sent
+    assert len(inbox.mails) == 1
 
 
 @pytest.mark.usefixtures("clock")

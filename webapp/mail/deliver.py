@@ -9,15 +9,16 @@ from smtplib import SMTPException
 
 from django.core import signing
 from django.core.mail import EmailMultiAlternatives
-from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.template.loader import render_to_string
-from django.utils import translation
+from django.utils import timezone, translation
 from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 
 from webapp import connections
 from webapp.digests.models import DigestEntry
 from webapp.digests.text_formats import authors, score_terms
+from webapp.leases import renewed
 from webapp.mail.models import Delivery
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing, Paper
@@ -31,6 +32,7 @@ log = logging.getLogger(__name__)
 
 SETTLED = timedelta(minutes=30)  # since a day's last category came
 PAUSES: dict[str, timedelta] = {"daily": timedelta(days=1), "weekly": timedelta(days=7)}
+LEASE = timedelta(minutes=1)  # of a delivery, renewed while its mail is sent
 MOST = 100  # papers of one mail
 UNSUBSCRIBE = "mail unsubscribe"  # what a token is good for
 
@@ -48,24 +50,43 @@ def deliver_due() -> int:
     return sent
 
 
-@transaction.atomic
 def _deliver(pk: int) -> bool:
-    """One delivery, under a lock: two workers do not send it twice. Raises SMTPException, OSError.
+    """One delivery, under a lease: two workers do not send it twice. Raises SMTPException, OSError.
 
-    A process killed between mail and commit sends it again, with the same Message-ID.
+    No transaction is open meanwhile: a mail server that takes its time would keep every writer
+    waiting. A process killed between mail and record sends it again, with the same Message-ID.
     """
-    rows = Delivery.objects.select_for_update().filter(pk=pk).exclude(reader__email="")
-    delivery = rows.select_related("reader").first()
-    today = eastern_date(now())
-    if delivery is None or today - delivery.looked_on < PAUSES[delivery.frequency]:
+    row = Delivery.objects.filter(pk=pk)
+    free = Q(leased_until=None) | Q(leased_until__lte=timezone.now())
+    if not (_due(row) and row.filter(free).update(leased_until=timezone.now() + LEASE)):
         return False
+    try:
+        with renewed(
+            lambda: row.update(leased_until=timezone.now() + LEASE), LEASE.total_seconds()
+        ):
+            delivery = _due(row)  # unless another worker has sent it meanwhile
+            return delivery is not None and _send_new(delivery)
+    finally:
+        row.update(leased_until=None)
+
+
+def _due(row: QuerySet[Delivery]) -> Delivery | None:
+    delivery = row.exclude(reader__email="").select_related("reader").first()
+    if delivery is None:
+        return None
+    since = eastern_date(now()) - delivery.looked_on
+    return delivery if since >= PAUSES[delivery.frequency] else None
+
+
+def _send_new(delivery: Delivery) -> bool:
+    """Send what is new, if anything is, and record how far it has been; whether it was sent."""
     with translation.override(Preference.language_of(delivery.reader)):
         until, lines = _new_lines(delivery)
         if lines:
             _send(delivery, until, lines)
     if not lines and delivery.frequency == Delivery.Frequency.DAILY:
         return False  # the day may still come
-    delivery.sent_until, delivery.looked_on = until, today
+    delivery.sent_until, delivery.looked_on = until, eastern_date(now())
     delivery.save(update_fields=["sent_until", "looked_on"])
     return bool(lines)
 
