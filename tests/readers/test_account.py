@@ -12,6 +12,7 @@ from tests import factories
 from tests.digests.days import MONDAY, announce, paper, profile
 from tests.mail.conftest import Inbox
 from tests.mail.conftest import inbox as inbox  # noqa: PLC0414 - a fixture
+from webapp import tasks
 from webapp.api import tokens
 from webapp.digests.models import Profile, Star
 from webapp.readers import links
@@ -56,17 +57,36 @@ def test_an_account_is_switched_off_and_on(client: Client, admin: User) -> None:
     assert admin.is_active
 
 
-def test_where_mail_is_set_up_links_are_mailed(client: Client, admin: User, inbox: Inbox) -> None:
+def test_where_mail_is_set_up_links_are_mailed(
+    client: Client, admin: User, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client.post("/account/readers/", {"name": "ada", "email": "ada@home.example"})
     assert inbox.mails[0]["To"] == "ada@home.example"
     guest = Client()
+    sent: list[str] = []
+    monkeypatch.setattr(tasks, "send", lambda _name, args, **_: not sent.append(*args))
     for address in ["nobody@home.example", *["ADA@home.example"] * 4]:
+        before = len(inbox.mails)
         page = guest.post("/sign-in/", {"address": address}).content.decode()
         assert "Look at your mail" in page
+        assert len(inbox.mails) == before  # a worker mails it
+        for one in sent:
+            links.mail_link(one)
+        sent.clear()
     assert len(inbox.mails) == links.MAILED_A_DAY  # the invitation is one of them
     link = re.search(r"https://site.example(/\S+)", inbox.mails[-1].get_content())[1]
     assert guest.post(link).status_code == 302
     assert guest.get("/account/").status_code == 200
+
+
+def test_while_no_worker_can_be_asked_the_sign_in_says_so(
+    client: Client, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    User.objects.filter(pk=factories.make_reader("ada").pk).update(email="ada@home.example")
+    monkeypatch.setattr(tasks, "send", lambda *_, **__: False)
+    page = client.post("/sign-in/", {"address": "ada@home.example"}).content.decode()
+    assert "The queue cannot be reached" in page
+    assert "Look at your mail" not in page
 
 
 def test_without_mail_nothing_is_asked_for(client: Client) -> None:

@@ -22,6 +22,7 @@ from webapp.papers import schedule
 from webapp.papers.days import now
 from webapp.papers.enrich import enrich
 from webapp.papers.fetch import FetchError
+from webapp.readers.links import mail_link
 from webapp.runs import dispatch, heartbeats, record, sweep
 from webapp.summaries import queries, queue
 from webapp.summaries.models import Summary
@@ -109,6 +110,7 @@ TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "site.learn_all": (learning.learn_all, {}),
     "site.best_since": (backlog.store_best, {}),
     "site.mail": (deliver_due, {}),
+    "site.mail_link": (mail_link, BRIEFLY),
     "runs.record": (record.store_event, LATE),
     "runs.heartbeat": (heartbeats.record_heartbeat, LATE),
     "runs.dispatch": (dispatch.dispatch, BRIEFLY),
