@@ -140,17 +140,16 @@ def _in_windows(
     statement = _FOUND if allowed is not None else _FOUND.replace("AND paper.id = ANY(%s)", "")
     values += [] if allowed is None else [list(allowed)]
     keys: list[int] = []
-    for window in _windows(query.since, query.until):
-        try:
-            with transaction.atomic(), connection.cursor() as cursor:
-                cursor.execute(_CAREFULLY.format(f"'{SECONDS}s'", "off", "off", 0))
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(_CAREFULLY.format(f"'{SECONDS}s'", "off", "off", 0))
+            for window in _windows(query.since, query.until):
                 keys = _keys(statement.format(" AND ".join([*window, *clauses])), [*values, limit])
-                cursor.execute(_CAREFULLY.format(*["DEFAULT"] * 4))
-        except OperationalError as error:
-            log.warning("A search was given up after %d s: %s", SECONDS, error)
-            return keys
-        if len(keys) >= limit:
-            break
+                if len(keys) >= limit:
+                    break
+            cursor.execute(_CAREFULLY.format(*["DEFAULT"] * 4))
+    except OperationalError as error:
+        log.warning("A search was given up after %d s: %s", SECONDS, error)
     return keys
 
 
