@@ -9,7 +9,7 @@ from workers.site.app import app as site
 
 LONG_ONES = {
     "site.poll", "site.enrich", "site.link", "site.learn_all", "site.mail", "site.tidy",
-    "site.summaries", "site.summarise",
+    "site.summaries", "site.summarise", "site.best_since",
 }  # fmt: skip
 
 

@@ -4,10 +4,7 @@ from django.db import models
 
 
 class Heartbeat(models.Model):
-    """The last heartbeat of the beat, or the last answer of a queue.
-
-    `at` lies in the future while a task runs on the queue that may take until then.
-    """
+    """The last heartbeat of the beat, or of a queue: its last answer, or that a task runs on it."""
 
     class Kind(models.TextChoices):
         BEAT = "beat", "beat"

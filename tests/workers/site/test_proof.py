@@ -1,0 +1,53 @@
+"""A queue on which a long task runs is heard of, until its worker is killed."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+from django.utils import timezone
+
+from tests.processes import forked, wait_for
+from webapp.health.models import Heartbeat
+from workers.site import proof
+
+SILENCE = timedelta(seconds=2)
+LONG = SimpleNamespace(time_limit=None, request=SimpleNamespace(delivery_info={"routing_key": "q"}))
+
+
+def heard() -> bool:
+    return Heartbeat.objects.filter(name="q", at__gt=timezone.now() - SILENCE).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_long_task_is_heard_of_until_its_worker_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(proof, "SILENCE", SILENCE)
+
+    def work() -> None:
+        proof._begin(LONG)
+        time.sleep(60)
+
+    worker = forked(work)
+    wait_for(heard, 10, "that it has begun")
+    time.sleep(3)
+    assert heard()
+    worker.kill()
+    worker.join()
+    wait_for(lambda: not heard(), 10, "its silence")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_end_of_a_long_task_is_heard_of_and_nothing_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(proof, "SILENCE", timedelta(seconds=0.3))
+    proof._begin(LONG)
+    began = Heartbeat.objects.get(name="q").at
+    proof._end()
+    ended = Heartbeat.objects.get(name="q").at
+    time.sleep(0.5)
+    assert began < ended == Heartbeat.objects.get(name="q").at
