@@ -60,8 +60,8 @@ def _ask(profile: Profile, written: str) -> str:
     if since is None:
         return _("Write a day as 2026-03-02.")
     moment = timezone.now()
-    defaults = {"since": since, "asked_at": moment, "heard_at": moment, "ended_at": None}
-    defaults |= {"scored": 0, "total": 0, "rows": []}
+    times = {"since": since, "asked_at": moment, "heard_at": moment, "ended_at": None}
+    defaults = times | {"scored": 0, "total": 0, "rows": []}
     BestSince.objects.update_or_create(profile=profile, defaults=defaults)
     if tasks.send("site.best_since", [profile.pk], lost="nothing is looked for"):
         return ""
