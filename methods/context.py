@@ -70,8 +70,7 @@ class OpenSeries:
 
     def snapshot(self, *, partial: bool) -> Series:
         """The series with the points so far."""
-        data = {name: getattr(self._series, name) for name in Series.model_fields}
-        return Series(**{**data, "points": tuple(self._points), "partial": partial})
+        return Series(**{**dict(self._series), "points": tuple(self._points), "partial": partial})
 
 
 class Context:
@@ -129,12 +128,11 @@ class Context:
             self._labels[name, case.label] += 1
             if (times := self._labels[name, case.label]) > 1:  # of each label one is kept
                 case = replace(case, label=f"{case.label} ({times})".strip())  # noqa: PLW2901
-            self._emit(check_result(name, case))
+            self.relay(check_result(name, case))
             if not case.passed:
                 what = f"{name} ({case.label})" if case.label else name
                 wanted = f"{case.relation} {case.bound} wanted"
                 raise CheckFailedError(f"{what}: measured {case.measured}, {wanted}")
-            self.checks += 1
 
     def series(self, empty: Series) -> OpenSeries:
         """Open a series to add points to; shown when the benchmark has ended."""
@@ -153,7 +151,7 @@ class Context:
         else:
             encoded = base64.b64encode(content).decode()
             body = Artefact(name=name, media_type=media_type, encoding="base64", content=encoded)
-        self.relay_artefact(body)
+        self.relay(body)
 
     def release(self, *, partial: bool) -> list[Series]:
         """The series that hold points, for the runner to show once the checks have passed."""
@@ -168,15 +166,11 @@ class Context:
         """Show these, which several processes measured, in the place of series of our own."""
         self._joined = series
 
-    def relay_check(self, body: CheckResult) -> None:
-        """Tell a check of another process."""
+    def relay(self, body: CheckResult | Artefact) -> None:
+        """Emit and count a check or an artefact, of ours or of another process."""
         self._emit(body)
-        self.checks += body.passed
-
-    def relay_artefact(self, body: Artefact) -> None:
-        """Tell an artefact, of ours or of another process."""
-        self._emit(body)
-        self.artefacts += 1
+        self.checks += isinstance(body, CheckResult) and body.passed
+        self.artefacts += isinstance(body, Artefact)
 
 
 def check_result(name: str, case: Case) -> CheckResult:

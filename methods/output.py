@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from methods import charts
 from methods.charts import duration
@@ -27,13 +27,6 @@ from methods.protocol import (
 from methods.terminal import ProgressBar, check_line, series_table
 
 
-class Output(Protocol):
-    """Hears every event of a run, then that there are no more."""
-
-    def event(self, body: Strict) -> None: ...  # noqa: D102
-    def close(self) -> None: ...  # noqa: D102
-
-
 class JsonLines:
     """Every event on its own line, flushed at once: for the program that started this one."""
 
@@ -46,9 +39,6 @@ class JsonLines:
         self._stream.flush()
         self._seq += 1
 
-    def close(self) -> None:
-        """Nothing is held back."""
-
 
 class JsonFile:
     """All events but progress, written whole when the run has ended."""
@@ -58,18 +48,14 @@ class JsonFile:
             raise InputError(f"--json: {path} is not a file in an existing folder")
         self._path = path
         self._lines: list[str] = []
-        self._ended = False
 
     def event(self, body: Strict) -> None:
-        """Keep the event."""
-        if not isinstance(body, Progress):
-            line = Line(seq=len(self._lines), kind=KINDS[type(body)], body=body)
-            self._lines.append(line.dump() + "\n")
-            self._ended = line.kind in TERMINAL
-
-    def close(self) -> None:
-        """Write the file, all of it or, when the run's end is missing, nothing."""
-        if self._ended:
+        """Keep the event; with the last one, write the file."""
+        if isinstance(body, Progress):
+            return
+        line = Line(seq=len(self._lines), kind=KINDS[type(body)], body=body)
+        self._lines.append(line.dump() + "\n")
+        if line.kind in TERMINAL:
             write_whole(self._path, "".join(self._lines).encode())
 
 
@@ -93,9 +79,6 @@ class Plots:
         elif isinstance(body, Artefact):
             write_whole(self._folder / f"{self._prefix}-{body.name}", body.data())
 
-    def close(self) -> None:
-        """Every file is there already."""
-
 
 class Words:
     """For people: progress and log on standard error, results on standard output."""
@@ -113,10 +96,6 @@ class Words:
         stream = self._out if isinstance(body, Series | Result) else self._err
         stream.write(WORDS[type(body)](body))
         stream.flush()
-
-    def close(self) -> None:
-        """Take the progress bar away."""
-        self._bar.clear()
 
 
 def _started(body: Started) -> str:

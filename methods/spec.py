@@ -37,6 +37,7 @@ PRESETS: Mapping[str, str] = {
 }
 _EXACT = ConfigDict(extra="forbid")
 
+OnProgress = Callable[[float, float, str], None]  # steps done, of how many, what is under way
 Slug = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Entry = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z0-9_]+)*:[a-z][a-z0-9_]*$")]
 
@@ -271,9 +272,8 @@ class Benchmark:
 class Command:
     """What a method does with data of one's own: ``python -m methods train METHOD``.
 
-    ``entry`` names a function ``(params: P, device: str, on_progress) -> str``:
-    ``on_progress(done, total, message)`` shows how far it is, the answer is printed. Its parameters
-    are the command line's alone.
+    ``entry`` names a function ``(params: P, device: str, on_progress: OnProgress) -> str``, whose
+    answer is printed. Its parameters are the command line's alone.
     """
 
     name: Literal["train", "evaluate", "generate"]

@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 
 from methods import registry
+from methods.context import Emit
 from methods.errors import InputError, ParameterError, ParameterProblem
-from methods.output import JsonFile, JsonLines, Output, Plots, Words
+from methods.output import JsonFile, JsonLines, Plots, Words
 from methods.protocol import Cancelled, Failed, Strict, clean
 from methods.spec import PRESETS
 
@@ -39,11 +40,11 @@ def main(args: argparse.Namespace) -> int:
     """Run the benchmark; the runner's exit code."""
     stdout = sys.stdout
     if args.json != "-":
-        return _measure(args, Words(sys.stdout, sys.stderr))
+        return _measure(args, Words(sys.stdout, sys.stderr).event)
     lines = JsonLines(stdout)
     with contextlib.redirect_stdout(sys.stderr):  # what libraries print must not be read as events
         try:
-            return _measure(args, lines)
+            return _measure(args, lines.event)
         except InputError as error:
             lines.event(Failed(kind=error.kind, message=clean(str(error))[:2_000]))
             raise
@@ -52,7 +53,7 @@ def main(args: argparse.Namespace) -> int:
             raise
 
 
-def _measure(args: argparse.Namespace, first: Output) -> int:
+def _measure(args: argparse.Namespace, first: Emit) -> int:
     method, benchmark = registry.find(args.name)
     params = benchmark.resolve(args.preset, settings(args.set))
     seed = _seed(args.seed)
@@ -64,23 +65,19 @@ def _measure(args: argparse.Namespace, first: Output) -> int:
 
     def emit(body: Strict) -> None:
         for output in outputs:
-            output.event(body)
+            output(body)
 
-    try:
-        return runner.run(
-            method, benchmark, params, device=device, seed=seed, preset=args.preset, emit=emit
-        )
-    finally:
-        for output in outputs:
-            output.close()
+    return runner.run(
+        method, benchmark, params, device=device, seed=seed, preset=args.preset, emit=emit
+    )
 
 
-def _files(args: argparse.Namespace) -> list[Output]:
-    outputs: list[Output] = []
+def _files(args: argparse.Namespace) -> list[Emit]:
+    outputs: list[Emit] = []
     if args.json not in (None, "-"):
-        outputs.append(JsonFile(Path(args.json)))
+        outputs.append(JsonFile(Path(args.json)).event)
     if args.plots:
-        outputs.append(Plots(Path(args.plots)))
+        outputs.append(Plots(Path(args.plots)).event)
     return outputs
 
 

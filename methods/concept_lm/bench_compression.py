@@ -22,7 +22,7 @@ from methods.kit.report import Charts, Stages
 from methods.kit.training import Plan
 from methods.protocol import Variant
 
-WATCHED = ("random", "faithful", "recommended")  # what their monitors say is told
+WATCHED = ("random", "faithful", "recommended")  # whose diagnosis is logged
 
 
 def configure(name: str, params: CompressionParams) -> ConceptConfig:
@@ -51,15 +51,15 @@ def compression(ctx: Context, params: CompressionParams) -> None:
         d_ff = 8 * params.d // 3 // 32 * 32
         base = load_base(tiny_config(d=params.d, layers=sum(params.split), d_ff=d_ff), seed=seed)
         sizes = corpus, params.rows, params.length
-        hear = stages.begin(params.pretrain_steps, "base")
+        on_step = stages.begin(params.pretrain_steps, "base")
         plan = Plan(params.pretrain_steps, 2e-3, seed=seed)
-        train(OnText(base.requires_grad_(True), *sizes, seed), plan, on_step=hear)
+        train(OnText(base.requires_grad_(True), *sizes, seed), plan, on_step=on_step)
         base.requires_grad_(False)
         for name in NAMES:
             config = configure(name, params)  # not the batches of pretraining
             learner = candidate(name, base, config, *sizes, seed + 1_000)
-            hear = stages.begin(params.steps, name)
-            train(learner, Plan(params.steps, 3e-3, seed=seed), on_step=hear)
+            on_step = stages.begin(params.steps, name)
+            train(learner, Plan(params.steps, 3e-3, seed=seed), on_step=on_step)
             learner.settle()
             found[name].append(judge(learner, params.judged))
     charts = Charts(ctx, __file__)

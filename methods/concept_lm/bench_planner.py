@@ -46,9 +46,9 @@ def planner(ctx: Context, params: PlannerParams) -> None:
     for seed in range(params.seeds):
         for name, trained in runs.items():
             em = make(params, seed, naive=name == "naive")
-            hear = stages.begin(em.curriculum.total, f"{name}, seed {seed}")
+            on_step = stages.begin(em.curriculum.total, f"{name}, seed {seed}")
             begun = time.process_time()
-            trace = em.train(hear, watch=params.watch)
+            trace = em.train(on_step, watch=params.watch)
             if name == "ours":
                 seconds.append(time.process_time() - begun)
             trained.append(em)
@@ -73,11 +73,11 @@ def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
         monitor = declared.removeprefix("monitor_")
         if monitor == declared or not any(monitor in stats for _, _, stats in rows):
             continue
-        told = charts.words(declared)
+        words = charts.words(declared)
         limits = [
-            Limit(label=label, points=((0.0, told[end]), (last, told[end])))
+            Limit(label=label, points=((0.0, words[end]), (last, words[end])))
             for label, end in (("normal from", "low"), ("normal to", "high"))
-            if end in told
+            if end in words
         ]
         series = charts.open(declared, variants=variants, limits=limits)
         for name, step, stats in rows:

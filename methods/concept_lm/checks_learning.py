@@ -61,13 +61,13 @@ def null_rate(device: str) -> Iterator[Case]:
         config = ConceptConfig(1, 1, 1, n_concepts=64, rho=rho, run_cap=cap)
         learner = OnText(ConceptLM(base, config).to(device), stdlib(), 8, 64, 0)
         rates: list[float] = []
-        hearing = learner.model.register_forward_hook(
+        hook = learner.model.register_forward_hook(
             lambda _model, _given, output, rates=rates: rates.append(
                 float(output.routing.chosen.float().mean())
             )
         )
         train(learner, Plan(80, 3e-3))
-        hearing.remove()
+        hook.remove()
         learner.settle()
         with torch.no_grad():
             routing = learner.run(learner.corpus.judged(64, 64).to(device)).routing

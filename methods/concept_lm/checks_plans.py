@@ -103,10 +103,9 @@ def objectives(device: str) -> Iterator[Case]:
             p.mul_(20)  # so that what the planner thinks of a plan matters
         for beta in (0.0, 0.5, 4.0):
             chosen = em.search.choose(em.u, em.y, em.z, beta, sweep=True)
-            told = [executor_nll(em.executor, *one) for one in zip(chosen.z, em.y, strict=True)]
-            foretold = [
-                planner_log_prob(em.planner, *one) for one in zip(em.u, chosen.z, strict=True)
-            ]
-            wanted = beta * torch.stack(foretold) - torch.stack(told).sum(-1)
+            nll = [executor_nll(em.executor, *one) for one in zip(chosen.z, em.y, strict=True)]
+            plans = zip(em.u, chosen.z, strict=True)
+            prior = [planner_log_prob(em.planner, *one) for one in plans]
+            wanted = beta * torch.stack(prior) - torch.stack(nll).sum(-1)
             error = difference(chosen.score, wanted)
             yield Case(error, 1e-4, label=f"S of the choice, beta {beta}")

@@ -1,7 +1,7 @@
 """One's own Qwen: trained on a folder of text, judged on a tenth of it held out, written with."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,9 +27,9 @@ from methods.errors import InputError
 from methods.kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
 from methods.kit.corpus import Corpus, folder
 from methods.kit.frozen import load_beside
-from methods.kit.training import Plan
+from methods.kit.training import History, Plan
+from methods.spec import OnProgress
 
-Tell = Callable[[float, float, str], None]
 WEIGHTS = "concepts.pt"
 
 
@@ -80,7 +80,7 @@ def bits(logits_of: Callable[[Tensor], Tensor], x: Tensor, sizes: int) -> float:
     return nll / math.log(2) / sizes
 
 
-def train(params: TrainParams, device: str, tell: Tell) -> str:
+def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
     """Teach a Qwen to compress (v2) or to plan (v3); bits a byte before and after, in words.
 
     Raises:
@@ -93,9 +93,9 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
     base, tokenizer = load(params.model, params.dtype, device)
     corpus = tokenised(text, tokenizer)
     check_tokens(corpus.judged(1, params.length), base.config)
-    taught = compress if params.version == "v2" else plan
-    told = taught(params, base, tokenizer, corpus, tell)
-    return f"{len(corpus.train)} tokens of {corpus.digest}; {WEIGHTS} in {params.out}\n{told}"
+    learn = compress if params.version == "v2" else plan
+    report = learn(params, base, tokenizer, corpus, on_progress)
+    return f"{len(corpus.train)} tokens of {corpus.digest}; {WEIGHTS} in {params.out}\n{report}"
 
 
 def size(tokenizer: Any, x: Tensor) -> int:
@@ -106,13 +106,16 @@ def size(tokenizer: Any, x: Tensor) -> int:
     return sum(len(tokenizer.decode(row).encode()) for row in x)
 
 
-def reading(params: TrainParams, corpus: Corpus) -> dict[str, Any]:
-    """What is read, and how: a training that goes on must agree with itself."""
+def checkpoint(params: TrainParams, about: Mapping[str, Any], corpus: Corpus) -> Checkpoint:
+    """Where a training is kept; one that goes on must agree in what it reads, and how."""
     read = params.model_dump(include={"rows", "length", "lr", "seed"})
-    return {"text": corpus.digest, "reading": read}
+    about = {**about, "text": corpus.digest, "reading": read}
+    return Checkpoint(Path(params.out) / "training.pt", about, every=params.every)
 
 
-def compress(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: Tell) -> str:
+def compress(
+    params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, on_progress: OnProgress
+) -> str:
     """v2: train, judge, keep; the figures and a text with its concepts, in words."""
     layers = base.config.num_hidden_layers
     edge = params.edge or max(1, layers // 7)
@@ -126,14 +129,15 @@ def compress(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tel
     model = build(base, config, params.seed)
     learner = OnText(model, corpus, params.rows, params.length, params.seed)
 
+    def on_step(step: int, history: History) -> None:
+        on_progress(step, params.steps, f"loss {history.loss[-1]:.3f}")
+
     with precision(base):
         train_learner(
             learner,
             Plan(params.steps, params.lr, seed=params.seed),
-            on_step=lambda step, told: tell(step, params.steps, f"loss {told.loss[-1]:.3f}"),
-            checkpoint=Path(params.out) / "training.pt",
-            every=params.every,
-            describe={"model": asdict(config), **reading(params, corpus)},
+            on_step=on_step,
+            checkpoint=checkpoint(params, {"model": asdict(config)}, corpus),
         )
         learner.settle()
         after = bits(lambda row: model(row).logits, x, sizes)
@@ -177,12 +181,14 @@ class Continuation:
         return u, u[:, :0], y
 
 
-def plan(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: Tell) -> str:
+def plan(
+    params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, on_progress: OnProgress
+) -> str:
     """v3: train, judge, keep; the figures, in words."""
     config = base.config
     words, d = config.vocab_size, config.hidden_size
-    told = params.model_dump(include={"types", "slots", "sequence", "mtp"})
-    shape = PlanShape(codes=params.n_concepts, u_vocab=words, y_vocab=words, d=d, **told)
+    chosen = params.model_dump(include={"types", "slots", "sequence", "mtp"})
+    shape = PlanShape(codes=params.n_concepts, u_vocab=words, y_vocab=words, d=d, **chosen)
     settings = EMSettings(
         samples=64 * params.rows,
         batch=params.rows,
@@ -203,10 +209,10 @@ def plan(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: T
         before = float(token_nll(logits, x)[:, middle - 1 :].sum()) / len(y)
     # A LoRA for each role on one frozen base; what is new is in single precision.
     em = HardEM(task, shape, settings, curriculum, adapters(base, seed=settings.seed))
-    about = {"shape": asdict(shape), "curriculum": asdict(curriculum), **reading(params, corpus)}
-    kept = Checkpoint(Path(params.out) / "training.pt", about, em.parts, params.every)
+    about: dict[str, Any] = {"shape": asdict(shape), "curriculum": asdict(curriculum)}
+    kept = checkpoint(params, about, corpus).of(em.parts)
     with precision(base):
-        em.train(lambda step, total: tell(step, total, "v3"), watch=0, kept=kept)
+        em.train(lambda step, total: on_progress(step, total, "v3"), watch=0, kept=kept)
         with torch.no_grad():
             z = em.planner.sample(u, 0.0)
             costs = {
@@ -216,14 +222,15 @@ def plan(params: TrainParams, base: Any, tokenizer: Any, corpus: Corpus, tell: T
                 "given another text's plan": em.nll(z.roll(1, 0)),
                 "given none": em.free_nll(),
             }
-    told = {"about": {"version": "v3", "shape": asdict(shape)}, "weights": state_of(em.everything)}
-    save_state(Path(params.out) / WEIGHTS, told)
+    about = {"version": "v3", "shape": asdict(shape)}
+    weights = state_of(em.everything)
+    save_state(Path(params.out) / WEIGHTS, {"about": about, "weights": weights})
     per_byte = len(y) / sizes / math.log(2)
     lines = [f"{what}: {nats * per_byte:.3f}" for what, nats in costs.items()]
     return "held-out bits a byte of the second halves:\n" + "\n".join(lines)
 
 
-def write(params: GenerateParams, device: str, tell: Tell) -> str:
+def write(params: GenerateParams, device: str, on_progress: OnProgress) -> str:
     """Go on from a prompt with what `train` wrote: the text, and the concepts it came with.
 
     Raises:
@@ -237,9 +244,9 @@ def write(params: GenerateParams, device: str, tell: Tell) -> str:
     check_tokens(prompt.new_zeros(1, prompt.shape[1] + params.new), base.config)
     with precision(base), torch.no_grad():
         written = compressed if state["about"]["version"] == "v2" else planned
-        told = written(params, base, tokenizer, prompt, state)
-    tell(1, 1, "written")
-    return told
+        text = written(params, base, tokenizer, prompt, state)
+    on_progress(1, 1, "written")
+    return text
 
 
 def until_end(new: Tensor, tokenizer: Any) -> Tensor:
@@ -281,7 +288,7 @@ def planned(
         codes = row[: row.index(shape.eos)]
         e = executor.concepts.weight[[k * shape.codes + code for code in codes]]
         near = nearest(e, base.get_input_embeddings().weight).tolist()
-        told = (named(c, t, tokenizer.decode) for c, t in zip(codes, near, strict=True))
-        lines.append(f"type {k + 1}: {' '.join(told)}")
+        shown = (named(c, t, tokenizer.decode) for c, t in zip(codes, near, strict=True))
+        lines.append(f"type {k + 1}: {' '.join(shown)}")
     spelt = tokenizer.decode(until_end(text, tokenizer))
     return "\n".join([params.prompt + spelt, "", "Plan [code: nearest tokens]:", *lines]) + "\n"

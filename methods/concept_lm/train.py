@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -77,9 +76,7 @@ def train(
     plan: Plan,
     *,
     on_step: Callable[[int, History], None] | None = None,
-    checkpoint: Path | None = None,
-    every: int = 100,
-    describe: dict[str, Any] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> History:
     r"""Train to the end of the plan, from its beginning or from a checkpoint.
 
@@ -89,10 +86,9 @@ def train(
     Args:
         learner: the model with its data.
         plan: steps, rates, seed.
-        on_step: hears the steps done and the history so far.
-        checkpoint: file to resume from, when it is there, and to write every `every` steps.
-        every: steps between checkpoints.
-        describe: what the checkpoint must agree with, such as the model's configuration.
+        on_step: called with the steps done and the history so far.
+        checkpoint: where to resume from, when it is there, and to write, with what must agree
+            beside the plan, such as the model's configuration.
 
     Raises:
         CheckpointError: for a checkpoint of another version or another model.
@@ -101,7 +97,6 @@ def train(
     module = learner.model
     learnt = [p for p in module.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(learnt, betas=(0.9, 0.95), weight_decay=0.0)
-    about = {"plan": asdict(plan), **(describe or {})}
     parts = {"module": module, "optimiser": optimiser}
     return fit(
         learner.training_loss,
@@ -110,5 +105,5 @@ def train(
         History(),
         module=module,
         on_step=on_step,
-        checkpoint=Checkpoint(checkpoint, about, parts, every) if checkpoint else None,
+        checkpoint=checkpoint and checkpoint.of(parts, plan=asdict(plan)),
     )

@@ -5,9 +5,9 @@ named part (modules without their frozen weights, optimisers) and the history of
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +27,13 @@ class Checkpoint:
     """Where a training is kept, every so many steps, and what must agree when it goes on."""
 
     path: Path
-    about: Mapping[str, Any]
-    parts: Mapping[str, Part]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, Part] = field(default_factory=dict)
     every: int = 100
+
+    def of(self, parts: Mapping[str, Part], **about: Any) -> Self:
+        """The same for the parts of a training, and with more that must agree."""
+        return replace(self, parts=parts, about={**self.about, **about})
 
     def save(self, history: Mapping[str, Any]) -> None:
         """Write every part and the history."""
@@ -60,12 +64,12 @@ class Checkpoint:
         return dict(state["history"])
 
 
-def kept_in(folder: str, name: str) -> Path | None:
+def kept_in(folder: str, name: str) -> Checkpoint | None:
     """Where a training called `name` is kept to go on from; nowhere without a folder."""
     if not folder:
         return None
     Path(folder).mkdir(parents=True, exist_ok=True)
-    return Path(folder) / f"{name}.pt"
+    return Checkpoint(Path(folder) / f"{name}.pt")
 
 
 def state_of(part: Part) -> dict[str, Any]:

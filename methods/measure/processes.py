@@ -128,11 +128,11 @@ def _relay(ctx: Context, body: Strict, number: int, planned: int) -> None:
     elif isinstance(body, Failed):
         raise ProcessFailedError(body)
     elif isinstance(body, CheckResult) and not (number and body.passed):
-        ctx.relay_check(body)
+        ctx.relay(body)
     elif number == 0 and isinstance(body, Log):
         ctx.log(body.text)
     elif number == 0 and isinstance(body, Artefact):
-        ctx.relay_artefact(body)
+        ctx.relay(body)
 
 
 def _events(

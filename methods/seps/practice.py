@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from methods.errors import InputError
-from methods.kit.checkpoint import load_weights, read_state, save_state, state_of
+from methods.kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
 from methods.kit.seeds import generator, seeded
 from methods.seps.baselines import candidate
 from methods.seps.config import SepsConfig
@@ -20,8 +20,8 @@ from methods.seps.recall import Recall, folds, recall
 from methods.seps.spec import EvaluateParams, TrainParams
 from methods.seps.train import Draw, History, Matcher, Plan
 from methods.seps.train import train as train_matcher
+from methods.spec import OnProgress
 
-OnProgress = Callable[[float, float, str], None]
 TOGETHER = 64  # images, or texts, that are encoded at once
 CAPTIONS = 5000  # that meet an image at once
 LEAK = (
@@ -151,10 +151,8 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
         on_progress(step, plan.steps, status)
 
     read = {"captions": crc32(repr(split.captions).encode()), "words": params.words}
-    history = train_matcher(
-        matcher, plan, draw, on_step=on_step, checkpoint=out / "training.pt", every=params.every,
-        read=read,
-    )  # fmt: skip
+    kept = Checkpoint(out / "training.pt", {"reading": read}, every=params.every)
+    history = train_matcher(matcher, plan, draw, on_step=on_step, checkpoint=kept)
     best = history.validation.index(max(history.validation))
     return (
         f"{len(split.captions)} captions of {len(split.images)} images, {len(left_out)} images "

@@ -4,9 +4,8 @@ Batch and noise of a step depend on the seed and the step alone, so that a train
 interrupted goes on as if it had not been, and every model compared sees the same pairs.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import torch
@@ -138,9 +137,7 @@ def train(
     draw: Draw,
     *,
     on_step: Callable[[int, History], None] | None = None,
-    checkpoint: Path | None = None,
-    every: int = 100,
-    read: Mapping[str, Any] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> History:
     """Train to the end of the plan, from its beginning or from a checkpoint.
 
@@ -149,9 +146,8 @@ def train(
         plan: steps, rates, seed.
         draw: the pairs of a step.
         on_step: hears the steps done and the history so far.
-        checkpoint: file to go on from, where it is there, and to write every `every` steps.
-        every: steps between checkpoints.
-        read: what a checkpoint must agree with beside plan and configuration.
+        checkpoint: where to go on from, when it is there, and to write, with what must agree
+            beside plan and configuration.
 
     Raises:
         CheckpointError: for a checkpoint of another plan, configuration or shape.
@@ -165,7 +161,7 @@ def train(
             (new if name.startswith("slimmer.") or ".to_shared." in name else old).append(p)
     groups: list[dict[str, Any]] = [{"params": old}, {"params": new, "speed": plan.head}]
     optimiser = torch.optim.AdamW(groups, weight_decay=0.01)
-    about = {"plan": asdict(plan), "config": asdict(matcher.slimmer.config), "reading": read}
+    about = {"plan": asdict(plan), "config": asdict(matcher.slimmer.config)}
     parts: dict[str, Part] = {"matcher": matcher, "optimiser": optimiser}
     return kit.fit(
         lambda step: matcher.loss(draw(step), hardest=plan.hardest_at(step)),
@@ -174,5 +170,5 @@ def train(
         History(),
         module=matcher,
         on_step=on_step,
-        checkpoint=Checkpoint(checkpoint, about, parts, every) if checkpoint else None,
+        checkpoint=checkpoint and checkpoint.of(parts, **about),
     )

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from methods.context import Context
-from methods.kit.checkpoint import kept_in
+from methods.kit.checkpoint import Checkpoint, kept_in
 from methods.kit.report import Charts, Stages
 from methods.measure import flops
 from methods.token_pruning import checks, toy
@@ -72,20 +71,20 @@ def learn(
     steps: int,
     seed: int,
     *,
-    tell: Callable[[int, History], None] | None = None,
-    checkpoint: Path | None = None,
+    on_step: Callable[[int, History], None] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[Pruner, History]:
     """A pruner trained on drawn scenes for a frozen model."""
     pruner = Pruner(llava, config, seed=seed).to(llava.device)
     draw = toy.batches(seed, device=str(llava.device))
-    history = train(pruner, draw, steps, seed, on_step=tell, checkpoint=checkpoint)
+    history = train(pruner, draw, steps, seed, on_step=on_step, checkpoint=checkpoint)
     return pruner, history
 
 
 def _base(ctx: Context, params: TradeoffParams | TrainingParams, seed: int, stages: Stages) -> Any:
     tick = stages.begin(toy.WARM_UP + params.base_steps, f"seed {seed}, unpruned model")
     source = params.model_dump(include={"folder", "model", "looks"})
-    return toy.trained(seed, params.base_steps, tell=tick, **source).to(ctx.device)
+    return toy.trained(seed, params.base_steps, on_step=tick, **source).to(ctx.device)
 
 
 def _readable(model: str) -> None:
@@ -113,7 +112,7 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
             toy.pruning(loss="attention"),
             params.steps,
             seed,
-            tell=stages.begin(params.steps, f"seed {seed}, pruner"),
+            on_step=stages.begin(params.steps, f"seed {seed}, pruner"),
             checkpoint=kept_in(params.folder, f"tradeoff-{seed}"),
         )
         tick = stages.begin(params.judged, f"seed {seed}, questions")
@@ -121,7 +120,7 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
         crowded = Exam(llava, params.judged, seed, **CROWDED)
         full["usual"].append(exam.accuracy())
         full["crowded"].append(crowded.accuracy())
-        ctx.log(f"seed {seed}: unpruned {full['usual'][-1]:.1%} right, {said(exam.by_kind())}")
+        ctx.log(f"seed {seed}: unpruned {full['usual'][-1]:.1%} right, {in_words(exam.by_kind())}")
         ways = plans(pruner)
         late = {name: REGISTRY[name] for name in ("random", "fastv", "pyramiddrop", "oracle")}
         late["ours"] = pruner.head_selector(2)
@@ -135,7 +134,7 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
                 for name, way in shown.items():
                     _note(tables[what][name, k], name, questions, way(k), params.draws)
             tick(params.judged * (done + 1) / len(params.budgets))
-            kinds = said(exam.by_kind(ways["ours"](k)))
+            kinds = in_words(exam.by_kind(ways["ours"](k)))
             ctx.log(f"seed {seed}, {k} tokens a layer: ours {kinds}")
     for name, table in tables.items():
         whole = full["crowded" if name == "crowded" else "usual"]
@@ -161,7 +160,7 @@ def _per_cent(shares: Sequence[float]) -> list[float]:
     return [100 * max(share, 1e-4) for share in shares]
 
 
-def said(kinds: dict[str, float]) -> str:
+def in_words(kinds: dict[str, float]) -> str:
     """Accuracy by kind of question in words."""
     return ", ".join(f"{name} {right:.1%}" for name, right in kinds.items())
 
@@ -204,7 +203,7 @@ def training(ctx: Context, params: TrainingParams) -> None:
                 config,
                 params.steps,
                 seed,
-                tell=stages.begin(params.steps, f"seed {seed}, {name}"),
+                on_step=stages.begin(params.steps, f"seed {seed}, {name}"),
                 checkpoint=kept_in(params.folder, f"{name}-{seed}"),
             )
             curves[name].append(history)

@@ -68,7 +68,7 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
             found += _turns(path, turns)
         except (AttributeError, KeyError, TypeError):
             faults.append(f"{name}: turns that are not human, gpt, human, gpt with values")
-    _tell(folder, found, [f for f in faults if skip is False and not f.endswith(": no image")])
+    _refuse(folder, found, [f for f in faults if skip is False and not f.endswith(": no image")])
     return found, faults
 
 
@@ -105,7 +105,7 @@ def _turns(path: Path, turns: Sequence[Any]) -> list[Example]:
     return found
 
 
-def _tell(folder: Path, found: Sequence[Example], faults: Sequence[str]) -> None:
+def _refuse(folder: Path, found: Sequence[Example], faults: Sequence[str]) -> None:
     refuse(faults, f"records of {folder.name}")
     if not found:
         raise InputError(
@@ -155,7 +155,7 @@ def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
             faults.append(f"{name}: {why}")
             continue
         found.append(Example(path, str(one["question"]), answers[one["question_id"]]))
-    _tell(folder, found, [] if skip else faults)
+    _refuse(folder, found, [] if skip else faults)
     return found, faults
 
 
@@ -183,11 +183,11 @@ def supervised(llava: Any, processor: Any, examples: Sequence[Example]) -> Promp
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     answers = [tokenizer.encode(e.answers[0], add_special_tokens=False) + end for e in examples]
     ids, asked, targets = [], [], []
-    for row, real, said in zip(plain.ids, plain.real(), answers, strict=True):
+    for row, real, answer in zip(plain.ids, plain.real(), answers, strict=True):
         known = row[real].tolist()
-        ids.append(known + said)
-        asked.append([True] * len(known) + [False] * len(said))
-        targets.append([IGNORE] * (len(known) - 1) + said + [IGNORE])
+        ids.append(known + answer)
+        asked.append([True] * len(known) + [False] * len(answer))
+        targets.append([IGNORE] * (len(known) - 1) + answer + [IGNORE])
 
     def left(rows: list[list[Any]], empty: int) -> Tensor:
         made = [torch.tensor(row, device=plain.ids.device) for row in rows]

@@ -43,21 +43,21 @@ def generate(
     Raises:
         InputError: for beam search, padding on the right, no room to write.
     """
-    told = llava.generation_config
-    mode = told.get_generation_mode()
-    if mode not in ("greedy_search", "sample") or told.num_return_sequences not in (None, 1):
+    config = llava.generation_config
+    mode = config.get_generation_mode()
+    if mode not in ("greedy_search", "sample") or config.num_return_sequences not in (None, 1):
         raise InputError(
-            f"generation_config asks for {mode.value}, {told.num_return_sequences or 1} a row; "
+            f"generation_config asks for {mode.value}, {config.num_return_sequences or 1} a row; "
             "pruned decoding is greedy or samples, once a row: set num_beams and "
             "num_return_sequences to 1, or measure with transformers' own generate"
         )
-    new = new if new is not None else (told.max_new_tokens or NEW)
+    new = new if new is not None else (config.max_new_tokens or NEW)
     room = llava.config.text_config.max_position_embeddings - prompt.ids.shape[1]
     if not 1 <= new <= room:
         raise InputError(f"{new} new tokens; the model has room for 1 to {room}")
     counts = images_in(llava, prompt.ids, prompt.real(), prompt.pixels)
     first = counts.cumsum(0) - counts  # number of each row's first image
-    out = torch.full((len(counts), new), _padding(told), device=prompt.ids.device)
+    out = torch.full((len(counts), new), _padding(config), device=prompt.ids.device)
     longest = 0
     for count in sorted(set(counts.tolist())):
         rows = (counts == count).nonzero()[:, 0]
@@ -74,10 +74,11 @@ def generate(
     return out[:, :longest]
 
 
-def _padding(told: Any) -> int:
+def _padding(config: Any) -> int:
     """What stands behind a row's end: the padding token, or else the first that ends a row."""
-    ends = told.eos_token_id if isinstance(told.eos_token_id, list) else [told.eos_token_id]
-    return next((i for i in (told.pad_token_id, *ends) if i is not None), 0)
+    ends = config.eos_token_id
+    ends = ends if isinstance(ends, list) else [ends]
+    return next((i for i in (config.pad_token_id, *ends) if i is not None), 0)
 
 
 def _rows(prompt: Prompt, rows: Tensor, images: Tensor | None) -> Prompt:
@@ -174,5 +175,5 @@ def answer(
     """
     prompt = ask(llava, processor, questions, images)
     ids = generate(llava, prompt, stages, new)
-    told = processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
-    return [text.strip() for text in told]
+    texts = processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
+    return [text.strip() for text in texts]

@@ -29,9 +29,9 @@ def sized(
     `vision` and `text` change the configurations of the tower, a CLIP, and of the decoder: a Llama,
     or what `model_type` says.
     """
-    told = tomllib.loads(Path(__file__).with_name("sizes.toml").read_text("utf-8"))[size]
-    tower = {"model_type": "clip_vision_model"} | told["vision"] | (vision or {})
-    decoder = {"model_type": "llama", "tie_word_embeddings": False} | told["text"] | (text or {})
+    sizes = tomllib.loads(Path(__file__).with_name("sizes.toml").read_text("utf-8"))[size]
+    tower = {"model_type": "clip_vision_model"} | sizes["vision"] | (vision or {})
+    decoder = {"model_type": "llama", "tie_word_embeddings": False} | sizes["text"] | (text or {})
     patches = (tower["image_size"] // tower["patch_size"]) ** 2
     return LlavaConfig(
         vision_config=tower, text_config=decoder, image_token_id=2, image_seq_length=patches

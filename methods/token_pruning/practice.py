@@ -1,17 +1,20 @@
 """Heads for real weights: taught on a folder of conversations, judged on a folder of questions."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 from zlib import crc32
 
 import torch
 
 from methods.errors import InputError
+from methods.kit.checkpoint import Checkpoint
 from methods.kit.frozen import load_beside
 from methods.measure.statistics import mean_interval
+from methods.spec import OnProgress
 from methods.token_pruning.config import PruningConfig, load_config
 from methods.token_pruning.data import batches, instruct, question_of, vqa
 from methods.token_pruning.generate import generate
@@ -22,7 +25,6 @@ from methods.token_pruning.spec import EvaluateParams, TrainParams
 from methods.token_pruning.training import History
 from methods.token_pruning.training import train as train_pruner
 
-Tell = Callable[[float, float, str], None]
 SHORT = "\nAnswer the question using a single word or phrase."
 
 
@@ -36,7 +38,7 @@ def load(source: str, dtype: str, device: str) -> tuple[Any, Any]:
     return llava.to(device), load_beside(source, "processor")
 
 
-def train(params: TrainParams, device: str, tell: Tell) -> str:
+def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
     """Teach a pruner; what was learnt and where it lies, in words.
 
     Raises:
@@ -53,20 +55,14 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
     draw = batches(llava, processor, examples, params.rows, params.seed)
 
     def on_step(step: int, history: History) -> None:
-        tell(step, params.steps, f"loss {history.loss[-1]:.3f}, {history.accuracy[-1]:.0%} agreed")
+        status = f"loss {history.loss[-1]:.3f}, {history.accuracy[-1]:.0%} agreed"
+        on_progress(step, params.steps, status)
 
+    questions = crc32(repr([one.question for one in examples]).encode())
+    read = {"reading": {"examples": questions, "rows": params.rows}}
+    kept = Checkpoint(out / "training.pt", read, every=params.every)
     history = train_pruner(
-        pruner,
-        draw,
-        params.steps,
-        params.seed,
-        on_step=on_step,
-        checkpoint=out / "training.pt",
-        every=params.every,
-        read={
-            "examples": crc32(repr([e.question for e in examples]).encode()),
-            "rows": params.rows,
-        },
+        pruner, draw, params.steps, params.seed, on_step=on_step, checkpoint=kept
     )
     pruner.save(out / "pruner.pt")
     return (
@@ -75,7 +71,7 @@ def train(params: TrainParams, device: str, tell: Tell) -> str:
     )
 
 
-def evaluate(params: EvaluateParams, device: str, tell: Tell) -> str:
+def evaluate(params: EvaluateParams, device: str, on_progress: OnProgress) -> str:
     """Answer every question unpruned and pruned; both accuracies with 95 % intervals, in words.
 
     Raises:
@@ -93,18 +89,18 @@ def evaluate(params: EvaluateParams, device: str, tell: Tell) -> str:
         prompt = question_of(llava, processor, asked)
         for name, stages in plans.items():
             ids = generate(llava, prompt, stages, params.new)
-            said = processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
-            right[name] += [
-                vqa_accuracy(text, e.answers) for text, e in zip(said, part, strict=True)
-            ]
-        tell(begin + len(part), len(examples), f"{sum(right['pruned']) / len(right['pruned']):.1%}")
-    told = [f"{len(examples)} questions, {len(left_out)} left out"]
-    told += [f"{name}: {_interval(values)}" for name, values in right.items()]
+            texts = processor.tokenizer.batch_decode(ids, skip_special_tokens=True)
+            pairs = zip(texts, part, strict=True)
+            right[name] += [vqa_accuracy(text, one.answers) for text, one in pairs]
+        status = f"{fmean(right['pruned']):.1%}"
+        on_progress(begin + len(part), len(examples), status)
+    lines = [f"{len(examples)} questions, {len(left_out)} left out"]
+    lines += [f"{name}: {_interval(values)}" for name, values in right.items()]
     lost = [100 * (a - b) for a, b in zip(right["unpruned"], right["pruned"], strict=True)]
     found = mean_interval(lost)
     low, high = max(-100.0, found.low), min(100.0, found.high)
-    told.append(f"lost by pruning: {found.value:.1f} points ({low:.1f} to {high:.1f})")
-    return "\n".join(told)
+    lines.append(f"lost by pruning: {found.value:.1f} points ({low:.1f} to {high:.1f})")
+    return "\n".join(lines)
 
 
 def _interval(values: Sequence[float]) -> str:
@@ -113,16 +109,16 @@ def _interval(values: Sequence[float]) -> str:
     return f"{found.value:.1%} ({low:.1%} to {high:.1%})"
 
 
-def vqa_accuracy(said: str, answers: Sequence[str]) -> float:
+def vqa_accuracy(given: str, answers: Sequence[str]) -> float:
     r"""VQA's accuracy: people who gave this answer, three are enough; mean over who is left out.
 
     Equation: $a = \operatorname{mean}_i \min \left( 1, \frac{1}{3}
         \sum_{j \ne i} [\, a_j = s \,] \right)$, and $[\, a_1 = s \,]$ with one answer alone
     """
-    told, known = _plain(said), [_plain(answer) for answer in answers]
+    ours, known = _plain(given), [_plain(answer) for answer in answers]
     if len(known) == 1:
-        return float(told == known[0])
-    same = [answer == told for answer in known]
+        return float(ours == known[0])
+    same = [answer == ours for answer in known]
     return sum(min(1.0, (sum(same) - own) / 3) for own in same) / len(same)
 
 

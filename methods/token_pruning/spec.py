@@ -17,7 +17,7 @@ class _Learning(Params):
     base_steps: int = parameter(350, "Steps of the unpruned model.", ge=1, le=100_000)
     steps: int = parameter(120, "Steps of each pruner.", ge=1, le=100_000)
     seeds: int = parameter(3, "Models, each trained and pruned.", ge=1, le=10)
-    looks: bool = parameter(True, "Whether the unpruned model is told where to look.")
+    looks: bool = parameter(True, "Whether the unpruned model is supervised where to look.")
     judged: int = parameter(512, "Held-out questions.", ge=16, le=65_536)
     folder: Place = parameter("", "Folder of checkpoints to resume from; empty: none.", local=True)
     model: Place = parameter("", MODEL_HELP, model=True)

@@ -33,7 +33,7 @@ WARM_UP, WARM_UP_RATE = 200, 4e-3  # steps of the tower on patches
 RATE = 2e-3
 SHARP = 8.0  # of similarity between patches and words: what is projected stays short
 
-Tell = Callable[[int], None]  # hears how many steps are done
+OnStep = Callable[[int], None]  # called with how many steps are done
 
 
 def pruning(**changes: Any) -> PruningConfig:
@@ -70,7 +70,7 @@ def trained(
     seed: int,
     steps: int,
     *,
-    tell: Tell = lambda _: None,
+    on_step: OnStep = lambda _: None,
     folder: str = "",
     model: str = "",
     looks: bool = True,
@@ -80,10 +80,10 @@ def trained(
     Args:
         seed: of weights and scenes.
         steps: of training, after the tower's.
-        tell: hears the steps done.
+        on_step: called with the steps done.
         folder: where trained models are kept, in `base-<seed>-<steps>`; empty keeps none.
         model: a folder or hub id of a model of these scenes, in the place of training.
-        looks: whether two layers are told where to look; without, the task alone is learnt.
+        looks: whether two layers are supervised where to look; without, the task alone is learnt.
 
     Raises:
         InputError: for a model that is not there or does not speak of scenes.
@@ -102,7 +102,7 @@ def trained(
         return llava
     llava = load_llava(sized("scenes"), seed=seed)
     with seeded(seed):
-        _learn(llava, seed, steps, tell, looks=looks)
+        _learn(llava, seed, steps, on_step, looks=looks)
     llava.requires_grad_(False).eval()
     if kept is not None:
         llava.save_pretrained(kept)
@@ -118,7 +118,7 @@ class _Plan(Plan):
         return self.rate * min(1.0, (step + 1) / 30, left)
 
 
-def _learn(llava: Any, seed: int, steps: int, tell: Tell, *, looks: bool) -> None:
+def _learn(llava: Any, seed: int, steps: int, on_step: OnStep, *, looks: bool) -> None:
     generator = torch.Generator().manual_seed(seed)
     sizes = {"nothing": 1, "target": scenes.SHAPES + 1, "present": scenes.SHAPES}
     names = nn.ModuleDict({name: nn.Linear(64, size) for name, size in sizes.items()})
@@ -130,7 +130,7 @@ def _learn(llava: Any, seed: int, steps: int, tell: Tell, *, looks: bool) -> Non
             plan,
             History(),
             module=llava,
-            on_step=lambda step, _: tell(before + step),
+            on_step=lambda step, _: on_step(before + step),
         )
 
     def answering(drawn: Scenes) -> Tensor:

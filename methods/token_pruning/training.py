@@ -7,9 +7,8 @@ model.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -46,8 +45,8 @@ class Lesson:
         Equation: $L = \operatorname{mean}_b \sum_i t_{bi}
             (\log t_{bi} - \log \mathrm{softmax}_i\, l_{bi})$
         """
-        said = self.logits.float().log_softmax(-1)
-        return F.kl_div(said, self.wanted, reduction="batchmean")
+        found = self.logits.float().log_softmax(-1)
+        return F.kl_div(found, self.wanted, reduction="batchmean")
 
     def agreement(self) -> float:
         """How often the token that is wanted most is the one the head ranks first."""
@@ -246,9 +245,7 @@ def train(
     seed: int = 0,
     *,
     on_step: Callable[[int, History], None] | None = None,
-    checkpoint: Path | None = None,
-    every: int = 100,
-    read: Mapping[str, Any] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> History:
     """Train so many steps, from the first or from a checkpoint.
 
@@ -257,10 +254,9 @@ def train(
         draw: the batch of a step.
         steps: in all.
         seed: of each step's noise and of the discriminator.
-        on_step: hears the steps done and the history so far.
-        checkpoint: file to resume from, when it is there, and to write every `every` steps.
-        every: steps between checkpoints.
-        read: what a checkpoint must agree with beside configuration and plan.
+        on_step: called with the steps done and the history so far.
+        checkpoint: where to resume from, when it is there, and to write, with what must agree
+            beside configuration and plan.
 
     Raises:
         CheckpointError: for a checkpoint of another run.
@@ -268,12 +264,12 @@ def train(
     """
     trainer = Trainer(pruner, steps, seed)
 
-    def told(step: int, history: History) -> None:
+    def after_step(step: int, history: History) -> None:
         trainer.end_step(step, history)
         if on_step is not None:
             on_step(step, history)
 
-    about = {"config": asdict(pruner.config), "plan": asdict(trainer.plan), "reading": read}
+    about = {"config": asdict(pruner.config), "plan": asdict(trainer.plan)}
     return kit.fit(
         lambda number: trainer.generator_loss(draw(number), pruner.config.tau(number, steps)),
         trainer.optimiser,
@@ -281,6 +277,6 @@ def train(
         History(),
         module=pruner,
         backward=trainer.backward,
-        on_step=told,
-        checkpoint=Checkpoint(checkpoint, about, trainer.saved, every) if checkpoint else None,
+        on_step=after_step,
+        checkpoint=checkpoint and checkpoint.of(trainer.saved, **about),
     )

@@ -20,11 +20,10 @@ _SIZE = re.compile(r"\.\.\.|\w+( *(\+|-|\*|//) *\w+)*")
 class Shape:
     """Sizes of one tensor as a comment writes them: names, numbers, sums and products, an ellipsis.
 
-    `many` says that it holds for every tensor the line binds.
+    One alone holds for every tensor that the line binds.
     """
 
     sizes: tuple[str, ...]
-    many: bool = False
 
     def __str__(self) -> str:
         return f"({', '.join(self.sizes)}{',' if len(self.sizes) == 1 else ''})"
@@ -64,7 +63,6 @@ class Statement:
 class SourceFile:
     """A file, by line."""
 
-    path: Path
     text: str
     statements: dict[int, Statement] = field(default_factory=dict)
 
@@ -73,7 +71,7 @@ def read(path: Path) -> SourceFile:
     """Look at a file; raises SyntaxError where it is no Python."""
     text = path.read_text()
     tree = ast.parse(text)
-    made = SourceFile(path, text)
+    made = SourceFile(text)
     code = frozenset(code_of(text)[0])
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt):
@@ -146,8 +144,6 @@ def parse_comment(comment: str) -> tuple[Shape, ...]:
         words = words[2:]
     if words[:1] not in ("", " ", ",", ":", ";", ".") or words.startswith((" @ ", " x ", " * ")):
         return ()
-    if len(shapes) == 1 and words.startswith(" each"):
-        shapes = [Shape(shapes[0].sizes, many=True)]
     return tuple(shapes)
 
 

@@ -35,7 +35,7 @@ def test_the_pages_own_example_runs_as_it_stands(cli: Callable[..., Done], tmp_p
     assert {point.x for point in series.points} == {128, 256}
 
 
-FOR_THE_RUNNER = {"release", "adopt", "relay_check", "relay_artefact"}
+FOR_THE_RUNNER = {"release", "adopt", "relay"}
 
 
 def test_the_page_names_every_exit_code_and_the_whole_context() -> None:

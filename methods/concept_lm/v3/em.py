@@ -112,7 +112,7 @@ class HardEM(WarmUp):
         """
         plan, settings, trace = self.curriculum, self.settings, Trace()
 
-        def told(done: int, history: PlannerHistory) -> None:
+        def after_step(done: int, history: PlannerHistory) -> None:
             clipped = max(1.0, history.grad_norm[-1] / settings.clip)
             history.planner.append(clipped * gradient_norm(self.planner))
             if watch and (done % watch == 0 or done == plan.total):
@@ -129,7 +129,7 @@ class HardEM(WarmUp):
             Falling(plan.total, settings.lr, warm_up=50, clip=settings.clip, seed=settings.seed),
             self.history,
             module=self.everything,
-            on_step=told,
+            on_step=after_step,
             checkpoint=kept,
         )
         return trace

@@ -87,10 +87,10 @@ def diagnose(stats: Stats) -> list[Action]:
     }
     leap = s.grad_norm / max(s.grad_median, 1e-9)
     figures = vars(s) | {"others": others, "first": first, "rest": rest, "leap": leap}
-    told = [WORDS[name] for name, is_so in present.items() if is_so]
+    found = [WORDS[name] for name, is_so in present.items() if is_so]
     return [
         Action(words["monitor"], words["symptom"].format(**figures), words["action"])
-        for words in told
+        for words in found
     ]
 
 

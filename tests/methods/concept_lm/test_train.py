@@ -23,7 +23,7 @@ from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.monitors import diagnose, measured
 from methods.concept_lm.v3.planner import Planner, PlanShape, sequence_mask
 from methods.errors import InputError
-from methods.kit.checkpoint import CheckpointError
+from methods.kit.checkpoint import Checkpoint, CheckpointError
 from methods.kit.corpus import Corpus, folder, stdlib
 from methods.kit.seeds import seeded
 from methods.kit.training import Plan
@@ -44,16 +44,16 @@ def weights(made):
 def test_resuming_changes_nothing(tmp_path):
     whole, parts = candidate(), candidate()
     train(whole, Plan(6))
-    path = tmp_path / "run.pt"
+    kept = Checkpoint(tmp_path / "run.pt", every=2)
 
     def interrupt(step, _history):
         if step == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(parts, Plan(6), checkpoint=path, every=2, on_step=interrupt)
+        train(parts, Plan(6), checkpoint=kept, on_step=interrupt)
     again = candidate()
-    history = train(again, Plan(6), checkpoint=path, every=2)
+    history = train(again, Plan(6), checkpoint=kept)
     assert len(history.loss) == 6
     assert torch.equal(weights(whole), weights(again))
     assert torch.equal(whole.model.head.control.null_bias, again.model.head.control.null_bias)
@@ -61,9 +61,9 @@ def test_resuming_changes_nothing(tmp_path):
 
 def test_checkpoints_of_another_model(tmp_path):
     path = tmp_path / "run.pt"
-    train(candidate(), Plan(1), checkpoint=path, describe={"model": asdict(CONFIG)})
+    train(candidate(), Plan(1), checkpoint=Checkpoint(path, {"model": asdict(CONFIG)}))
     with pytest.raises(CheckpointError, match=r"another model: .*shallow 1, now 3"):
-        train(candidate(), Plan(1), checkpoint=path, describe={"model": {"shallow": 3}})
+        train(candidate(), Plan(1), checkpoint=Checkpoint(path, {"model": {"shallow": 3}}))
 
 
 def test_a_loss_that_is_no_number():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from methods.errors import InputError
-from methods.kit.checkpoint import CheckpointError
+from methods.kit.checkpoint import Checkpoint, CheckpointError
 from methods.measure.statistics import Interval
 from methods.protocol import Artefact, Failed, Log, Series
 from methods.seps import baselines, bench, scenes
@@ -68,32 +68,32 @@ def test_scenes_are_what_their_captions_say():
 def test_resuming_changes_nothing(tmp_path, taught):
     whole, parts = matcher(taught), matcher(taught)
     train(whole, Plan(4, batch=4))
-    path = tmp_path / "run.pt"
+    kept = Checkpoint(tmp_path / "run.pt", every=2)
 
     def interrupt(step, history):
         if step == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(parts, Plan(4, batch=4), checkpoint=path, every=2, on_step=interrupt)
+        train(parts, Plan(4, batch=4), checkpoint=kept, on_step=interrupt)
     again = matcher(taught)
-    assert len(train(again, Plan(4, batch=4), checkpoint=path, every=2).loss) == 4
+    assert len(train(again, Plan(4, batch=4), checkpoint=kept).loss) == 4
     assert torch.equal(weights(whole), weights(again))
 
 
 def test_checkpoints_of_another_run(tmp_path, taught):
     path = tmp_path / "run.pt"
-    train(matcher(taught), Plan(1, batch=4), checkpoint=path)
+    train(matcher(taught), Plan(1, batch=4), checkpoint=Checkpoint(path))
     other = matcher(taught, base=SepsConfig(dim=32, patches=64, keep=0.25))
     with pytest.raises(CheckpointError, match=r"another config: keep 0.5, now 0.25"):
-        train(other, Plan(1, batch=4), checkpoint=path)
+        train(other, Plan(1, batch=4), checkpoint=Checkpoint(path))
     with pytest.raises(CheckpointError, match="another plan: steps 1, now 2"):
-        train(matcher(taught), Plan(2, batch=4), checkpoint=path)
+        train(matcher(taught), Plan(2, batch=4), checkpoint=Checkpoint(path))
     state = torch.load(path)
     state["parts"]["matcher"]["slimmer.scale"] = torch.ones(2)
     torch.save(state, path)
     with pytest.raises(CheckpointError, match=r"another shape: slimmer.scale is \(2,\) there"):
-        train(matcher(taught), Plan(1, batch=4), checkpoint=path)
+        train(matcher(taught), Plan(1, batch=4), checkpoint=Checkpoint(path))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from methods.errors import InputError
-from methods.kit.checkpoint import CheckpointError
+from methods.kit.checkpoint import Checkpoint, CheckpointError
 from methods.token_pruning import scenes, toy
 from methods.token_pruning.checks import TINY, answered, example, prompt_of, pruner_of
 from methods.token_pruning.choice import take
@@ -127,7 +127,7 @@ def weights(pruner):
 
 @pytest.mark.parametrize("loss", ["adversarial", "mse", "none", "attention"])
 def test_resuming_changes_nothing(llava, tmp_path, loss):
-    prompt, path = answered(llava), tmp_path / "run.pt"
+    prompt, kept = answered(llava), Checkpoint(tmp_path / "run.pt", every=2)
     whole = learner(llava, loss)
     before = weights(whole).clone()
     train(whole, lambda _: prompt, 4)
@@ -138,21 +138,20 @@ def test_resuming_changes_nothing(llava, tmp_path, loss):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(learner(llava, loss), lambda _: prompt, 4, checkpoint=path, every=2,
-              on_step=interrupt)  # fmt: skip
+        train(learner(llava, loss), lambda _: prompt, 4, checkpoint=kept, on_step=interrupt)
     again = learner(llava, loss)
-    history = train(again, lambda _: prompt, 4, checkpoint=path, every=2)
+    history = train(again, lambda _: prompt, 4, checkpoint=kept)
     assert len(history.loss) == 4
     assert torch.equal(weights(whole), weights(again))
 
 
 def test_checkpoints_of_another_run(llava, tmp_path):
-    prompt, path = answered(llava), tmp_path / "run.pt"
-    train(learner(llava), lambda _: prompt, 1, checkpoint=path)
+    prompt, kept = answered(llava), Checkpoint(tmp_path / "run.pt")
+    train(learner(llava), lambda _: prompt, 1, checkpoint=kept)
     with pytest.raises(CheckpointError, match="made with another plan: steps 1, now 2"):
-        train(learner(llava), lambda _: prompt, 2, checkpoint=path)
+        train(learner(llava), lambda _: prompt, 2, checkpoint=kept)
     with pytest.raises(CheckpointError, match="made with another config: loss 'adversarial', now"):
-        train(learner(llava, "mse"), lambda _: prompt, 1, checkpoint=path)
+        train(learner(llava, "mse"), lambda _: prompt, 1, checkpoint=kept)
 
 
 def test_what_cannot_be_trained(llava):
