@@ -111,18 +111,12 @@ def main() -> None:
     for seed, machine in enumerate(MACHINES):
         cells = []
         for comparisons, stopping in cases:
-            shares = [
-                simulate(
-                    machine,
-                    charts=max(1, charts // (2 if comparisons > 1 else 1)),
-                    comparisons=comparisons,
-                    stopping=stopping,
-                    ratio=ratio,
-                    seed=seed,
-                )
-                for ratio in (1.3, 1.0)
-            ]
-            cells.append(f"{100 * shares[0]:.1f} / {100 * (1 - shares[1]):.1f}")
+            count = max(1, charts // 2) if comparisons > 1 else charts
+            sizes = {"charts": count, "comparisons": comparisons, "seed": seed}
+            covered, equal = (
+                simulate(machine, stopping=stopping, ratio=ratio, **sizes) for ratio in (1.3, 1.0)
+            )
+            cells.append(f"{100 * covered:.1f} / {100 * (1 - equal):.1f}")
         print(f"| {machine.name} | " + " | ".join(cells) + " |", flush=True)
 
 

@@ -53,9 +53,7 @@ def a_day(day: list[Candidate], names: list[str], rounds: int) -> Iterator[Figur
             run()
             times[name].append(1000 * (time.process_time() - began))
     theirs = [(day[kept.at].id, kept.score) for kept in ours(same, day)[0]]
-    assert theirs == seed_bot.rule(seed_bot.KEYWORDS, (), day, 30), (
-        "substring matching is not the seed bot's rule"
-    )
+    assert theirs == seed_bot.rule(seed_bot.KEYWORDS, (), day, 30), "not the seed bot's rule"
     for name, rules in (("a profile keeps", many), ("the seed bot's keywords keep", one)):
         share = statistics.mean(len(kept) for kept in Scorer(rules).kept(day)) / len(day)
         yield Figure(f"share that {name}", 100 * share, "%")
@@ -92,9 +90,7 @@ def profiles(names: list[str], count: int) -> list[Rules]:
     made = []
     for _ in range(count):
         words = chance.sample(usual, 36)
-        phrases = [
-            f"{first} {second}" for first, second in zip(words[:6], words[6:12], strict=True)
-        ]
+        phrases = [" ".join(pair) for pair in zip(words[:6], words[6:12], strict=True)]
         made.append(Rules(tuple(map(Keyword, [*phrases, *words[12:]]))))
     return made
 

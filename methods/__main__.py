@@ -16,24 +16,17 @@ from methods.commands import check, describe, new, own, read, run
 from methods.commands import list as list_command
 from methods.errors import MethodsError
 
+MODULES = (list_command, describe, check, run, read, new)
 COMMANDS: dict[str, ModuleType] = {
-    "list": list_command,
-    "describe": describe,
-    "check": check,
-    "run": run,
-    "read": read,
-    "new": new,
+    **{module.__name__.rpartition(".")[2]: module for module in MODULES},
     **dict.fromkeys(own.OWN, own),
 }
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line's grammar: one subparser for each module in ``COMMANDS``."""
-    top = argparse.ArgumentParser(
-        prog="methods",
-        description=__doc__.partition("\n\n")[0],
-        epilog=__doc__.partition("\n\n")[2],
-    )
+    about, _, exit_codes = __doc__.partition("\n\n")
+    top = argparse.ArgumentParser(prog="methods", description=about, epilog=exit_codes)
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, module in COMMANDS.items():
         help_text = own.OWN.get(name) or module.HELP

@@ -56,12 +56,8 @@ def parameter(
     ``max_length``, ``pattern``). Bounds on the *elements* of a tuple go into the annotation:
     ``tuple[Annotated[int, Field(ge=1, le=65536)], ...]``. Choices are ``Literal`` annotations.
     """
-    return Field(
-        default,
-        description=help,
-        json_schema_extra={"unit": unit, "local": local, "model": model},
-        **bounds,
-    )
+    extra: dict[str, Any] = {"unit": unit, "local": local, "model": model}
+    return Field(default, description=help, json_schema_extra=extra, **bounds)
 
 
 class TimedParams(Params):

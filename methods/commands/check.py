@@ -103,11 +103,10 @@ def in_words(rows: Iterable[Row]) -> str:
         outcome = f"{check_value(worst.measured)}{_where(row, worst)}" if worst else row.error
         found = "passed" if row.passed else "FAILED"
         shown.append((check.name, check.title, check.bound, outcome, found))
-        failures += [
-            check_line(check_result(row.check.name, case)) for case in row.cases if not case.passed
-        ]
+        failed = (case for case in row.cases if not case.passed)
+        failures += [check_line(check_result(check.name, case)) for case in failed]
         if row.error:
-            failures.append(f"FAILED  {row.check.name}: {row.error}")
+            failures.append(f"FAILED  {check.name}: {row.error}")
     found = table(("check", "what", "bound", "measured (worst)", ""), shown)
     parts = (found, "\n".join(failures), f"{passed} of {len(shown)} checks passed")
     return "\n\n".join(filter(None, parts))

@@ -81,13 +81,9 @@ def _benchmark(method: Method, benchmark: Benchmark) -> str:
         unit = f" ({info.unit})" if info.unit else ""
         presets = [_value(getattr(benchmark.presets[preset], info.name)) for preset in PRESETS]
         rows.append((info.name, info.help + unit, info.allowed, *presets))
-    return "\n".join(
-        [
-            f"{method.slug}.{benchmark.slug} — {benchmark.title}",
-            textwrap.fill(benchmark.description, _WIDTH),
-            table(("parameter", "help", "allowed", *PRESETS), rows),
-        ]
-    )
+    title = f"{method.slug}.{benchmark.slug} — {benchmark.title}"
+    parameters = table(("parameter", "help", "allowed", *PRESETS), rows)
+    return "\n".join([title, textwrap.fill(benchmark.description, _WIDTH), parameters])
 
 
 def _value(value: object) -> str:

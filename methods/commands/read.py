@@ -23,9 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("method", metavar="METHOD")
     parser.add_argument("--level", choices=LEVELS, default="shapes")
     parser.add_argument("--json", action="store_true", help="all that was recorded, as JSON")
-    parser.add_argument(
-        "--write", action="store_true", help=f"keep it as {TRACE_FILE} in the method's folder"
-    )
+    parser.add_argument("--write", action="store_true", help=f"into the method's {TRACE_FILE}")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -19,20 +19,14 @@ MAX_SEED = 2**63 - 1
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the benchmark, its parameters and where the events go."""
     parser.add_argument("name", metavar="METHOD.BENCHMARK")
-    parser.add_argument(
-        "--preset",
-        default="standard",
-        help="; ".join(f"{name}: {what}" for name, what in PRESETS.items())
-        + " (default: standard)",
-    )
+    sizes = "; ".join(f"{name}: {what}" for name, what in PRESETS.items())
+    parser.add_argument("--preset", default="standard", help=f"{sizes} (default: standard)")
     parser.add_argument(
         "--set", metavar="K=V", action="append", default=[], help="a parameter; lists as 512,1024"
     )
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--seed", default="0", help="a whole number (default: 0)")
-    parser.add_argument(
-        "--json", metavar="FILE", help="events as JSON lines into FILE, or - as they happen"
-    )
+    parser.add_argument("--json", metavar="FILE", help="events as JSON lines; - as they happen")
     parser.add_argument("--plots", metavar="DIR", help="charts as SVG into this folder")
 
 

@@ -91,15 +91,12 @@ def check_tokens(x: Tensor, config: Any) -> None:
     """
     if x.ndim != 2 or x.numel() == 0:
         raise InputError(f"tokens have shape {tuple(x.shape)}; a non-empty (batch, time) is needed")
-    if x.shape[1] > config.max_position_embeddings:
-        raise InputError(
-            f"{x.shape[1]} tokens, but the base has {config.max_position_embeddings} positions"
-        )
+    most, last = config.max_position_embeddings, config.vocab_size - 1
+    if x.shape[1] > most:
+        raise InputError(f"{x.shape[1]} tokens, but the base has {most} positions")
     low, high = int(x.min()), int(x.max())
-    if low < 0 or high >= config.vocab_size:
-        raise InputError(
-            f"token ids lie in {low}..{high}, the base's vocabulary in 0..{config.vocab_size - 1}"
-        )
+    if low < 0 or high > last:
+        raise InputError(f"token ids lie in {low}..{high}, the base's vocabulary in 0..{last}")
 
 
 def add_lora(

@@ -96,7 +96,6 @@ class ConceptHead(nn.Module):
 
     def __init__(self, d: int, config: ConceptConfig, embedding_std: float) -> None:
         super().__init__()
-        self.n_concepts = config.n_concepts
         self.temperature = config.temperature
         # The input is normalised to unit RMS, so logits have std logit_std whatever the base.
         self.proj = nn.Linear(d, config.n_concepts + 1)
@@ -195,7 +194,7 @@ class FSQHead(nn.Module):
 
     def __init__(self, d: int, config: ConceptConfig, embedding_std: float) -> None:
         super().__init__()
-        self.n_concepts, self.places = config.n_concepts, config.places
+        self.places = config.places
         self.proj = nn.Linear(d, self.places)
         self.up = nn.Linear(self.places, d)
         nn.init.normal_(self.up.weight, std=embedding_std)

@@ -218,9 +218,8 @@ class ConceptLM(nn.Module):
         Equation: $m = \mathrm{Middle}(\mathrm{gather}(e)), \quad D_p = m \;\mathrm{or}\;
         h_p + \gamma \odot m$
         """
-        e = self.head.embed(
-            routing.ids.gather(1, packed.index), gather(routing.noisy, packed.index)
-        )
+        ids = routing.ids.gather(1, packed.index)
+        e = self.head.embed(ids, gather(routing.noisy, packed.index))
         C = e.shape[1]
         if not C:
             return e, e

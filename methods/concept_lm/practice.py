@@ -119,9 +119,8 @@ def compress(
     """v2: train, judge, keep; the figures and a text with its concepts, in words."""
     layers = base.config.num_hidden_layers
     edge = params.edge or max(1, layers // 7)
-    config = recommended(
-        edge, layers - 2 * edge, edge, rho=params.rho, n_concepts=params.n_concepts
-    )
+    split = edge, layers - 2 * edge, edge
+    config = recommended(*split, rho=params.rho, n_concepts=params.n_concepts)
     config.fit(layers)
     x = corpus.judged(params.judged, params.length).to(base.device)
     sizes = size(tokenizer, x[:, 1:])

@@ -60,12 +60,8 @@ def decoder_layer(
     eps, own, mlp = config.rms_norm_eps, layer.self_attn, layer.mlp
     seen = normalised(x, layer.input_layernorm.weight, eps)
     q, k, v = (
-        linear(part, seen, scale).view(n, count, -1)
-        for part, count in (
-            (own.q_proj, heads),
-            (own.k_proj, config.num_key_value_heads),
-            (own.v_proj, config.num_key_value_heads),
-        )
+        linear(part, seen, scale).view(n, -1, own.head_dim)
+        for part in (own.q_proj, own.k_proj, own.v_proj)
     )
     if hasattr(own, "q_norm"):
         q, k = normalised(q, own.q_norm.weight, eps), normalised(k, own.k_norm.weight, eps)
@@ -78,10 +74,8 @@ def decoder_layer(
     mixed = torch.einsum("hij,jhd->ihd", share, v.repeat_interleave(group, 1))
     a = x + linear(own.o_proj, mixed.reshape(n, -1), scale)
     seen = normalised(a, layer.post_attention_layernorm.weight, eps)
-    gate = linear(mlp.gate_proj, seen, scale)
-    return a + linear(
-        mlp.down_proj, gate * torch.sigmoid(gate) * linear(mlp.up_proj, seen, scale), scale
-    )
+    gate, up = linear(mlp.gate_proj, seen, scale), linear(mlp.up_proj, seen, scale)
+    return a + linear(mlp.down_proj, gate * torch.sigmoid(gate) * up, scale)
 
 
 def decoder(

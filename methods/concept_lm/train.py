@@ -45,9 +45,8 @@ class OnText:
         \;\mathrm{without\ concepts}$
         """
         none = None if self.concepts else torch.zeros_like(x, dtype=torch.bool)
-        output: ConceptOutput = self.model(
-            x, noise=noise, codes=self.codes or codes, is_concept=none
-        )
+        codes = self.codes or codes
+        output: ConceptOutput = self.model(x, noise=noise, codes=codes, is_concept=none)
         return output
 
     def training_loss(self, step: int) -> Tensor:

@@ -61,11 +61,8 @@ def stdlib(limit: int = 8_000_000) -> Corpus:
     """
     root = Path(sysconfig.get_path("stdlib"))
     left_out = {"site-packages", "test", "tests", "idlelib"}
-    return of_files(
-        [p for p in root.rglob("*.py") if not left_out & set(p.relative_to(root).parts)],
-        f"standard library sources under {root}",
-        limit,
-    )
+    files = [p for p in root.rglob("*.py") if not left_out & set(p.relative_to(root).parts)]
+    return of_files(files, f"standard library sources under {root}", limit)
 
 
 def folder(path: str) -> Corpus:

@@ -135,9 +135,7 @@ def _processor() -> str:
 
 def _cores() -> int:
     """How many processors we may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def processors() -> str:

@@ -16,7 +16,7 @@ simulates.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import median
 
@@ -210,16 +210,13 @@ def with_intervals(
     timed, enough = point.of == "processes", len(point.runs) >= MIN_RUNS[point.of]
     # Times are products of many causes: their logarithms are what spreads evenly.
     geometric = timed and min(point.runs) > 0
-    found = (geometric_interval if geometric else mean_interval)(
-        point.runs, comparisons, confidence
-    )
+    interval = geometric_interval if geometric else mean_interval
+    found = interval(point.runs, comparisons, confidence)
     ratio = None
     if point.ratio is not None and point.ratio.runs:
         times = geometric_interval(point.ratio.runs, comparisons, confidence)
         word = verdict(times, enough=enough, timed=timed)
-        ratio = point.ratio.model_copy(
-            update={"value": times.value, "low": times.low, "high": times.high, "verdict": word}
-        )
+        ratio = point.ratio.model_copy(update={**asdict(times), "verdict": word})
     flags = {*point.flags} - {Flag.FEW} | (set() if enough else {Flag.FEW})
     return point.model_copy(
         update={

@@ -140,13 +140,9 @@ def _compare(
                 made[name] = _model(name, base)
             asks: Asked = "dense" if name == "dense_alone" else "sparse"
             matcher = Matcher(*copy.deepcopy(taught), made[name], asks).to(ctx.device)
-            train(
-                matcher,
-                plan,
-                drawn(plan, ctx.device),
-                on_step=stages.begin(params.steps, f"{name}, seed {own}"),
-                checkpoint=kept_in(params.folder, f"{name}-{own}"),
-            )
+            on_step = stages.begin(params.steps, f"{name}, seed {own}")
+            kept = kept_in(params.folder, f"{name}-{own}")
+            train(matcher, plan, drawn(plan, ctx.device), on_step=on_step, checkpoint=kept)
             with seeded(own):  # random patches are chosen in evaluation, too
                 many.append(matcher.judge(held_out))
             if name == drawn_of and own == ctx.seed:

@@ -31,12 +31,8 @@ def _load(source: str, kind: str, classes: dict[str, str]) -> Any:
         raise InputError(
             f"{source!r} is of type {found.model_type!r}; {kind} encoders are {', '.join(classes)}"
         )
-    made = load_frozen(
-        getattr(transformers, classes[found.model_type]),
-        source,
-        dtype=torch.float32,
-        add_pooling_layer=False,
-    )
+    model_class = getattr(transformers, classes[found.model_type])
+    made = load_frozen(model_class, source, dtype=torch.float32, add_pooling_layer=False)
     return made.requires_grad_(True)
 
 

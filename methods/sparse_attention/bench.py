@@ -165,12 +165,8 @@ def memory(ctx: Context, params: MemoryParams) -> None:
             found[name] = measured_memory.peak(run, ctx.device) / 2**20
         peaks.add_exact(n, found)
         kept = {"dense": 2 * heads * n * params.d_head * 4}
-        kept |= {
-            name: SparseKVCache(
-                config, batch=1, kv_heads=heads, d_head=params.d_head, context=n
-            ).nbytes
-            for name, config in configs.items()
-        }
+        cache = partial(SparseKVCache, batch=1, kv_heads=heads, d_head=params.d_head, context=n)
+        kept |= {name: cache(config).nbytes for name, config in configs.items()}
         caches.add_exact(n, {name: size / 2**20 for name, size in kept.items()})
         peers.forget()
     ctx.progress(1, 1)

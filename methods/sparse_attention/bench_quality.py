@@ -31,13 +31,7 @@ ASKED = 1024  # samples that every model answers
 
 def _sparse_configs(window: int) -> dict[str, SparseAttentionConfig]:
     """What each variant but the dense one attends with."""
-    ours = SparseAttentionConfig(
-        local_heads=4,
-        global_heads=2,
-        window_size=window,
-        global_token_ratio=1 / STRIDE,
-        adaptive_window=False,
-    )
+    ours = SparseAttentionConfig(4, 2, window, 1 / STRIDE, adaptive_window=False)
     return {
         "local_only": replace(ours, local_heads=HEADS, global_heads=0),
         "ours": ours,
@@ -59,17 +53,8 @@ class _Task:
     def network(self, name: str) -> GPT2:
         """The model with a variant's attention."""
         config = _sparse_configs(self.params.window).get(name)
-        return GPT2(
-            GPT2Config(
-                vocab_size=self.vocab,
-                n_positions=self.params.context,
-                n_layer=self.n_layer,
-                n_head=HEADS,
-                n_embd=self.n_embd,
-                use_sparse_attention=config is not None,
-                sparse_config=config or SparseAttentionConfig(local_heads=4, global_heads=2),
-            )
-        )
+        shape = self.vocab, self.params.context, self.n_layer, HEADS, self.n_embd
+        return GPT2(GPT2Config(*shape).attending(config))
 
     def train(self, net: GPT2, draw: torch.Generator, on_step: Callable[..., None]) -> None:
         """AdamW, a tenth of warm-up, then a cosine to a tenth."""

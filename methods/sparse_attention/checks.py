@@ -35,9 +35,7 @@ SMALL = SparseAttentionConfig(local_heads=4, global_heads=2)
 
 
 def _fixed(window: int, **more: Any) -> SparseAttentionConfig:
-    return SparseAttentionConfig(
-        local_heads=4, global_heads=2, window_size=window, adaptive_window=False, **more
-    )
+    return SparseAttentionConfig(4, 2, window, adaptive_window=False, **more)
 
 
 # Lengths around tile edges, shorter than the window, odd; w = 1 and w = n; every option.
@@ -237,9 +235,8 @@ def memory_growth(device: str) -> Iterator[Case]:
         step = partial(_with_gradients, attend, qkv, grad, SMALL)
         step()
         peaks.append(memory.peak(step, device))
-    yield Case(
-        peaks[1] / peaks[0], 2.3, label="n = {} to {}, forward and backward".format(*DOUBLED)
-    )
+    label = "n = {} to {}, forward and backward".format(*DOUBLED)
+    yield Case(peaks[1] / peaks[0], 2.3, label=label)
 
 
 def closed_forms(device: str) -> Iterator[Case]:

@@ -10,9 +10,7 @@ from methods.sparse_attention.oracle import oracle_attention
 def main() -> None:
     """Forward and backward of a layer, its definition, and cached decoding."""
     batch, n, width = 2, 40, 96
-    config = SparseAttentionConfig(
-        local_heads=4, global_heads=2, window_size=16, adaptive_window=False, anchor="pool"
-    )
+    config = SparseAttentionConfig(4, 2, 16, adaptive_window=False, anchor="pool")
     layer = SparseAttention(width, config, context=64)
     x = torch.randn(batch, n, width)  # (batch, n, width)
     out = layer(x).output  # (batch, n, width)

@@ -4,7 +4,7 @@ Published weights load as they are. `use_sparse_attention` swaps what stands bet
 layer's own projections, and nothing else.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -41,6 +41,12 @@ class GPT2Config:
                 f"sparse_config has {self.sparse_config.local_heads} + "
                 f"{self.sparse_config.global_heads} heads, the model {self.n_head}"
             )
+
+    def attending(self, sparse: SparseAttentionConfig | None) -> Self:
+        """The same, attending by `sparse`, or densely."""
+        if sparse is None:
+            return replace(self, use_sparse_attention=False)
+        return replace(self, use_sparse_attention=True, sparse_config=sparse)
 
 
 class GroupedHeads(nn.Module):
@@ -156,9 +162,5 @@ class GPT2(nn.Module):
         from transformers import GPT2LMHeadModel  # noqa: PLC0415 - slow to import
 
         weights = load_frozen(GPT2LMHeadModel, name_or_path, **UNDROPPED)
-        config = GPT2Config(
-            **{name: getattr(weights.config, name) for name in SHAPE},
-            use_sparse_attention=sparse_config is not None,
-            sparse_config=sparse_config or SparseAttentionConfig(),
-        )
-        return cls(config, weights.requires_grad_(True))
+        config = GPT2Config(**{name: getattr(weights.config, name) for name in SHAPE})
+        return cls(config.attending(sparse_config), weights.requires_grad_(True))

@@ -107,14 +107,9 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
     tables: dict[str, Table] = {name: defaultdict(list) for name in TABLES}
     for seed in range(params.seeds):
         llava = _base(ctx, params, seed, stages)
-        pruner, _ = learn(
-            llava,
-            toy.pruning(loss="attention"),
-            params.steps,
-            seed,
-            on_step=stages.begin(params.steps, f"seed {seed}, pruner"),
-            checkpoint=kept_in(params.folder, f"tradeoff-{seed}"),
-        )
+        config, kept = toy.pruning(loss="attention"), kept_in(params.folder, f"tradeoff-{seed}")
+        tick = stages.begin(params.steps, f"seed {seed}, pruner")
+        pruner, _ = learn(llava, config, params.steps, seed, on_step=tick, checkpoint=kept)
         tick = stages.begin(params.judged, f"seed {seed}, questions")
         exam = Exam(llava, params.judged, seed)
         crowded = Exam(llava, params.judged, seed, **CROWDED)
@@ -198,15 +193,10 @@ def training(ctx: Context, params: TrainingParams) -> None:
         final["unpruned"].append(exam.accuracy())
         final["chance"].append(exam.accuracy(_both([REGISTRY["random"]] * 2, FINAL_BUDGET)))
         for name, config in configs.items():
-            pruner, history = learn(
-                llava,
-                config,
-                params.steps,
-                seed,
-                on_step=stages.begin(params.steps, f"seed {seed}, {name}"),
-                checkpoint=kept_in(params.folder, f"{name}-{seed}"),
-            )
-            curves[name].append(history)
+            tick = stages.begin(params.steps, f"seed {seed}, {name}")
+            kept = kept_in(params.folder, f"{name}-{seed}")
+            pruner, found = learn(llava, config, params.steps, seed, on_step=tick, checkpoint=kept)
+            curves[name].append(found)
             final[name].append(exam.accuracy(pruner.stages()))
     charts = Charts(ctx, __file__)
     for name, figure in WATCHED.items():

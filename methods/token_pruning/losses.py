@@ -72,13 +72,8 @@ def sparsity(log_gates: dict[int, Tensor], rho: dict[int, float]) -> Tensor:
     w_l = max(l, 1): a head before layer 0 would otherwise be free to keep everything.
     """
     weights = {layer: max(layer, 1) for layer in log_gates}
-    total = sum(
-        (
-            weights[layer] * F.relu(gate.exp().mean() - rho[layer]) ** 2
-            for layer, gate in log_gates.items()
-        ),
-        torch.zeros(()),
-    )
+    over = {layer: F.relu(gate.exp().mean() - rho[layer]) ** 2 for layer, gate in log_gates.items()}
+    total = sum((weights[layer] * square for layer, square in over.items()), torch.zeros(()))
     return total / max(1, sum(weights.values()))
 
 

@@ -8,7 +8,7 @@ text itself, and see nothing where the planner cannot write one.
 import math
 import statistics
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -88,15 +88,10 @@ def diagnose(stats: Stats) -> list[Action]:
     leap = s.grad_norm / max(s.grad_median, 1e-9)
     figures = vars(s) | {"others": others, "first": first, "rest": rest, "leap": leap}
     found = [WORDS[name] for name, is_so in present.items() if is_so]
-    return [
-        Action(words["monitor"], words["symptom"].format(**figures), words["action"])
-        for words in found
-    ]
+    return [Action(**row | {"symptom": row["symptom"].format(**figures)}) for row in found]
 
 
 def measured(stats: Stats) -> dict[str, float]:
     """The numbers of `stats` that were measured, by name."""
-    values = {
-        f.name: getattr(stats, f.name) for f in fields(stats) if not f.name.startswith("bucket")
-    }
+    values = {name: value for name, value in vars(stats).items() if not name.startswith("bucket")}
     return {name: value for name, value in values.items() if not math.isnan(value)}
