@@ -47,9 +47,7 @@ class OpenSeries:
         Raises CheckFailedError when nothing has been checked yet.
         """
         if not self._context.checks:
-            raise CheckFailedError(
-                "a benchmark checks that its results are right before it measures"
-            )
+            raise CheckFailedError("a benchmark checks its results before it measures")
         anew = {(point.variant, point.x) for point in points}
         kept = [point for point in self._points if (point.variant, point.x) not in anew]
         self._points = [*kept, *points]

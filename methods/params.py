@@ -63,12 +63,8 @@ def parameter(
 class TimedParams(Params):
     """Base of the parameters of a benchmark of time: it runs whole in several fresh processes."""
 
-    processes: int = parameter(
-        5, "Fresh processes that measure, at least; fewer than 5 are flagged.", ge=2, le=100
-    )
-    seconds: int = parameter(
-        600, "Time after which no process beyond those begins.", unit="s", ge=0, le=86_400
-    )
+    processes: int = parameter(5, "Fresh processes, at least; under 5 are flagged.", ge=2, le=100)
+    seconds: int = parameter(600, "Time after which no more begin.", unit="s", ge=0, le=86_400)
     precision: float = parameter(
         0.03, "Half width of every ratio's interval at which measuring ends.", gt=0, le=1
     )

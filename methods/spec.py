@@ -142,10 +142,8 @@ class Claim:
         if self.comparable is Comparable.SAME:
             _require(self.answer, f"claim {self.id!r} is comparable: name the series answering it")
         else:
-            _require(
-                self.reason or self.counted,
-                f"claim {self.id!r} is {self.comparable}: give the reason",
-            )
+            known = self.reason or self.counted
+            _require(known, f"claim {self.id!r} is {self.comparable}: give the reason")
         if self.ruling:
             _require("#" in self.argument, f"claim {self.id!r} is argued: name document#heading")
 

@@ -18,6 +18,7 @@ from methods.concept_lm.train import OnText, train
 from methods.concept_lm.v3.monitors import diagnose
 from methods.context import Context
 from methods.kit.corpus import Corpus, folder, stdlib
+from methods.kit.images import drawing
 from methods.kit.report import Charts, Stages
 from methods.kit.training import Plan
 from methods.protocol import Variant
@@ -120,12 +121,9 @@ def heat_map(learner: OnText, length: int, rows: int = 4) -> str:
         near = " ".join(map(_letter, nearest))
         cells.append(f'<text {place} font-size="10">{code}: {near}</text>')
     tall = rows * height + 20 + (len(named) + 7) // 8 * 14
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {x.shape[1] * width} {tall}" '
-        'font-family="monospace" font-size="12" role="img">'
-        "<title>Where the model places concepts: shaded by inclination, bold with its code where "
-        "placed; below, the bytes nearest to each code</title>" + "".join(cells) + "</svg>"
-    )
+    title = "Concepts in a text: shaded by inclination, bold with its code where one stands"
+    font = 'font-family="monospace" font-size="12"'
+    return drawing(title, x.shape[1] * width, tall, font, cells)
 
 
 def _letter(byte: int) -> str:

@@ -135,10 +135,9 @@ class MultiToken(Boundary):
     def __init__(self, rho: float, d: int, horizon: int = 8) -> None:
         super().__init__(rho)
         self.width = horizon
-        heads = [nn.Linear(d, d, bias=False) for _ in range(horizon)]
-        for head in heads:
-            nn.init.eye_(head.weight)
-        self.heads = nn.ModuleList(heads)
+        self.heads = nn.ModuleList(nn.Linear(d, d, bias=False) for _ in range(horizon))
+        for weight in self.heads.parameters():
+            nn.init.eye_(weight)
         self.threshold.fill_(3.0)
 
     def logits(self, model: Any, h: Tensor) -> list[Tensor]:

@@ -98,10 +98,7 @@ class SlotCache:
         Equation: $\mathrm{bytes} = \sum_b l_b \sum_{layers} 2 \, H_{kv} \, d_{head} \,
         \mathrm{size}$
         """
-        per_slot = sum(
-            2 * keys.shape[1] * keys.shape[3] * keys.element_size()
-            for keys, _ in self.buffers.values()
-        )
+        per_slot = sum(2 * keys[0, :, 0].nbytes for keys, _ in self.buffers.values())
         return per_slot * int(self.lengths.sum())
 
 

@@ -188,14 +188,8 @@ def plan(
     words, d = config.vocab_size, config.hidden_size
     chosen = params.model_dump(include={"types", "slots", "sequence", "mtp"})
     shape = PlanShape(codes=params.n_concepts, u_vocab=words, y_vocab=words, d=d, **chosen)
-    settings = EMSettings(
-        samples=64 * params.rows,
-        batch=params.rows,
-        lr=params.lr,
-        seed=params.seed,
-        held=params.judged,
-        beams=params.beams,
-    )
+    same = params.model_dump(include={"lr", "seed", "beams"})
+    settings = EMSettings(samples=64 * params.rows, batch=params.rows, held=params.judged, **same)
     warm_up = params.steps * 3 // 4
     em_steps = max(1, params.steps - warm_up)
     curriculum = Curriculum(warm_up, params.through, em_steps, grow=params.grow)

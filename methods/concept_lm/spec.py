@@ -83,9 +83,7 @@ class ScratchParams(_OnBytes):
     judged: int = parameter(256, "Held-out windows.", ge=1, le=8192)
     rho: float = parameter(0.2, "Share of concepts, where the text does not set it.", gt=0, lt=1)
     n_concepts: int = parameter(256, "Concepts in the vocabulary, a power of 4.", ge=4, le=65_536)
-    data: Place = parameter(
-        "", "Folder of text of one's own; empty is this Python's library.", local=True
-    )
+    data: Place = parameter("", "Folder of text; empty is this Python's library.", local=True)
 
 
 class _Plans(Params):
@@ -99,9 +97,7 @@ class _Plans(Params):
     through: Literal["text", "prompt", "elbo"] = parameter(
         "prompt", "v3: what plans are made of; elbo: of the text, charged for p(z | u)."
     )
-    grow: float = parameter(
-        0.0, "v3: share of the warm-up over which the text grows from a quarter.", ge=0, le=1
-    )
+    grow: float = parameter(0.0, "v3: share of the warm-up in which texts lengthen.", ge=0, le=1)
 
 
 class PlannerParams(_Plans):
@@ -148,9 +144,7 @@ class TrainParams(_Plans, _Real):
     lr: float = parameter(3e-4, "Highest learning rate.", gt=0, le=1)
     edge: int = parameter(0, "Layers before and after the middle; 0: a seventh of all.", ge=0)
     rho: float = parameter(0.25, "Share of positions that become concepts.", gt=0, lt=1)
-    n_concepts: int = parameter(
-        4096, "Concepts in the vocabulary, of each type in v3.", ge=1, le=65_536
-    )
+    n_concepts: int = parameter(4096, "Concepts, of each type in v3.", ge=1, le=65_536)
 
 
 class GenerateParams(_Real):

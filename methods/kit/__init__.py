@@ -6,7 +6,7 @@
 `kit.noise`        `gumbel`, `straight_through`
 `kit.frozen`       `load_frozen`: a transformers model from a configuration, a folder or the hub
 `kit.corpus`       `stdlib`, `folder`: text as bytes, a tenth of it held out; `Corpus`
-`kit.images`       `unreadable`, `refuse`: images of one's own data, named where they fail
+`kit.images`       `unreadable`, `refuse`: images of one's own, named where they fail; `drawing`
 `kit.checkpoint`   `Checkpoint`: the one format; `save_state`, `read_state`, `load_weights`
 `kit.training`     `fit`: down a loss's gradient, with seeds, progress and exact resume; `Plan`
 `kit.compare`      `difference`: largest absolute one of two tensors; `relative`; `largest`

@@ -121,17 +121,16 @@ def load_weights(module: nn.Module, weights: Mapping[str, Tensor], name: str) ->
         if key not in own or key not in weights:
             where = "not in it" if key in own else "too much in it"
             raise CheckpointError(f"{name} is of another model: {key} is {where}")
-        if own[key].shape != weights[key].shape:
+        ours, theirs = own[key], weights[key]
+        if ours.shape != theirs.shape:
             raise CheckpointError(
-                f"{name} is of another shape: {key} is {tuple(weights[key].shape)} there and "
-                f"{tuple(own[key].shape)} here; use the model it was trained for"
+                f"{name} is of another shape: {key} is {tuple(theirs.shape)} there and "
+                f"{tuple(ours.shape)} here; use the model it was trained for"
             )
-        if own[key].is_floating_point() != weights[key].is_floating_point():
-            raise CheckpointError(
-                f"{name} is of another type: {key} is {weights[key].dtype} there and "
-                f"{own[key].dtype} here"
-            )
-        if not torch.isfinite(weights[key]).all():
+        if ours.is_floating_point() != theirs.is_floating_point():
+            types = f"{theirs.dtype} there and {ours.dtype} here"
+            raise CheckpointError(f"{name} is of another type: {key} is {types}")
+        if not torch.isfinite(theirs).all():
             raise CheckpointError(f"{name}: {key} holds NaN or infinity; the file is damaged")
     module.load_state_dict(weights, strict=False)
 

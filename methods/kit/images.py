@@ -2,7 +2,8 @@
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from html import escape
 from pathlib import Path
 
 from PIL import Image
@@ -34,6 +35,14 @@ def refuse(faults: Sequence[str], what: str) -> None:
             f"{len(faults)} {what} cannot be used: {'; '.join(faults[:SHOWN])}{more}; mend them, "
             "or leave them out with --set skip=true"
         )
+
+
+def drawing(title: str, width: float, height: float, font: str, parts: Iterable[str]) -> str:
+    """An SVG that stands alone; `font` are attributes of its texts."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" {font}>'
+        f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
+    )
 
 
 def embedded(pixels: Tensor, side: int, style: str = "") -> str:

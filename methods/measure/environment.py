@@ -198,9 +198,8 @@ def _gpu_id() -> str:
 
 
 def _other_processes() -> int | None:
-    text = _output(
-        ["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader", f"--id={_gpu_id()}"]
-    )
+    query = "--query-compute-apps=pid", "--format=csv,noheader", f"--id={_gpu_id()}"
+    text = _output(["nvidia-smi", *query])
     if text is None:
         return None
     return sum(pid.strip() not in ("", str(os.getpid())) for pid in text.splitlines())

@@ -134,9 +134,8 @@ def gradients(device: str) -> Iterator[Case]:
             continue
         model, output = _trained(device, config)
         align, ratio = model.losses(output)
-        found = torch.autograd.grad(
-            align + ratio, list(model.parameters()), retain_graph=True, allow_unused=True
-        )
+        every = list(model.parameters())
+        found = torch.autograd.grad(align + ratio, every, retain_graph=True, allow_unused=True)
         least = min(0.0 if g is None else float(g.abs().max()) for g in found)
         yield Case(least, 1e-6, ">=", f"{name}: least of all tensors")
         yield Case(_score_flow(model, output, "ratio"), 1e-6, ">=", f"{name}: from the ratio loss")
@@ -205,9 +204,8 @@ def kept(device: str) -> Iterator[Case]:
         with torch.no_grad():
             counts = torch.stack([mask.sum(-1) for mask in model(**given).masks])
         K = math.ceil(keep * 31)
-        yield Case(
-            difference(counts, torch.full_like(counts, K)), 0.0, label=f"{name}, keep {keep}"
-        )
+        wrong = difference(counts, torch.full_like(counts, K))
+        yield Case(wrong, 0.0, label=f"{name}, keep {keep}")
 
 
 def batches(device: str) -> Iterator[Case]:

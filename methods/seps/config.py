@@ -52,9 +52,7 @@ class SepsConfig:
                 "aggregated token; raise one of them"
             )
         if self.tokens != "merged" and (self.dense or self.variant == "open_source"):
-            raise ValueError(
-                "only the paper's variant without a dense text can leave patches unmerged"
-            )
+            raise ValueError("only the paper's variant without dense text leaves patches unmerged")
         if self.variant == "open_source" and (self.gate or self.relaxation != "softmax"):
             raise ValueError("open_source has no score to learn: gate and relaxation are for paper")
         if self.variant == "open_source" and self.dense_of == "image":

@@ -108,9 +108,8 @@ def load(
     if not skip or len(faults) == len(ids):
         refuse(faults, f"images of {dataset}/{split}")
     # `base` only holds the place of an image that is left out.
-    every = Split(
-        tuple(path or base for path in paths), tuple(captions), tuple(owners), tuple(texts)
-    )
+    images = tuple(path or base for path in paths)
+    every = Split(images, tuple(captions), tuple(owners), tuple(texts))
     return every.take([i for i, fault in enumerate(why) if not fault]), faults
 
 

@@ -28,9 +28,8 @@ class ImageEncoder(nn.Module):
         self.cls = nn.Parameter(0.02 * torch.randn(1, 1, dim))
         self.places = nn.Parameter(0.02 * torch.randn(1, 1 + GRID * GRID, dim))
         self.blocks = _blocks(dim, layers)
-        self.label_heads = nn.ModuleList(
-            nn.Linear(dim, len(words) + 1) for words in (SIZES, COLOURS, SHAPES)
-        )
+        classes = (len(words) + 1 for words in (SIZES, COLOURS, SHAPES))
+        self.label_heads = nn.ModuleList(nn.Linear(dim, count) for count in classes)
 
     def forward(self, images: Tensor) -> Tensor:
         r"""CLS and patches (B, 65, C) of images (B, 3, 32, 32).

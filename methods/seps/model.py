@@ -232,9 +232,8 @@ class Seps(nn.Module):
     ) -> Tensor:
         found = [align.cosines(part, text.unit) for part in tokens if part.shape[2]]
         A = torch.cat([part.expand(len(text.unit), -1, -1, -1) for part in found], 2)
-        return align.alignment(
-            A, text.real, self.relevance, stay=stay, halves=self.config.halves
-        )  # (T, B)
+        halves = self.config.halves
+        return align.alignment(A, text.real, self.relevance, stay=stay, halves=halves)  # (T, B)
 
     def losses(
         self, output: Output, *, hardest: float = 1.0, owners: Tensor | None = None
@@ -245,10 +244,8 @@ class Seps(nn.Module):
 
         Equation: $(L_{align}, w L_{ratio})$
         """
-        config = self.config
-        align_loss = align.alignment_loss(
-            output.similarity, config.margin, hardest=hardest, owners=owners
-        )
+        config, S = self.config, output.similarity
+        align_loss = align.alignment_loss(S, config.margin, hardest=hardest, owners=owners)
         ratio = align.ratio_loss(output.masks, config.keep, config.lam)
         return align_loss, config.ratio_weight * ratio
 

@@ -4,7 +4,7 @@ from html import escape
 
 import torch
 
-from methods.kit.images import embedded
+from methods.kit.images import drawing, embedded
 from methods.seps import scenes
 from methods.seps.model import Batch
 from methods.seps.scenes import GRID, PATCH, SIDE
@@ -36,11 +36,8 @@ def picture(matcher: Matcher, batch: Batch) -> str:
             ],
         ),
     ]
-    width, height = 3 * side + 2 * GAP, side + 52
+    width, height, caption = 3 * side + 2 * GAP, side + 52, scenes.in_words(one.sparse[0])
     body = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        'role="img" font-family="sans-serif">',
-        f"<title>{escape(scenes.in_words(one.sparse[0]))}</title>",
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
         f'<defs><g id="scene">{image}</g></defs>',
     ]
@@ -49,9 +46,8 @@ def picture(matcher: Matcher, batch: Batch) -> str:
             f'<g transform="translate({place * (side + GAP)} 24)"><use href="#scene"/>'
             f'{"".join(over)}<text y="-8" font-size="13" fill="#222">{escape(label)}</text></g>'
         )
-    caption = escape(f"“{scenes.in_words(one.sparse[0])}”")
-    body.append(f'<text y="{side + 44}" font-size="14" fill="#222">{caption}</text></svg>')
-    return "".join(body)
+    body.append(f'<text y="{side + 44}" font-size="14" fill="#222">“{escape(caption)}”</text>')
+    return drawing(caption, width, height, 'font-family="sans-serif"', body)
 
 
 def _box(patch: int, step: int) -> str:

@@ -178,10 +178,8 @@ def evaluate(params: EvaluateParams, device: str, on_progress: OnProgress) -> st
     matcher = build(params, about["candidate"], about["shape"]).to(device)
     load_weights(matcher, state["weights"], path.name)
     config = matcher.slimmer.config
-    name = params.split or TEST[params.dataset]
-    split, left_out = load(
-        Path(params.data), params.dataset, name, dense=config.dense, skip=params.skip
-    )
+    data, name = Path(params.data), params.split or TEST[params.dataset]
+    split, left_out = load(data, params.dataset, name, dense=config.dense, skip=params.skip)
     S = similarities(
         matcher, split, about["words"], lambda done: on_progress(done, 1.0, "images searched")
     )

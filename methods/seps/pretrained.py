@@ -79,9 +79,7 @@ class BertEncoder(nn.Module):
         self.to_shared = _to_shared(self.bert.config.hidden_size, dim)
         self.tokenizer = load_beside(source, "tokenizer")
         if self.tokenizer.mask_token_id is None or self.tokenizer.pad_token_id is None:
-            raise InputError(
-                f"the tokenizer of {source!r} has no [MASK] or no [PAD]; BERT's has both"
-            )
+            raise InputError(f"the tokenizer of {source!r} has no [MASK] or no [PAD]")
         if len(self.tokenizer) > self.bert.config.vocab_size:
             raise InputError(
                 f"the tokenizer of {source!r} has {len(self.tokenizer)} words, its weights "

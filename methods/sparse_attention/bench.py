@@ -214,10 +214,8 @@ def _model_step(
             with torch.no_grad():
                 return net(tokens)
         net.zero_grad(set_to_none=True)
-        logits = net(tokens)
-        loss = torch.nn.functional.cross_entropy(
-            logits[:, :-1].flatten(0, 1).float(), tokens[:, 1:].flatten()
-        )
+        logits = net(tokens)[:, :-1].flatten(0, 1).float()
+        loss = torch.nn.functional.cross_entropy(logits, tokens[:, 1:].flatten())
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 

@@ -95,9 +95,7 @@ class SparseKVCache:
         """
         batch, _, new, _ = q.shape
         if self._most + new > self.context:
-            raise InputError(
-                f"{self._most} cached + {new} new tokens exceed the context of {self.context}"
-            )
+            raise InputError(f"{self._most} + {new} tokens exceed the context of {self.context}")
         if key_lengths is None:
             key_lengths = torch.full((batch,), new, dtype=torch.long, device=q.device)
         elif padding_side == "left":
@@ -117,9 +115,8 @@ class SparseKVCache:
                 continue
             keys, values, mask = store.extend(k[:, kv], v[:, kv], positions, real, self._most + new)
             keys, values = (x.repeat_interleave(self.sharing, 1) for x in (keys, values))
-            outs.append(
-                F.scaled_dot_product_attention(q[:, h], keys, values, attn_mask=mask[:, None])
-            )
+            out = F.scaled_dot_product_attention(q[:, h], keys, values, attn_mask=mask[:, None])
+            outs.append(out)
         self.lengths = self.lengths + key_lengths
         self._most += new
         if first:

@@ -267,9 +267,8 @@ def gate(configs: Mapping[str, SparseAttentionConfig], *shape: int, device: str)
     """Every configuration on random inputs of (batch, n, d_head), with gradients."""
     batch, n, d_head = shape
     for name, config in configs.items():
-        q, k, v, grad = (
-            randn(batch, config.heads, n, d_head, seed=i, device=device) for i in range(4)
-        )
+        sizes = batch, config.heads, n, d_head
+        q, k, v, grad = (randn(*sizes, seed=i, device=device) for i in range(4))
         for case in at_shape(Inputs(q, k, v), grad, config):
             yield replace(case, label=f"{name}, {case.label}")
 

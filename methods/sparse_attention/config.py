@@ -50,11 +50,9 @@ class SparseAttentionConfig:
     def __post_init__(self) -> None:
         if self.heads == 0:
             raise ValueError("local_heads + global_heads must be at least 1")
-        if self.min_window_size > self.max_window_size:
-            raise ValueError(
-                f"min_window_size ({self.min_window_size}) exceeds "
-                f"max_window_size ({self.max_window_size})"
-            )
+        least, most = self.min_window_size, self.max_window_size
+        if least > most:
+            raise ValueError(f"min_window_size ({least}) exceeds max_window_size ({most})")
         if self.window_sizes and self.local_heads % len(self.window_sizes):
             raise ValueError(
                 f"local_heads ({self.local_heads}) must split evenly over "

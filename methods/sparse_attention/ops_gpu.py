@@ -137,9 +137,8 @@ def _flex_and_lse(
 ) -> tuple[Tensor, Tensor]:
     """The same, and its logsumexp (b, h, n) in float32 or float64."""
     if compiled:
-        out, aux = compiled_flex()(
-            q, k, v, block_mask=mask, enable_gqa=True, return_aux=AuxRequest(lse=True)
-        )
+        wanted = AuxRequest(lse=True)
+        out, aux = compiled_flex()(q, k, v, block_mask=mask, enable_gqa=True, return_aux=wanted)
         return out, aux.lse
     scale = 1 / math.sqrt(q.shape[-1])
     out, log2, _ = uncompiled_flex(q, k, v, _identity, mask.as_tuple(), scale, {})

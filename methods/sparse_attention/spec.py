@@ -83,9 +83,7 @@ class RecallParams(Params):
     steps: int = parameter(800, "Steps of training.", ge=10, le=20_000)
     batch: int = parameter(32, "Samples a step.", ge=1, le=512)
     seeds: int = parameter(3, "Independent trainings of each variant.", ge=3, le=20)
-    gate: float = parameter(
-        0.95, "What the dense model must recall for the others to mean anything.", ge=0, le=1
-    )
+    gate: float = parameter(0.95, "What the dense model must recall at least.", ge=0, le=1)
 
 
 METHOD = read_method(__name__)

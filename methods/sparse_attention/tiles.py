@@ -46,10 +46,8 @@ class Tile:
         else:
             for c in range(self.count):
                 shift = c * self.rows
-                yield (
-                    slice(None),
-                    replace(self, row=self.row + shift, col=self.col + shift, count=1),
-                )
+                run = replace(self, row=self.row + shift, col=self.col + shift, count=1)
+                yield slice(None), run
 
     def queries(self, x: Tensor) -> Tensor:
         r"""Its rows of (batch, heads, n, ...) as (batch * count, heads, rows, ...), a view.
@@ -153,9 +151,8 @@ def _band(group: LocalGroup, rows: int, reach: int, dtype: torch.dtype) -> Tenso
     i = torch.arange(rows)[:, None]
     j = torch.arange(-reach, rows)[None, :]
     first = torch.tensor([group.first_key(row) for row in range(rows)])[:, None]
-    return torch.zeros(rows, reach + rows, dtype=dtype).masked_fill(
-        (j > i) | (j < first), -torch.inf
-    )
+    hidden = (j > i) | (j < first)
+    return torch.zeros(rows, reach + rows, dtype=dtype).masked_fill(hidden, -torch.inf)
 
 
 def _stairs(stride: int, rows: int, anchors: int, dtype: torch.dtype) -> Tensor:
@@ -175,9 +172,8 @@ def own_scores(q: Tensor, k: Tensor, group: GlobalGroup) -> Tensor:
     scores = (q * k).sum(-1) / math.sqrt(q.shape[-1])
     if group.anchor == "pool":
         return scores
-    return scores.masked_fill(
-        torch.arange(q.shape[2], device=q.device) % group.stride == 0, -torch.inf
-    )
+    anchors = torch.arange(q.shape[2], device=q.device) % group.stride == 0
+    return scores.masked_fill(anchors, -torch.inf)
 
 
 def with_own(out: Tensor, lse: Tensor, own: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:

@@ -103,18 +103,15 @@ def _comparisons(
 
     def first(prompt: Prompt) -> Calls:
         ctx.check_all("at_shape", at_shape(llava, prompt, stages))
-        ours = {
-            name: partial(read, llava, prompt, plan, cached=True) for name, plan in stages.items()
-        }
+        reading = partial(read, llava, prompt, cached=True)
+        ours = {name: partial(reading, plan) for name, plan in stages.items()}
         return {**ours, "transformers": partial(_theirs, llava, prompt)}
 
     def reading(batch: int, prompt: Prompt) -> Calls:
         with torch.no_grad():
             vision = encode(llava, prompt.pixels)
-        calls: Calls = {
-            name: partial(read, llava, prompt, plan, cached=True, vision=vision)
-            for name, plan in stages.items()
-        }
+        seen = partial(read, llava, prompt, cached=True, vision=vision)
+        calls: Calls = {name: partial(seen, plan) for name, plan in stages.items()}
         if not ctx.repeated:  # counted to the byte: another process would find the same
             peaks = {name: memory.peak(call, ctx.device) for name, call in calls.items()}
             timed["memory"].add_exact(batch, peaks)

@@ -314,9 +314,8 @@ def caching(device: str) -> Iterator[Case]:
             assert prompt.pixels is not None
             alone = Prompt(prompt.ids[one, real], prompt.pixels[one])
             apart.append(read(llava, alone, stages).logits)
-        yield Case(
-            difference(together, torch.cat(apart)), 1e-5, label=f"batch 8 == its rows{label}"
-        )
+        error = difference(together, torch.cat(apart))
+        yield Case(error, 1e-5, label=f"batch 8 == its rows{label}")
     tome = [Stage(BEFORE, 6, REGISTRY["tome"])]
     quick, slow = continued(llava, prompt_of(llava, 2), tome, 5)
     yield Case(difference(quick, slow), 1e-5, label="cached == uncached, merged with a bias")

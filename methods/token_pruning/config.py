@@ -122,10 +122,8 @@ class PruningConfig:
                     "hidden states"
                 )
         first = self.merged(visual)
-        if self.keep_tokens and self.keep_tokens[0] > first:
-            raise InputError(
-                f"a budget of {self.keep_tokens[0]} visual tokens exceeds the {first} there are"
-            )
+        if self.keep_tokens and (most := self.keep_tokens[0]) > first:
+            raise InputError(f"a budget of {most} visual tokens exceeds the {first} there are")
 
 
 def faithful(**changes: Any) -> PruningConfig:

@@ -124,10 +124,8 @@ def ask(llava: Any, processor: Any, questions: Sequence[str], images: Sequence[A
     if len(questions) != len(images) or not questions:
         raise InputError(f"{len(questions)} questions and {len(images)} entries of images")
     several = [[] if i is None else list(i) if isinstance(i, list | tuple) else [i] for i in images]
-    texts = [
-        _worded(processor, question, len(own))
-        for question, own in zip(questions, several, strict=True)
-    ]
+    pairs = zip(questions, several, strict=True)
+    texts = [_worded(processor, question, len(own)) for question, own in pairs]
     tokenizer = processor.tokenizer
     if tokenizer.pad_token is None:
         raise InputError("the processor's tokenizer has no padding token; set pad_token")

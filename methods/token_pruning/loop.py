@@ -87,7 +87,7 @@ class Cache:
 
     def bytes(self) -> int:
         """Bytes of keys and values."""
-        return sum(t.numel() * t.element_size() for x in self.kv.layers for t in (x.keys, x.values))
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self.kv.layers)
 
 
 @dataclass

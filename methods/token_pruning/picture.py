@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from methods.kit.images import embedded
+from methods.kit.images import drawing, embedded
 from methods.token_pruning import scenes
 from methods.token_pruning.loop import BEFORE, Stage, read
 from methods.token_pruning.scenes import GRID, PATCH, PATCHES, SIDE
@@ -37,13 +37,8 @@ def picture(exam: Exam, stages: Sequence[Stage], questions: int = 3) -> str:
             y = TOP + row * (SIDE + GAP) + 20 + 16 * line
             parts.append(f'<text x="0" y="{y}">{word}</text>')
     width, height = LEFT + len(titles) * (SIDE + GAP), TOP + rows * (SIDE + GAP)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        'font-family="sans-serif" font-size="13" role="img">'
-        "<title>Patches kept by stage and question; outlined, those the answer needs</title>"
-        + "".join(parts)
-        + "</svg>"
-    )
+    title = "Patches kept by stage and question; outlined, those the answer needs"
+    return drawing(title, width, height, 'font-family="sans-serif" font-size="13"', parts)
 
 
 def _scene(exam: Exam, kept: Tensor, needed: Tensor) -> str:

@@ -26,9 +26,7 @@ class _Learning(Params):
 class TradeoffParams(_Learning):
     """Parameters of `tradeoff`."""
 
-    budgets: Budgets = parameter(
-        (2, 4, 8, 12, 16), "Visual tokens a layer, on average.", unit="tokens"
-    )
+    budgets: Budgets = parameter((2, 4, 8, 12, 16), "Mean visual tokens a layer.", unit="tokens")
     draws: int = parameter(3, "Draws of random selection a model.", ge=1, le=50)
 
 

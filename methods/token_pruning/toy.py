@@ -171,9 +171,8 @@ def _naming(llava: Any, names: nn.ModuleDict, drawn: Scenes) -> Tensor:
         (scenes.COLOUR_0, scenes.COLOURS, drawn.colour),
         (scenes.ROW_0, scenes.GRID, rows.expand_as(drawn.shape)),
     ]
-    loss = 0.3 * F.binary_cross_entropy_with_logits(
-        names["present"](out.last_hidden_state[:, 0]), present[:, : scenes.SHAPES]
-    )
+    seen = names["present"](out.last_hidden_state[:, 0])
+    loss = 0.3 * F.binary_cross_entropy_with_logits(seen, present[:, : scenes.SHAPES])
     for first, count, wanted in named:
         similar = SHARP * projected @ words[first : first + count].T  # (B, PATCHES, count)
         logits = torch.cat((similar, nothing), -1).flatten(0, 1)
@@ -278,10 +277,8 @@ class Exam:
         Equation: $r_i = [\, \arg\max_v \mathrm{logits}_{iv} = a_i \,]$
         """
         generator = torch.Generator().manual_seed(draw)
-        found = read(
-            self.llava, self.prompt, stages, generator=generator, vision=self.vision
-        ).logits[:, -1]
-        return (found.argmax(-1).cpu() == self.asked.answer.flatten()).detach()
+        found = read(self.llava, self.prompt, stages, generator=generator, vision=self.vision)
+        return found.logits[:, -1].argmax(-1).cpu() == self.asked.answer.flatten()
 
     def accuracy(self, stages: Sequence[Stage] = (), draw: int = 0) -> float:
         r"""Share of right answers.

@@ -80,9 +80,8 @@ def lessons(pruner: Pruner, prompt: Prompt, vision: Vision) -> list[Lesson]:
     if pruner.merger is not None:
         context = first_context(llava, prompt, vision, None)
         dtype = pruner.merger.query.weight.dtype
-        logits, _ = pruner.merger.score(
-            vision.features.to(dtype), context.text.to(dtype), context.asked
-        )
+        V, text = vision.features.to(dtype), context.text.to(dtype)
+        logits, _ = pruner.merger.score(V, text, context.asked)
         found.append(Lesson(logits, _shares(paid, BEFORE)))
     for number, states in seen.items():
         logits = pruner.heads[str(number)](*states)
@@ -140,9 +139,8 @@ class Trainer:
             with seeded(seed):
                 self.judge = Discriminator(d_model, config)
             self.judge.to(next(pruner.parameters()).device)
-            self.judge_optimiser = torch.optim.AdamW(
-                self.judge.parameters(), lr=config.discriminator_lr, weight_decay=0.0
-            )
+            rate, weights = config.discriminator_lr, self.judge.parameters()
+            self.judge_optimiser = torch.optim.AdamW(weights, lr=rate, weight_decay=0.0)
             self.saved |= {"judge": self.judge, "judge_optimiser": self.judge_optimiser}
         self.parts: dict[str, Any] = {}  # what G's last loss was made of
 

@@ -46,12 +46,8 @@ class WarmUp:
         Equation: $L \in \{L_{\mathrm{text}}, L_{\mathrm{prompt}}, L_{\mathrm{ELBO}}\}$
         """
         u, _, y = self.task.sample(self.settings.batch)
-        through = {
-            "text": self.through_text,
-            "prompt": self.through_prompt,
-            "elbo": self.through_elbo,
-        }
-        return through[self.curriculum.through](u, y, step)
+        ways = {"text": self.through_text, "prompt": self.through_prompt, "elbo": self.through_elbo}
+        return ways[self.curriculum.through](u, y, step)
 
     def autoencoded(self, y: Tensor, step: int) -> tuple[Tensor, Tensor, Tensor]:
         r"""y (B, L) -> q -> straight-through z -> y: the loss, q's logits and z.
