@@ -121,7 +121,7 @@ def test_a_failed_check_shows_no_number(cli: Cli) -> None:
     [
         ("raising", 3, ("error", True, "ArithmeticError: the method's own error")),
         ("silent", 3, ("error", False, "without having measured anything")),
-        ("unchecked", 1, ("check", False, "checks that its results are right")),
+        ("unchecked", 1, ("check", False, "checks its results before it measures")),
         ("exhausted", 2, ("memory", True, "can't allocate memory")),
     ],
 )

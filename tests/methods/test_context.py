@@ -43,7 +43,7 @@ def opened(ctx: Context):
 def test_nothing_is_measured_before_something_was_checked() -> None:
     ctx, _ = context()
     series = opened(ctx)
-    with pytest.raises(CheckFailedError, match="checks that its results are right"):
+    with pytest.raises(CheckFailedError, match="checks its results before it measures"):
         series.add(point("a", 1, [[1.0]], direction="lower"))
     ctx.check("sums", 2, 2, "==")
     series.add(point("a", 1, [[1.0]], direction="lower"))

@@ -26,7 +26,7 @@ SMALL = checks.VARIANTS["paper"]
         ({"patches": 4, "keep": 0.3}, "leaves no aggregated token"),
         ({"variant": "open_source", "gate": True}, "gate and relaxation are for paper"),
         ({"variant": "open_source", "dense_of": "image"}, "it must be the caption's"),
-        ({"tokens": "kept"}, "without a dense text can leave patches unmerged"),
+        ({"tokens": "kept"}, "without dense text leaves patches unmerged"),
     ],
 )
 def test_bad_configurations(changes, message):
