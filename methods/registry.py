@@ -51,9 +51,7 @@ def folder(slug: str) -> Path:
         return _folders()[slug]
     found = importlib.util.find_spec(package(slug))
     if found is None or not found.submodule_search_locations:
-        raise InputError(
-            f"the entry point of {slug!r} names {package(slug)!r}, which is no package"
-        )
+        raise InputError(f"the entry point of {slug!r} names {package(slug)!r}: no package")
     return Path(found.submodule_search_locations[0])
 
 
@@ -114,8 +112,6 @@ def find(name: str) -> tuple[Method, Benchmark]:
 
 def load(slug: str, entry: str) -> Callable[..., Any]:
     """The function that ``"module:function"`` names inside the method ``slug``; imports torch."""
-    module, _, function = entry.partition(":")
-    loaded: Callable[..., Any] = getattr(
-        importlib.import_module(f"{package(slug)}.{module}"), function
-    )
+    place, _, name = entry.partition(":")
+    loaded: Callable[..., Any] = getattr(importlib.import_module(f"{package(slug)}.{place}"), name)
     return loaded

@@ -62,9 +62,8 @@ def load_base(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) -
     """
     config = read_config(source, "base model")
     if config.model_type not in MODELS:
-        raise InputError(
-            f"the base is a {config.model_type!r} model; this method reads {' and '.join(MODELS)}"
-        )
+        kinds = " and ".join(MODELS)
+        raise InputError(f"the base is a {config.model_type!r} model; this method reads {kinds}")
     if "sliding_attention" in (getattr(config, "layer_types", None) or []):
         raise InputError("the base uses sliding-window layers; load it with use_sliding_window off")
     return load_frozen(MODELS[config.model_type], source, dtype=dtype, seed=seed)

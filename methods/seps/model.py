@@ -297,10 +297,8 @@ class Seps(nn.Module):
                 f"{self.config.dim}) are needed, {'CLS first' if first else 'no CLS'}"
             )
         if (dense is not None) != self.config.dense:
-            has = "has" if dense is not None else "has no"
-            raise InputError(
-                f"the model was made with dense={self.config.dense}, the call {has} one"
-            )
+            has = "has a" if dense is not None else "has no"
+            raise InputError(f"the model has dense={self.config.dense}, the call {has} dense text")
         for name, text in (("sparse", sparse), ("dense", dense)):
             if text is not None and text.words.shape[2] != self.config.dim:
                 raise InputError(

@@ -35,9 +35,7 @@ def recall(S: Tensor, owners: Tensor | None = None) -> Recall:
             are no images; an image without a caption.
     """
     if S.ndim != 2 or not S.numel() or not bool(torch.isfinite(S).all()):
-        raise InputError(
-            f"recall needs finite similarities (captions, images), not {tuple(S.shape)}"
-        )
+        raise InputError(f"similarities must be finite (captions, images), not {tuple(S.shape)}")
     n, m = S.shape
     if owners is None:
         if n != m:

@@ -66,9 +66,7 @@ class PruningConfig:
         if any(a < b for a, b in pairwise(keep)):
             raise ValueError(f"keep_tokens are {keep}; dropped tokens do not come back")
         if self.d_internal % self.num_heads:
-            raise ValueError(
-                f"d_internal {self.d_internal} does not divide into {self.num_heads} heads"
-            )
+            raise ValueError(f"{self.num_heads} heads do not divide d_internal {self.d_internal}")
         if self.temperature_min > self.temperature:
             raise ValueError(
                 f"temperature falls from {self.temperature} to {self.temperature_min}; "

@@ -83,76 +83,72 @@ class Recording:
         name = path.relative_to(self.folder).as_posix()
         if name not in self.sources:
             self.sources[name] = read(path)
-        return self._local(name, self.sources[name], frame)
-
-    def _local(self, name: str, source: SourceFile, frame: FrameType) -> Event:
-        known: dict[str, int] = {}
-        current: Statement | None = None
-        arguments = frame.f_code.co_varnames[: frame.f_code.co_argcount]
-        head = source.statements.get(frame.f_code.co_firstlineno)
-        for argument in arguments:
+        call = _Call(self, name)
+        head = self.sources[name].statements.get(code.co_firstlineno)
+        for argument in code.co_varnames[: code.co_argcount]:
             if head is not None and isinstance(frame.f_locals.get(argument), Tensor):
-                self._keep(name, head, argument, frame.f_locals[argument])
+                call.keep(head, argument, frame.f_locals[argument])
+        return call
 
-        def step(frame: FrameType, event: str, arg: Any) -> Event:
-            nonlocal current
-            if event == "line":
-                here = source.statements.get(frame.f_lineno)
-                if here is not current or (here is not None and frame.f_lineno == here.first):
-                    self._bound(name, current, frame, known)
-                    current = here
-            elif event == "return":
-                if current is not None and current.returns and isinstance(arg, Tensor):
-                    self._keep(name, current, "return", arg)
-                    self._compare(name, current, [("returned", arg)], frame, known)
-                else:
-                    self._bound(name, current, frame, known)
-            return step
 
-        return step
+@dataclass
+class _Call:
+    """Traces one call: what each of its statements bound, once the statement has run."""
 
-    def _bound(
-        self, name: str, statement: Statement | None, frame: FrameType, known: dict[str, int]
-    ) -> None:
+    recording: Recording
+    name: str
+    known: dict[str, int] = field(default_factory=dict)  # what sizes in comments mean
+    current: Statement | None = None
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> Event:
+        """The tracer of its lines."""
+        statement = self.current
+        if event == "line":
+            here = self.recording.sources[self.name].statements.get(frame.f_lineno)
+            if here is not statement or (here is not None and frame.f_lineno == here.first):
+                self.bind(statement, frame)
+                self.current = here
+        elif event == "return":
+            if statement is not None and statement.returns and isinstance(arg, Tensor):
+                self.keep(statement, "return", arg)
+                self.compare(statement, [("returned", arg)], frame)
+            else:
+                self.bind(statement, frame)
+        return self
+
+    def bind(self, statement: Statement | None, frame: FrameType) -> None:
+        """Keep the tensors that a statement bound to its names."""
         if statement is None or statement.returns:
             return
-        tensors = []
-        for bound in statement.names:
-            value = _value(frame, bound)
-            if isinstance(value, Tensor):
-                self._keep(name, statement, bound, value)
-                tensors.append((bound, value))
+        values = [(bound, _value(frame, bound)) for bound in statement.names]
+        tensors = [(bound, value) for bound, value in values if isinstance(value, Tensor)]
+        for bound, tensor in tensors:
+            self.keep(statement, bound, tensor)
         if tensors:
-            self._compare(name, statement, tensors, frame, known)
+            self.compare(statement, tensors, frame)
 
-    def _keep(self, name: str, statement: Statement, bound: str, tensor: Tensor) -> None:
-        line = self.seen.setdefault((name, statement.last), {})
+    def keep(self, statement: Statement, bound: str, tensor: Tensor) -> None:
+        """Take a tensor into account, under the name that a statement gave it."""
+        line = self.recording.seen.setdefault((self.name, statement.last), {})
         line.setdefault(bound, Seen()).look(tensor)
 
-    def _compare(
-        self,
-        name: str,
-        statement: Statement,
-        tensors: list[tuple[str, Tensor]],
-        frame: FrameType,
-        known: dict[str, int],
+    def compare(
+        self, statement: Statement, tensors: list[tuple[str, Tensor]], frame: FrameType
     ) -> None:
         """Hold what was bound to the shapes that the comment states."""
-        place = (name, statement.last)
-        if not statement.shapes or self.comments.get(place):
+        place, comments, known = (self.name, statement.last), self.recording.comments, self.known
+        if not statement.shapes or comments.get(place):
             return
         for size, value in frame.f_locals.items():
             if isinstance(value, int) and not isinstance(value, bool):
                 known[size] = value  # loops give it another each time
         shapes = statement.shapes * (len(tensors) if len(statement.shapes) == 1 else 1)
-        self.comments[place] = ""
+        comments[place] = ""
         for (bound, tensor), shape in zip(tensors, shapes, strict=False):
             before = ", ".join(f"{size} = {known[size]}" for size in shape.sizes if size in known)
-            if shape.disagrees(tuple(tensor.shape), known):
-                self.comments[place] = (
-                    f"{bound} is {tuple(tensor.shape)}, the comment says {shape}"
-                    + (f" where {before}" if before else "")
-                )
+            if shape.disagrees(found := tuple(tensor.shape), known):
+                where = f" where {before}" if before else ""
+                comments[place] = f"{bound} is {found}, the comment says {shape}{where}"
                 return
 
 

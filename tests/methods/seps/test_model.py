@@ -46,7 +46,7 @@ def spoil(given, name, change):
         ("patches", lambda x: x[:0], "are needed"),
         ("patches", lambda x: x * float("nan"), "patches hold values that are no finite number"),
         ("sparse", lambda x: Texts(x.words[..., :5], x.real), "sparse words are 5 wide"),
-        ("dense", lambda x: None, "dense=True, the call has no one"),
+        ("dense", lambda x: None, "dense=True, the call has no dense text"),
         ("dense", lambda x: Texts(x.words[:1], x.real[:1]), "there are 1 dense texts for 2 rows"),
     ],
 )

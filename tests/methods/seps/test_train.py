@@ -139,7 +139,7 @@ def test_recall_counts_ranks():
     S[0, 1] = 2.0  # caption 0 likes image 1 better, image 1 likes caption 0 better
     assert recall(S).to_image == (95.0, 100.0, 100.0)
     assert recall(S).to_text == (95.0, 100.0, 100.0)
-    with pytest.raises(InputError, match="finite similarities"):
+    with pytest.raises(InputError, match="similarities must be finite"):
         recall(S / 0)
 
 
