@@ -199,9 +199,8 @@ def ask(page: Page, times: int = 20) -> tuple[Cost, Cost]:
     handler.load_middleware()
     requests = RequestFactory(headers={"accept-encoding": "br", "host": "localhost"})
     if page.signed_in:
-        (client := Client()).force_login(
-            get_user_model().objects.get_or_create(username="reader")[0]
-        )
+        user, _ = get_user_model().objects.get_or_create(username="reader")
+        (client := Client()).force_login(user)
         requests.cookies = client.cookies
     now = seen_now(run := open_run())
     heard = {"heard": now.heard, "before": now.heard - 1}

@@ -278,10 +278,6 @@ class Command:
     params: type[Params]
     entry: Entry
 
-    def resolve(self, settings: Mapping[str, str]) -> Any:
-        """The parameters of ``settings``; raises :class:`ParameterError` for what is refused."""
-        return resolve(self.params, settings, {})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EXACT)
 class Method:

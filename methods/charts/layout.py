@@ -31,9 +31,8 @@ class Scale:
 
     def ticks(self, count: int = 5) -> list[float]:
         """Round values inside the scale, about ``count`` of them."""
-        if self.kind == "linear":
-            return linear_ticks(self.low, self.high, count)
-        return log_ticks(self.low, self.high, count)
+        ticks = linear_ticks if self.kind == "linear" else log_ticks
+        return ticks(self.low, self.high, count)
 
 
 def span(values: Sequence[float], kind: str, *, zero: bool = False) -> tuple[float, float]:

@@ -43,9 +43,8 @@ def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
 
 def tick_label(label: str, x: float, y: float, anchor: str = "middle") -> str:
     """A number at an axis, or at the end of a row."""
-    return (
-        f'<text class="tick" text-anchor="{anchor}" x="{x:.1f}" y="{y:.1f}">{escaped(label)}</text>'
-    )
+    place = f'text-anchor="{anchor}" x="{x:.1f}" y="{y:.1f}"'
+    return f'<text class="tick" {place}>{escaped(label)}</text>'
 
 
 def tick_labels(labels: Iterable[tuple[float, str]], y: float) -> Iterable[str]:

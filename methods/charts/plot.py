@@ -96,10 +96,8 @@ def reduce(series: Series, quantity: Quantity) -> Plot:
     drawn = {dot.variant for dot in dots}
     highest = max((dot.high for dot in dots), default=1.0)
     lowest = min((dot.low for dot in dots), default=1.0)
-    if quantity == "ratio":
-        kind: Literal["linear", "log"] = "log" if lowest > 0 and highest > 3 * lowest else "linear"
-    else:
-        kind = "log" if series.y.scale == "log" and lowest > 0 else "linear"
+    wide = highest > 3 * lowest if quantity == "ratio" else series.y.scale == "log"
+    kind: Literal["linear", "log"] = "log" if wide and lowest > 0 else "linear"
     return Plot(
         series=series,
         quantity=quantity,

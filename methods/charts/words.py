@@ -22,10 +22,9 @@ def number(value: float, digits: int = 4) -> str:
     if 1e-3 <= abs(value) < 1e6:
         if float(value).is_integer():
             return f"{value:.0f}"
-        whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
-        if whole:
-            return f"{value:.{max(0, digits - whole)}f}"
-        return f"{value:.{digits}g}"
+        if abs(value) < 1:
+            return f"{value:.{digits}g}"
+        return f"{value:.{max(0, digits - len(str(int(abs(value)))))}f}"
     return f"{value:.{digits - 1}e}"
 
 

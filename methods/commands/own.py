@@ -6,6 +6,7 @@ import sys
 from methods import registry
 from methods.commands.run import settings
 from methods.errors import InputError
+from methods.params import resolve
 from methods.terminal import ProgressBar
 
 OWN = {
@@ -35,7 +36,7 @@ def main(args: argparse.Namespace) -> int:
     if slug not in able:
         others = ", ".join(able) or "none"
         raise InputError(f"{slug} has no {args.command!r}; methods that have: {others}")
-    params = able[slug].resolve(settings(args.set))
+    params = resolve(able[slug].params, settings(args.set), {})
     from methods.runner import choose_device  # noqa: PLC0415 - imports torch
 
     work = registry.load(slug, able[slug].entry)

@@ -108,7 +108,6 @@ def add_lora(
         lora_alpha=config.lora_alpha,
         lora_dropout=config.lora_dropout,
         target_modules=LORA_TARGETS,
-        bias="none",
         task_type="CAUSAL_LM",
     )
     with seeded(seed):

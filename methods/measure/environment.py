@@ -126,8 +126,7 @@ def machine_state(device: str = "cpu", since: CpuTimes | None = None) -> Machine
 
 @cache
 def _processor() -> str:
-    known = Path("/proc/cpuinfo")
-    text = known.read_text(encoding="utf-8", errors="replace") if known.is_file() else ""
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     found = re.search(r"(?im)^model name\s*:(.+)$", text)
     name = one_line(found[1]) if found else platform.processor() or platform.machine()
     return name[:150] or "unknown"

@@ -42,11 +42,9 @@ from methods.protocol.messages import (
     Progress,
     Result,
     Started,
-    open_event,
-    open_heartbeat,
-    open_job,
     parse_body,
     seal,
+    unseal,
 )
 from methods.protocol.text import clean, clean_json, one_line
 from methods.protocol.trace import TRACE_FILE, Block, Bound, Equation, Trace, TraceFile, TraceLine

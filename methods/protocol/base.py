@@ -54,9 +54,8 @@ M = TypeVar("M", bound=Strict)
 def canonical(value: object) -> bytes:
     """JSON with sorted keys, no spaces, ASCII only; raises ProtocolError for NaN and non-JSON."""
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode(
-            "ascii"
-        )
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return text.encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
         raise ProtocolError(f"not JSON: {error}") from None
 

@@ -269,33 +269,20 @@ def seal(message: Job | Event | Heartbeat, key: bytes) -> dict[str, Any]:
     return {**data, "sig": _signature(type(message), data, key)}
 
 
-def open_job(message: object, key: bytes) -> Job:
-    """The job in a sealed message; raises :class:`ProtocolError`."""
-    return _open(Job, message, lambda _: key)
-
-
-def open_event(message: object, key_of: Callable[[str], bytes | None]) -> Event:
-    """The event in a sealed message, signed by the worker it names; raises ProtocolError.
-
-    ``key_of`` gives a worker's key by its name, None for a worker that is not known.
-    """
-    return _open(Event, message, lambda data: key_of(str(data.get("worker"))[:100]))
-
-
-def open_heartbeat(message: object, key_of: Callable[[str], bytes | None]) -> Heartbeat:
-    """The heartbeat in a sealed message, signed by the worker it names; raises ProtocolError."""
-    return _open(Heartbeat, message, lambda data: key_of(str(data.get("worker"))[:100]))
-
-
-def _open(
-    kind: type[Envelope], message: object, key_of: Callable[[dict[str, Any]], bytes | None]
+def unseal(
+    kind: type[Envelope], message: object, key_of: Callable[[str], bytes | None]
 ) -> Envelope:
+    """What a sealed message holds; raises :class:`ProtocolError` for anything else.
+
+    ``key_of`` gives the key by the name of the worker that the message says to be of (a job names
+    none), None for a worker that is not known.
+    """
     if not isinstance(message, dict) or not isinstance(message.get("sig"), str):
         raise ProtocolError("a message is a signed JSON object")
     data = {name: value for name, value in message.items() if name != "sig"}
     if len(canonical(data)) > _limit(kind):
         raise ProtocolError(f"a {kind.__name__} is at most {_limit(kind)} bytes")
-    key = key_of(data)
+    key = key_of(str(data.get("worker"))[:100])
     if key is None or not hmac.compare_digest(
         _signature(kind, data, key).encode(), message["sig"].encode(errors="replace")
     ):

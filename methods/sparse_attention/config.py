@@ -53,11 +53,9 @@ class SparseAttentionConfig:
         least, most = self.min_window_size, self.max_window_size
         if least > most:
             raise ValueError(f"min_window_size ({least}) exceeds max_window_size ({most})")
-        if self.window_sizes and self.local_heads % len(self.window_sizes):
-            raise ValueError(
-                f"local_heads ({self.local_heads}) must split evenly over "
-                f"{len(self.window_sizes)} window_sizes"
-            )
+        runs = len(self.window_sizes)
+        if runs and self.local_heads % runs:
+            raise ValueError(f"{runs} window_sizes do not split {self.local_heads} local_heads")
 
     @property
     def heads(self) -> int:

@@ -35,8 +35,7 @@ MULTIPLE = 16  # of d_head: two vectors
 
 def place() -> Path:
     """Where this machine's kernel stands, built or not."""
-    info = Path("/proc/cpuinfo")
-    known = info.read_text(encoding="utf-8", errors="replace") if info.exists() else ""
+    known = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     features = re.findall(r"(?im)^(?:flags|features)\s*:.*$", known)[:1]
     versions = (importlib.metadata.version("torch"), platform.machine(), *FLAGS, *features)
     text = "\n".join([*versions, SOURCE.read_text(encoding="utf-8")])

@@ -35,10 +35,9 @@ from methods.protocol import (
     canonical,
     clean,
     one_line,
-    open_event,
-    open_job,
     parse_body,
     seal,
+    unseal,
 )
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
@@ -115,7 +114,7 @@ def test_every_event_survives_the_way_as_a_line_and_in_an_envelope(kind: Any, bo
     assert "\n" not in line.dump()
     assert parse_body(kind, json.loads(line.dump())["body"]) == body
     sent = json.loads(json.dumps(seal(event(kind=kind, body=body), KEY)))
-    assert open_event(sent, {"w1": KEY}.get).body == body
+    assert unseal(Event, sent, {"w1": KEY}.get).body == body
 
 
 def test_a_body_must_fit_its_kind() -> None:
@@ -133,7 +132,7 @@ def test_a_job_survives_the_way() -> None:
         "v", "run", "attempt", "token", "method", "benchmark", "version", "params", "seed",
         "limits", "sig",
     }  # fmt: skip
-    assert open_job(sent, KEY) == job()
+    assert unseal(Job, sent, lambda _: KEY) == job()
 
 
 @pytest.mark.parametrize("field", ["run", "params", "seed", "attempt", "limits", "method"])
@@ -143,7 +142,7 @@ def test_a_changed_job_is_refused(field: str) -> None:
         job(run="r2", params={"n": 2}, seed=1, attempt=2, limits=Limits(seconds=1), method="x"), KEY
     )[field]
     with pytest.raises(ProtocolError, match="signature"):
-        open_job(sent, KEY)
+        unseal(Job, sent, lambda _: KEY)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +162,7 @@ def test_a_changed_job_is_refused(field: str) -> None:
 )
 def test_what_is_not_a_signed_job_is_refused(message: object) -> None:
     with pytest.raises(ProtocolError):
-        open_job(message, KEY)
+        unseal(Job, message, lambda _: KEY)
 
 
 def signed(data: dict[str, Any]) -> dict[str, Any]:
@@ -195,16 +194,16 @@ def signed(data: dict[str, Any]) -> dict[str, Any]:
 )
 def test_a_signed_job_is_validated_all_the_same(change: dict[str, Any]) -> None:
     data = job().model_dump(mode="json")
-    assert open_job(signed(data), KEY) == job()
+    assert unseal(Job, signed(data), lambda _: KEY) == job()
     with pytest.raises(ProtocolError):
-        open_job(signed(data | change), KEY)
+        unseal(Job, signed(data | change), lambda _: KEY)
 
 
 def test_keys_are_one_a_worker_and_long_enough() -> None:
     with pytest.raises(ProtocolError, match="signature"):
-        open_event(seal(event(), OTHER_KEY), {"w1": KEY}.get)
+        unseal(Event, seal(event(), OTHER_KEY), {"w1": KEY}.get)
     with pytest.raises(ProtocolError, match="signature"):
-        open_event(seal(event(worker="stranger"), KEY), {"w1": KEY}.get)
+        unseal(Event, seal(event(worker="stranger"), KEY), {"w1": KEY}.get)
     with pytest.raises(ProtocolError, match="at least 32 bytes"):
         seal(job(), b"short")
 
@@ -294,8 +293,8 @@ json_values = st.recursive(
 @given(json_values)
 def test_whatever_arrives_is_answered_by_a_protocol_error(value: object) -> None:
     for opened in (
-        lambda: open_job(value, KEY),
-        lambda: open_event(value, lambda _: KEY),
+        lambda: unseal(Job, value, lambda _: KEY),
+        lambda: unseal(Event, value, lambda _: KEY),
         lambda: Line.parse(json.dumps(value)),
         lambda: [parse_body(kind, value) for kind in KINDS[:-1]],
     ):

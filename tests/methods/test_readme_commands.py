@@ -10,6 +10,7 @@ import pytest
 from methods import registry
 from methods.commands.own import OWN
 from methods.commands.run import settings
+from methods.params import resolve
 from tests.processes import ROOT
 
 DOCUMENTS = [
@@ -54,7 +55,7 @@ def test_a_documented_command_on_data_of_ones_own_is_accepted(line: str) -> None
     name, slug, *words = shlex.split(line, comments=True)
     given = [words[i + 1] for i, word in enumerate(words) if word == "--set"]
     (command,) = (one for one in registry.get(slug).commands if one.name == name)
-    command.resolve(settings(given))
+    resolve(command.params, settings(given), {})
 
 
 def test_every_command_on_data_of_ones_own_is_documented() -> None:

@@ -66,12 +66,13 @@ def test_a_job_is_signed_for_each_worker_that_may_take_it(sent: list[tuple[Run, 
     assert set(sealed) == {"one", "two"}
     run.refresh_from_db()
     for worker in workers:
-        job = protocol.open_job(sealed[worker.name], keys.key_of(worker))
+        key = keys.key_of(worker)
+        job = protocol.unseal(protocol.Job, sealed[worker.name], lambda _, key=key: key)
         assert (job.run, job.token, job.params, job.seed) == (
             str(run.pk), run.token, {"steps": 3}, 5,
         )  # fmt: skip
     with pytest.raises(protocol.ProtocolError):
-        protocol.open_job(sealed["one"], keys.key_of(workers[1]))
+        protocol.unseal(protocol.Job, sealed["one"], lambda _: keys.key_of(workers[1]))
 
 
 def test_a_new_token_every_attempt() -> None:

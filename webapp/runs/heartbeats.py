@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 def record_heartbeat(message: object) -> bool:
     """Store one signed heartbeat; False if it was dropped, for a reason that is logged."""
     try:
-        beat = protocol.open_heartbeat(message, key_named)
+        beat = protocol.unseal(protocol.Heartbeat, message, key_named)
     except protocol.ProtocolError as error:
         log.warning("Dropped a heartbeat: %s", error)
         return False

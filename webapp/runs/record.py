@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 def store_event(message: object) -> bool:
     """Store one signed event; False if it was dropped, for a reason that is logged."""
     try:
-        event = protocol.open_event(message, key_named)
+        event = protocol.unseal(protocol.Event, message, key_named)
     except protocol.ProtocolError as error:
         log.warning("Dropped an event: %s", error)
         return False

@@ -127,7 +127,7 @@ def run(sealed: object) -> None:
     """Measure a job of which one copy is signed for this worker; drop anything else."""
     copy = sealed.get(this_worker.name) if isinstance(sealed, dict) else None
     try:
-        job = protocol.open_job(copy, this_worker.key)
+        job = protocol.unseal(protocol.Job, copy, lambda _: this_worker.key)
     except protocol.ProtocolError as error:
         log.warning("Job dropped: %s", error)
         return

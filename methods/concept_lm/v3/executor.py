@@ -174,9 +174,7 @@ class Recogniser(nn.Module):
         with seeded(seed):
             self.tokens = nn.Embedding(shape.y_vocab, shape.d)
             self.ask = nn.Embedding(shape.types * shape.slots, shape.d)
-            self.heads = nn.ModuleList(
-                nn.Linear(shape.d, shape.codes + 1) for _ in range(shape.types)
-            )
+            self.heads = shape.heads()
             if role is not None:
                 fit(self, role)
                 self.tokens = role.causal_lm.get_input_embeddings()

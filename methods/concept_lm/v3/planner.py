@@ -42,6 +42,10 @@ class PlanShape:
         """The id that ends a type's sequence, and pads after it."""
         return self.codes
 
+    def heads(self) -> nn.ModuleList:
+        """New heads over the codes and EOS, one for each type."""
+        return nn.ModuleList(nn.Linear(self.d, self.codes + 1) for _ in range(self.types))
+
     def backbone(self, seed: int) -> Any:
         """A Qwen3 decoder whose parameters are all trained."""
         config = tiny_config(vocab=1, d=self.d, layers=2, d_ff=2 * self.d)
@@ -97,9 +101,7 @@ class Planner(nn.Module):
             self.prompt = nn.Embedding(shape.u_vocab, shape.d)
             self.start = nn.Embedding(shape.types, shape.d)  # begins each type's sequence
             self.concepts = nn.Embedding(shape.types * (shape.codes + 1), shape.d)
-            self.heads = nn.ModuleList(
-                nn.Linear(shape.d, shape.codes + 1) for _ in range(shape.types)
-            )
+            self.heads = shape.heads()
             self.mtp = nn.ModuleList(nn.Linear(shape.d, shape.d) for _ in range(shape.mtp))
             if role is not None:
                 fit(self, role)

@@ -52,7 +52,7 @@ def test_a_fixed_window_is_clipped_to_the_context_only() -> None:
         ({"global_token_ratio": 1.5}, "global_token_ratio"),
         ({"anchor": "random"}, "anchor"),
         ({"window_sizes": (32, 0)}, "window_sizes"),
-        ({"window_sizes": (32, 64, 128)}, "split evenly"),
+        ({"window_sizes": (32, 64, 128)}, "3 window_sizes do not split 8 local_heads"),
         ({"block_size": 0}, "block_size"),
     ],
 )

@@ -26,7 +26,7 @@ def events(sent: list[protocol.Event]) -> EventSender:
 
         def post(self, message, after: float = 0.0) -> None:
             if not after:
-                sent.append(protocol.open_event(message[1], lambda _: KEY))
+                sent.append(protocol.unseal(protocol.Event, message[1], lambda _: KEY))
 
         post_snapshot = post
 
