@@ -194,15 +194,10 @@ def open_run() -> Any:
         fields = {"state": "running", "attempt": 1, "progress": progress, "progress_seq": 7}
         run = _like(Run.objects.filter(imported=True)[0], "under-way", at, **fields)
         run.save()
+        piece = {"size": 80, "text": "x" * 79 + "\n"}
+        same: dict[str, Any] = {"token": run.token, "kind": "log", "recorded_at": at}
         Event.objects.bulk_create(
-            Event(
-                run=run,
-                token=run.token,
-                seq=seq,
-                kind="log",
-                body={"offset": 80 * seq, "size": 80, "text": "x" * 79 + "\n"},
-                recorded_at=at,
-            )
+            Event(run=run, seq=seq, body={"offset": 80 * seq, **piece}, **same)
             for seq in range(LOG_PIECES)
         )
     return run

@@ -25,6 +25,7 @@ import tomllib
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.figures import arguments
 
@@ -87,18 +88,12 @@ def load(source: Path) -> tuple[list[Paper], list[list[Paper]]]:
             by_day[row["day"]].append(row)
     whole = sorted(day for day, rows in by_day.items() if len(rows) >= LEAST_PAPERS)
 
-    def papers(day: str) -> list[Paper]:
-        return [
-            Paper(
-                Candidate(row["id"], row["title"], row["abstract"]),
-                frozenset(row["categories"]),
-                vector(row["title"], row["abstract"]),
-            )
-            for row in by_day[day]
-        ]
+    def paper(row: dict[str, Any]) -> Paper:
+        text = row["title"], row["abstract"]
+        return Paper(Candidate(row["id"], *text), frozenset(row["categories"]), vector(*text))
 
-    past = [paper for day in whole[-DAYS - STAR_DAYS : -DAYS] for paper in papers(day)]
-    return past, [papers(day) for day in whole[-DAYS:]]
+    past = [paper(row) for day in whole[-DAYS - STAR_DAYS : -DAYS] for row in by_day[day]]
+    return past, [[paper(row) for row in by_day[day]] for day in whole[-DAYS:]]
 
 
 def simulate(
@@ -119,13 +114,9 @@ def simulate(
         for seed in range(readers):
             ranked = rank(past, days, rules, random.Random(f"{topic} {seed}").sample(mine, stars))
             for name, points in ranked.items():
-                gains[name].append(
-                    statistics.fmean(
-                        ndcg_score([r], [p], k=AT)  # papers with equal points share the gain
-                        for p, r in zip(points, relevant, strict=True)
-                        if any(r)
-                    )
-                )
+                judged = [(r, p) for r, p in zip(relevant, points, strict=True) if any(r)]
+                # Papers with equal points share the gain.
+                gains[name].append(statistics.fmean(ndcg_score([r], [p], k=AT) for r, p in judged))
         found[topic] = gains
     return found
 
@@ -158,24 +149,16 @@ def rank(
     chosen = {id(paper) for paper in liked}
     others = [paper for paper in past if id(paper) not in chosen]
     background = random.Random(0).sample(others, min(BACKGROUND, len(others)))
-    model = fit(
-        [Example(paper.vector, True) for paper in liked]
-        + [Example(paper.vector, False) for paper in background]
-    )
+    examples = [Example(paper.vector, True) for paper in liked]
+    model = fit(examples + [Example(paper.vector, False) for paper in background])
     centre: dict[str, float] = defaultdict(float)  # cosine to it is the mean of the cosines
     for star in liked:
         for term, value in star.vector.items():
             centre[term] += value / len(liked)
     learned = [[POINTS * model.log_odds(paper.vector) for paper in day] for day in days]
-    return {
-        "rules": rules,
-        "similarity": [[dot(paper.vector, centre) for paper in day] for day in days],
-        "learned": learned,
-        "both": [
-            [a + b for a, b in zip(one, other, strict=True)]
-            for one, other in zip(rules, learned, strict=True)
-        ],
-    }
+    similarity = [[dot(paper.vector, centre) for paper in day] for day in days]
+    both = [[a + b for a, b in zip(*day, strict=True)] for day in zip(rules, learned, strict=True)]
+    return {"rules": rules, "similarity": similarity, "learned": learned, "both": both}
 
 
 def interval(by_topic: list[list[float]]) -> tuple[float, float, float]:

@@ -55,7 +55,11 @@ def _measure(args: argparse.Namespace, first: Emit) -> int:
     from methods import runner  # noqa: PLC0415
 
     device = runner.prepare(method, benchmark, params, args.device)
-    outputs = [first, *_files(args)]  # last, so that a run that is refused makes no folder
+    outputs = [first]  # and now files, so that a run that is refused makes no folder
+    if args.json not in (None, "-"):
+        outputs.append(JsonFile(Path(args.json)).event)
+    if args.plots:
+        outputs.append(Plots(Path(args.plots)).event)
 
     def emit(body: Strict) -> None:
         for output in outputs:
@@ -64,15 +68,6 @@ def _measure(args: argparse.Namespace, first: Emit) -> int:
     return runner.run(
         method, benchmark, params, device=device, seed=seed, preset=args.preset, emit=emit
     )
-
-
-def _files(args: argparse.Namespace) -> list[Emit]:
-    outputs: list[Emit] = []
-    if args.json not in (None, "-"):
-        outputs.append(JsonFile(Path(args.json)).event)
-    if args.plots:
-        outputs.append(Plots(Path(args.plots)).event)
-    return outputs
 
 
 def settings(pairs: list[str]) -> dict[str, str]:

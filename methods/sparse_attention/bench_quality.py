@@ -146,7 +146,7 @@ class Needles:
         half = NEEDLES // 2
         on = anchors[torch.rand(batch, len(anchors), generator=draw).argsort(1)[:, :half]]
         off = others[torch.rand(batch, len(others), generator=draw).argsort(1)[:, half - NEEDLES :]]
-        places = torch.cat([on, off[:, : NEEDLES - half]], dim=1)  # (batch, 4)
+        places = torch.cat([on, off], dim=1)  # (batch, 4)
         tokens.scatter_(1, places, keys * VALUES + values)
         order = torch.rand(batch, NEEDLES, generator=draw).argsort(1)
         tokens[:, body:] = keys.gather(1, order) + KEYS * VALUES

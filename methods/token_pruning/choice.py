@@ -88,7 +88,11 @@ class Selector:
         r"""Which tokens stay, (B, k) in rising order.
 
         Equation: $i_{b0} < i_{b1} < \ldots < i_{b, k - 1}$
+
+        Raises:
+            InputError: for a budget above the tokens.
         """
+        check_budget(k, context.patches.shape[1])
         found = self.choose(context, k)
         return found.index if isinstance(found, Entered) else found
 

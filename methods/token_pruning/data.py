@@ -51,23 +51,18 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
     faults: list[str] = []
     look = cache(unreadable)  # an image has several records
     for name, record in _records(folder):
-        image = record.get("image") if isinstance(record, dict) else None
+        image = record.get("image") if isinstance(record, dict) else 0
         turns = record.get("conversations") if isinstance(record, dict) else None
-        if isinstance(record, dict) and image is None:
-            faults.append(f"{name}: no image")
-            continue
-        if not isinstance(image, str) or not isinstance(turns, list):
-            faults.append(f"{name}: no record with image and conversations")
-            continue
-        path = folder / image
-        why = look(path)
-        if why:
-            faults.append(f"{name}: {why}")
-            continue
-        try:
-            found += _turns(path, turns)
-        except (AttributeError, KeyError, TypeError):
-            faults.append(f"{name}: turns that are not human, gpt, human, gpt with values")
+        if image is None:
+            why = "no image"
+        elif not isinstance(image, str) or not isinstance(turns, list):
+            why = "no record with image and conversations"
+        elif not (why := look(folder / image)):
+            try:
+                found += _turns(folder / image, turns)
+            except (AttributeError, KeyError, TypeError):
+                why = "turns that are not human, gpt, human, gpt with values"
+        faults += [f"{name}: {why}"] if why else []
     _refuse(folder, found, [f for f in faults if skip is False and not f.endswith(": no image")])
     return found, faults
 

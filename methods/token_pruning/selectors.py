@@ -6,7 +6,7 @@ from torch import Tensor
 
 from methods.errors import InputError
 from methods.token_pruning.choice import Context, Entered, Selector, take, wide
-from methods.token_pruning.relax import check_budget, top
+from methods.token_pruning.relax import top
 
 
 def random(context: Context, k: int) -> Tensor:
@@ -23,7 +23,6 @@ def uniform(context: Context, k: int) -> Tensor:
     Equation: $\lfloor (j + 0.5) n / k \rfloor$
     """
     B, n = context.patches.shape
-    check_budget(k, n)
     places = ((torch.arange(k, device=context.patches.device) + 0.5) * n / k).long()
     return places.expand(B, k)
 
@@ -214,7 +213,6 @@ def divprune(context: Context, k: int) -> Tensor:
     """
     unit = F.normalize(context.visual.float(), dim=-1)
     B, n, _ = unit.shape
-    check_budget(k, n)
     distance = 1 - unit @ unit.mT  # (B, n, n)
     alone = distance + 4 * torch.eye(n, device=unit.device)
     chosen = [alone.min(dim=-1).values.argmax(dim=-1)]  # (B,) each
@@ -281,7 +279,6 @@ def _determinantal(context: Context, k: int, r: Tensor) -> Tensor:
     """The greedy choice for relevance r (B, n)."""
     unit = F.normalize(context.visual.float(), dim=-1)
     B, n, _ = unit.shape
-    check_budget(k, n)
     L = r[:, :, None] * (unit @ unit.mT) * r[:, None]  # (B, n, n)
     rows = torch.arange(B, device=unit.device)
     gain = L.diagonal(dim1=1, dim2=2).clone()  # (B, n)
