@@ -144,12 +144,9 @@ class Context:
         media_type: Any = mimetypes.types_map.get(Path(name).suffix)
         if media_type not in get_args(Artefact.model_fields["media_type"].annotation):
             raise ValueError(f"an artefact ends in one of svg, png, txt, csv, json: {name!r}")
-        if isinstance(content, str):
-            body = Artefact(name=name, media_type=media_type, encoding="text", content=content)
-        else:
-            encoded = base64.b64encode(content).decode()
-            body = Artefact(name=name, media_type=media_type, encoding="base64", content=encoded)
-        self.relay(body)
+        encoding: Literal["text", "base64"] = "text" if isinstance(content, str) else "base64"
+        text = content if isinstance(content, str) else base64.b64encode(content).decode()
+        self.relay(Artefact(name=name, media_type=media_type, encoding=encoding, content=text))
 
     def release(self, *, partial: bool) -> list[Series]:
         """The series that hold points, for the runner to show once the checks have passed."""

@@ -52,10 +52,8 @@ def draw_lines(plot: Plot) -> tuple[str, float]:
             marks.mark(plot.shape(variant), a, b, hollow=dot.doubt)
             for a, b, dot in (placed if len(placed) <= MARKS else placed[-1:])
         )
-        parts.append(
-            f'<g class="{plot.classes(variant)}"><polyline class="line" points="{path}"/>'
-            f"{whiskers}{shapes}</g>"
-        )
+        curve = f'<polyline class="line" points="{path}"/>'
+        parts.append(f'<g class="{plot.classes(variant)}">{curve}{whiskers}{shapes}</g>')
     for _, points in plot.limits:
         inside = [(x(float(a)), y(b)) for a, b in sorted(points, key=lambda p: float(p[0]))]
         ends.append(inside[-1])
@@ -103,7 +101,5 @@ def _x_axis(plot: Plot, x: Scale, ticks: Sequence[float], bottom: float) -> Iter
         yield marks.line("axis", x(tick), bottom, x(tick), bottom + 4)
     yield from marks.tick_labels([(x(tick), short(tick)) for tick in ticks], bottom + 18)
     name = shorten(plot.series.x.title, SMALL, WIDTH - 2 * MARGIN)
-    yield (
-        f'<text class="soft" text-anchor="middle" x="{(x.start + x.end) / 2:.1f}" '
-        f'y="{bottom + 36:.1f}">{marks.escaped(name)}</text>'
-    )
+    place = f'text-anchor="middle" x="{(x.start + x.end) / 2:.1f}" y="{bottom + 36:.1f}"'
+    yield f'<text class="soft" {place}>{marks.escaped(name)}</text>'

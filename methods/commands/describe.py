@@ -5,18 +5,20 @@ import dataclasses
 import json
 import sys
 import textwrap
+from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from methods import registry
 from methods.charts import number
-from methods.spec import PRESETS, Benchmark, Method
+from methods.spec import PRESETS, Benchmark, Claim, Method
 from methods.terminal import table
 
 HELP = "say what a method is, claims and can measure"
 _WIDTH = 100
 _METHOD = TypeAdapter(Method)
+_short = partial(textwrap.shorten, width=60, placeholder=" …")
 _LEFT_OUT: Any = {
     **dict.fromkeys(("family", "commands", "example"), True),
     "claims": {"__all__": {"counted"}},
@@ -60,12 +62,7 @@ def in_words(method: Method) -> str:
         parts.append(table(("paper", "role", "title"), rows))
     if method.claims:
         claims = [
-            (
-                claim.id,
-                textwrap.shorten(claim.text, 60, placeholder=" …"),
-                _claimed(claim.value, claim.upper, claim.unit),
-                str(claim.comparable),
-            )
+            (claim.id, _short(claim.text), _claimed(claim), str(claim.comparable))
             for claim in method.claims
         ]
         parts.append(table(("claim", "the source says", "value", "comparable"), claims))
@@ -90,8 +87,8 @@ def _value(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _claimed(value: float | None, upper: float | None, unit: str) -> str:
-    if value is None:
+def _claimed(claim: Claim) -> str:
+    if claim.value is None:
         return ""
-    span = number(value) + (f" – {number(upper)}" if upper is not None else "")
-    return f"{span} {unit}".strip()
+    span = number(claim.value) + (f" – {number(claim.upper)}" if claim.upper is not None else "")
+    return f"{span} {claim.unit}".strip()

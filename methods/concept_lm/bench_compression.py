@@ -107,10 +107,8 @@ def heat_map(learner: OnText, length: int, rows: int = 4) -> str:
         named |= {mark.code: mark.nearest for mark in found.values()}
         for c, byte in enumerate(row.tolist()):
             left, top = c * width, r * height
-            cells.append(
-                f'<rect x="{left}" y="{top}" width="{width}" height="18" fill="#e69f00" '
-                f'fill-opacity="{float(shade[r, c]):.2f}"/>'
-            )
+            colour = f'fill="#e69f00" fill-opacity="{float(shade[r, c]):.2f}"'
+            cells.append(f'<rect x="{left}" y="{top}" width="{width}" height="18" {colour}/>')
             bold = ' font-weight="bold"' if c in found else ""
             cells.append(f'<text x="{left + 1}" y="{top + 13}"{bold}>{_letter(byte)}</text>')
             if c in found:

@@ -20,22 +20,17 @@ def synchronise(device: torch.device | str) -> None:
         torch.cuda.synchronize(device)
 
 
-@dataclass(frozen=True)
-class Step:
-    """One call: wall-clock seconds, and bytes it needed at its worst moment."""
+def measure_step(call: Callable[[], object], device: str = "cpu") -> tuple[float, int]:
+    """Wall-clock seconds of a call, and the bytes it needs at its worst moment.
 
-    seconds: float
-    peak_bytes: int
-
-
-def measure_step(call: Callable[[], object], device: str = "cpu") -> Step:
-    """Time one call, then repeat it for its peak memory (recording memory would slow the first)."""
+    It is called twice: recording memory would slow the first call.
+    """
     synchronise(device)
     begin = time.perf_counter()
     call()
     synchronise(device)
     seconds = time.perf_counter() - begin
-    return Step(seconds, memory.peak(call, device))
+    return seconds, memory.peak(call, device)
 
 
 @dataclass
