@@ -41,7 +41,7 @@ SMALLEST = {"steps": 2, "rows": 2, "length": 32, "judged": 2}
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "told"),
+    ("name", "changes", "expected"),
     [
         (
             "compression",
@@ -57,13 +57,13 @@ SMALLEST = {"steps": 2, "rows": 2, "length": 32, "judged": 2}
         ),
     ],
 )
-def test_every_benchmark_of_quality_tells_its_series(name, changes, told):
+def test_every_benchmark_of_quality_shows_its_series(name, changes, expected):
     _, benchmark = registry.find(f"concept_lm.{name}")
     events: list[Strict] = []
     ctx = Context("cpu", 0, events.append)
     registry.load("concept_lm", benchmark.entry)(ctx, benchmark.resolve("smoke", changes))
     series = {one.name: one for one in ctx.release(partial=False)}
-    assert told <= set(series)
+    assert expected <= set(series)
     for one in series.values():
         assert {point.variant for point in one.points} == {v.name for v in one.variants}
     if name == "compression":
@@ -109,14 +109,14 @@ def test_the_gate_of_decoding_sees_steps_that_are_wrong_far_down(monkeypatch):
     monkeypatch.setattr(decode, "step_ready", wrong)
     assert failed(20) == []
     assert failed(64) == ["a concept every 4, 64 tokens"]
-    said = "a concept every 4, 64 tokens"
-    assert failed(64, apart) == [said, f"{said}, waiting 3"]
+    label = "a concept every 4, 64 tokens"
+    assert failed(64, apart) == [label, f"{label}, waiting 3"]
 
 
 def test_rows_that_wait_for_each_other_are_checked_before_they_are_timed(monkeypatch):
     _, benchmark = registry.find("concept_lm.decode")
-    ctx, told = Context("cpu", 0, lambda event: None), []
-    monkeypatch.setattr(ctx, "check_all", lambda name, cases: told.extend(cases))
+    ctx, checked = Context("cpu", 0, lambda event: None), []
+    monkeypatch.setattr(ctx, "check_all", lambda name, cases: checked.extend(cases))
     right = decode.step_ready
 
     def wrong(model, token, state, patience, active):
@@ -128,7 +128,7 @@ def test_rows_that_wait_for_each_other_are_checked_before_they_are_timed(monkeyp
     charts = bench.Charts(ctx, bench.__file__)
     _, apart = bench._rows_apart(charts, params, bench.build(params, "cpu"), rules)
     apart.build()
-    assert [case.passed for case in told] == [True, True]
+    assert [case.passed for case in checked] == [True, True]
     monkeypatch.setattr(decode, "step_ready", wrong)
     apart.build()
-    assert [case.passed for case in told[2:]] == [True, False]
+    assert [case.passed for case in checked[2:]] == [True, False]

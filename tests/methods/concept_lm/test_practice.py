@@ -61,11 +61,11 @@ def train(folder, **changes):
 
 def test_train_then_generate(folder, capsys):
     assert train(folder) == 0
-    told = capsys.readouterr().out
-    before, after = map(float, re.search(r"([\d.]+) before .* ([\d.]+) after", told).groups())
+    printed = capsys.readouterr().out
+    before, after = map(float, re.search(r"([\d.]+) before .* ([\d.]+) after", printed).groups())
     assert before > 7.5  # eight bits, nearly: nothing is known yet
     assert after < before - 0.3  # a random base that is frozen gives little
-    assert re.search(r"\[\d+: '.+'\]", told)
+    assert re.search(r"\[\d+: '.+'\]", printed)
     assert run("generate", folder, prompt="the cat", new=12) == 0
     written, marked = capsys.readouterr().out.split("Concepts [code: nearest tokens]:\n")
     assert written.startswith("the cat")
@@ -77,8 +77,8 @@ def test_v3_plans_and_writes_on_one_frozen_base(folder, capsys):
     before = torch.cat([p.flatten() for p in load_base(folder / "qwen").parameters()])
     values = {"version": "v3", "types": 2, "slots": 2, "steps": 12, "lr": 0.003}
     assert train(folder, **values) == 0
-    told = capsys.readouterr().out
-    costs = [float(value) for value in re.findall(r": ([\d.]+)$", told, re.MULTILINE)]
+    printed = capsys.readouterr().out
+    costs = [float(value) for value in re.findall(r": ([\d.]+)$", printed, re.MULTILINE)]
     assert len(costs) == 5
     assert costs[0] > 7.5
     assert costs[2] > costs[1]  # a plan costs something
@@ -177,7 +177,7 @@ def test_kill_9_of_a_training_costs_what_came_after_its_last_checkpoint(folder, 
 
 
 def test_what_cannot_work_is_said_before_any_work(folder, capsys):
-    for changes, said in (
+    for changes, message in (
         ({"out": folder / "nowhere"}, "is no folder; make it first"),
         ({"data": folder / "out"}, "no text under"),
         ({"model": folder / "text"}, "no base model at"),
@@ -185,7 +185,7 @@ def test_what_cannot_work_is_said_before_any_work(folder, capsys):
         ({"length": 5000}, "windows of 5000"),
     ):
         assert train(folder, **changes) == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert run("generate", folder, prompt="the") == 2
     assert "concepts.pt is not a checkpoint" in capsys.readouterr().err
     for version in ("v2", "v3"):  # more positions than the base has, of prompt and text together
@@ -217,16 +217,16 @@ def test_bits_are_of_the_bytes_that_are_predicted(folder, capsys, version):
 
 def test_controls_are_what_they_are_called(folder, capsys, monkeypatch):
     """Codes are shuffled once the threshold is set; another's plan is that of the row before."""
-    said = []
+    calls = []
     settle, shuffled = practice.OnText.settle, practice.shuffled_codes
     monkeypatch.setattr(
-        practice.OnText, "settle", lambda self: (said.append("settled"), settle(self))[1]
+        practice.OnText, "settle", lambda self: (calls.append("settled"), settle(self))[1]
     )
     monkeypatch.setattr(
-        practice, "shuffled_codes", lambda *a: (said.append("shuffled"), shuffled(*a))[1]
+        practice, "shuffled_codes", lambda *a: (calls.append("shuffled"), shuffled(*a))[1]
     )
     assert train(folder, steps=2) == 0
-    assert said == ["settled"] + ["shuffled"] * 4  # of four windows
+    assert calls == ["settled"] + ["shuffled"] * 4  # of four windows
     plans = []
     nll = HardEM.nll
     monkeypatch.setattr(HardEM, "nll", lambda self, z: (plans.append(z), nll(self, z))[1])

@@ -50,7 +50,7 @@ def test_the_source_s_keys_load(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("merge_raito: 0.5", "unknown key 'merge_raito'"),
         ("optimizers: {adam: {lr: 1}}", "unknown optimiser 'adam'"),
@@ -62,10 +62,10 @@ def test_the_source_s_keys_load(tmp_path):
         ("optimizers: {merger: 3}", "optimizers.merger has no lr"),
     ],
 )
-def test_bad_files(tmp_path, text, said):
+def test_bad_files(tmp_path, text, message):
     path = tmp_path / "config.yaml"
     path.write_text(text)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         load_config(path)
 
 
@@ -75,7 +75,7 @@ def test_no_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"merge_ratio": 0.0}, "merge_ratio: .* greater than 0, not 0.0"),
         ({"merge_ratio": 1.5}, "merge_ratio: .* equal to 1, not 1.5"),
@@ -97,8 +97,8 @@ def test_no_file(tmp_path):
         ({"dropout": 1.0}, "dropout"),
     ],
 )
-def test_values_no_model_can_have(values, said):
-    with pytest.raises(InputError, match=said):
+def test_values_no_model_can_have(values, message):
+    with pytest.raises(InputError, match=message):
         PruningConfig(**values)
 
 

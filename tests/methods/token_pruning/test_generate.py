@@ -71,19 +71,19 @@ def test_what_is_not_done_here_is_refused(llava, name):
 )
 def test_tokens_are_weighed_as_transformers_weighs_them(llava, name, value):
     prompt, stages = prompt_of(llava, 3, padding=(0, 3, 1)), keep_all(pruner_of(llava))
-    told = llava.generation_config
-    told.eos_token_id, told.pad_token_id = None, 0
-    told.eos_token_id = int(generate(llava, prompt, stages, 12)[0, 3])
+    config = llava.generation_config
+    config.eos_token_id, config.pad_token_id = None, 0
+    config.eos_token_id = int(generate(llava, prompt, stages, 12)[0, 3])
     plain = generate(llava, prompt, stages, 12)
-    setattr(told, name, value)
+    setattr(config, name, value)
     found = generate(llava, prompt, stages, 12)
     assert torch.equal(found, theirs(llava, prompt, 12))
     assert not torch.equal(found, plain)
 
 
 def test_sampling_follows_the_warped_distribution(llava):
-    told = llava.generation_config
-    told.do_sample, told.temperature, told.top_k, told.eos_token_id = True, 0.7, 2, None
+    config = llava.generation_config
+    config.do_sample, config.temperature, config.top_k, config.eos_token_id = True, 0.7, 2, None
     prompt = prompt_of(llava, 1)
     logits = read(llava, prompt).logits[0, -1]
     wanted = (logits.topk(2).values / 0.7).softmax(-1)
@@ -154,7 +154,7 @@ def test_kinds_of_models_that_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("vision_feature_select_strategy", "full", "reads CLS"),
         ("vision_feature_layer", [-2, -1], "features of several layers at once"),
@@ -163,10 +163,10 @@ def test_kinds_of_models_that_are_refused():
         ("text_config", GPT2Config(), "a llava on gpt2; llama, mistral, qwen2 are read"),
     ],
 )
-def test_configurations_that_are_refused(name, value, said):
+def test_configurations_that_are_refused(name, value, message):
     config = sized()
     setattr(config, name, value)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         load_llava(config)
 
 

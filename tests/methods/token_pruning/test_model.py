@@ -71,7 +71,7 @@ def test_prompts_and_images_that_do_not_fit(llava):
 
 
 @pytest.mark.parametrize(
-    ("stages", "said"),
+    ("stages", "message"),
     [
         ([(4, 4)], "pruning layer 4 does not exist: the model has layers 0 to 3"),
         ([(1, 17)], "a budget of 17 visual tokens; 16 are there"),
@@ -80,9 +80,9 @@ def test_prompts_and_images_that_do_not_fit(llava):
         ([(1, 0)], "a budget of 0"),
     ],
 )
-def test_stages_that_do_not_fit(llava, stages, said):
+def test_stages_that_do_not_fit(llava, stages, message):
     plan = [Stage(layer, keep, REGISTRY["random"]) for layer, keep in stages]
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         read(llava, prompt_of(llava), plan)
 
 

@@ -85,8 +85,8 @@ def weights(folder: Path) -> list[torch.Tensor]:
 
 def test_train_resume_and_evaluate(folder, capsys, monkeypatch):
     assert train(folder) == 0
-    told = capsys.readouterr().out
-    assert "6 examples, 1 left out; loss" in told
+    printed = capsys.readouterr().out
+    assert "6 examples, 1 left out; loss" in printed
     whole = weights(folder)
     for name in ("pruner.pt", "training.pt"):
         (folder / "out" / name).unlink()
@@ -109,10 +109,10 @@ def test_train_resume_and_evaluate(folder, capsys, monkeypatch):
     names = {"model": "llava", "data": "vqa", "pruner": "out/pruner.pt"}
     values = {key: folder / name for key, name in names.items()}
     assert call("evaluate", "token_pruning", values) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "3 questions, 0 left out"
-    assert told[1].startswith("unpruned: ")
-    assert told[3].startswith("lost by pruning: ")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "3 questions, 0 left out"
+    assert lines[1].startswith("unpruned: ")
+    assert lines[3].startswith("lost by pruning: ")
 
 
 def halve(folder: Path) -> None:
@@ -122,7 +122,7 @@ def halve(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (lambda f: (f / "data/images/000000000001.jpg").unlink(), "000000000001.jpg is not there"),
         (lambda f: (f / "data/images/000000000001.jpg").write_bytes(b"no"), "is no image that can"),
@@ -138,10 +138,10 @@ def halve(folder: Path) -> None:
         (lambda f: (f / "llava/tokenizer.json").unlink(), "has no processor"),
     ],
 )
-def test_what_is_refused_before_any_work(folder, spoil, said, capsys):
+def test_what_is_refused_before_any_work(folder, spoil, message, capsys):
     spoil(folder)
     assert train(folder) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not (folder / "out" / "training.pt").exists()
 
 
@@ -168,9 +168,9 @@ def test_targets_stand_where_the_answer_is_predicted(folder):
     examples, _ = data.instruct(folder / "data")
     prompt = data.supervised(llava, processor, [examples[0], examples[1]])
     assert examples[1].before == "what colour is the cat ? red\n"
-    for row, said in ((0, "red </s>"), (1, "no . </s>")):
+    for row, words in ((0, "red </s>"), (1, "no . </s>")):
         at = (prompt.targets[row] != IGNORE).nonzero()[:, 0]
-        wanted = processor.tokenizer.convert_tokens_to_ids(said.split())
+        wanted = processor.tokenizer.convert_tokens_to_ids(words.split())
         assert prompt.targets[row, at].tolist() == wanted
         assert prompt.ids[row, at + 1].tolist() == wanted  # each place predicts the next token
         assert int(prompt.asked[row].nonzero().max()) == int(at[0])
@@ -181,7 +181,7 @@ def test_vqa_accuracy_is_its_definition():
     assert vqa_accuracy("Red.", ["red"]) == 1
     assert vqa_accuracy("the cat", ["cat"] * 10) == 1
     assert vqa_accuracy("cat", ["dog"] * 10) == 0
-    # 2 of 10 said so: left out once in 2 cases (1/3), else 2/3: (2 * 1/3 + 8 * 2/3) / 10
+    # 2 of 10 gave it: left out once in 2 cases (1/3), else 2/3: (2 * 1/3 + 8 * 2/3) / 10
     assert vqa_accuracy("cat", ["cat"] * 2 + ["dog"] * 8) == pytest.approx(0.6)
 
 
@@ -226,24 +226,24 @@ def test_both_accuracies_and_what_is_lost(folder, capsys, monkeypatch):
     """Unpruned says "cat" once and then nothing, pruned "dog": 2 and 1 of 3 people say so."""
     assert train(folder, steps=1) == 0
     capsys.readouterr()
-    said = iter(["cat", "?", "?"])
+    answers = iter(["cat", "?", "?"])
 
     def write(llava, prompt, stages, new):
         tokenizer = AutoProcessor.from_pretrained(folder / "llava").tokenizer
         words = tokenizer.decode(prompt.ids[0])
         shown.append(words)
-        return torch.tensor([tokenizer.encode("dog" if stages else next(said))])
+        return torch.tensor([tokenizer.encode("dog" if stages else next(answers))])
 
     shown: list[str] = []
     monkeypatch.setattr(practice, "generate", write)
     names = {"model": "llava", "data": "vqa", "pruner": "out/pruner.pt"}
     values = {key: folder / name for key, name in names.items()}
     assert call("evaluate", "token_pruning", values | {"rows": 1}) == 0
-    told = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().out.splitlines()
     # cat: (1/3 + 1/3 + 2/3) / 3 = .444, of three questions .148; dog: (1/3 + 1/3) / 3 = .222
-    assert told[1] == "unpruned: 14.8% (0.0% to 78.6%)"
-    assert told[2] == "pruned: 22.2% (22.2% to 22.2%)"
-    assert told[3].startswith("lost by pruning: -7.4 points")
+    assert lines[1] == "unpruned: 14.8% (0.0% to 78.6%)"
+    assert lines[2] == "pruned: 22.2% (22.2% to 22.2%)"
+    assert lines[3].startswith("lost by pruning: -7.4 points")
     assert len(shown) == 6
     assert all("word" in words for words in shown)  # asked to answer in one
 
@@ -259,8 +259,8 @@ def test_what_is_lost_lies_within_a_hundred_points(folder, capsys, monkeypatch):
     names = {"model": "llava", "data": "vqa", "pruner": "out/pruner.pt"}
     capsys.readouterr()
     assert call("evaluate", "token_pruning", {k: folder / v for k, v in names.items()}) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[3] == "lost by pruning: 0.0 points (-100.0 to 100.0)"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3] == "lost by pruning: 0.0 points (-100.0 to 100.0)"
 
 
 def test_a_batch_depends_on_seed_and_step_alone(folder, monkeypatch):
