@@ -103,8 +103,8 @@ def _comparisons(
 
     def first(prompt: Prompt) -> Calls:
         ctx.check_all("at_shape", at_shape(llava, prompt, stages))
-        reading = partial(read, llava, prompt, cached=True)
-        ours = {name: partial(reading, plan) for name, plan in stages.items()}
+        cached = partial(read, llava, prompt, cached=True)
+        ours = {name: partial(cached, plan) for name, plan in stages.items()}
         return {**ours, "transformers": partial(_theirs, llava, prompt)}
 
     def reading(batch: int, prompt: Prompt) -> Calls:
