@@ -97,12 +97,6 @@ def train(
     learnt = [p for p in module.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(learnt, betas=(0.9, 0.95), weight_decay=0.0)
     parts = {"module": module, "optimiser": optimiser}
-    return fit(
-        learner.training_loss,
-        optimiser,
-        plan,
-        History(),
-        module=module,
-        on_step=on_step,
-        checkpoint=checkpoint and checkpoint.of(parts, plan=asdict(plan)),
-    )
+    kept = checkpoint and checkpoint.of(parts, plan=asdict(plan))
+    loss = learner.training_loss
+    return fit(loss, optimiser, plan, History(), module=module, on_step=on_step, checkpoint=kept)

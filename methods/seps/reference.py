@@ -33,14 +33,9 @@ def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor
     image = _cosine(v, v.mean(0))  # (N,)
     guides = [_cosine(v, words.mean(0)) for words in texts]
     if model.config.variant == "open_source":
-        net = model.aggregations[0]
-        return sum(
-            (
-                _match(model, cls, [_merge(model, net, v, image + guide)], words)
-                for guide, words in zip(guides, texts, strict=True)
-            ),
-            torch.zeros((), dtype=v.dtype, device=v.device),
-        )
+        own = [_merge(model, model.aggregations[0], v, image + guide) for guide in guides]
+        pairs = zip(own, texts, strict=True)
+        return torch.stack([_match(model, cls, [tokens], words) for tokens, words in pairs]).sum()
     beta, merged = model.config.beta, []
     for learnt, net in zip(model.scores, model.aggregations, strict=True):
         stretched = 2 * _stretch(image) + sum(_stretch(guide) for guide in guides)  # (N,)

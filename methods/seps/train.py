@@ -106,15 +106,13 @@ def teach(
         images, texts = ImageEncoder(dim), TextEncoder(dim)
     begin = TEACHING + seed * 100_003
 
+    def loss(step: int) -> Tensor:
+        return images.label_loss(scenes.draw(batch, begin + step))
+
     if steps:
-        kit.fit(
-            lambda step: images.label_loss(scenes.draw(batch, begin + step)),
-            torch.optim.AdamW(images.parameters(), weight_decay=0.01),
-            Plan(steps, 2e-3),
-            kit.History(),
-            module=images,
-            on_step=on_step,
-        )
+        optimiser = torch.optim.AdamW(images.parameters(), weight_decay=0.01)
+        plan = Plan(steps, 2e-3)
+        kit.fit(loss, optimiser, plan, kit.History(), module=images, on_step=on_step)
     return images, texts
 
 
@@ -163,12 +161,11 @@ def train(
     optimiser = torch.optim.AdamW(groups, weight_decay=0.01)
     about = {"plan": asdict(plan), "config": asdict(matcher.slimmer.config)}
     parts: dict[str, Part] = {"matcher": matcher, "optimiser": optimiser}
+    kept = checkpoint and checkpoint.of(parts, **about)
+
+    def loss(step: int) -> Tensor:
+        return matcher.loss(draw(step), hardest=plan.hardest_at(step))
+
     return kit.fit(
-        lambda step: matcher.loss(draw(step), hardest=plan.hardest_at(step)),
-        optimiser,
-        plan,
-        History(),
-        module=matcher,
-        on_step=on_step,
-        checkpoint=checkpoint and checkpoint.of(parts, **about),
+        loss, optimiser, plan, History(), module=matcher, on_step=on_step, checkpoint=kept
     )

@@ -59,14 +59,13 @@ class _Task:
     def train(self, net: GPT2, draw: torch.Generator, on_step: Callable[..., None]) -> None:
         """AdamW, a tenth of warm-up, then a cosine to a tenth."""
         steps = self.params.steps
-        fit(
-            lambda _: self.loss_of(net, draw),
-            torch.optim.AdamW(net.parameters(), betas=(0.9, 0.98), weight_decay=0.01),
-            Plan(steps, self.rate, warm_up=max(1, steps // 10)),
-            History(),
-            module=net,
-            on_step=on_step,
-        )
+        plan = Plan(steps, self.rate, warm_up=max(1, steps // 10))
+        optimiser = torch.optim.AdamW(net.parameters(), betas=(0.9, 0.98), weight_decay=0.01)
+
+        def loss(_: int) -> Tensor:
+            return self.loss_of(net, draw)
+
+        fit(loss, optimiser, plan, History(), module=net, on_step=on_step)
 
 
 def _trained(

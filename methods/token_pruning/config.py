@@ -133,11 +133,8 @@ def faithful(**changes: Any) -> PruningConfig:
 # The source's names for what is called differently here.
 RENAMED = {"pruner_d_internal": "d_internal", "pruner_num_heads": "num_heads"}
 OPTIMISERS = {
-    "merger": "merger_lr",
-    "token_merger": "merger_lr",
-    "pruner": "pruner_lr",
-    "pruners": "pruner_lr",
-    "layer_pruners": "pruner_lr",
+    **dict.fromkeys(("merger", "token_merger"), "merger_lr"),
+    **dict.fromkeys(("pruner", "pruners", "layer_pruners"), "pruner_lr"),
     "discriminator": "discriminator_lr",
 }
 

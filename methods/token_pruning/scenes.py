@@ -162,10 +162,5 @@ def ask(scenes: Scenes, count: int, generator: torch.Generator) -> Questions:
     colour = COLOUR_0 + scenes.colour.gather(1, holds)
     answer = torch.where(kind == KINDS.index("row"), ROW_0 + asked // GRID, colour)
     named = SHAPE_0 + scenes.shape.gather(1, asked)
-    return Questions(
-        torch.stack((ASK_COLOUR + kind, named), -1),
-        answer,
-        kind,
-        torch.stack((asked, holds), -1),
-        SHAPE_0 + scenes.shape.gather(1, holds),
-    )
+    ids, needed = torch.stack((ASK_COLOUR + kind, named), -1), torch.stack((asked, holds), -1)
+    return Questions(ids, answer, kind, needed, SHAPE_0 + scenes.shape.gather(1, holds))
