@@ -28,9 +28,8 @@ EXIT_OF = {"check": EXIT_CHECK, "input": EXIT_INPUT, "memory": EXIT_INPUT}
 def choose_device(asked: str, offered: tuple[str, ...] = ("cpu", "cuda")) -> Device:
     """The device for ``auto``, ``cpu`` or ``cuda``; raises DeviceUnavailableError."""
     if asked not in ("auto", *offered):
-        raise DeviceUnavailableError(
-            f"this runs on {' or '.join(offered)} only, not on {asked[:40]!r}"
-        )
+        devices = " or ".join(offered)
+        raise DeviceUnavailableError(f"this runs on {devices} only, not on {asked[:40]!r}")
     if asked == "cpu" or "cuda" not in offered:
         return "cpu"
     import torch  # noqa: PLC0415 - not every benchmark needs it, and it takes seconds
@@ -38,9 +37,7 @@ def choose_device(asked: str, offered: tuple[str, ...] = ("cpu", "cuda")) -> Dev
     if torch.cuda.is_available():
         return "cuda"
     if asked == "cuda":
-        raise DeviceUnavailableError(
-            "no CUDA device is visible to torch on this machine; use --device cpu or auto"
-        )
+        raise DeviceUnavailableError("torch sees no CUDA device here; use --device cpu or auto")
     if "cpu" not in offered:
         raise DeviceUnavailableError("this needs a GPU and torch sees none on this machine")
     return "cpu"

@@ -140,9 +140,8 @@ def _validate(q: Tensor, k: Tensor, v: Tensor, padding_side: str, backend: str) 
         )
     if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
-        raise InputError(
-            f"q, k and v must share one dtype of {names}, not {q.dtype}, {k.dtype}, {v.dtype}"
-        )
+        given = f"{q.dtype}, {k.dtype}, {v.dtype}"
+        raise InputError(f"q, k and v must share one dtype of {names}, not {given}")
     if not q.device == k.device == v.device:
         raise InputError(f"q, k and v are on {q.device}, {k.device} and {v.device}")
     if padding_side not in get_args(PaddingSide):
@@ -164,10 +163,8 @@ def _validate(q: Tensor, k: Tensor, v: Tensor, padding_side: str, backend: str) 
 
 def _validated_lengths(lengths: Tensor, q: Tensor) -> Tensor:
     if lengths.shape != q.shape[:1] or lengths.is_floating_point() or lengths.is_complex():
-        raise InputError(
-            f"key_lengths must be ({q.shape[0]},) integers, not {tuple(lengths.shape)} "
-            f"{lengths.dtype}"
-        )
+        given = f"{tuple(lengths.shape)} {lengths.dtype}"
+        raise InputError(f"key_lengths must be ({q.shape[0]},) integers, not {given}")
     if bool((lengths < 0).any()) or bool((lengths > q.shape[2]).any()):
         raise InputError(f"key_lengths must lie in 0 .. {q.shape[2]}, not {lengths.tolist()}")
     return lengths.to(q.device, torch.long)
