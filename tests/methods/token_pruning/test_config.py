@@ -86,7 +86,7 @@ def test_no_file(tmp_path):
         ({"keep_tokens": (200, 150)}, "2 budgets for 3 pruning layers"),
         ({"keep_tokens": (100, 150, 200)}, "do not come back"),
         ({"keep_tokens": (2, 1, 0)}, "at least one visual token"),
-        ({"num_heads": 3}, "does not divide"),
+        ({"num_heads": 3}, "do not divide d_internal"),
         ({"merger_type": "magic"}, "merger_type: .*'simple'.*not 'magic'"),
         ({"loss": "wgan"}, "loss: .*'attention', not 'wgan'"),
         ({"temperature_min": 0.0}, "temperature_min: .* greater than 0"),
