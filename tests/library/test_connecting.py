@@ -284,8 +284,8 @@ def test_a_damaged_file_stops_nothing_and_is_told(client: Client, file: Path) ->
         file.write_text(damage)
         assert Server.configured() is None
         assert client.get(ADDRESS).status_code == 200
-        told = [finding.what for finding in doctor._summaries() if finding.level == "problem"]
-        assert "what was connected is not used" in told[0]
+        problems = [finding.what for finding in doctor._summaries() if finding.level == "problem"]
+        assert "what was connected is not used" in problems[0]
     sent(client, "model", "keep", **of_model("http://one.example/v1"))
     assert json.loads(file.read_text())["ASSAY_SUMMARY_MODEL"] == "small"
 

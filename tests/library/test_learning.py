@@ -107,16 +107,16 @@ def test_every_signal_counts_and_the_same_signals_change_nothing(reader: User) -
     made = ReadingList.objects.create(reader=reader, name="L")
     made.papers.add(papers[2], papers[3])
     LikedText.objects.create(reader=reader, title="Robot hands", abstract="Robot grasping.")
-    said = learning.signals(reader)
-    assert sorted(said.weights.values()) == [pytest.approx(1 / 3), 1, 1, 1]
-    assert said.count == 4
+    feedback = learning.signals(reader)
+    assert sorted(feedback.weights.values()) == [pytest.approx(1 / 3), 1, 1, 1]
+    assert feedback.count == 4
     Star.objects.create(reader=reader, paper=papers[4])
     assert learning.learn(reader.pk)
     assert not learning.learn(reader.pk)
     entry.not_for_me = True
     entry.save()
-    said = learning.signals(reader)
-    assert (said.count, said.weights[papers[0].pk]) == (4, -learning.LEFT)
+    feedback = learning.signals(reader)
+    assert (feedback.count, feedback.weights[papers[0].pk]) == (4, -learning.LEFT)
     LearnedModel.objects.get(reader=reader)
 
 

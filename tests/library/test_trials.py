@@ -58,19 +58,19 @@ class Told:
 
 
 def test_a_model_that_writes_chinese_is_told_from_one_that_does_not() -> None:
-    def said(text: str) -> str:
+    def found(text: str) -> str:
         return trials._chinese(cast(Server, Told(text)))
 
-    assert said("稀疏注意力更快。") == "It writes Chinese: “稀疏注意力更快。”"
-    assert said("Sparse 注.") == "It writes no Chinese: “Sparse 注.”"
+    assert found("稀疏注意力更快。") == "It writes Chinese: “稀疏注意力更快。”"
+    assert found("Sparse 注.") == "It writes no Chinese: “Sparse 注.”"
 
 
 def test_what_a_paper_costs_is_reckoned_from_its_abstract(settings: Any) -> None:
     asked = question(trials.TITLE, trials.TEXT, "the abstract", "en")
     characters = sum(len(message["content"]) for message in asked)
     settings.SUMMARY_CHARACTERS = len(trials.TEXT) + 9 * characters  # ten times as long in all
-    told = cast(Server, Told(json.dumps(honest_summary(trials.TEXT)), tokens=300))
-    cost, whole = trials._summary(told, Mode.SCHEMA)
+    server = cast(Server, Told(json.dumps(honest_summary(trials.TEXT)), tokens=300))
+    cost, whole = trials._summary(server, Mode.SCHEMA)
     assert "300 tokens in and 7 out: “The paper reports: Attention over long" in cost
     assert whole == "A whole paper takes at most about 3000 tokens in."
 
@@ -143,7 +143,7 @@ def test_mail_is_tried_kept_and_used(client: Client, post: tuple[Inbox, int]) ->
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "reason"),
     [
         ({"password": "wrong"}, "the server refused the user or the password (535 5.7.8"),
         ({"scheme": "smtps"}, "the encrypted connection failed"),
@@ -155,15 +155,15 @@ def test_mail_is_tried_kept_and_used(client: Client, post: tuple[Inbox, int]) ->
     ids=lambda one: str(one)[:40],
 )
 def test_what_is_wrong_with_mail_is_said(
-    client: Client, post: tuple[Inbox, int], file: Path, fields: dict[str, str], said: str
+    client: Client, post: tuple[Inbox, int], file: Path, fields: dict[str, str], reason: str
 ) -> None:
     page = sent(client, "mail", **of_mail(post[1]) | fields)
-    assert f"It does not work: {said}" in page
+    assert f"It does not work: {reason}" in page
     assert not file.exists()
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "words"),
     [
         (smtplib.SMTPRecipientsRefused({}), "the server refused the address of the letter ("),
         (smtplib.SMTPNotSupportedError("no AUTH"), "the server cannot do what was asked (no AUTH)"),
@@ -172,8 +172,8 @@ def test_what_is_wrong_with_mail_is_said(
     ],
     ids=lambda one: type(one).__name__,
 )
-def test_what_goes_wrong_is_said_in_words(error: Exception, said: str) -> None:
-    assert trials.in_words(error).startswith(said)
+def test_what_goes_wrong_is_said_in_words(error: Exception, words: str) -> None:
+    assert trials.describe(error).startswith(words)
 
 
 def test_mail_without_a_login_is_said_to_be_so(inbox: Inbox) -> None:

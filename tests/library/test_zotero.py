@@ -63,8 +63,8 @@ class Zotero:
                 continue
             kept[one["key"]] = known | one | {"version": self.version}
             successful[str(place)] = kept[one["key"]]
-        told = {"successful": successful, "unchanged": {}, "failed": failed}
-        return Response(json.dumps(told), headers={"Last-Modified-Version": str(self.version)})
+        answer = {"successful": successful, "unchanged": {}, "failed": failed}
+        return Response(json.dumps(answer), headers={"Last-Modified-Version": str(self.version)})
 
 
 @pytest.fixture
@@ -152,8 +152,8 @@ def test_it_waits_as_long_as_it_is_told(server: Zotero, monkeypatch: pytest.Monk
     papers = [factories.make_paper(1)]
     assert zotero.send(zotero.Account(**ACCOUNT), "One", papers)[0] == 1
     assert slept == [3, 2]
-    told = json.dumps({"successful": {}, "unchanged": {}, "failed": {}})
-    server.answers = [Response(told, headers={"Backoff": "4"})]
+    answer = json.dumps({"successful": {}, "unchanged": {}, "failed": {}})
+    server.answers = [Response(answer, headers={"Backoff": "4"})]
     zotero.send(zotero.Account(**ACCOUNT), "One", papers)
     assert slept == [3, 2, 4]
     server.answers = [Response("slow", 429, headers={"Retry-After": "60"})]

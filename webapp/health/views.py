@@ -13,13 +13,13 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from webapp.health.checks import readiness
 from webapp.health.metrics import exposition
 
-SAID = {
+REASONS = {
     "full": "The disk is full",
     "closed": "The disk cannot be written",
     "away": "The database does not answer",
 }
 # How SQLite says it, and PostgreSQL, whose words are in the language of its machine: its SQLSTATE.
-SIGNS = {
+WORDS = {
     "full": ("is full", "No space left", "53100"),
     "closed": ("readonly database", "disk I/O", "25006"),
 }
@@ -57,15 +57,15 @@ def server_error(_request: HttpRequest) -> HttpResponse:
     if not trouble:
         return HttpResponse(page, status=status)
     # The reason phrase is what the log says, and the API.
-    response = HttpResponse(page, status=status, reason=f"{SAID[trouble]}: nothing was changed")
+    response = HttpResponse(page, status=status, reason=f"{REASONS[trouble]}: nothing was changed")
     response["Retry-After"] = "60"
     return response
 
 
 def _trouble(error: BaseException | None) -> str:
-    """What is the matter with the database, as a key of `SAID`; empty where it is another's."""
+    """What is the matter with the database, as a key of `REASONS`; empty where it is another's."""
     if not isinstance(error, InterfaceError | InternalError | OperationalError):
         return ""
     text = f"{error} {getattr(error.__cause__, 'sqlstate', '')}"
     otherwise = "" if isinstance(error, InternalError) else "away"
-    return next((key for key, signs in SIGNS.items() if any(s in text for s in signs)), otherwise)
+    return next((key for key, words in WORDS.items() if any(s in text for s in words)), otherwise)

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from webapp import connections
 from webapp.env import Settings, without_password
-from webapp.library.trials import in_words, try_mail, try_model
+from webapp.library.trials import describe, try_mail, try_model
 from webapp.summaries.client import ModelError
 from webapp.ui.pages import back, for_readers
 
@@ -43,13 +43,13 @@ class _ConnectionForm(forms.Form):
     def __init__(self, data: Mapping[str, Any] | None, initial: dict[str, Any]) -> None:
         super().__init__(data, initial=initial, label_suffix="")
         if initial[self.SECRET]:
-            said = _("One is kept, and not shown again. Enter another to replace it.")
-            self.fields[self.SECRET].help_text = said
+            kept = _("One is kept, and not shown again. Enter another to replace it.")
+            self.fields[self.SECRET].help_text = kept
         fixed = [one for one in self.VARIABLES if connections.is_fixed(self.VARIABLES[one])]
         for name in fixed:
-            field, said = self.fields[name], _("Set by the environment: %s.")
+            field, by_whom = self.fields[name], _("Set by the environment: %s.")
             field.disabled, field.required, field.validators = True, False, []
-            field.help_text = said % self.VARIABLES[name]
+            field.help_text = by_whom % self.VARIABLES[name]
         self.is_fixed = len(fixed) == len(self.VARIABLES)
         with suppress(OSError, ValueError):  # not to be read: nothing is known to be kept
             self.is_kept = not connections.kept().keys().isdisjoint(self.VARIABLES.values())
@@ -202,7 +202,7 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
 
 
 def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
-    """Do what was asked; whether that went well. What was found is said on the next page."""
+    """Do what was asked; whether that went well. What was found stands on the next page."""
     found: list[str] = []
     remove = "remove" in request.POST
     if not remove and not form.is_valid():
@@ -218,8 +218,8 @@ def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
         if not form.is_fixed:
             connections.keep(values)
     except (ModelError, OSError) as error:
-        said = _without_secrets(form, in_words(error)).rstrip(".")
-        form.add_error(None, _("It does not work: %(error)s.") % {"error": said})
+        reason = _without_secrets(form, describe(error)).rstrip(".")
+        form.add_error(None, _("It does not work: %(error)s.") % {"error": reason})
         return False
     for line in found:
         messages.success(request, _without_secrets(form, line))

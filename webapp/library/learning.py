@@ -48,8 +48,8 @@ class Signals:
     @property
     def fingerprint(self) -> str:
         """The same signals, the same model."""
-        said = sorted(self.weights.items()), self.texts
-        return sha256(repr(said).encode()).hexdigest()
+        whole = sorted(self.weights.items()), self.texts
+        return sha256(repr(whole).encode()).hexdigest()
 
 
 def signals(reader: User) -> Signals:
@@ -74,13 +74,13 @@ def learn(reader_id: int) -> bool:
     reader = User.objects.filter(pk=reader_id, is_active=True).first()
     if reader is None:
         return False
-    said = signals(reader)
+    feedback = signals(reader)
     known = LearnedModel.objects.filter(reader=reader).first()
-    if said.count < LEAST:
+    if feedback.count < LEAST:
         if known is None:
             return False
         known.delete()
-    elif (known and known.fingerprint == said.fingerprint) or not _train(reader, said):
+    elif (known and known.fingerprint == feedback.fingerprint) or not _train(reader, feedback):
         return False
     mine = Profile.objects.filter(owner=reader).exclude(ranking=Profile.Ranking.RULES)
     if mine:
@@ -94,27 +94,27 @@ def learn_all() -> int:
     return sum(learn(reader) for reader in readers)
 
 
-def _train(reader: User, said: Signals) -> bool:
+def _train(reader: User, feedback: Signals) -> bool:
     """Store a new model; False where there are no other papers to tell the liked ones from."""
-    papers = Paper.objects.in_bulk(said.weights)
+    papers = Paper.objects.in_bulk(feedback.weights)
     examples = [
         Example(vector(papers[key].title, papers[key].abstract), weight > 0, abs(weight))
-        for key, weight in said.weights.items()
+        for key, weight in feedback.weights.items()
         if key in papers
     ]
-    examples += [Example(vector(title, abstract), True) for title, abstract in said.texts]
-    examples += [Example(one, False) for one in _others(set(said.weights))]
+    examples += [Example(vector(title, abstract), True) for title, abstract in feedback.texts]
+    examples += [Example(one, False) for one in _others(set(feedback.weights))]
     if all(one.liked for one in examples):
         return False
-    model, disliked = fit(examples), sum(weight < 0 for weight in said.weights.values())
+    model, disliked = fit(examples), sum(weight < 0 for weight in feedback.weights.values())
     LearnedModel.objects.update_or_create(
         reader=reader,
         defaults={
             "intercept": model.intercept,
             "weights": model.weights,
-            "liked": len(said.weights) - disliked + len(said.texts),
+            "liked": len(feedback.weights) - disliked + len(feedback.texts),
             "disliked": disliked,
-            "fingerprint": said.fingerprint,
+            "fingerprint": feedback.fingerprint,
             "trained_at": timezone.now(),
         },
     )

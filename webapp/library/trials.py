@@ -53,8 +53,8 @@ def try_model(connected: Settings) -> list[str]:
     except BusyError as error:
         if time.monotonic() < server.until:
             raise
-        said = _("the model did not answer all questions within %(most)d s")
-        raise ModelError(said % {"most": MODEL_SECONDS}) from error
+        too_slow = _("the model did not answer all questions within %(most)d s")
+        raise ModelError(too_slow % {"most": MODEL_SECONDS}) from error
 
 
 def _summary(server: Server, mode: str) -> list[str]:
@@ -90,7 +90,7 @@ def _chinese(server: Server) -> str:
 
 
 def try_mail(connected: Settings, address: str) -> list[str]:
-    """Sign in and send a letter. Raises OSError, which `in_words` explains."""
+    """Sign in and send a letter. Raises OSError, which `describe` explains."""
     mailer: Any = get_connection(connected=connected, timeout=MAIL_SECONDS / 3)
     letter = EmailMessage(_("Mail works"), _("This site can send mail."), to=[address])
 
@@ -115,12 +115,12 @@ def try_mail(connected: Settings, address: str) -> list[str]:
     return [*found, sent % {"server": mailer.host, "address": address}]
 
 
-def in_words(error: Exception) -> str:
+def describe(error: Exception) -> str:
     """Why a trial failed."""
-    words = next((said for kind, said in MAIL_ERRORS.items() if isinstance(error, kind)), "")
+    words = next((text for kind, text in MAIL_ERRORS.items() if isinstance(error, kind)), "")
     detail = str(error)
     if isinstance(error, smtplib.SMTPResponseException):
-        told = error.smtp_error
-        told = told.decode(errors="replace") if isinstance(told, bytes) else told
-        detail = f"{error.smtp_code} {told}"
+        answer = error.smtp_error
+        answer = answer.decode(errors="replace") if isinstance(answer, bytes) else answer
+        detail = f"{error.smtp_code} {answer}"
     return f"{_(words)} ({detail})" if words else detail

@@ -75,8 +75,8 @@ def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
     form = EntryForm(request.POST)
     if not form.is_valid():
         for field, errors in form.errors.items():
-            said = f"{_(str(form[field].label))}: {' '.join(map(str, errors))}"
-            messages.error(request, said + " " + _("Nothing was saved."))
+            wrong = f"{_(str(form[field].label))}: {' '.join(map(str, errors))}"
+            messages.error(request, wrong + " " + _("Nothing was saved."))
         return back(request, "/library/", "#library")
     kept.note, kept.tags = form.cleaned_data["note"].strip(), form.cleaned_data["tags"]
     kept.save()
@@ -133,8 +133,8 @@ def zotero_(request: HttpRequest, reader: User) -> HttpResponse:
         except zotero.ZoteroError as error:
             messages.error(request, str(error))
         else:
-            said = _("%(made)d sent; %(there)d were there already.")
-            messages.success(request, said % {"made": made, "there": there})
+            counts = _("%(made)d sent; %(there)d were there already.")
+            messages.success(request, counts % {"made": made, "there": there})
     else:
         context = {"part": part, "account": account, "form": form}
         status = 422 if form.is_bound else 200

@@ -131,11 +131,11 @@ def _ask_to_confirm(request: HttpRequest, reader: User, address: str) -> None:
             [address],
         )
     except OSError as error:
-        said = gettext("The mail could not be sent: %(error)s") % {"error": error}
-        messages.error(request, said)
+        failed = gettext("The mail could not be sent: %(error)s")
+        messages.error(request, failed % {"error": error})
         return
-    said = gettext("A link was mailed to %(address)s: it confirms the address.")
-    messages.success(request, said % {"address": address})
+    mailed = gettext("A link was mailed to %(address)s: it confirms the address.")
+    messages.success(request, mailed % {"address": address})
 
 
 @never_cache
@@ -151,8 +151,8 @@ def confirm(request: HttpRequest, reader: User, token: str) -> HttpResponse:
     if request.method == "POST":
         reader.email = address
         reader.save(update_fields=["email"])
-        said = gettext("Mail goes to %(address)s.") % {"address": address}
-        messages.success(request, said)
+        confirmed = gettext("Mail goes to %(address)s.")
+        messages.success(request, confirmed % {"address": address})
         return redirect("mail:account")
     return render(request, "mail/confirm.html", {"address": address})
 

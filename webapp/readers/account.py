@@ -106,10 +106,10 @@ def _invite(request: HttpRequest) -> str:
         try:
             links.send_link(reader, mail)
         except OSError as error:
-            told = _("The mail could not be sent: %(error)s. Send the link yourself.")
-            messages.error(request, told % {"error": error})
+            failed = _("The mail could not be sent: %(error)s. Send the link yourself.")
+            messages.error(request, failed % {"error": error})
         else:
-            told = _("An invitation was mailed to %(address)s.")
-            messages.success(request, told % {"address": mail})
+            mailed = _("An invitation was mailed to %(address)s.")
+            messages.success(request, mailed % {"address": mail})
             return ""
     return links.address(links.make_link(reader))

@@ -34,8 +34,8 @@ class Command(BaseCommand):
         for paper in read_lines(options["input"], Paper):
             claims = _grounded(paper)
             if options["json"]:
-                said = json.dumps({"id": paper.id, "claims": claims}, ensure_ascii=False)
-                self.stdout.write(said)
+                line = json.dumps({"id": paper.id, "claims": claims}, ensure_ascii=False)
+                self.stdout.write(line)
                 continue
             for claim in claims:
                 number = f"{claim.get('value', '')} {claim.get('unit', '')}".strip()
