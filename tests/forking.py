@@ -25,7 +25,7 @@ from types import ModuleType
 # Nothing in them reads a setting of Django's or a file of the project's, and pytest rewrites none.
 SITE = (
     *("django.core.management", "django.test", "pydantic_settings", "celery.app", "httpx"),
-    *("kombu.transport.redis", "arxiv", "markdown_it", "openai"),
+    *("kombu.transport.redis", "arxiv", "markdown_it"),
 )
 LIBRARIES = (
     *(*SITE, "torch", "peft", "sklearn.linear_model", "transformers.models.auto.modeling_auto"),
