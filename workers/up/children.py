@@ -16,12 +16,12 @@ from importlib import import_module
 from django.conf import settings
 
 from webapp import connections, env
-from workers.up import redis
+from workers.up import install_ml, redis
 from workers.up.supervisor import Child
 
 LOCAL_BENCH = "local"  # the name of the bench worker on this machine
 PYTHON = sys.executable
-PAUSE = 2.0  # seconds between two looks for a model
+PAUSE = 2.0  # seconds between two looks for what a worker waits for
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 # What a worker would import by itself as it starts.
 OF_CELERY = (
@@ -52,7 +52,7 @@ def children(listener: int, *, ml: bool) -> Iterator[Child]:
     yield Child("beat", _celery("beat", *level))
     yield Child("arxiv", _main("workers.up.first_day:main"), once=True)
     models = _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_CONCURRENCY))
-    yield replace(models, run=partial(_once_connected, models.run))
+    yield replace(models, run=partial(_wait_for, _is_model_connected, models.run))
     if ml:
         yield from _measuring()
 
@@ -67,9 +67,13 @@ def _site_worker(name: str, *arguments: str) -> Child:
     return Child(name, _celery("worker", *node, *arguments, *QUIET))
 
 
-def _once_connected(work: Callable[[], object]) -> None:
-    """Begin when there is a model: a worker that has nothing to do takes memory."""
-    while not connections.current().summary_model:
+def _is_model_connected() -> bool:
+    return bool(connections.current().summary_model)
+
+
+def _wait_for(is_there: Callable[[], bool], work: Callable[[], object]) -> None:
+    """Begin when what the work needs is there: a worker that has nothing to do takes memory."""
+    while not is_there():
         time.sleep(PAUSE)
     work()
 
@@ -77,13 +81,15 @@ def _once_connected(work: Callable[[], object]) -> None:
 def _measuring() -> Iterator[Child]:
     """The installer of what the methods need, and the bench worker that waits for it.
 
-    Neither is a fork: benchmarks begin in a process that has seen nothing of the site.
+    Both become other programs: benchmarks begin in a process that has seen nothing of the site.
     """
     from webapp.runs import keys  # noqa: PLC0415 (models load only after django.setup())
 
     yield Child("ml", _command([PYTHON, "-m", "workers.up.install_ml"]), once=True)
     key = {"ASSAY_WORKER_NAME": LOCAL_BENCH, "ASSAY_WORKER_KEY": keys.issue(LOCAL_BENCH)}
-    yield Child("bench", _command([PYTHON, "-m", "workers.up.local_bench"]), environment=key)
+    worker = [PYTHON, "-m", "celery", "--quiet", "--app", "workers.bench.app", "worker"]
+    worker += ["--queues", "bench-cpu", "--loglevel", settings.LOG_LEVEL, *QUIET]
+    yield Child("bench", partial(_wait_for, install_ml.is_done, _command(worker)), environment=key)
 
 
 def _import(*modules: str) -> None:

@@ -34,6 +34,11 @@ def main() -> int:
     return status
 
 
+def is_done() -> bool:
+    """Whether all that methods need is there."""
+    return not any(bootstrap.missing(group, sys.path) for group in GROUPS)
+
+
 def install() -> int:
     """Fill the virtual environment; the exit status."""
     path = env.data_directory(bootstrap.ROOT) / "ml-install.json"
@@ -45,7 +50,7 @@ def install() -> int:
         bootstrap.show(line)
 
     try:
-        if any(bootstrap.missing(group, sys.path) for group in GROUPS):
+        if not is_done():
             bootstrap.provide(GROUPS, report)
     except bootstrap.BootstrapError as error:
         write(path, "failed", reason=str(error))
