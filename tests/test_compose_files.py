@@ -29,7 +29,7 @@ OPERATE = (ROOT / "docs" / "operate.md").read_text()
 SECRETS = ("ASSAY_SECRET_KEY", "ASSAY_DB_PASSWORD", "ASSAY_REDIS_PASSWORD")
 DOCUMENT = yaml.safe_load(FILE.read_text())
 SERVICES: dict[str, Any] = DOCUMENT["services"]
-ONCE = {"migrate", "first-day", "key-cpu", "key-gpu"}
+ONCE = {"migrate", "results", "key-cpu", "key-gpu"}
 BENCH = {"bench-cpu", "bench-gpu"}
 
 

@@ -32,7 +32,7 @@ class Absent:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Absent)
 os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
-for module in ("workers.up.first_day", "workers.site.tasks", "webapp.wsgi", "webapp.urls"):
+for module in ("webapp.wsgi", "webapp.urls", "workers.site.tasks"):
     importlib.import_module(module)
 from methods import registry
 registry.all_methods()
@@ -92,7 +92,7 @@ def test_the_site_and_its_methods_do_with_what_it_installs() -> None:
         if not {re.sub("[-_.]+", "-", name).lower() for name in packages} & there
     ]
     assert {"torch", "yaml", "mcp"} <= set(absent)
-    assert "workers.up.first_day" in loaded_by(WITHOUT, json.dumps(absent))
+    assert "workers.site.tasks" in loaded_by(WITHOUT, json.dumps(absent))
 
 
 def test_the_whole_site_loads_nothing_slow() -> None:

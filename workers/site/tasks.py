@@ -41,9 +41,12 @@ def poll() -> None:
     due = schedule.due(categories_to_fetch(), now())
     if not due:
         return
+    news.info("Asking arXiv for %s", ", ".join(due))
     report = update(due)
     for row in report.rows:
-        news.info("%s %s: %s %s", row.category, row.date, row.state, row.reason)
+        counts = ", ".join(f"{many} {kind}" for kind, many in row.counts.items() if many)
+        news.info("%s %s: %s. %s", row.category, row.date, row.state, row.reason or counts)
+    link_papers()  # a first page shows its methods at once
 
 
 @app.task(name="site.enrich")

@@ -50,7 +50,8 @@ def children(listener: int, *, ml: bool) -> Iterator[Child]:
     yield _site_worker("site", *level)
     yield _site_worker("events", *level)
     yield Child("beat", _celery("beat", *level))
-    yield Child("arxiv", _main("workers.up.first_day:main"), once=True)
+    command = "django.core.management:execute_from_command_line"
+    yield Child("results", _main(command, "import_results"), once=True)
     models = _site_worker("summaries", *level, "--concurrency", str(settings.SUMMARY_CONCURRENCY))
     yield replace(models, run=partial(_wait_for, _is_model_connected, models.run))
     if ml:

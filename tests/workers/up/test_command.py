@@ -40,8 +40,7 @@ def test_it_serves_at_the_next_free_port_refuses_a_second_and_stops(tmp_path: Pa
             link = house.said(r"sign in, once, by +(\S+)")[1]
             assert link.startswith(house.address + "sign-in/")
             # arXiv is out of reach: it says so, and shows the sample day, labelled.
-            house.said(r"Nothing came from arXiv: 127\.0\.0\.1:9 cannot be reached")
-            house.said(r"The sample digest of 2025-12-18 is there: \d+ papers")
+            house.said(r"cs\.\w\w \S+: failed\. 127\.0\.0\.1:9 cannot be reached")
             status, page = house.get("")
             assert status == 200
             assert "Sample day." in page
@@ -88,7 +87,7 @@ def test_a_start_that_is_killed_half_way_leaves_nothing_behind(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_it_fetches_the_first_digest_and_says_how_far_it_is(tmp_path: Path) -> None:
+def test_it_fetches_the_first_digest_and_says_what_came(tmp_path: Path) -> None:
     with (
         ArxivServer() as arxiv,
         up(
@@ -99,9 +98,8 @@ def test_it_fetches_the_first_digest_and_says_how_far_it_is(tmp_path: Path) -> N
             ASSAY_CATEGORIES="cs.CL cs.LG",
         ) as house,
     ):
-        house.said(r"Asking arXiv, 1 of \d+: cs.CL today", START_SECONDS)
-        house.said(r"cs\.LG \d{4}-\d\d-\d\d: complete\. .*\d+ new", START_SECONDS)
-        day = house.said(r"The digest of (\S+) is there: \d+ papers", START_SECONDS)[1]
+        house.said(r"Asking arXiv for cs\.CL, cs\.LG", START_SECONDS)
+        day = house.said(r"cs\.LG (\d{4}-\d\d-\d\d): complete\. .*\d+ new", START_SECONDS)[1]
         status, page = house.get(f"digest/{day}/")
         assert status == 200
         assert "Sample day." not in page
