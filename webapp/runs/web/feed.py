@@ -33,17 +33,13 @@ def results(request: HttpRequest, suffix: str) -> HttpResponse:
     stamp = tuple(latest.values_list("pk", "finished_at", "reader")[:RESULTS])
 
     def items(site: Site) -> list[Item]:
-        known, place = dict(_made), (site, get_language())
-        new = [row[0] for row in stamp if (place, row) not in known]
+        known, keys = dict(_made), {row[0]: (site, get_language(), row) for row in stamp}
         related = Run.objects.select_related("environment", "reader").prefetch_related("series")
-        found = related.in_bulk(new)
-        known |= {(place, row): _item(site, found[row[0]]) for row in stamp if row[0] in found}
-        made: dict[Hashable, Item] = {
-            (place, row): known[place, row] for row in stamp if (place, row) in known
-        }
+        new = related.in_bulk([pk for pk, key in keys.items() if key not in known])
+        known |= {keys[pk]: _item(site, run) for pk, run in new.items()}
         _made.clear()
-        _made.update(made)
-        return list(made.values())
+        _made.update((key, known[key]) for key in keys.values() if key in known)
+        return [known[key] for key in keys.values() if key in known]
 
     about = "What was measured here, with its machine and the command to repeat it."
     source = FeedSource("results", "Results of Assay", about, reverse("runs:runs"), stamp, items)

@@ -4,8 +4,7 @@ A page that watches says what it has seen. Where nothing is new the answer is em
 numbers moved it is a small piece; a change of state alone makes the whole page anew.
 """
 
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from django.db.models import Max
 from django.utils import timezone
@@ -16,45 +15,37 @@ from webapp.runs.queries import place
 CLOSE, NEAR, FAR = 1, 2, 5  # seconds between two looks, as a run grows older
 
 
-@dataclass(frozen=True)
-class Seen:
-    """How far a page has followed a run; `heard` is the last event it knows."""
+class Seen(NamedTuple):
+    """How far a page has followed a run."""
 
-    state: str
-    attempt: int
+    standing: str  # state, attempt, place in the queue: where it changes, so does the whole page
     progress: int
-    heard: int
-    place: str = ""  # of one that waits: runs before it, and live workers
+    last_event: int
 
     def __str__(self) -> str:
-        return f"{self.state}.{self.attempt}.{self.progress}.{self.heard}.{self.place}"
-
-    @property
-    def standing(self) -> tuple[str, int, str]:
-        """What makes the whole page another one when it changes."""
-        return self.state, self.attempt, self.place
+        return f"{self.standing}.{self.progress}.{self.last_event}"
 
     @classmethod
-    def read(cls, text: str) -> Self | None:
-        """What a page says it has seen; None for anything that no page of ours says."""
+    def read(cls, text: str) -> Self:
+        """What a page says it has seen; nothing for what no page of ours says."""
         try:
-            state, attempt, progress, heard, place = text.split(".")
-            return cls(state, int(attempt), int(progress), int(heard), place)
+            standing, progress, last_event = text.rsplit(".", 2)
+            return cls(standing, int(progress), int(last_event))
         except ValueError:
-            return None
+            return cls("", 0, 0)
 
 
 def seen_now(run: Run) -> Seen:
     """How far the run has come, its place in the queue too."""
-    heard = Event.objects.filter(run=run, token=run.token).aggregate(last=Max("pk"))["last"] or 0
+    last = Event.objects.filter(run=run, token=run.token).aggregate(last=Max("pk"))["last"] or 0
     where = place(run)
     waits = f"{where.ahead}-{where.workers}" if where else ""
-    return Seen(run.state, run.attempt, run.progress_seq, heard, waits)
+    return Seen(f"{run.state}.{run.attempt}.{waits}", run.progress_seq, last)
 
 
-def log_after(run: Run, heard: int) -> str:
-    """What the current attempt wrote to its log after event `heard`, as it came."""
-    pieces = run.events.filter(token=run.token, kind="log", pk__gt=heard).order_by("pk")
+def log_after(run: Run, last_event: int) -> str:
+    """What the current attempt wrote to its log after `last_event`, as it came."""
+    pieces = run.events.filter(token=run.token, kind="log", pk__gt=last_event).order_by("pk")
     return "".join(body["text"] for body in pieces.values_list("body", flat=True))
 
 

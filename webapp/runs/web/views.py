@@ -59,12 +59,13 @@ def live(request: HttpRequest, pk: UUID) -> HttpResponse:
     seen, now = Seen.read(request.GET.get("seen", "")), progress.seen_now(found)
     if seen == now:
         return HttpResponse(status=204)
-    if seen is None or seen.standing != now.standing:
+    if seen.standing != now.standing:
         return _anew(request, open_run(request, pk))
     context = {"run": found, "seen": now, "pause": progress.pause(found)}
-    if seen.heard < now.heard:
+    if seen.last_event < now.last_event:
+        news = progress.log_after(found, seen.last_event)
         passed = found.checks.filter(passed=True).count()
-        context |= {"heard": True, "news": progress.log_after(found, seen.heard), "passed": passed}
+        context |= {"has_news": True, "news": news, "passed": passed}
     # Rendered without the request: what a poll shows is the same for everybody.
     return HttpResponse(render_to_string("runs/live.html", context))
 
