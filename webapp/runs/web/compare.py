@@ -5,7 +5,6 @@ version; across classes only ratios do, each to the baseline measured in the sam
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -25,33 +24,21 @@ class CannotCompareError(ValueError):
     """Why these runs cannot stand beside each other; the message says what would do."""
 
 
-@dataclass(frozen=True)
-class Side:
-    """One of the runs compared."""
-
-    letter: str
-    run: Run
-    settings: str
-
-
 def compare_runs(runs: QuerySet[Run], wanted: str) -> dict[str, Any]:
     """What the page shows of the runs whose ids `wanted` lists, with commas between.
 
     `only_ratios` says why no values are shown, where it is so. Raises CannotCompareError.
     """
     found = _find(runs, wanted)
-    sides = [Side(letter, run, _settings(run)) for letter, run in zip(LETTERS, found, strict=False)]
     reason = _only_ratios(found)
     known = spec_of(found[0])
     series = [{row.name: row.parsed() for row in run.series.all() if row.data} for run in found]
     names = [name for name in series[0] if sum(name in one for one in series) > 1]
     return {
         "title": known[1].title if known else found[0].benchmark,
-        "sides": sides,
+        "sides": list(zip(LETTERS, found, map(_settings, found), strict=False)),
         "only_ratios": reason,
-        "tables": [
-            _table([one.get(name) for one in series], sides, ratios=bool(reason)) for name in names
-        ],
+        "tables": [_table([one.get(name) for one in series], bool(reason)) for name in names],
     }
 
 
@@ -97,9 +84,7 @@ def _only_ratios(runs: Sequence[Run]) -> str:
     return ""
 
 
-def _table(
-    found: Sequence[protocol.Series | None], sides: Sequence[Side], *, ratios: bool
-) -> dict[str, Any]:
+def _table(found: Sequence[protocol.Series | None], ratios: bool) -> dict[str, Any]:
     """One series over all runs: a line a variant and x, in it a point of each run."""
     first = next(series for series in found if series)
     variants = {v.name: v for series in found if series for v in series.variants}
@@ -112,7 +97,7 @@ def _table(
     return {
         "series": first,
         "measure": f"times better than {_baseline(first)}" if ratios else first.y.title,
-        "picture": _picture(found, sides, ratios=ratios),
+        "picture": _picture(found, ratios),
         "lines": [
             {
                 "x": x,
@@ -149,39 +134,29 @@ def _against(point: protocol.Point, reference: protocol.Point, direction: str) -
     return f"{value:.2f}× ({low:.2f} – {high:.2f}){word}"
 
 
-def _picture(
-    found: Sequence[protocol.Series | None], sides: Sequence[Side], *, ratios: bool
-) -> str:
+def _picture(found: Sequence[protocol.Series | None], ratios: bool) -> str:
     """The runs' own variants in one drawing; "" where there is nothing to draw."""
     first = next(series for series in found if series)
     variants, points = [], []
-    for series, side in zip(found, sides, strict=True):
-        if series is None:
-            continue
+    for letter, series in zip(LETTERS, found, strict=False):
         # A drawing of several runs has room for the method itself, without its baselines.
-        drawn = [v for v in series.variants if v.ours] or list(series.variants[:1])
-        for variant in drawn:
-            name = f"{side.letter.lower()}_{variant.name}"[:64]
-            variants.append(
-                protocol.Variant(
-                    name=name, label=f"{side.letter}: {variant.label}"[:200], ours=side is sides[0]
-                )
-            )
+        own = [v for v in series.variants if v.ours] or series.variants[:1] if series else []
+        for variant in own:
+            name, label = f"{letter.lower()}_{variant.name}", f"{letter}: {variant.label}"
+            changed = {"name": name, "label": label, "ours": letter == LETTERS[0]}
+            variants.append(variant.model_copy(update=changed))
             points += [
                 point.model_copy(update={"variant": name})
-                for point in series.points
+                for point in (series.points if series else ())
                 if point.variant == variant.name
             ]
     baseline = protocol.Variant(name="baseline", label=_baseline(first))
-    merged = protocol.Series(
-        name=first.name,
-        title=first.title,
-        x=first.x,
-        y=first.y,
-        direction=first.direction,
-        variants=(*variants[:39], baseline),
-        points=tuple(p for p in points if p.variant in {v.name for v in variants[:39]}),
-        baseline="baseline" if ratios else None,
+    merged = first.model_copy(
+        update={
+            "variants": (*variants, baseline),
+            "points": tuple(points),
+            "baseline": baseline.name if ratios else None,
+        }
     )
     quantity: charts.Quantity = "ratio" if ratios else "value"
     try:
