@@ -50,52 +50,45 @@ def readiness() -> list[Check]:
     ]
 
 
-class _NotReadyError(Exception):
-    pass
-
-
-def _check(name: str, look: Callable[[], str]) -> Check:
+def _check(name: str, look: Callable[[], tuple[bool, str]]) -> Check:
     try:
-        return Check(name, True, look())
-    except _NotReadyError as error:
-        return Check(name, False, str(error))
+        return Check(name, *look())
     except DatabaseError as error:
         log.warning("Check of %s: the database does not answer: %s", name, error)
         return Check(name, False, "the database does not answer")
 
 
-def _database() -> str:
+def _database() -> tuple[bool, str]:
     executor = MigrationExecutor(connection)
     if plan := executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        raise _NotReadyError(f"{len(plan)} migrations are missing")
-    return connection.vendor
+        return False, f"{len(plan)} migrations are missing"
+    return True, connection.vendor
 
 
-def _broker() -> str:
+def _broker() -> tuple[bool, str]:
     try:
         with Connection(settings.CELERY_BROKER_URL, connect_timeout=BROKER_SECONDS) as broker:
             broker.ensure_connection(max_retries=1, timeout=BROKER_SECONDS, interval_start=0)
     except (OSError, KombuError) as error:
         log.warning("Check of the broker: %s", error)
         full = "MISCONF" in str(error)  # what it says of every command while it cannot write
-        reason = "Redis cannot write: is its disk full?" if full else "Redis does not answer"
-        raise _NotReadyError(reason) from error
-    return "Redis"
+        return False, "Redis cannot write: is its disk full?" if full else "Redis does not answer"
+    return True, "Redis"
 
 
-def _last_answer(kind: Heartbeat.Kind, name: str) -> str:
+def _last_answer(kind: Heartbeat.Kind, name: str) -> tuple[bool, str]:
     """The beat by its heartbeat; a queue by the token that went through it last."""
     age = ages(kind).get(name)
     if age is None:
-        raise _NotReadyError("it has never answered")
+        return False, "it has never answered"
     if age > SILENCE.total_seconds():
-        raise _NotReadyError(f"it last answered {age:.0f} s ago")
-    return f"it answered {age:.0f} s ago"
+        return False, f"it last answered {age:.0f} s ago"
+    return True, f"it answered {age:.0f} s ago"
 
 
-def _bench(device: Device) -> str:
+def _bench(device: Device) -> tuple[bool, str]:
     """Bench workers by their own heartbeats, their queue by the jobs that wait in it."""
     waiting = Run.objects.filter(device=device, state=State.DISPATCHED)
     if old := waiting.filter(dispatched_at__lt=timezone.now() - SILENCE).count():
-        raise _NotReadyError(f"{old} jobs wait that no worker starts")
-    return f"{live_workers().filter(device=device).count()} workers alive"
+        return False, f"{old} jobs wait that no worker starts"
+    return True, f"{live_workers().filter(device=device).count()} workers alive"

@@ -48,10 +48,9 @@ def _is_newer(worker: Worker, beat: protocol.Heartbeat) -> bool:
 def _update_worker(worker: Worker, beat: protocol.Heartbeat) -> None:
     if worker.boot and worker.boot != beat.boot:
         worker.retired_boots = [*worker.retired_boots, worker.boot][-KEPT_BOOTS:]
-    worker.boot, worker.beat = beat.boot, beat.beat
-    worker.device, worker.device_name = beat.device, beat.device_name
+    for name in ("boot", "beat", "device", "device_name", "versions", "note"):
+        setattr(worker, name, getattr(beat, name))
     worker.memory_mib = min(beat.memory_bytes // MIB, MOST_MIB)
-    worker.versions, worker.note = beat.versions, beat.note
     worker.last_seen = None if beat.leaving else timezone.now()
     worker.save()
 

@@ -49,7 +49,7 @@ def submit(reader: User, request: RunRequest, key: str = "") -> Run:
     Raises methods.errors.InputError (an unknown name, parameters with their problems by field,
     RequestError, KeyReusedError or webapp.runs.quota.QuotaError); then nothing was written.
     """
-    method, benchmark = registry.find(f"{request.method}.{request.benchmark}")
+    _, benchmark = registry.find(f"{request.method}.{request.benchmark}")
     params = benchmark.resolve(request.preset, request.params, models=settings.RUN_MODELS)
     if ("cuda" if request.device == "gpu" else "cpu") not in benchmark.devices:
         raise RequestError(f"{benchmark.title} does not run on a {Device(request.device).label}.")
@@ -58,14 +58,9 @@ def submit(reader: User, request: RunRequest, key: str = "") -> Run:
     run = Run(
         reader=reader,
         idempotency_key=key or None,
-        method=method.slug,
-        benchmark=benchmark.slug,
         version=benchmark.version,
-        preset=request.preset,
-        params=params.model_dump(mode="json"),
-        seed=request.seed,
-        device=request.device,
         limit_seconds=SECONDS[request.preset],
+        **request.model_dump() | {"params": params.model_dump(mode="json")},
     )
     return _queue(reader, run)
 
