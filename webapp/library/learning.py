@@ -14,6 +14,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Model
 from django.db.models.signals import m2m_changed, post_delete, post_save
+from django.dispatch import receiver
 from django.utils import timezone
 
 from webapp import tasks
@@ -130,15 +131,12 @@ def _others(known: set[int]) -> list[dict[str, float]]:
     return [vector(title, abstract) for title, abstract in rows]
 
 
-def watch() -> None:
+@receiver((post_save, post_delete), sender=Star)
+@receiver((post_save, post_delete), sender=LibraryEntry)
+@receiver((post_save, post_delete), sender=LikedText)
+@receiver(m2m_changed, sender=ReadingList.papers.through)
+def _learn_after_change(instance: Model, **_: object) -> None:
     """Ask for learning after every change that says something of a paper."""
-    for model in (Star, LibraryEntry, LikedText):
-        for signal in (post_save, post_delete):
-            signal.connect(_changed, sender=model, dispatch_uid=f"learn {model.__name__}")
-    m2m_changed.connect(_changed, sender=ReadingList.papers.through, dispatch_uid="learn list")
-
-
-def _changed(instance: Model, **_: object) -> None:
     reader = getattr(instance, "reader_id", None)
     if reader is not None:
         transaction.on_commit(partial(ask, reader))

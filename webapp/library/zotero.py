@@ -14,6 +14,8 @@ from typing import Any
 import httpx
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db.models.signals import post_delete
+from django.dispatch import receiver
 from django.utils.translation import gettext
 from pydantic import BaseModel
 
@@ -62,6 +64,7 @@ def connect(reader: User, given: Account | None) -> None:
     write_private(path, given.model_dump_json())
 
 
+@receiver(post_delete, sender=User)
 def forget(instance: User, **_: object) -> None:
     """The account goes with its reader."""
     connect(instance, None)

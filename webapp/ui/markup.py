@@ -50,6 +50,15 @@ def _cleaner(*kinds: str) -> nh3.Cleaner:
 _CLEANER = _cleaner("mathml", "inline")
 _BLOCK_CLEANER = _cleaner("mathml", "inline", "blocks")
 
+# Shapes and labels alone: no script, no style, no link, no reference to anything outside.
+_DRAWING = {tag: set(names) for tag, names in DATA["drawing"].items()}
+_DRAWING_CLEANER = nh3.Cleaner(
+    tags=_DRAWING.keys() - {"*"},
+    clean_content_tags={"script", "style"},
+    attributes=_DRAWING,
+    generic_attribute_prefixes=set(),
+    strip_comments=True,
+)
 _TOKEN = re.compile(
     r"""
       (?P<math> \$\$ (?P<m1> (?:[^$\\]|\\.){1,1100} ) \$\$
@@ -96,6 +105,11 @@ def sanitise(html: str) -> str:
 def sanitise_blocks(html: str) -> str:
     """As `sanitise`, with headings, lists and tables kept: for a rendered summary."""
     return str(_BLOCK_CLEANER.clean(html))
+
+
+def sanitise_drawing(svg: str) -> str:
+    """`svg` with nothing in it that could act or load."""
+    return str(_DRAWING_CLEANER.clean(svg))
 
 
 def render(text: str, marks: Sequence[tuple[int, int, int]] = (), *, links: bool = False) -> str:

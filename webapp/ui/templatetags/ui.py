@@ -14,7 +14,7 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext
 
-from webapp.ui import drawings, markup
+from webapp.ui import markup
 from webapp.ui.formulas import mathml
 from webapp.ui.personal import is_shared, mark
 
@@ -41,7 +41,7 @@ def sanitised_blocks(html: str) -> SafeString:
 @register.filter
 def drawn(svg: str) -> SafeString:
     """A drawing made on the server, as a page may show it."""
-    return mark_safe(drawings.clean(svg))  # noqa: S308
+    return mark_safe(markup.sanitise_drawing(svg))  # noqa: S308
 
 
 @lru_cache(maxsize=64)
