@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from webapp.logs import Formatter, password_of
+from webapp.logs import Formatter
 from webapp.readers import links
 
 KEY = "k" * 12
@@ -43,12 +43,6 @@ def test_a_traceback_is_looked_through() -> None:
     text = Formatter("%(message)s", lambda: (KEY,)).format(record)
     assert "bad key …" in text
     assert KEY not in text
-
-
-def test_password_of() -> None:
-    assert password_of("redis://:word@host/0") == "word"
-    assert password_of("redis+socket:///var/redis.sock") == ""
-    assert password_of("http://[") == ""
 
 
 @pytest.mark.django_db

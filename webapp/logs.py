@@ -3,7 +3,6 @@
 import logging
 import re
 from collections.abc import Callable, Iterable
-from urllib.parse import urlsplit
 
 # What gives somebody power while it is valid, by the look of it; the first group stays.
 _SECRETS = re.compile(
@@ -32,11 +31,3 @@ class Formatter(logging.Formatter):
             if len(secret) >= _SHORTEST:
                 text = text.replace(secret, HIDDEN)
         return text
-
-
-def password_of(url: str) -> str:
-    """The password in an address; empty where there is none."""
-    try:
-        return urlsplit(url).password or ""
-    except ValueError:
-        return ""

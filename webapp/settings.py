@@ -4,6 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_urlsafe
+from urllib.parse import urlsplit
 
 from csp.constants import NONE, SELF
 
@@ -185,7 +186,7 @@ LOGGING = {
             "secrets": lambda: (
                 SECRET_KEY,
                 ASSISTANT_TOKEN,
-                logs.password_of(CELERY_BROKER_URL),
+                urlsplit(CELERY_BROKER_URL).password or "",
                 str(DATABASES["default"].get("PASSWORD", "")),
                 *connections.secrets(),
             ),

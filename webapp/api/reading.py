@@ -10,16 +10,7 @@ from django.utils import timezone
 from ninja import Path, Query, Router
 
 from methods import registry
-from webapp.api.schemas import (
-    DigestSchema,
-    LibraryChange,
-    LibraryItem,
-    LibraryPage,
-    MethodClaim,
-    PaperPage,
-    ProfileSchema,
-    WholePaper,
-)
+from webapp.api import schemas
 from webapp.api.security import Bearer, reader_of
 from webapp.catalog.measured import Answered
 from webapp.catalog.queries import Carried
@@ -38,7 +29,7 @@ Name = Annotated[str, Path(max_length=64)]
 PageNumber = Annotated[int, Query(ge=1, le=MAX_PAGES)]
 
 
-@papers_router.get("", response=PaperPage, summary="Search papers")
+@papers_router.get("", response=schemas.PaperPage, summary="Search papers")
 def papers(  # noqa: PLR0917 - each is a parameter of the address
     request: HttpRequest,
     q: Annotated[str, Query(max_length=400)],
@@ -51,14 +42,16 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     return search(q, category or None, since, page, order)
 
 
-@papers_router.get("/{path:arxiv_id}", response=WholePaper, summary="One paper with its claims")
+@papers_router.get(
+    "/{path:arxiv_id}", response=schemas.WholePaper, summary="One paper with its claims"
+)
 def paper(request: HttpRequest, arxiv_id: Name) -> Paper:
     """The paper, and each number of its summary with its quote and whether that was found."""
     return find_paper(arxiv_id)
 
 
 @public_router.get(
-    "/profiles", response=list[ProfileSchema], tags=["digests"], summary="All profiles"
+    "/profiles", response=list[schemas.ProfileSchema], tags=["digests"], summary="All profiles"
 )
 def profiles(request: HttpRequest) -> QuerySet[Profile]:
     """The site's own first."""
@@ -66,7 +59,7 @@ def profiles(request: HttpRequest) -> QuerySet[Profile]:
 
 
 @public_router.get(
-    "/digests/{profile}", response=DigestSchema, tags=["digests"], summary="A profile's day"
+    "/digests/{profile}", response=schemas.DigestSchema, tags=["digests"], summary="A profile's day"
 )
 def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> Digest:
     """The latest day, or that of `date`: each paper with its score and the reasons for it."""
@@ -75,7 +68,7 @@ def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> Dig
 
 @public_router.get(
     "/methods/{slug}/claims",
-    response=list[MethodClaim],
+    response=list[schemas.MethodClaim],
     tags=["methods"],
     summary="A method's claims with their verdicts",
 )
@@ -84,7 +77,7 @@ def claims(request: HttpRequest, slug: Name) -> Sequence[Answered]:
     return Carried(registry.get(slug)).answers
 
 
-@library_router.get("", response=LibraryPage, summary="Papers you keep")
+@library_router.get("", response=schemas.LibraryPage, summary="Papers you keep")
 def library(
     request: HttpRequest,
     page: PageNumber = 1,
@@ -107,9 +100,9 @@ def library(
 
 
 @library_router.patch(
-    "/{path:arxiv_id}", response=LibraryItem, summary="Keep, read, note or leave a paper"
+    "/{path:arxiv_id}", response=schemas.LibraryItem, summary="Keep, read, note or leave a paper"
 )
-def change(request: HttpRequest, arxiv_id: Name, wanted: LibraryChange) -> dict[str, Any]:
+def change(request: HttpRequest, arxiv_id: Name, wanted: schemas.LibraryChange) -> dict[str, Any]:
     """Change what is named and leave the rest; asking twice changes nothing more."""
     reader, found = reader_of(request), find_paper(arxiv_id)
     given = wanted.dict(exclude_unset=True)

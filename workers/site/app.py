@@ -12,13 +12,7 @@ import sys
 import warnings
 from typing import Any
 
-from celery import Celery
-from celery.signals import (
-    task_postrun,
-    task_prerun,
-    worker_before_create_process,
-    worker_process_init,
-)
+from celery import Celery, signals
 from django.conf import settings
 from django.db import close_old_connections
 
@@ -83,20 +77,20 @@ app.conf.task_routes = {"site.summarise": {"queue": "summaries"}}
 app.conf.beat_scheduler = "workers.site.beat:Scheduler"
 
 
-@task_prerun.connect
-@task_postrun.connect
+@signals.task_prerun.connect
+@signals.task_postrun.connect
 def _keep_connection(**_: Any) -> None:
     """A connection serves many tasks, as on the web many requests, unless it is old or broken."""
     close_old_connections()
 
 
-@worker_before_create_process.connect
+@signals.worker_before_create_process.connect
 def _share_memory(**_: Any) -> None:
     """The collector leaves alone what the pool's processes share, so they go on sharing it."""
     gc.freeze()
 
 
-@worker_process_init.connect
+@signals.worker_process_init.connect
 def _die_with_worker(**_: Any) -> None:
     """A pool's process dies with the worker that forked it, even of kill -9."""
     die_with_parent()

@@ -61,10 +61,8 @@ def install() -> int:
 
 
 def write(path: Path, state: str, **details: object) -> None:
-    """Replace the file in one step: a reader finds the old one or the new one, whole."""
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps({"state": state, **details}))
-    draft.replace(path)
+    """Say how far it is."""
+    env.write_private(path, json.dumps({"state": state, **details}))
 
 
 if __name__ == "__main__":

@@ -6,11 +6,7 @@ from django.db.models import Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from webapp.digests.feeds.sources import (
-    category_feed_source,
-    digest_feed_source,
-    search_feed_source,
-)
+from webapp.digests.feeds import sources
 from webapp.digests.models import Profile
 from webapp.digests.templatetags.digests import feed_address
 from webapp.papers.queries import categories
@@ -24,7 +20,7 @@ def digest(
     request: HttpRequest, suffix: str, slug: str | None = None, date: Date | None = None
 ) -> HttpResponse:
     """The site's digests or a profile's: the last days, or one."""
-    return feed_http.respond(request, suffix, digest_feed_source(slug, date))
+    return feed_http.respond(request, suffix, sources.digest_feed_source(slug, date))
 
 
 @require_safe
@@ -35,14 +31,14 @@ def category(request: HttpRequest, category: str, suffix: str) -> HttpResponse:
         date = Date.fromisoformat(wanted) if wanted else None
     except ValueError:
         raise Http404(f"{wanted[:40]!r} is no day; write it as 2026-03-02.") from None
-    return feed_http.respond(request, suffix, category_feed_source(category, date))
+    return feed_http.respond(request, suffix, sources.category_feed_source(category, date))
 
 
 @require_safe
 def search(request: HttpRequest, suffix: str) -> HttpResponse:
     """The latest papers that a search finds; 404 for one that asks for nothing."""
     q, category = request.GET.get("q", "").strip(), request.GET.get("category", "").strip()[:32]
-    return feed_http.respond(request, suffix, search_feed_source(q, category))
+    return feed_http.respond(request, suffix, sources.search_feed_source(q, category))
 
 
 @require_safe
