@@ -166,9 +166,9 @@ def test_what_is_refused(tmp_path: Path, settings: Any) -> None:
     newer = repacked(file, tmp_path / "newer", lambda m: m["migrations"].append(["papers", "0999"]))
     other = repacked(file, tmp_path / "other", lambda m: m.update(database="oracle"))
     format_2 = repacked(file, tmp_path / "format", lambda m: m.update(format=2))
-    changed = repacked(
-        file, tmp_path / "changed", lambda m: m["sha256"].update(dict.fromkeys(m["sha256"], "0"))
-    )
+    changed = tmp_path / "changed"
+    changed.write_bytes(file.read_bytes()[:-8] + bytes(8))  # another checksum and size
+    bare = repacked(file, tmp_path / "bare", lambda m: None, drop=("database", "tables/papers"))
     for source, words in {
         tmp_path / "none": "There is no file",
         garbage: "is no backup, or a damaged one",
@@ -177,7 +177,8 @@ def test_what_is_refused(tmp_path: Path, settings: Any) -> None:
         newer: r"newer Assay \(it has papers.0999\)",
         other: "is of oracle",
         format_2: "has format 2",
-        changed: "is not what was written",
+        changed: "is no backup, or a damaged one",
+        bare: "lacks (its database|the table)",
     }.items():
         with pytest.raises(BackupError, match=words):
             restore(source)
@@ -190,8 +191,8 @@ def test_what_is_refused(tmp_path: Path, settings: Any) -> None:
         restore(file)
 
 
-def repacked(source: Path, target: Path, change: object) -> Path:
-    """The backup with a changed manifest."""
+def repacked(source: Path, target: Path, change: object, drop: tuple[str, ...] = ()) -> Path:
+    """The backup with a changed manifest, and without some files."""
     with tarfile.open(source) as old, tarfile.open(target, "w:gz") as new:
         for member in old:
             content = old.extractfile(member).read()  # type: ignore[union-attr]
@@ -200,5 +201,6 @@ def repacked(source: Path, target: Path, change: object) -> Path:
                 change(manifest)  # type: ignore[operator]
                 content = json.dumps(manifest).encode()
                 member.size = len(content)
-            new.addfile(member, io.BytesIO(content))
+            if not member.name.startswith(drop):
+                new.addfile(member, io.BytesIO(content))
     return target

@@ -62,14 +62,8 @@ class Filters:
         return kept
 
 
-@dataclass(frozen=True)
-class Option:
-    """One way to narrow: what it is called, how many papers it leaves, what asks for it."""
-
-    label: str
-    count: int
-    query: QueryDict
-    chosen: bool
+# A way to narrow: what it is called, how many papers it leaves, what asks for it, if it is chosen.
+Option = tuple[str, int, QueryDict, bool]
 
 
 def facets(
@@ -93,7 +87,7 @@ def facets(
         for value, count in ranked:
             changed = query.copy()
             changed[field] = "" if value == chosen else value
-            options.append(Option(_label(field, value), count, changed, value == chosen))
+            options.append((_label(field, value), count, changed, value == chosen))
         made.append((label, options))
     return made
 

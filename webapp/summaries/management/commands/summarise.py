@@ -26,7 +26,6 @@ class Command(BaseCommand):
         which.add_argument("--paper", action="append", metavar="ID", help="an arXiv id; repeatable")
         parser.add_argument("--model", help="instead of ASSAY_SUMMARY_MODEL")
         parser.add_argument("--language", choices=Summary.Language.values, default="en")
-        parser.add_argument("--limit", type=int, help="at most so many papers of the day")
         parser.add_argument("--retry", action="store_true", help="try failed ones again")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -39,7 +38,7 @@ class Command(BaseCommand):
                 "OPENAI_API_KEY), connect one at /connections/, or give --model: docs/models.md.",
                 returncode=2,
             )
-        papers = self._papers(options["paper"], options["date"], options["limit"])
+        papers = self._papers(options["paper"], options["date"])
         queue.request(papers, options["language"], server)
         rows = queue.asked(papers, options["language"], server)
         if options["retry"]:
@@ -50,7 +49,7 @@ class Command(BaseCommand):
                 summarise(summary_id)
         self._report(rows)
 
-    def _papers(self, ids: list[str] | None, day: date | None, limit: int | None) -> list[Paper]:
+    def _papers(self, ids: list[str] | None, day: date | None) -> list[Paper]:
         if ids:
             found = Paper.objects.filter(arxiv_id__in=ids)
             if missing := set(ids) - set(found.values_list("arxiv_id", flat=True)):
@@ -65,7 +64,7 @@ class Command(BaseCommand):
         of_day = [one.paper for one in announced_on(day)]
         if not of_day:
             raise CommandError(f"No papers were announced on {day}.", returncode=2)
-        return of_day[:limit]
+        return of_day
 
     def _report(self, rows: QuerySet[Summary]) -> None:
         failed = 0
