@@ -20,7 +20,7 @@ READERS = {
     *("library:library", "library:export", "library:leave", "library:import", "library:entry"),
     *("library:remove-list", "library:zotero", "library:first-steps"),
     *("mail:account", "mail:confirm", "mail:searches", "readers:account", "readers:export"),
-    *("runs:ask", "runs:again", "runs:cancel", "api:tokens", "summaries:ask"),
+    *("runs:ask", "runs:cancel", "api:tokens", "summaries:ask"),
 }
 # A reader is refused, too.
 ADMINISTRATORS = {"readers:readers", "catalog:decide", "library:connections"}

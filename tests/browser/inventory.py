@@ -99,7 +99,7 @@ NOT_PAGES = {
     *("catalog:papers-feed", "catalog:measurements-feed", "catalog:verdicts-feed"),
     "catalog:all-verdicts",
     *("summaries:summary", "summaries:ask"),  # a part of the paper's page, and a POST
-    *("runs:again", "runs:cancel", "runs:live"),  # POST only, and a part of the run's page
+    *("runs:cancel", "runs:live"),  # POST only, and a part of the run's page
     *("runs:artefact", "runs:chart-style", "runs:csv", "runs:feed", "runs:json"),  # files
     "runs:run",  # every state of it is looked at in test_runs
     *("api-1:api-root", "api-1:cancel", "api-1:create", "api-1:latest", "api-1:methods"),

@@ -147,13 +147,6 @@ def test_cancel_of_a_run_that_was_moved_meanwhile() -> None:
     assert run.state == State.CANCELLING
 
 
-def test_again(reader: User) -> None:
-    first = submit.submit(reader, request(params={"seconds": 2}, seed=3))
-    second = submit.again(reader, first)
-    assert second != first
-    assert (second.params, second.seed, second.preset) == (first.params, 3, "smoke")
-
-
 def test_a_key_belongs_to_one_request(reader: User) -> None:
     first = submit.submit(reader, request(), "k")
     assert submit.submit(reader, request(), "k") == first

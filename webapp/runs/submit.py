@@ -1,4 +1,4 @@
-"""What a reader asks for: a run, a run again, the end of a run."""
+"""What a reader asks for: a run, the end of a run."""
 
 import uuid
 from typing import Any, Literal
@@ -63,13 +63,6 @@ def submit(reader: User, request: RunRequest, key: str = "") -> Run:
         **request.model_dump() | {"params": params.model_dump(mode="json")},
     )
     return _queue(reader, run)
-
-
-def again(reader: User, run: Run, key: str = "") -> Run:
-    """Queue a run with the parameters of another. Raises what `submit` raises."""
-    asked = {name: getattr(run, name) for name in RunRequest.model_fields}
-    asked["preset"] = run.preset if run.preset in SECONDS else "standard"
-    return submit(reader, RunRequest.model_validate(asked), key)
 
 
 def cancel(run: Run) -> bool:

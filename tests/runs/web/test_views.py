@@ -196,25 +196,13 @@ class TestPressing:
 
     def test_again_asks_for_the_same(self, signed_in: Client, reader: User) -> None:
         old = scenes.measured(reader, seed=7)
-        response = signed_in.post(reverse("runs:again", args=[old.pk]))
+        [address] = re.findall(r'href="([^"]+[?]like=[^"]+)"', page(signed_in, old))
+        form = signed_in.get(address).context["form"]
+        asked = {name: form[name].value() or "" for name in form.fields}
+        response = signed_in.post(address, asked)
         new = Run.objects.get(state=State.QUEUED)
         assert response["Location"] == reverse("runs:run", args=[new.pk])
         assert (new.params, new.seed, new.device) == (old.params, 7, old.device)
-
-    def test_again_pressed_twice_is_one_run(self, signed_in: Client, reader: User) -> None:
-        old = scenes.measured(reader)
-        [key] = re.findall(r'name="key" value="([^"]+)"', page(signed_in, old))
-        address = reverse("runs:again", args=[old.pk])
-        first, second = (signed_in.post(address, {"key": key}) for _ in range(2))
-        assert first["Location"] == second["Location"]
-        assert Run.objects.filter(state=State.QUEUED).count() == 1
-
-    def test_a_limit_is_told_where_it_was_met(self, signed_in: Client, reader: User) -> None:
-        old = scenes.measured(reader)
-        for _ in range(4):
-            queued(reader)
-        response = signed_in.post(reverse("runs:again", args=[old.pk]), follow=True)
-        assert "the most at a time" in response.content.decode()
 
     def test_a_form_of_another_site_presses_nothing(self, reader: User) -> None:
         strict = Client(enforce_csrf_checks=True)

@@ -76,18 +76,6 @@ def _like(request: HttpRequest, method: Method, benchmark: Benchmark) -> dict[st
 
 
 @for_readers("POST")
-def again(request: HttpRequest, reader: User, pk: UUID) -> HttpResponse:
-    """Queue a run with the parameters of another."""
-    old = open_run(request, pk)
-    try:
-        new = submit.again(reader, old, key=request.POST.get("key", "")[:64])
-    except InputError as error:
-        messages.error(request, str(error))
-        return redirect("runs:run", old.pk)
-    return redirect("runs:run", new.pk)
-
-
-@for_readers("POST")
 def cancel(request: HttpRequest, reader: User, pk: UUID) -> HttpResponse:
     """End a run that has not ended."""
     run = open_run(request, pk)

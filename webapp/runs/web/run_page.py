@@ -1,6 +1,5 @@
 """What the pages of runs are made of."""
 
-from secrets import token_urlsafe
 from typing import Any
 
 from methods.charts import check_value, duration
@@ -50,7 +49,6 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
         "took": took(run),
         "usual": _usual(run),
         "may_cancel": not run.ended and may_cancel(visitor, run),
-        "again_key": token_urlsafe(24),  # a form that is sent twice asks once
         "may_run": visitor.is_authenticated and benchmark is not None,
         "findings": findings(run, series, checks) if run.ended and series else None,
         "series": [present.shown(one) for one in series],

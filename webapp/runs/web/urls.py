@@ -11,7 +11,6 @@ urlpatterns: list[URLPattern] = [
     path("runs/<uuid:pk>/", views.run, name="run"),
     path("runs/<uuid:pk>/live", views.live, name="live"),
     path("runs/<uuid:pk>/cancel", actions.cancel, name="cancel"),
-    path("runs/<uuid:pk>/again", actions.again, name="again"),
     path("runs/<uuid:pk>/results.json", views.as_json, name="json"),
     path("runs/<uuid:pk>/results.csv", views.as_csv, name="csv"),
     path("runs/<uuid:pk>/files/<str:name>", views.artefact, name="artefact"),
