@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from hashlib import sha256
 from secrets import token_urlsafe
 
 from django.contrib.auth.models import User
@@ -11,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from webapp.api.models import Token
+from webapp.readers.links import hashed
 
 PREFIX = "assay_"  # so that a token found in the wild is known for what it is
 A_MINUTE = 60  # requests of a token
@@ -32,7 +32,7 @@ def make(reader: User, name: str, scopes: Sequence[str] = ("runs",)) -> str:
     Token.objects.create(
         reader=reader,
         name=name.strip()[:64] or "token",
-        token_hash=_hash(token),
+        token_hash=hashed(token),
         scopes=[one for one in SCOPES if one in scopes],
     )
     return token
@@ -41,7 +41,7 @@ def make(reader: User, name: str, scopes: Sequence[str] = ("runs",)) -> str:
 def find(token: str) -> Token | None:
     """The row of a token whose reader is active."""
     tokens = Token.objects.select_related("reader")
-    return tokens.filter(token_hash=_hash(token), reader__is_active=True).first()
+    return tokens.filter(token_hash=hashed(token), reader__is_active=True).first()
 
 
 def revoke(reader: User, pk: int) -> bool:
@@ -57,7 +57,3 @@ def spend(token: Token) -> bool:
         return True
     left = row.filter(minute=minute, requests__lt=A_MINUTE)
     return left.update(requests=F("requests") + 1, used_at=now) > 0
-
-
-def _hash(token: str) -> str:
-    return sha256(token.encode()).hexdigest()

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from django.db.models import Count
-from prometheus_client import generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -13,8 +12,11 @@ from webapp.health.models import Heartbeat
 from webapp.papers.models import Listing, Paper
 
 
-class _Site(Collector):
+class Metrics(Collector):
+    """All metrics of the site."""
+
     def collect(self) -> Iterator[Metric]:
+        """Each, counted now."""
         yield GaugeMetricFamily("assay_papers", "Papers known.", value=Paper.objects.count())
         yield GaugeMetricFamily("assay_profiles", "Profiles.", value=Profile.objects.count())
         yield GaugeMetricFamily("assay_digests", "Digests built.", value=Digest.objects.count())
@@ -40,8 +42,3 @@ class _Site(Collector):
             for name, seconds in ages(kind).items():
                 age.add_metric([kind.value, name], seconds)
         yield age
-
-
-def exposition() -> bytes:
-    """All metrics in Prometheus' text format."""
-    return generate_latest(_Site())

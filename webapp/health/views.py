@@ -8,10 +8,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template import loader
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from webapp.health.checks import readiness
-from webapp.health.metrics import exposition
+from webapp.health.metrics import Metrics
 
 REASONS = {
     "full": "The disk is full",
@@ -46,7 +46,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus' text format."""
-    return HttpResponse(exposition(), content_type=CONTENT_TYPE_LATEST)
+    return HttpResponse(generate_latest(Metrics()), content_type=CONTENT_TYPE_LATEST)
 
 
 def server_error(_request: HttpRequest) -> HttpResponse:

@@ -25,7 +25,7 @@ def make_link(reader: User, lifetime: timedelta = LIFETIME) -> str:
     token = token_urlsafe(32)
     now = timezone.now()
     SignInLink.objects.filter(expires_at__lt=now - LIFETIME).delete()
-    SignInLink.objects.create(reader=reader, token_hash=_hashed(token), expires_at=now + lifetime)
+    SignInLink.objects.create(reader=reader, token_hash=hashed(token), expires_at=now + lifetime)
     return token
 
 
@@ -38,10 +38,10 @@ def redeem(token: str) -> User | None:
     # A join would go into a subquery of the UPDATE, which PostgreSQL does not ask again for a row
     # that somebody else has changed meanwhile.
     active = User.objects.filter(is_active=True)
-    link = SignInLink.objects.filter(token_hash=_hashed(token), reader__in=active)
+    link = SignInLink.objects.filter(token_hash=hashed(token), reader__in=active)
     if not link.filter(used_at=None, expires_at__gt=now).update(used_at=now):
         return None
-    return User.objects.get(signinlink__token_hash=_hashed(token))
+    return User.objects.get(signinlink__token_hash=hashed(token))
 
 
 def site_address() -> str:
@@ -117,5 +117,6 @@ def administrator() -> User:
     return first or reader_named("admin")
 
 
-def _hashed(token: str) -> str:
+def hashed(token: str) -> str:
+    """What is kept of a token."""
     return sha256(token.encode()).hexdigest()

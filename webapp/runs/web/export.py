@@ -16,13 +16,6 @@ from pydantic import BeforeValidator, Field
 from webapp.runs.models import Artefact, Run
 from webapp.runs.web import present
 
-COLUMNS = (
-    *("run", "method", "benchmark", "version", "preset", "seed", "hardware"),
-    *("series", "direction", "x_label", "x_unit", "x", "variant", "ours", "unit"),
-    *("median", "low", "high", "q1", "q3", "samples"),
-    *("baseline", "ratio", "ratio_low", "ratio_high", "verdict", "flags", "partial"),
-)
-
 Data = Annotated[dict[str, Any], BeforeValidator(attrgetter("data"))]  # of a row that holds it
 
 
@@ -78,25 +71,26 @@ class RunResults(RunStatus):
 
 
 def table(run: Run) -> str:
-    """Every point of every series as CSV."""
-    text = io.StringIO()
-    lines = csv.DictWriter(text, COLUMNS, lineterminator="\r\n")
-    lines.writeheader()
-    lines.writerows(_lines(run))
+    """Every point of every series as CSV; empty where nothing was measured."""
+    text, lines = io.StringIO(), list(_lines(run))
+    if lines:
+        writer = csv.DictWriter(text, lines[0], lineterminator="\r\n")
+        writer.writeheader()
+        writer.writerows(lines)
     return text.getvalue()
 
 
 def _lines(run: Run) -> Iterator[dict[str, object]]:
     # Spreadsheets run what begins with = or +: text that others wrote is made inert.
     names = ("method", "benchmark", "version", "preset", "seed")
-    common: dict[str, object] = {name: getattr(run, name) for name in names}
-    common["run"] = run.pk
+    common: dict[str, object] = {"run": run.pk, **{name: getattr(run, name) for name in names}}
     common["hardware"] = _inert(run.environment.hardware) if run.environment else ""
     for row in run.series.all():
         series = row.parsed()
         ours = {variant.name for variant in series.variants if variant.ours}
         for point in series.points:
-            line = common | {
+            ratio = point.ratio
+            yield common | {
                 "series": series.name,
                 "direction": series.direction,
                 "x_label": _inert(series.x.label),
@@ -105,16 +99,16 @@ def _lines(run: Run) -> Iterator[dict[str, object]]:
                 "variant": point.variant,
                 "ours": "yes" if point.variant in ours else "no",
                 "unit": _inert(series.y.unit),
-                **point.model_dump(include={"median", "low", "high", "q1", "q3"}),
+                **{name: getattr(point, name) for name in ("median", "low", "high", "q1", "q3")},
                 "samples": len(point.samples),
                 "baseline": series.baseline or "",
+                "ratio": ratio.value if ratio else "",
+                "ratio_low": ratio.low if ratio else "",
+                "ratio_high": ratio.high if ratio else "",
+                "verdict": ratio.verdict if ratio else "",
                 "flags": " ".join(point.flags),
                 "partial": "yes" if series.partial else "no",
             }
-            if ratio := point.ratio:
-                line |= {"ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
-                line["verdict"] = ratio.verdict
-            yield line
 
 
 def _inert(text: str) -> str:
