@@ -5,7 +5,6 @@ import logging
 from collections.abc import Iterable, Sequence
 from datetime import date as Date
 from datetime import datetime
-from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -48,11 +47,6 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
         date__in=Announcement.objects.filter(paper__is_sample=True).values("listing__date")
     ).delete()
     to_build: dict[Date, set[int]] = {date: set(range(len(with_rules))) for date in dates}
-
-    @cache
-    def scorer_of(chosen: tuple[int, ...]) -> Scorer:
-        return Scorer([with_rules[index][1] for index in chosen])
-
     built: list[Digest] = []
     # Oldest day first: what it shows decides what later days may show again.
     while to_build:
@@ -63,10 +57,10 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
         standing = unchanged(date, inputs) if day.announced else []
         built += standing
         stand = {digest.profile_id for digest in standing}
-        chosen = tuple(index for index in indexes if with_rules[index][0].pk not in stand)
+        chosen = [index for index in indexes if with_rules[index][0].pk not in stand]
         if not chosen:
             continue
-        scorer = scorer_of(chosen)
+        scorer = Scorer([with_rules[index][1] for index in chosen])
         for rule, (index, kept) in enumerate(zip(chosen, scorer.kept(day.candidates), strict=True)):
             profile, _rules = with_rules[index]
             digest, changed = _write_digest(
