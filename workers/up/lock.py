@@ -18,11 +18,7 @@ def hold(path: Path) -> Iterator[Callable[[str], None]]:
     Gives what records where the holder serves. The kernel lets go of the lock with the process,
     however that ends: no lock is ever stale.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+")
-    except OSError as error:
-        raise LockedError(f"The data directory {path.parent} cannot be written: {error}") from error
+    file = path.open("a+")  # its folder was made when the settings were read
 
     def record(where: str) -> None:
         file.seek(0)
