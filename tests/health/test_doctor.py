@@ -64,15 +64,6 @@ def test_a_new_installation() -> None:
     assert "No day has come from arXiv yet" in found("problem")
 
 
-def test_what_others_may_read(data: Path) -> None:
-    (data / "secret_key").touch(mode=0o600)
-    assert "may read" not in found("problem")
-    (data / "secret_key").chmod(0o640)
-    data.chmod(0o755)
-    assert f"chmod go= {data / 'secret_key'}" in found("problem")
-    assert f"chmod go= {data}\n" in found("problem") + "\n"
-
-
 @pytest.mark.parametrize(("free", "level"), [(0.4, "problem"), (4.9, "note"), (5.1, "good")])
 def test_space(monkeypatch: pytest.MonkeyPatch, free: float, level: Level) -> None:
     # The one thing here that a test cannot have for real without a file system of its own.

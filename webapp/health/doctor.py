@@ -71,11 +71,6 @@ def _data_directory() -> Iterator[Finding]:
         yield Finding("note", free, "A year of arXiv takes about 5 GiB.")
     else:
         yield Finding("good", free)
-    for path in (folder, folder / "secret_key"):
-        if path.exists() and path.stat().st_mode & 0o077:
-            yield Finding(
-                "problem", f"Other users of this machine may read {path}", f"chmod go= {path}"
-            )
 
 
 def _settings() -> Iterator[Finding]:
