@@ -47,7 +47,7 @@ def test_what_a_model_says_of_its_key_is_not_shown(
 
 
 @dataclass
-class Told:
+class FixedServer:
     """A server that says one thing."""
 
     text: str
@@ -59,7 +59,7 @@ class Told:
 
 def test_a_model_that_writes_chinese_is_told_from_one_that_does_not() -> None:
     def found(text: str) -> str:
-        return trials._chinese(cast(Server, Told(text)))
+        return trials._chinese(cast(Server, FixedServer(text)))
 
     assert found("稀疏注意力更快。") == "It writes Chinese: “稀疏注意力更快。”"
     assert found("Sparse 注.") == "It writes no Chinese: “Sparse 注.”"
@@ -69,7 +69,7 @@ def test_what_a_paper_costs_is_reckoned_from_its_abstract(settings: Any) -> None
     asked = question(trials.TITLE, trials.TEXT, "the abstract", "en")
     characters = sum(len(message["content"]) for message in asked)
     settings.SUMMARY_CHARACTERS = len(trials.TEXT) + 9 * characters  # ten times as long in all
-    server = cast(Server, Told(json.dumps(honest_summary(trials.TEXT)), tokens=300))
+    server = cast(Server, FixedServer(json.dumps(honest_summary(trials.TEXT)), tokens=300))
     cost, whole = trials._summary(server, Mode.SCHEMA)
     assert "300 tokens in and 7 out: “The paper reports: Attention over long" in cost
     assert whole == "A whole paper takes at most about 3000 tokens in."

@@ -228,8 +228,8 @@ def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
     return True
 
 
-def _without_secrets(form: _ConnectionForm, said: str) -> str:
+def _without_secrets(form: _ConnectionForm, text: str) -> str:
     """What a server said: some repeat what they were told."""
     for secret in filter(None, (form.data.get(form.SECRET), form.initial[form.SECRET])):
-        said = said.replace(secret, "…")
-    return said
+        text = text.replace(secret, "…")
+    return text
