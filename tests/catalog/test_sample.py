@@ -19,10 +19,10 @@ from webapp.papers.sample import load_sample
 
 # A paper about each method, a number of its own abstract, and what was measured of the method.
 SHOWN = [
-    ("sparse_attention", "2512.14082", "2.61×", r"\d+\.\d+× faster at \d+ tokens"),
-    ("concept_lm", "2512.02240", "77-92%", r"\d+\.\d+× faster at \d+ tokens"),
-    ("token_pruning", "2512.02700", "88.9%", r"\d+\.\d+× faster at \d+ rows?"),
-    ("seps", "2511.22594", "3.2%", r"\d+\.\d+× better at words of a caption = \d+"),
+    ("sparse_attention", "2512.14082", "2.61×", r"measured \d+\.\d+× faster at \d+ tokens, AMD"),
+    ("concept_lm", "2512.02240", "77-92%", r"counted \d+\.\d+× better at \d+ tokens"),
+    ("token_pruning", "2512.02700", "88.9%", r"measured \d+\.\d+× faster at \d+ rows?, AMD"),
+    ("seps", "2511.22594", "3.2%", r"measured \d+\.\d+× better at words of a caption = \d+, AMD"),
 ]
 MAX_UNTESTABLE = 2  # claims of a method that need what nobody here has
 FIRST_SEEN = 10  # places of the digest's first page in which each method is met
@@ -54,7 +54,7 @@ def test_the_sample_leads_from_the_first_page_to_each_method(client: Client) -> 
         assert number in page[claims:related]
         block = page[related : page.index("Claims and verdicts", related)].replace(" ×", "×")
         assert "Assay carries a related method" in block
-        assert re.search(f"measured {measured}, AMD EPYC", block), block
+        assert re.search(measured, block), block
 
 
 @pytest.mark.django_db
