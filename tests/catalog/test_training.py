@@ -84,8 +84,8 @@ def test_what_an_operator_rejects_is_learnt(data: Path, files: tuple[Path, Path]
 
 
 def test_what_is_said_again_says_less() -> None:
-    model = linear.Linear(0.0, {}, (0.0, 0.0, 1.0, *5 * (0.0,)))
-    none, once, twice = (model.with_phrases({}, (said, *5 * (0.0,))) for said in (0, 3, 6))
+    model = linear.Linear(0.0, {}, (0.0, 0.0, 1.0, *3 * (0.0,)))
+    none, once, twice = (model.with_phrases({}, (said, *3 * (0.0,))) for said in (0, 3, 6))
     assert none == 0
     assert 0 < twice - once < once
 
@@ -93,7 +93,7 @@ def test_what_is_said_again_says_less() -> None:
 def test_methods_share_what_evidence_counts_and_keep_their_own_intercept(data: Path) -> None:
     def examples(among: int) -> list[training.Example]:
         return [
-            training.Example("A paper", text.format(n=n), (said, *5 * (0.0,)), about)
+            training.Example("A paper", text.format(n=n), (said, *3 * (0.0,)), about)
             for n in range(16)
             for text, said, about in ((ABOUT, 2.0, True), *[(OTHER, n % 2, False)] * among)
         ]

@@ -72,7 +72,8 @@ def _link(
     roles = {paper.arxiv_id: paper.role for paper in method.papers}
     if roles.get(arxiv_id) == "source":
         return Link(method.slug, "source", 1.0, [_evidence(arxiv_id, "identifier", 0.0)])
-    said, speaking = phrases.read(method.family, title, abstract)
+    said = phrases.find(method.family, title, abstract)
+    speaking = phrases.summary(said)
     evidence = [_evidence(one.words, one.place, one.weight) for one in said]
     model = linear.models().get(method.slug)
     loudness = sum(speaking[:3])

@@ -16,9 +16,6 @@ from methods.spec import Family
 
 TITLE = 2.0  # a phrase of the title counts double
 OWN = 1.5  # and one in a sentence on the paper's own work half as much again
-MOST = 12.0  # what the phrases of a kind say at most
-SPEAKS = 1.0  # what the phrases of a sentence say where it speaks of the family
-FEWER = 2  # sentences added to an abstract's: a share of few says less
 _OWN_WORK = re.compile(
     r"\b(we|our|this (paper|work|study)|is (proposed|introduced|presented))\b", re.IGNORECASE
 )
@@ -51,33 +48,27 @@ def pattern(written: str) -> re2._Regexp:
     return re2.compile(rf"(?i)\b(?:{made})s?\b")
 
 
-def read(family: Family, title: str, abstract: str) -> tuple[list[Found], tuple[float, ...]]:
-    """Each phrase of the family once, at its weightiest place, the weightiest first; and what they
-    say all together, for the linear model.
-    """
+def find(family: Family, title: str, abstract: str) -> list[Found]:
+    """Each phrase of the family once, at its weightiest place, the weightiest first."""
     said = sentences(title, abstract)
     whole = "\n".join(one.text for one in said)
-    found, loudness = [], [0.0] * len(said)
     signed = [*family.phrases.items(), *((phrase, -w) for phrase, w in family.against.items())]
+    found = []
     for written, weight in signed:
         parts = written.split(" & ")
         if all(pattern(part).search(whole) for part in parts):
-            places = dict(_places(parts, weight, said))
-            found += sorted(places.values(), key=lambda one: -abs(one.weight))[:1]
-            for place in places:
-                loudness[place] += max(weight, 0.0)
-    found.sort(key=lambda one: -abs(one.weight))
-    return found, _summary(found, said, loudness)
+            found += sorted(_places(parts, weight, said), key=lambda one: -abs(one.weight))[:1]
+    return sorted(found, key=lambda one: -abs(one.weight))
 
 
-def _places(parts: list[str], weight: float, said: list[Sentence]) -> Iterator[tuple[int, Found]]:
+def _places(parts: list[str], weight: float, said: list[Sentence]) -> Iterator[Found]:
     factors = {"title": TITLE, "own work": OWN, "abstract": 1.0}
-    for place, one in enumerate(said):
+    for one in said:
         matches = [match for part in parts if (match := pattern(part).search(one.text))]
         if len(matches) == len(parts):
             matches.sort(key=lambda match: match.start())
             words = " … ".join(" ".join(match[0].split()) for match in matches)
-            yield place, Found(words, one.place, weight * factors[one.place])
+            yield Found(words, one.place, weight * factors[one.place])
 
 
 def sentences(title: str, abstract: str) -> list[Sentence]:
@@ -91,17 +82,9 @@ def sentences(title: str, abstract: str) -> list[Sentence]:
     ]
 
 
-def _summary(found: list[Found], said: list[Sentence], loudness: list[float]) -> tuple[float, ...]:
-    """What the phrases say in the title, of the own work, elsewhere and against the family; in the
-    first sentence on the own work; and in how many of ten sentences they speak.
-    """
+def summary(found: list[Found]) -> tuple[float, ...]:
+    """What the phrases say in the title, of the own work, elsewhere and against the family."""
     by_place = {"title": 0.0, "own work": 0.0, "abstract": 0.0, "against": 0.0}
     for one in found:
         by_place[one.place if one.weight > 0 else "against"] += abs(one.weight)
-    own = (loud for one, loud in zip(said, loudness, strict=True) if one.place == "own work")
-    speaking = sum(loud >= SPEAKS for loud in loudness[1:])
-    return (
-        *(min(loud, MOST) for loud in by_place.values()),
-        next(own, 0.0),
-        10 * speaking / (len(said) + FEWER),
-    )
+    return tuple(by_place.values())

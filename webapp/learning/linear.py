@@ -14,13 +14,12 @@ class Linear:
     """Weights over terms, and over what the terms and the phrases say together.
 
     `combination` are the intercept and the weights of: the terms' log-odds, and the phrases
-    (`phrase_features`) in the title, of the own work, elsewhere and against, in the first sentence
-    on the own work, and in how many of ten sentences.
+    (`phrase_features`) in the title, of the own work, elsewhere and against.
     """
 
     intercept: float
     weights: Mapping[str, float]
-    combination: tuple[float, ...] = (0.0, 1.0, *6 * (0.0,))
+    combination: tuple[float, ...] = (0.0, 1.0, *4 * (0.0,))
 
     def log_odds(self, vector: Vector) -> float:
         """The log-odds that a paper belongs to the class."""

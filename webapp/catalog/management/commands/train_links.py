@@ -71,7 +71,7 @@ def _train(
 
 
 def _example(method: Method, paper: Text, about: bool) -> Example:
-    _, said = phrases.read(method.family, *paper.pair)
+    said = phrases.summary(phrases.find(method.family, *paper.pair))
     return Example(*paper.pair, said, about)
 
 
