@@ -14,6 +14,7 @@ from typing import Any
 import django
 import hypothesis
 import pytest
+from django.conf import settings
 from django.test import TransactionTestCase
 from playwright.sync_api import Browser, sync_playwright
 
@@ -23,6 +24,8 @@ from webapp.env import VARIABLES
 
 gc.disable()  # until what stays was imported
 
+if settings.configured:  # by pytest-django, with the data and the database of somebody else
+    raise RuntimeError("Unset DJANGO_SETTINGS_MODULE: the tests choose their own settings.")
 # Before Django's settings load: no test touches a developer's own data, or obeys their settings.
 for name in VARIABLES:
     if name != "ASSAY_VENV":  # where the packages are is no setting of the site's
