@@ -8,6 +8,8 @@ Commands of the site that tests run only for what they do are forks of it, too (
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import json
 import os
@@ -17,10 +19,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 # Nothing in them reads a setting of Django's or a file of the project's, and pytest rewrites none.
 SITE = (
@@ -81,9 +86,12 @@ def call(name: str, code: str) -> int:
 
 def serve(door: socket.socket, libraries: Sequence[str]) -> str:
     """Fork at every call. Returns in the forks alone, with the program of each."""
+    gc.disable()
     for library in libraries:
         with suppress(ImportError):
             importlib.import_module(library)
+    # No fork looks for garbage here: to look is to write, and what is written on is copied.
+    gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     while True:
@@ -114,23 +122,44 @@ def serve(door: socket.socket, libraries: Sequence[str]) -> str:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    gc.enable()
     return str(code)
 
 
-def main(arguments: list[str]) -> int:
+def run(code: str) -> NoReturn:
+    """Run a program as `python -c` would, but for what Python frees at its end: whatever is freed
+    is written on, and so copied first, which takes longer than most programs.
+    """
+    sys.argv = ["-c"]
+    sys.modules["__main__"] = module = ModuleType("__main__")
+    status: object = 0
+    try:
+        exec(code, vars(module))
+    except SystemExit as end:
+        status = end.code
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    if not isinstance(status, int | None):
+        print(status, file=sys.stderr)
+        status = 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # whoever read it has gone, or it was closed
+            stream.flush()
+    os._exit((status or 0) % 256)
+
+
+def main(arguments: list[str]) -> NoReturn:
     """`DOOR LIBRARY …` forks as long as it lives; `NAME … -c PROGRAM` asks it to."""
     if "-c" in arguments:
-        return call(arguments[0], arguments[-1])
+        sys.exit(call(arguments[0], arguments[-1]))
     from workers.parent_death import die_with_parent
 
     die_with_parent()
-    code = serve(socket.socket(fileno=int(arguments[0])), arguments[1:])
-    # As `python -c` would: the module that was started is the program's.
-    sys.argv = ["-c"]
-    sys.modules["__main__"] = module = ModuleType("__main__")
-    exec(code, vars(module))
-    return 0
+    run(serve(socket.socket(fileno=int(arguments[0])), arguments[1:]))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])
