@@ -16,11 +16,12 @@ from tests.browser.looks import AXE, DESKTOP, PAIRS, faults, kinds, watched
 from tests.servers.site import Site
 
 pytestmark = pytest.mark.browser
+FULL = pytest.mark.xdist_group("full")
 
 
 def _together(page: Page) -> object:
     """Pages of the full site stay in one process: it takes longer to start than to see."""
-    marks = pytest.mark.xdist_group("full") if page.scene == "full" else ()
+    marks = FULL if page.scene == "full" else ()
     return pytest.param(page, marks=marks, id=str(page))
 
 
@@ -117,6 +118,7 @@ def faults_without_scripts(context: BrowserContext, plain: Tab) -> list[str]:
     return found
 
 
+@FULL
 def test_the_browser_itself_refuses_what_is_not_ours(
     browser: Browser, site: Callable[[str], Site]
 ) -> None:
