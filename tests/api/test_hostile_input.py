@@ -126,9 +126,12 @@ def values(visitor: str, number: int) -> tuple[str, ...]:
     """What `visitor` sends to the address of that number.
 
     The reader sends every value to every address; the others a third each, another one to the next
-    address, since who asks and what is asked seldom go wrong together. PostgreSQL meets NUL
-    everywhere: of the others SQLite refuses the worst, too.
+    address, since who asks and what is asked seldom go wrong together. Another reader is another
+    only where an address names what is whose. PostgreSQL meets NUL everywhere: of the others SQLite
+    refuses the worst, too.
     """
+    if visitor == "other" and "<" not in ADDRESSES[number]:
+        return ()
     if connection.vendor == "postgresql":
         nul, *others = REFUSED_BY_POSTGRESQL
         return nul, others[number % len(others)]
