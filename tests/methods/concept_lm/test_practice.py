@@ -40,6 +40,10 @@ def folder(tmp_path, request):
     return tmp_path
 
 
+# For what precision has no part in.
+SINGLE = pytest.mark.parametrize("folder", [torch.float32], ids=["float32"], indirect=True)
+
+
 def command(name, folder, **changes):
     values = {"model": folder / "qwen", "out": folder / "out"} | changes
     return [name, "concept_lm", *(f"--set={k}={v}" for k, v in values.items())]
@@ -95,6 +99,7 @@ def test_v3_plans_and_writes_on_one_frozen_base(folder, capsys):
     assert torch.equal(before, after)
 
 
+@SINGLE  # whose states are of single precision whatever the base is, as a test below says
 def test_a_resumed_training_of_v3_is_the_whole_one(folder, monkeypatch, capsys):
     values = {"version": "v3", "slots": 3, "mtp": 1, "grow": 0.5, "steps": 6, "every": 3}
     values |= {"sequence": True, "beams": 1}
@@ -146,7 +151,7 @@ def test_a_resumed_training_is_the_whole_one(folder, capsys, monkeypatch):
     assert "made with another text: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("folder", [torch.float32], ids=["float32"], indirect=True)
+@SINGLE
 def test_kill_9_of_a_training_costs_what_came_after_its_last_checkpoint(folder, monkeypatch):
     """From the shell, at any moment; started again it ends as if nothing had happened."""
     kept, values = folder / "out" / "training.pt", {"steps": 60, "every": 2}
@@ -176,6 +181,7 @@ def test_kill_9_of_a_training_costs_what_came_after_its_last_checkpoint(folder, 
     assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
+@SINGLE
 def test_what_cannot_work_is_said_before_any_work(folder, capsys):
     for changes, message in (
         ({"out": folder / "nowhere"}, "is no folder; make it first"),
@@ -215,6 +221,7 @@ def test_bits_are_of_the_bytes_that_are_predicted(folder, capsys, version):
     assert "8.000" in capsys.readouterr().out.splitlines()[2 if version == "v3" else 1]
 
 
+@SINGLE
 def test_controls_are_what_they_are_called(folder, capsys, monkeypatch):
     """Codes are shuffled once the threshold is set; another's plan is that of the row before."""
     calls = []
@@ -268,6 +275,7 @@ def test_what_is_new_is_kept_in_single_precision_and_nothing_else(folder):
         (folder / "out" / "training.pt").unlink()
 
 
+@SINGLE
 @pytest.mark.parametrize("version", ["v2", "v3"])
 def test_a_text_ends_where_its_end_is_written(folder, capsys, monkeypatch, version):
     """The tokenizer's end is the letter q; without one all is shown."""
