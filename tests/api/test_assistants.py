@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from tests import databases
+from tests import databases, forking
 from tests.processes import ROOT, wait_for
 from webapp.api.assistants import marked
 
@@ -63,11 +63,7 @@ class Site:
 
     def manage(self, *words: str) -> str:
         done = subprocess.run(
-            [sys.executable, "manage.py", *words],
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
+            forking.manage(*words), cwd=ROOT, env=self.environment, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -76,9 +72,10 @@ class Site:
     async def by_stdio(self, token: str = "") -> AsyncIterator[Client]:
         from mcp import Client, StdioServerParameters
 
+        command, *arguments = forking.manage("mcp")
         server = StdioServerParameters(
-            command=sys.executable,
-            args=["manage.py", "mcp"],
+            command=command,
+            args=arguments,
             env={**self.environment, "ASSAY_TOKEN": token},
             cwd=ROOT,
         )
@@ -95,7 +92,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 def address(site: Site) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
-    words = [sys.executable, "manage.py", "mcp", "--http", str(port)]
+    words = forking.manage("mcp", "--http", str(port))
     process = subprocess.Popen(words, cwd=ROOT, env=site.environment)
 
     def answers() -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from tests import databases
+from tests import databases, forking
 from tests.digests.days import MONDAY, TUESDAY, announce, paper, profile
 from tests.processes import ROOT
 from webapp.digests.build import build
@@ -163,10 +163,11 @@ def test_an_unknown_day_or_profile_is_an_error_of_use(
 
 
 def test_a_day_that_is_none_is_an_error_of_use(tmp_path: Path) -> None:
+    databases.lay(tmp_path / "assay.sqlite3")
     done = subprocess.run(
-        [sys.executable, "manage.py", "digest", "--date", "soon"],
+        forking.manage("digest", "--date", "soon"),
         cwd=ROOT,
-        env={**os.environ, "ASSAY_DATA": str(tmp_path), "ASSAY_VENV": sys.prefix},
+        env={**os.environ, "ASSAY_DATA": str(tmp_path)},
         capture_output=True,
         text=True,
     )

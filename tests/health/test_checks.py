@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests import forking
 from tests.processes import ROOT
 from tests.runs import saying
 from webapp.health.heartbeats import FORGET, store
@@ -143,7 +143,7 @@ from webapp.health.checks import readiness
 print(json.dumps([[check.name, check.ok, check.detail] for check in readiness()]))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        forking.program(code),
         cwd=ROOT,
         env={
             **os.environ,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from datetime import date, timedelta
 from io import StringIO
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
+from tests import forking
 from tests.processes import ROOT
 from webapp.health import doctor
 from webapp.health.doctor import Level, examine
@@ -118,7 +118,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_database_that_is_away_and_one_that_is_damaged(tmp_path: Path) -> None:
     def run(**variables: str) -> str:
         environment = {**os.environ, "ASSAY_DATA": str(tmp_path), **variables}
-        command = [sys.executable, "manage.py", "doctor"]
+        command = forking.manage("doctor")
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
         assert done.returncode == 1, done.stdout + done.stderr
         return done.stdout

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from tests import databases
+from tests import databases, forking
 from tests.processes import ROOT, START_SECONDS, processes_of, wait_for
 from tests.runs import forks
 from webapp.redis_broker import socket_path
@@ -59,7 +58,7 @@ class Rig:
         """Make the database, and start Redis."""
         self.redis.start()
         if not self.copy_database():
-            command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+            command = forking.manage("migrate", "--verbosity", "0")
             subprocess.run(command, cwd=ROOT, env=self.environment, check=True)
 
     def copy_database(self) -> bool:
