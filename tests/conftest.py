@@ -33,6 +33,7 @@ for name in VARIABLES:
 _data, _owner = tempfile.mkdtemp(prefix="assay-test-"), os.getpid()
 os.environ["ASSAY_DATA"] = _data
 os.environ.setdefault(databases.SHARED, _data)  # processes of xdist inherit the first one's
+os.environ["ASSAY_STATIC"] = str(Path(os.environ[databases.SHARED], "static"))
 # Small tensors: one thread is faster, and does not wait for the threads of other tests.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
@@ -192,11 +193,18 @@ def django_db_keepdb() -> bool:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> None:
-    """Beside the database, the static files that pages name, collected as `up` does."""
+def collected() -> Path:
+    """The static files that pages name, as `up` collects them, for all sites of a session."""
     from workers.up.command import collect_static
 
-    collect_static()
+    with databases.alone("static"):
+        collect_static()
+    return Path(settings.STATIC_ROOT)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, collected: Path) -> None:
+    """Beside the database, the static files."""
 
 
 @pytest.fixture(autouse=True)

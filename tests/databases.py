@@ -19,14 +19,20 @@ SHARED = "ASSAY_TEST_SHARED"  # names the folder that all processes of a session
 
 def lay(target: Path) -> None:
     """Copy it to `target`. To make it takes longer than most tests."""
-    shared = Path(os.environ[SHARED])
-    made = shared / "migrated" / "assay.sqlite3"
-    with (shared / "migrated.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    made = Path(os.environ[SHARED], "migrated", "assay.sqlite3")
+    with alone("migrated"):
         if not made.exists():
             _make(made.parent)
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(made, target)
+
+
+@contextmanager
+def alone(what: str) -> Iterator[None]:
+    """Make something that all processes of a session share: one makes it, the others wait."""
+    with Path(os.environ[SHARED], f"{what}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

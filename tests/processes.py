@@ -136,6 +136,7 @@ def up(
     # No arXiv: a port nobody listens on.
     environment = {"ASSAY_ARXIV_RSS_URL": "http://127.0.0.1:9", "ASSAY_DATA": str(data)}
     environment |= {"ASSAY_ARXIV_API_URL": "http://127.0.0.1:9", "WEB_CONCURRENCY": "1"}
+    environment |= {"ASSAY_STATIC": ""}  # it collects its own
     environment = {**os.environ, **environment, **settings}
     if "--port" not in arguments:
         arguments = ("--port", "0", *arguments)

@@ -7,23 +7,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 from playwright.sync_api import Browser, BrowserContext, expect
 
 from tests import databases
 from tests.browser.looks import DESKTOP
 from tests.servers.site import Site, serving
-from workers.up.command import collect_static
 
 expect.set_options(timeout=20_000)  # of a machine that does other things too
 FIRST_DAYS = ("empty", "unreachable", "sample")  # scenes of which each holds what was before it
-
-
-@pytest.fixture(scope="session")
-def collected() -> Path:
-    """The static files as they are served, collected once for all sites."""
-    collect_static()
-    return Path(settings.STATIC_ROOT)
 
 
 @pytest.fixture(scope="session")
