@@ -27,10 +27,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-# Nothing in them reads a setting of Django's or a file of the project's, and pytest rewrites none.
+# Nothing in them reads a setting of Django's, and pytest rewrites none.
 SITE = (
     *("django.core.management", "django.test", "pydantic_settings", "celery.app", "httpx"),
-    *("kombu.transport.redis", "arxiv", "markdown_it"),
+    *("kombu.transport.redis", "arxiv", "markdown_it", "methods.protocol"),
 )
 LIBRARIES = (
     *(*SITE, "torch", "peft", "sklearn.linear_model", "transformers.models.auto.modeling_auto"),

@@ -24,6 +24,7 @@ LIBRARIES = [
     "django.core.management",
     "django.db.models",
     "kombu.transport.redis",
+    "methods.protocol",
     "webapp.env",
 ]
 
