@@ -143,7 +143,7 @@ def run(code: str) -> NoReturn:
     if not isinstance(status, int | None):
         print(status, file=sys.stderr)
         status = 1
-    threading._shutdown()
+    threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # whoever read it has gone, or it was closed
