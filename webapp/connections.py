@@ -74,7 +74,9 @@ def keep(values: Mapping[str, str]) -> None:
     """Keep values beside those that are kept; an empty one is forgotten. Raises OSError."""
     whole: dict[str, str] = {}
     with suppress(ValueError):  # damaged: it is made anew
-        whole = kept()
+        found = kept()
+        with_values(found)
+        whole = found
     whole |= _free(values)
     whole = {name: value for name, value in whole.items() if values.get(name, value)}
     write_private(settings.CONNECTIONS_FILE, json.dumps(whole, indent=1))
