@@ -11,6 +11,7 @@ from webapp.digests import build as building
 from webapp.digests.build import build
 from webapp.digests.entries import store_chips, store_gist
 from webapp.digests.models import Digest, DigestEntry, Profile
+from webapp.papers.models import Paper
 
 pytestmark = pytest.mark.django_db
 
@@ -52,19 +53,24 @@ def test_queries_do_not_grow_with_the_profiles_where_nothing_changed() -> None:
     assert asked[0] == asked[1] <= 6
 
 
-@pytest.mark.parametrize("change", ["paper", "comment", "rules", "earlier day", "announcement"])
+OF_ALL = {
+    "paper": {"title": "Sparse models"},
+    "comment": {"comment": "Accepted."},
+    "sample": {"is_sample": True},
+}
+
+
+@pytest.mark.parametrize("change", [*OF_ALL, "version", "rules", "earlier day", "announcement"])
 def test_every_input_counts(change: str) -> None:
     mine, other = many(2)
     one, two = paper(1), paper(2)
     announce(TUESDAY, one, two)
     build([TUESDAY], [mine, other])
     inputs = dict(Digest.objects.values_list("profile_id", "inputs"))
-    if change == "paper":
-        one.title = "Sparse models"
-        one.save()
-    elif change == "comment":
-        one.comment = "Accepted."
-        one.save()
+    if change in OF_ALL:
+        Paper.objects.filter(pk=one.pk).update(**OF_ALL[change])
+    elif change == "version":
+        one.announcements.update(version=2)
     elif change == "rules":
         mine.keywords = mine.keywords[:1]
         mine.save()
@@ -76,8 +82,8 @@ def test_every_input_counts(change: str) -> None:
     build([TUESDAY], [mine, other])
     after = dict(Digest.objects.filter(date=TUESDAY).values_list("profile_id", "inputs"))
     assert after[mine.pk] != inputs[mine.pk]
-    of_all = {"paper", "comment", "announcement"}
-    assert (after[other.pk] != inputs[other.pk]) is (change in of_all)
+    of_all = change in {*OF_ALL, "version", "announcement"}
+    assert (after[other.pk] != inputs[other.pk]) is of_all
 
 
 def test_what_other_days_show_of_other_papers_is_no_input() -> None:
