@@ -12,7 +12,6 @@ from django.utils import timezone
 from webapp.papers.models import Paper
 from webapp.ui.markup import sanitise_blocks
 
-from .client import Server
 from .extraction import RuleClaim, claims_of
 from .models import Claim, FullText, Summary
 
@@ -23,7 +22,6 @@ State = Summary.State
 class PaperSummaryView:
     """All that a paper's page says of its summary."""
 
-    configured: bool  # a model is configured
     language: str
     languages: list[str]  # those that the paper has summaries in
     summary: Summary | None  # the best there is: done, else the latest state
@@ -77,7 +75,6 @@ def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
     done = [row for row in known if row.state == State.DONE]
     summary = next(iter(done or known), None)
     return PaperSummaryView(
-        configured=Server.configured() is not None,
         language=language,
         languages=languages,
         summary=summary,

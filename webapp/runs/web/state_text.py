@@ -15,11 +15,8 @@ ICONS = {
     "bad": "failed",
     "none": "empty",
 }
-TONES: dict[str, str] = {
-    State.QUEUED: "waiting",
-    State.DISPATCHED: "waiting",
+TONES: dict[str, str] = {  # what is not named waits
     State.RUNNING: "running",
-    State.CANCELLING: "waiting",
     State.SUCCEEDED: "good",
     State.FAILED: "bad",
     State.TIMED_OUT: "bad",
@@ -61,7 +58,7 @@ def _waiting_for(where: Place, *, behind: bool) -> str:
 
 def tone_of(run: Run, where: Place | None) -> str:
     """What colours the state of `run`: one that nobody can serve is no plain waiting."""
-    return "fair" if where and not where.workers else TONES[run.state]
+    return "fair" if where and not where.workers else TONES.get(run.state, "waiting")
 
 
 def took(run: Run) -> str:
