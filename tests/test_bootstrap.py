@@ -174,6 +174,13 @@ def test_a_package_whose_hash_differs_is_refused(either: Project) -> None:
     assert "runs with" not in output
 
 
+def test_a_package_without_a_hash_is_refused(project: Project) -> None:
+    project.lock("web", "first==1.0\nsecond==1.0\n")
+    status, output = project.run()
+    assert status == 1
+    assert "hash" in output.lower()
+
+
 def test_it_takes_what_a_configuration_of_pip_names(project: Project) -> None:
     """uv reads no pip.conf: index, extra index and find-links must be handed on."""
     project.wheels.rename(project.folder / "elsewhere")

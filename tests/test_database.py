@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.db import OperationalError, connection, transaction
 
 import manage
 from tests import databases, forking
@@ -44,6 +45,17 @@ def test_an_older_database_is_brought_up_to_date(data: Path) -> None:
     assert "readers.0001_tables" not in migrations(data)
     assert command(data, "sign_in_link").returncode == 0
     assert migrations(data) == complete
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_transaction_of_sqlite_is_the_only_writer_from_its_beginning() -> None:
+    """Else one that reads before it writes fails where another wrote meanwhile."""
+    other = connection.copy()
+    other.settings_dict["OPTIONS"]["timeout"] = 0
+    locked = pytest.raises(OperationalError, match="locked")
+    with transaction.atomic(), other.cursor() as cursor, locked:
+        cursor.execute("BEGIN IMMEDIATE")
+    other.close()
 
 
 def test_the_data_option_goes_before_the_environment(

@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import call_command
 
 from webapp.catalog.evidence import links
+from webapp.catalog.management.commands import train_links
 from webapp.catalog.models import MethodLink
 from webapp.learning import linear, tfidf, training
 from webapp.papers.models import Paper
@@ -68,7 +70,17 @@ def train(files: tuple[Path, Path], **options: bool) -> float:
 
 
 @pytest.mark.django_db
-def test_what_an_operator_rejects_is_learnt(data: Path, files: tuple[Path, Path]) -> None:
+def test_what_an_operator_rejects_is_learnt(
+    data: Path, files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels: dict[str, bool] = {}
+    learn = train_links._train
+
+    def watched(labelled: Any, papers: Any) -> Any:
+        labels.update(labelled["sparse_attention"])
+        return learn(labelled, papers)
+
+    monkeypatch.setattr(train_links, "_train", watched)
     before = train(files)
     for n in range(12):
         paper = Paper.objects.create(
@@ -79,7 +91,9 @@ def test_what_an_operator_rejects_is_learnt(data: Path, files: tuple[Path, Path]
             paper=paper, method="sparse_attention", relation="about", confirmed=False
         )
     assert train(files) == before, "decisions count where they are asked for"
+    assert "2511.00007" not in labels
     assert train(files, decisions=True) < before
+    assert labels["2511.00007"] is False
     assert {path.name for path in data.glob("*.json")} == {"vocabulary.json", "weights.json"}
 
 

@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from django.contrib.sessions.backends.db import SessionStore
+from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
 
@@ -39,6 +41,19 @@ def test_pressing_the_button_signs_in_once(client: Client) -> None:
     assert answer.status_code == 410
     assert "This link is used up or has expired." in answer.content.decode()
     assert not signed_in(other)
+
+
+def test_a_link_is_not_spent_where_no_session_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(raise_request_exception=False)
+    page = reverse("readers:use-link", args=[links.make_link(links.administrator())])
+
+    def full(*_: object, **__: object) -> None:
+        raise OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SessionStore, "save", full)
+        assert client.post(page).status_code == 503
+    assert client.post(page).status_code == 302
 
 
 def test_an_expired_link_says_so(client: Client) -> None:

@@ -152,11 +152,7 @@ class GroundTruth:
         units = {standing.unit, *(unit for value, unit in standing.same if value == number.value)}
         if "pp" in units:  # of a percentage
             units.add("points")
-        if (
-            standing.is_spread
-            or (standing.is_size and claimed.unit == "x")
-            or (claimed.unit and claimed.unit not in units)
-        ):
+        if standing.is_spread or (claimed.unit and claimed.unit not in units):
             return False
         # What follows a unit ("% accuracy") may stand anywhere near; what is counted stands beside.
         if claimed.unit or not claimed.words:
