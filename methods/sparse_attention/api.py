@@ -156,8 +156,8 @@ def _validate(q: Tensor, k: Tensor, v: Tensor, padding_side: str, backend: str) 
     if backend == "kernel" and not kernel.fits(q):
         raise InputError(
             "backend 'kernel' needs float32 on the CPU, a d_head that is a multiple of "
-            f"{kernel.MULTIPLE} and to be built (python -m methods.sparse_attention.kernel); q is "
-            f"{q.dtype}, {tuple(q.shape)} on {q.device}. 'portable' runs anywhere"
+            f"{kernel.MULTIPLE} and to be built (python -m methods.sparse_attention.build_kernel); "
+            f"q is {q.dtype}, {tuple(q.shape)} on {q.device}. 'portable' runs anywhere"
         )
 
 

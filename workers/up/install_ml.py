@@ -17,7 +17,7 @@ from webapp import env
 from workers.parent_death import die_with_parent
 
 GROUPS = ("web", "ml", "torch")
-KERNEL = [sys.executable, "-m", "methods.sparse_attention.kernel"]
+KERNEL = [sys.executable, "-m", "methods.sparse_attention.build_kernel"]
 
 
 def main() -> int:

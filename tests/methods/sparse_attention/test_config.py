@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -140,9 +141,14 @@ def test_recommendation_refuses_nonsense() -> None:
             get_recommended_config(**wrong)  # type: ignore[arg-type]
 
 
-def test_specification_and_configuration_need_no_torch() -> None:
+def test_specification_configuration_and_a_kernel_that_is_there_need_no_torch(
+    tmp_path: Path,
+) -> None:
     code = (
-        "import sys, methods.sparse_attention.spec, methods.sparse_attention.config;"
+        "import pathlib, sys, methods.sparse_attention.spec, methods.sparse_attention.config;"
+        "from methods.sparse_attention import build_kernel;"
+        f"build_kernel.FOLDER = pathlib.Path({str(tmp_path)!r}); build_kernel.place().touch();"
+        "assert not build_kernel.build();"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

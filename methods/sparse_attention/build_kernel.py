@@ -1,0 +1,71 @@
+"""Builds the compiled CPU kernel (`kernel.cpp`) for this machine, where there is a C++ compiler.
+
+    python -m methods.sparse_attention.build_kernel
+
+does it once, never while anything is measured or served. The kernel stands in the user's own cache,
+outside of what a sandbox may write to, under a name that changes with its source, PyTorch and the
+processor. PyTorch is imported only where something is to be built: `up` asks at each start.
+"""
+
+import fcntl
+import hashlib
+import importlib.metadata
+import os
+import platform
+import pwd
+import re
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+SOURCE = Path(__file__).with_name("kernel.cpp")
+# Of the account, not of HOME: a sandbox has another.
+FOLDER = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cache" / "assay" / "kernels"
+FLAGS = ("-std=c++20", "-O3", "-march=native", "-fPIC")
+
+
+def place() -> Path:
+    """Where this machine's kernel stands, built or not."""
+    known = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    features = re.findall(r"(?im)^(?:flags|features)\s*:.*$", known)[:1]
+    versions = (importlib.metadata.version("torch"), platform.machine(), *FLAGS, *features)
+    text = "\n".join([*versions, SOURCE.read_text(encoding="utf-8")])
+    return FOLDER / f"sparse-{hashlib.sha256(text.encode()).hexdigest()[:16]}.so"
+
+
+def build() -> str:
+    """Build the kernel unless it is there, one process at a time; why it cannot be, or ""."""
+    built = place()
+    try:
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        with (FOLDER / "lock").open("w") as lock, TemporaryDirectory(dir=FOLDER) as folder:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not built.exists():
+                _compile(Path(folder) / "kernel.so")
+                (Path(folder) / "kernel.so").replace(built)
+    except OSError as error:
+        return str(error)
+    except subprocess.CalledProcessError as error:
+        return str(error.stderr)[-2000:]
+    return ""
+
+
+def _compile(target: Path) -> None:
+    """Compile the source to a library of operators. Raises OSError or CalledProcessError."""
+    from torch.utils import cpp_extension  # noqa: PLC0415 - slow, and only needed here
+
+    include = [f"-I{path}" for path in cpp_extension.include_paths()]
+    libraries = [f"-L{path}" for path in cpp_extension.library_paths()]
+    middle = str(target.with_suffix(".o"))
+    # OpenMP is not linked: torch's own serves, a second one would have threads of its own.
+    compiler = cpp_extension.get_cxx_compiler()  # type: ignore[no-untyped-call]
+    for arguments in (
+        [*FLAGS, "-fopenmp", *include, "-c", str(SOURCE), "-o", middle],
+        ["-shared", middle, "-o", str(target), *libraries, "-Wl,--no-as-needed", "-ltorch_cpu"],
+    ):
+        subprocess.run([compiler, *arguments], check=True, capture_output=True, text=True)
+
+
+if __name__ == "__main__":
+    sys.exit(build() or None)
