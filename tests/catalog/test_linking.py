@@ -113,9 +113,10 @@ def test_a_file_is_linked_and_reported_without_a_database(tmp_path: Path) -> Non
     rows = [
         {"id": "2512.00003", "title": ABOUT[0], "abstract": ABOUT[1]},
         {"id": "2512.00004", "title": SWIN[0], "abstract": SWIN[1]},
+        {"id": "2512.00002", "title": ABOUT[0], "abstract": ABOUT[1]},
     ]
     papers.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    judged = [("2512.00003", "about"), ("2512.00004", "uses")]
+    judged = [("2512.00003", "about"), ("2512.00004", "uses"), ("2512.00002", "none")]
     labels.write_text(
         "".join(
             json.dumps({"id": key, "method": "sparse_attention", "relation": relation}) + "\n"
@@ -125,11 +126,13 @@ def test_a_file_is_linked_and_reported_without_a_database(tmp_path: Path) -> Non
     out = StringIO()
     call_command("link_papers", input=papers, json=True, stdout=out)
     printed = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [row["id"] for row in printed] == ["2512.00003", "2512.00004"]
+    assert [row["id"] for row in printed] == ["2512.00003", "2512.00004", "2512.00002"]
     assert {"method", "relation", "score", "evidence"} == set(printed[0]["links"][0])
     out = StringIO()
     call_command("link_papers", input=papers, report=labels, stdout=out)
-    assert "sparse_attention: precision 1.000" in out.getvalue()
+    assert "sparse_attention: precision 1.000" in out.getvalue(), (
+        "2 is trained on: it tells nothing"
+    )
 
 
 def test_a_line_that_is_no_paper_is_named(tmp_path: Path) -> None:

@@ -10,15 +10,12 @@ from webapp.learning.tfidf import DATA
 from webapp.summaries.management.shares import precision_and_recall
 
 LABELS = str(DATA / "links.jsonl")
-PARTS = ("test", "training", "all")
 Folded = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 
 
-def part(identifier: str) -> str:
-    """Which part a paper belongs to, by its identifier's last digit: 0 to 2, 3 and 4, or none."""
-    return {"0": "training", "1": "training", "2": "training", "3": "test", "4": "test"}.get(
-        identifier[-1:], "held out"
-    )
+def is_trained_on(identifier: str) -> bool:
+    """Whether a paper belongs to the training part, by its identifier's last digit: 0 to 2."""
+    return identifier[-1:] in {"0", "1", "2"}
 
 
 class Text(BaseModel):
@@ -27,11 +24,6 @@ class Text(BaseModel):
     id: Folded
     title: Folded
     abstract: Folded
-
-    @property
-    def training(self) -> bool:
-        """Whether it belongs to the training part."""
-        return part(self.id) == "training"
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -45,11 +37,6 @@ class Label(BaseModel):
     id: str
     method: str
     relation: str
-
-    @property
-    def part(self) -> str:
-        """Training or test."""
-        return part(self.id)
 
     @property
     def about(self) -> bool:

@@ -22,12 +22,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--input", help="file of JSON lines: id, title, abstract")
         parser.add_argument("--json", action="store_true", help="print one line of JSON a paper")
-        parser.add_argument("--report", help="labels to compare with: id, method, relation")
         parser.add_argument(
-            "--part",
-            choices=labels.PARTS,
-            default="test",
-            help="which labels count: test (ids ending in 3 or 4), training (0 to 2) or all",
+            "--report", help="labels to compare with (id, method, relation) that train no model"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -39,7 +35,7 @@ class Command(BaseCommand):
 
     def _file(self, options: dict[str, Any]) -> None:
         given = read_lines(options["report"], Label) if options["report"] else ()
-        rows = [row for row in given if options["part"] in {"all", row.part}]
+        rows = [row for row in given if not labels.is_trained_on(row.id)]
         wanted = {row.id for row in rows}
         about, seen = set(), set()
         for paper in read_lines(options["input"], Text):

@@ -30,7 +30,8 @@ class Command(BaseCommand):
         parser.add_argument("--decisions", action="store_true", help="also what operators decided")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        papers = {one.id: one for one in read_lines(options["papers"], Text) if one.training}
+        lines = read_lines(options["papers"], Text)
+        papers = {one.id: one for one in lines if labels.is_trained_on(one.id)}
         rows = [row for row in read_lines(options["labels"], Label) if row.id in papers]
         if options["decisions"]:
             decided, texts = labels.decisions()
