@@ -57,7 +57,8 @@ def _remove_data() -> None:
 
 # An example may take its time: how fast a machine is when busy says nothing of the code.
 hypothesis.settings.register_profile("assay", hypothesis.settings.default, deadline=None)
-ON_POSTGRESQL = "ASSAY_TEST_DATABASE_URL" in os.environ
+if ON_POSTGRESQL := "ASSAY_TEST_DATABASE_URL" in os.environ:
+    databases.empty_by_deleting()
 hypothesis.settings.register_profile(
     "short", hypothesis.settings.default, deadline=None, max_examples=fast.EXAMPLES
 )

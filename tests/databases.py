@@ -27,6 +27,18 @@ def lay(target: Path) -> None:
     shutil.copy(made, target)
 
 
+def empty_by_deleting() -> None:
+    """Have PostgreSQL delete the few rows that a test committed: to truncate sixty tables, each a
+    new file, takes seconds. Every foreign key waits for the end of the transaction.
+    """
+    from django.db.backends.postgresql.operations import DatabaseOperations
+
+    def delete(self: DatabaseOperations, _style: Any, tables: list[str], **_: Any) -> list[str]:
+        return [f"DELETE FROM {self.quote_name(table)}" for table in tables]
+
+    DatabaseOperations.sql_flush = delete  # type: ignore[method-assign]
+
+
 @contextmanager
 def alone(what: str) -> Iterator[None]:
     """Make something that all processes of a session share: one makes it, the others wait."""
