@@ -30,7 +30,7 @@ from typing import NoReturn
 # Nothing in them reads a setting of Django's, and pytest rewrites none.
 SITE = (
     *("django.core.management", "django.test", "pydantic_settings", "celery.app", "httpx"),
-    *("kombu.transport.redis", "arxiv", "markdown_it", "methods.protocol"),
+    *("kombu.transport.redis", "arxiv", "markdown_it", "openai", "methods.protocol"),
 )
 LIBRARIES = (
     *(*SITE, "torch", "peft", "sklearn.linear_model", "transformers.models.auto.modeling_auto"),

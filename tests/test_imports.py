@@ -96,7 +96,7 @@ def test_the_site_and_its_methods_do_with_what_it_installs() -> None:
 
 
 def test_the_whole_site_loads_nothing_slow() -> None:
-    assert not loaded_by(SITE) & {"torch", "transformers", "workers", "numpy"}
+    assert not loaded_by(SITE) & {"torch", "transformers", "openai", "workers", "numpy"}
 
 
 @pytest.mark.parametrize("module", [name for name in LIGHT if exists(name)])

@@ -12,15 +12,18 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 from django.utils.translation import gettext as _
 
 from webapp import connections
 from webapp.env import Settings
 from webapp.papers.deadline import Deadline
 from webapp.papers.fetch import retry_after
+
+if TYPE_CHECKING:
+    from httpx2 import Request
+    from openai import OpenAI
 
 MAX_ANSWER = 2_000_000  # bytes
 SILENCE = 60.0  # seconds without a byte
@@ -85,50 +88,67 @@ class Server:
         self, messages: Sequence[Message], response_format: dict[str, Any] | None = None
     ) -> Reply:
         """One answer; raises RefusedError, BusyError, or ModelError for one that cannot be read."""
-        question: dict[str, Any] = {"model": self.model, "messages": list(messages)}
-        if response_format:
-            question["response_format"] = response_format
+        # openai takes half a second to import, and most processes never ask a model.
+        import httpx2  # noqa: PLC0415 - openai's own HTTP client
+        import openai  # noqa: PLC0415
+
+        extra = {"response_format": response_format} if response_format else {}
         seconds = max(0.1, min(SECONDS, self.until - time.monotonic()))
         too_slow = BusyError(f"the model's answer did not end within {seconds:.0f} s")
         with Deadline(seconds) as deadline:
             try:
-                body = self._post(question, deadline, min(seconds, SILENCE))
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
-                raise (too_slow if deadline.passed else _connection_error(error)) from error
+                with self._open(deadline, min(seconds, SILENCE)) as client:
+                    body = _capped_body(client, self.model, messages, extra)
+            except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+                raise (too_slow if deadline.passed else _model_error(error, self.key)) from error
         if deadline.passed:
             raise too_slow
         return _read_reply(body)
 
-    def _post(self, question: dict[str, Any], deadline: Deadline, silence: float) -> bytes:
-        """The body of a good answer. Raises ModelError for another, or what httpx raises."""
-        body = bytearray()
-        with (
-            httpx.Client(timeout=silence, follow_redirects=True) as client,
-            client.stream(
-                "POST",
-                f"{self.base_url}/chat/completions",
-                json=question,
-                headers={"Authorization": f"Bearer {self.key or 'none'}"},
-                extensions={"trace": deadline.watch},
-            ) as response,
-        ):
-            for chunk in response.iter_bytes(65536):
-                body += chunk
-                if len(body) > MAX_ANSWER:
-                    raise ModelError(f"the answer is longer than {MAX_ANSWER // 1_000_000} MB")
-        if not response.is_success:
-            message = body.decode(errors="replace")
-            if self.key:
-                message = message.replace(self.key, "…")  # some repeat it
-            raise _status_error(response, message)
-        return bytes(body)
+    def _open(self, deadline: Deadline, silence: float) -> OpenAI:
+        import openai  # noqa: PLC0415 - as above
+
+        def watch(request: Request) -> None:
+            request.extensions["trace"] = deadline.watch
+
+        return openai.OpenAI(
+            http_client=openai.DefaultHttpxClient(event_hooks={"request": [watch]}),
+            base_url=self.base_url,
+            api_key=self.key or "none",
+            timeout=silence,
+            max_retries=0,  # the database decides when to ask again
+        )
 
 
-def _connection_error(error: Exception) -> BusyError:
-    """What went wrong between us and the server, in words."""
-    if isinstance(error, httpx.TimeoutException):
+def _capped_body(
+    client: OpenAI, model: str, messages: Sequence[Message], extra: dict[str, Any]
+) -> bytes:
+    body = bytearray()
+    create: Any = client.chat.completions.with_streaming_response.create
+    with create(model=model, messages=list(messages), **extra) as response:
+        for chunk in response.iter_bytes(65536):
+            body += chunk
+            if len(body) > MAX_ANSWER:
+                raise ModelError(f"the answer is longer than {MAX_ANSWER // 1_000_000} MB")
+    return bytes(body)
+
+
+def _model_error(error: Exception, key: str) -> ModelError:
+    """What went wrong between us and the server, in words, and whether asking again may help."""
+    import httpx2  # noqa: PLC0415 - as above
+    import openai  # noqa: PLC0415
+
+    if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
         return BusyError(f"the model's server did not answer for {SILENCE:.0f} s")
-    return BusyError(_("the model’s server cannot be reached (%s)") % error)
+    if isinstance(error, openai.APIConnectionError):
+        said = _("the model’s server cannot be reached (%s)")
+        return BusyError(said % (error.__cause__ or error))
+    if isinstance(error, httpx2.HTTPError):
+        return BusyError(f"the model's server broke off its answer ({error})")
+    if isinstance(error, openai.APIStatusError):
+        said = error.message.replace(key, "…") if key else error.message  # some repeat it
+        return _status_error(error.status_code, error.response.headers, said)
+    return ModelError(f"the model's client failed: {error}")
 
 
 def _read_reply(body: bytes) -> Reply:
@@ -153,11 +173,10 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and 0 <= value < 10**8 else 0
 
 
-def _status_error(response: httpx.Response, message: str) -> ModelError:
-    """What an error status means, and whether asking again may help."""
-    status, said = response.status_code, " ".join(message.split())[:200]
+def _status_error(status: int, headers: Any, message: str) -> ModelError:
+    said = " ".join(message.split())[:200]
     if status in {408, 409, 425, 429} or status >= 500:
-        wait = retry_after(response.headers.get("retry-after", ""), MAX_WAIT)
+        wait = retry_after(headers.get("retry-after") or "", MAX_WAIT)
         busy = _("the model’s server answered %(status)d: %(said)s")
         return BusyError(busy % {"status": status, "said": said}, wait)
     words = {
