@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tests.processes import ROOT
 
-# Nothing in it reads a setting, and no model is among it.
+# Nothing in it reads a setting, and no model is among it. Nothing of `methods` is: it reads where
+# further methods lie, which each rig says of its own, when it is loaded.
 LIBRARIES = [
     "celery.apps.beat",
     "celery.apps.worker",
@@ -24,7 +25,6 @@ LIBRARIES = [
     "django.core.management",
     "django.db.models",
     "kombu.transport.redis",
-    "methods.protocol",
     "webapp.env",
 ]
 
