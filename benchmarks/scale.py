@@ -71,8 +71,8 @@ PAGES = (
     ),
     Page("intake", "/intake/", kept_ms=30.0),
     _look("a run, nothing new", "{seen}", status=204),
-    _look("a run that moved", "running.1.6.{heard}."),
-    _look("a run with more log", "running.1.6.{before}."),
+    _look("a run that moved", "running.1..6.{heard}"),
+    _look("a run with more log", "running.1..6.{before}"),
 )
 
 
@@ -210,7 +210,7 @@ def ask(page: Page, times: int = 20) -> tuple[Cost, Cost]:
         (client := Client()).force_login(user)
         requests.cookies = client.cookies
     now = seen_now(run := open_run())
-    heard = {"heard": now.heard, "before": now.heard - 1}
+    heard = {"heard": now.last_event, "before": now.last_event - 1}
     address = page.address.format(old=old_day(), run=run.pk, seen=now, **heard)
     headers = dict(page.headers)
     if page.unchanged:
