@@ -27,8 +27,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-# Nothing in them reads a setting of Django's or a variable (`methods` reads ASSAY_METHODS_PATH as it
-# is imported), and pytest rewrites none.
+# Nothing in them reads a setting of Django's, or a variable as `methods` does (ASSAY_METHODS_PATH),
+# and pytest rewrites none.
 SITE = (
     *("django.core.management", "django.test", "pydantic_settings", "celery.app", "httpx"),
     *("kombu.transport.redis", "arxiv", "markdown_it", "openai"),
