@@ -10,6 +10,7 @@ from django.core.management.base import CommandError
 from pydantic import BaseModel, ValidationError
 
 MAX_LINE = 4 << 20  # bytes
+PROGRESS = 1_000  # lines between two words of progress
 Line = TypeVar("Line", bound=BaseModel)
 
 
@@ -22,12 +23,14 @@ def read_lines(
 ) -> Iterator[Line]:
     """The lines of a file, or of the standard input by the name of `-`; empty ones are nothing.
 
-    `refuse` gets why a line is none; where it does not raise, that costs only the line. Raises
-    CommandError for a file that cannot be read.
+    `refuse` gets why a line is none; where it does not raise, that costs only the line. Each
+    thousand is said on the standard error. Raises CommandError for a file that cannot be read.
     """
     try:
         with sys.stdin.buffer if path == "-" else Path(path).open("rb") as lines:
             for number, raw in enumerate(lines, 1):
+                if not number % PROGRESS:
+                    sys.stderr.write(f"{number:,} lines of {path}\n")
                 if not raw.strip():
                     continue
                 try:

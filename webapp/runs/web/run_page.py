@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from methods.charts import check_value, duration
-from methods.protocol import Environment, canonical
+from methods.charts import duration
+from methods.protocol import Environment, MachineState, ProtocolError, canonical
 from webapp.runs.models import Run
 from webapp.runs.queries import Visitor, behind_own, estimates, log_of, may_cancel, place, spec_of
 from webapp.runs.times import ALIVE, CANCEL, span
@@ -12,16 +12,6 @@ from webapp.runs.web.findings import findings
 from webapp.runs.web.state_text import ICONS, title_of, tone_of, took
 
 MANY_SERIES = 3  # beyond, their tables are folded
-# Of the machine's state at the end: its name in the protocol, what a page calls it, its unit.
-AFTER = (
-    ("load", "Load", ""),
-    ("cpu_mhz", "CPU clock", " MHz"),
-    ("gpu_mhz", "GPU clock", " MHz"),
-    ("gpu_celsius", "GPU temperature", " °C"),
-    ("gpu_watts", "GPU power", " W"),
-    ("gpu_throttled", "GPU held back", ""),
-    ("gpu_other_processes", "Others on the GPU", ""),
-)
 
 
 def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
@@ -77,32 +67,49 @@ def _environment(run: Run) -> list[tuple[str, str]]:
     """The machine and its software, as name and value."""
     if run.environment is None:
         return []
-    found = Environment.model_validate_json(canonical(run.environment.data))
-    changed = " with local changes" if found.dirty else ""
-    rows = {
-        "Hardware": found.hardware,
-        "Processor": found.processor if found.processor != found.hardware else "",
-        "Cores": f"{found.cores} ({found.threads} threads used)",
-        "Memory": _size(found.memory_bytes),
-    }
+    try:
+        found = Environment.model_validate_json(canonical(run.environment.data))
+    except (ValueError, ProtocolError):
+        return [("Hardware", run.environment.hardware)]
+    rows = [
+        ("Hardware", found.hardware),
+        ("Processor", found.processor if found.processor != found.hardware else ""),
+        ("Cores", f"{found.cores} ({found.threads} threads used)"),
+        ("Memory", _size(found.memory_bytes)),
+    ]
     if gpu := found.gpu:
-        limit = "" if gpu.power_limit_watts is None else f"{gpu.power_limit_watts:.0f} W"
-        rows |= {"GPU": f"{gpu.name}, {_size(gpu.memory_bytes)}", "Driver": gpu.driver}
-        rows |= {"Power limit": limit}
-    rows |= {"System": found.platform, **dict(sorted(found.versions.items()))}
-    rows |= {"Commit": found.commit and found.commit[:12] + changed}
-    return [(name, value) for name, value in rows.items() if value]
+        rows.append(("GPU", f"{gpu.name}, {_size(gpu.memory_bytes)}"))
+        rows.append(("Driver", gpu.driver))
+        if gpu.power_limit_watts is not None:
+            rows.append(("Power limit", f"{gpu.power_limit_watts:.0f} W"))
+    rows.append(("System", found.platform))
+    rows += [(name, version) for name, version in sorted(found.versions.items())]
+    if found.commit:
+        rows.append(("Commit", found.commit[:12] + (" with local changes" if found.dirty else "")))
+    return [(name, value) for name, value in rows if value]
 
 
 def _after(run: Run) -> list[tuple[str, str]]:
     """Clocks and load when it ended: what may have disturbed the numbers."""
-    state = (run.result or {}).get("after") or {}
-    return [
-        (label, check_value(state[name]) + unit)
-        for name, label, unit in AFTER
-        if state.get(name) is not None
+    if not run.result or not run.result.get("after"):
+        return []
+    now = MachineState.model_validate(run.result["after"])
+    held = {None: None, True: "yes", False: "no"}[now.gpu_throttled]
+    rows = [
+        ("Load", _measure(now.load, "", 2)),
+        ("CPU clock", _measure(now.cpu_mhz, " MHz")),
+        ("GPU clock", _measure(now.gpu_mhz, " MHz")),
+        ("GPU temperature", _measure(now.gpu_celsius, " °C")),
+        ("GPU power", _measure(now.gpu_watts, " W")),
+        ("GPU held back", held),
+        ("Others on the GPU", _measure(now.gpu_other_processes, "")),
     ]
+    return [(name, value) for name, value in rows if value is not None]
 
 
 def _size(size: int) -> str:
     return f"{size / 2**30:.1f} GiB"
+
+
+def _measure(value: float | None, unit: str, digits: int = 0) -> str | None:
+    return None if value is None else f"{value:.{digits}f}{unit}"

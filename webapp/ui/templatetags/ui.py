@@ -44,11 +44,15 @@ def drawn(svg: str) -> SafeString:
     return mark_safe(markup.sanitise_drawing(svg))  # noqa: S308
 
 
+@lru_cache(maxsize=64)
+def _icon(name: str, sprite: str) -> SafeString:
+    return format_html('<svg class="i" aria-hidden="true"><use href="{}#{}"/></svg>', sprite, name)
+
+
 @register.simple_tag
 def icon(name: str) -> SafeString:
     """One sign of the sprite; decoration, so words must stand beside it."""
-    sprite = static("icons.svg")
-    return format_html('<svg class="i" aria-hidden="true"><use href="{}#{}"/></svg>', sprite, name)
+    return _icon(name, static("icons.svg"))
 
 
 @register.simple_tag(takes_context=True)
