@@ -4,18 +4,13 @@ from django.contrib.auth.models import User
 from django.db import models
 
 
-def only_runs() -> list[str]:
-    """The scope of every token made before there were scopes."""
-    return ["runs"]
-
-
 class Token(models.Model):
     """A reader's key for programs. Only its hash is kept."""
 
     reader = models.ForeignKey(User, on_delete=models.CASCADE)
     name = models.CharField(max_length=64)
     token_hash = models.CharField(max_length=64, unique=True)
-    scopes = models.JSONField(default=only_runs)  # of tokens.SCOPES
+    scopes = models.JSONField(default=list)  # of tokens.SCOPES
     created_at = models.DateTimeField(auto_now_add=True)
     used_at = models.DateTimeField(null=True, blank=True)
     # The rate limit: requests in the current minute (since 1970), over all processes.

@@ -26,9 +26,6 @@ class MethodLink(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["paper", "method"], name="linked_once")]
 
-    def __str__(self) -> str:
-        return f"{self.paper_id} {self.method}: {self.relation}"
-
     @staticmethod
     def counting() -> Q:
         """The links that count in chips, feeds and numbers: about and source, unless rejected."""
@@ -44,6 +41,3 @@ class LinkPulse(models.Model):
     answered_until = models.DateTimeField(null=True)  # the latest summary that was looked at
     signs = models.CharField(max_length=64)  # of the methods' identifiers, phrases and weights
     changed_at = models.DateTimeField(default=timezone.now)  # when any link last changed
-
-    def __str__(self) -> str:
-        return f"{self.linked_until:%Y-%m-%d %H:%M}"

@@ -151,9 +151,6 @@ class Chips(models.Model):
     paper = models.OneToOneField(Paper, on_delete=models.CASCADE, related_name="chips")
     chips = models.JSONField()  # as in DigestEntry
 
-    class Meta:
-        verbose_name_plural = "chips"
-
 
 class LearnedModel(models.Model):
     """What a reader likes, as weights of words: learned from the papers they keep or leave."""

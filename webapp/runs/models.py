@@ -311,9 +311,6 @@ class MethodAccess(models.Model):
     method = models.CharField(max_length=64, unique=True)
     groups = models.ManyToManyField(Group, blank=True)
 
-    class Meta:
-        verbose_name_plural = "method access"
-
 
 class PeriodicTask(models.Model):
     """When a periodic task was last done, so that a pause of the site can be noticed."""

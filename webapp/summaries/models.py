@@ -91,11 +91,6 @@ class Summary(models.Model):
 class Claim(models.Model):
     """A number the paper reports, as the summary's model read it, held against the text."""
 
-    class Direction(models.TextChoices):
-        HIGHER = "higher", "higher is better"
-        LOWER = "lower", "lower is better"
-        UNKNOWN = "unknown", "not said"
-
     class State(models.TextChoices):
         """How much of it stands in the text. Only the first may get a verdict."""
 
@@ -108,7 +103,7 @@ class Claim(models.Model):
     metric = models.CharField(max_length=200)
     value = models.CharField(max_length=80)
     unit = models.CharField(max_length=40, blank=True)
-    direction = models.CharField(max_length=7, choices=Direction.choices)
+    direction = models.CharField(max_length=7)  # which is better: higher, lower or unknown
     baseline = models.CharField(max_length=300, blank=True)
     setting = models.CharField(max_length=300, blank=True)
     hardware = models.CharField(max_length=200, blank=True)

@@ -1,5 +1,4 @@
 import django.db.models.deletion
-import webapp.api.models
 from django.conf import settings
 from django.db import migrations, models
 
@@ -24,7 +23,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=64)),
                 ('token_hash', models.CharField(max_length=64, unique=True)),
-                ('scopes', models.JSONField(default=webapp.api.models.only_runs)),
+                ('scopes', models.JSONField(default=list)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('used_at', models.DateTimeField(blank=True, null=True)),
                 ('minute', models.BigIntegerField(default=0)),

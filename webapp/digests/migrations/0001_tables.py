@@ -71,9 +71,6 @@ class Migration(migrations.Migration):
                 ('chips', models.JSONField()),
                 ('paper', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='chips', to='papers.paper')),
             ],
-            options={
-                'verbose_name_plural': 'chips',
-            },
         ),
         migrations.CreateModel(
             name='FurtherMatches',

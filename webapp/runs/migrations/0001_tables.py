@@ -67,9 +67,6 @@ class Migration(migrations.Migration):
                 ('method', models.CharField(max_length=64, unique=True)),
                 ('groups', models.ManyToManyField(blank=True, to='auth.group')),
             ],
-            options={
-                'verbose_name_plural': 'method access',
-            },
         ),
         migrations.CreateModel(
             name='Run',

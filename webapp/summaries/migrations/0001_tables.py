@@ -83,7 +83,7 @@ class Migration(migrations.Migration):
                 ('metric', models.CharField(max_length=200)),
                 ('value', models.CharField(max_length=80)),
                 ('unit', models.CharField(blank=True, max_length=40)),
-                ('direction', models.CharField(choices=[('higher', 'higher is better'), ('lower', 'lower is better'), ('unknown', 'not said')], max_length=7)),
+                ('direction', models.CharField(max_length=7)),
                 ('baseline', models.CharField(blank=True, max_length=300)),
                 ('setting', models.CharField(blank=True, max_length=300)),
                 ('hardware', models.CharField(blank=True, max_length=200)),
