@@ -1,10 +1,10 @@
 """Errors as problem JSON (RFC 9457): every refusal says what was wrong and what would do."""
 
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.deprecation import MiddlewareMixin
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "/api/v1/"
@@ -32,15 +32,11 @@ def answer(problem: ProblemError) -> HttpResponse:
     return JsonResponse(body, status=status, content_type=MEDIA_TYPE, headers=headers)
 
 
-class ProblemMiddleware:
+class ProblemMiddleware(MiddlewareMixin):
     """Every refusal under the API's addresses is a problem, also those that Django makes."""
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer, a page of Django's turned into JSON."""
-        response = self.get_response(request)
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        """The answer, a page of Django's turned into JSON."""
         is_problem = response.headers.get("Content-Type", "").startswith(MEDIA_TYPE)
         if response.status_code < 400 or is_problem or not request.path.startswith(PREFIX):
             return response

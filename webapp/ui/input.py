@@ -1,24 +1,18 @@
 """What strangers send by HTTP, cleaned before any view sees it."""
 
-from collections.abc import Callable
-
-from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http import Http404, HttpRequest, QueryDict
+from django.utils.deprecation import MiddlewareMixin
 
 from methods.protocol import clean
 
-GetResponse = Callable[[HttpRequest], HttpResponse]
 
-
-class CleanInputMiddleware:
+class CleanInputMiddleware(MiddlewareMixin):
     """Query and form texts without control, bidi and zero-width characters (PostgreSQL keeps no
     NUL); an address with one in it is nobody's.
     """
 
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        """Answer with what is left."""
+    def process_request(self, request: HttpRequest) -> None:
+        """Leave in the request what may be read."""
         if clean(request.path_info) != request.path_info:
             raise Http404("There is nothing at this address.")
         if request.META.get("QUERY_STRING"):
@@ -26,7 +20,6 @@ class CleanInputMiddleware:
         # The API reads and cleans its body itself: a form read here would take it away.
         if request.method == "POST" and not request.path_info.startswith("/api/"):
             request.POST = _cleaned(request.POST)  # type: ignore[assignment]
-        return self.get_response(request)
 
 
 def number_in(text: str) -> int:
