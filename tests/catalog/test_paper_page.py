@@ -15,7 +15,7 @@ from webapp.catalog.comparable import comparable
 from webapp.catalog.queries import methods_of
 from webapp.papers import citations
 from webapp.papers.models import Paper
-from webapp.summaries.extraction import RuleClaim, claims_of
+from webapp.summaries.extraction.claims import RuleClaim, claims_of
 
 pytestmark = pytest.mark.django_db
 ABSTRACT = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from webapp.summaries.extraction import claims_of
+from webapp.summaries.extraction.claims import claims_of
 from webapp.summaries.extraction.place import Context, sentences
 from webapp.summaries.numbers import fold_with_places
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 from hashlib import sha256
+from heapq import nlargest
 from html import escape
 from operator import attrgetter
 
@@ -48,9 +49,7 @@ def papers(request: HttpRequest, method: Method, suffix: str) -> HttpResponse:
 @require_safe
 def measurements(request: HttpRequest, method: Method, suffix: str) -> HttpResponse:
     """What stands measured of a method, the last measured first."""
-    found = sorted(Carried(method).standing, key=attrgetter("row.measured_at"), reverse=True)[
-        :ITEMS
-    ]
+    found = nlargest(ITEMS, Carried(method).standing, key=attrgetter("row.measured_at"))
     source = _source(
         "measurements",
         f"Measurements of {method.title}",
@@ -71,8 +70,7 @@ def verdicts(request: HttpRequest, suffix: str, method: Method | None = None) ->
         for answered in one.answers
         if answered.verdict.word
     ]
-    judged.sort(key=lambda row: (row[2], row[1].claim.id), reverse=True)
-    judged = judged[:ITEMS]
+    judged = nlargest(ITEMS, judged, key=lambda row: (row[2], row[1].claim.id))
     source = _source(
         "verdicts",
         f"Verdicts on {method.title}" if method else "New verdicts",

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
+from operator import attrgetter
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -17,6 +18,7 @@ from webapp.papers.models import Listing, Paper
 from webapp.summaries.models import FullText, Summary
 
 BATCH = 500
+SAID = ("relation", "score", "evidence")  # of a link, what may change
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -91,28 +93,21 @@ def _write(papers: list[Paper]) -> int:
     old = {(row.paper_id, row.method): row for row in MethodLink.objects.filter(paper__in=papers)}
     answers = _answers(papers)
     new = {
-        (paper.pk, one.method): MethodLink(
-            paper=paper,
-            method=one.method,
-            relation=one.relation,
-            score=one.score,
-            evidence=one.evidence,
-        )
+        (paper.pk, one.method): MethodLink(paper=paper, **vars(one))
         for paper in papers
         for one in evidence.links(
-            paper.arxiv_id, paper.title, _text(paper), *answers.get(paper.pk, ((), ""))
+            paper.arxiv_id,
+            paper.title,
+            f"{paper.abstract}\n{paper.comment}".strip(),
+            *answers.get(paper.pk, ((), "")),
         )
     }
     gone = [row.pk for key, row in old.items() if key not in new and row.confirmed is None]
-    written = [
-        row for key, row in new.items() if key not in old or _content(old[key]) != _content(row)
-    ]
+    said = attrgetter(*SAID)
+    written = [row for key, row in new.items() if key not in old or said(old[key]) != said(row)]
     MethodLink.objects.filter(pk__in=gone).delete()
     MethodLink.objects.bulk_create(
-        written,
-        update_conflicts=True,
-        unique_fields=["paper", "method"],
-        update_fields=["relation", "score", "evidence"],
+        written, update_conflicts=True, unique_fields=["paper", "method"], update_fields=SAID
     )
     if gone or written:
         _note_change()
@@ -133,11 +128,3 @@ def _answers(papers: list[Paper]) -> dict[int, tuple[tuple[Answer, ...], str]]:
     texts = FullText.objects.filter(paper__in=[key for key, answers in by_paper.items() if answers])
     read = {row.paper_id: row.text for row in texts if row.version == version[row.paper_id]}
     return {key: (answers, read.get(key, "")) for key, answers in by_paper.items()}
-
-
-def _text(paper: Paper) -> str:
-    return f"{paper.abstract}\n{paper.comment}".strip()
-
-
-def _content(link: MethodLink) -> tuple[str, float, list[object]]:
-    return link.relation, link.score, link.evidence

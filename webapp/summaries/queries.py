@@ -12,7 +12,7 @@ from django.utils import timezone
 from webapp.papers.models import Paper
 from webapp.ui.markup import sanitise_blocks
 
-from .extraction import RuleClaim, claims_of
+from .extraction.claims import RuleClaim, claims_of
 from .models import Claim, FullText, Summary
 
 State = Summary.State

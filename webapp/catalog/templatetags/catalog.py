@@ -7,6 +7,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from methods.charts import number
 from webapp.catalog import queries, reading
 from webapp.catalog.comparable import comparable
 from webapp.catalog.models import MethodLink
@@ -18,6 +19,7 @@ from webapp.ui.language import current_language
 
 register = template.Library()
 register.simple_tag(queries.methods_of, name="methods_about")
+register.filter(number)
 
 _COLOURED = nh3.Cleaner(tags={"span"}, attributes={"span": {"class"}})
 
@@ -42,7 +44,6 @@ def similar_papers(paper: Paper) -> dict[str, Any]:
     return {"papers": [one for _, one in similar(paper)]}
 
 
-@register.filter
 def highlighted(html: str) -> SafeString:
     """A line of source coloured by pygments: words in spans of a class, and nothing else."""
     return mark_safe(_COLOURED.clean(html))  # noqa: S308
@@ -61,16 +62,6 @@ def source_row(file: reading.File, row: reading.SourceLine) -> SafeString:
 
 
 @register.filter
-def figure(value: float) -> str:
-    """A number with three digits that count: 3.47, 12.6, 1,240."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:#.3g}".rstrip(".")
-
-
-@register.filter
 def counted(found: Figure) -> str:
     """What was counted, or the two ends that all counts lie between."""
-    return "–".join(dict.fromkeys((figure(found.low), figure(found.high))))
+    return "–".join(dict.fromkeys(number(end, 3) for end in (found.low, found.high)))

@@ -1,5 +1,1 @@
-"""The claims of an abstract, taken by rule: `claims_of`."""
-
-from .claims import RuleClaim, claims_of
-
-__all__ = ["RuleClaim", "claims_of"]
+"""The claims of an abstract, taken by rule: `claims.claims_of`."""

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from pydantic import BaseModel
 
-from webapp.summaries.extraction import claims_of
+from webapp.summaries.extraction.claims import claims_of
 from webapp.summaries.extraction.report import Score
 from webapp.ui.json_lines import read_lines
 
