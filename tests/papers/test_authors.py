@@ -5,7 +5,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.papers.entries import Author, one_line
+from methods.protocol import one_line
+from webapp.papers.entries import Author
 from webapp.papers.formats import parse_authors
 
 

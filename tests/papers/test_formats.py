@@ -9,11 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from methods.protocol import one_line
 from tests.papers.conftest import WEDNESDAY
 from tests.processes import ROOT
 from tests.servers import arxiv_xml, hostile
 from tests.servers.corpus import Announcement, Corpus, Eprint
-from webapp.papers.entries import Batch, Entry, one_line, paragraph
+from webapp.papers.entries import Batch, Entry, paragraph
 from webapp.papers.formats import BrokenFeedError, error_title, parse_feed
 from webapp.papers.models import AnnounceType
 

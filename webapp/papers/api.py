@@ -17,6 +17,7 @@ import arxiv
 from arxiv import _feed
 from django.conf import settings
 
+from methods.protocol import one_line
 from webapp.papers import fetch
 from webapp.papers.days import DAY, batch_day_of, now, submission_window
 from webapp.papers.entries import (
@@ -27,7 +28,6 @@ from webapp.papers.entries import (
     Problem,
     category_names,
     one_a_paper,
-    one_line,
     paragraph,
 )
 from webapp.papers.formats import BrokenFeedError, one_by_one

@@ -6,11 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
-from methods.protocol import clean, one_line
+from methods.protocol import clean
 from webapp.papers.identifiers import parse_identifier
 from webapp.papers.models import AnnounceType
-
-__all__ = ["Author", "BadEntryError", "Batch", "Entry", "Problem", "one_line", "paragraph"]
 
 MAX_TITLE = 2_000  # characters
 MAX_ABSTRACT = 20_000

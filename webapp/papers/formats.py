@@ -16,6 +16,7 @@ from xml.parsers import expat
 
 import feedparser
 
+from methods.protocol import one_line
 from webapp.papers.days import eastern_date
 from webapp.papers.entries import (
     Author,
@@ -25,7 +26,6 @@ from webapp.papers.entries import (
     Problem,
     category_names,
     one_a_paper,
-    one_line,
     paragraph,
 )
 from webapp.papers.identifiers import parse_identifier

@@ -1,6 +1,5 @@
 """The pages of papers: one paper, its citations, the search, the audit of the intake."""
 
-from collections.abc import Iterable
 from datetime import date as Date
 from datetime import timedelta
 from itertools import groupby
@@ -89,21 +88,20 @@ def intake(request: HttpRequest) -> HttpResponse:
     dates_shown = [day for day in dates if day.isoformat() == wanted] if wanted else dates
     page = Paginator(dates_shown, DAYS_A_PAGE).get_page(request.GET.get("page"))
     rows = Listing.objects.filter(date__in=list(page.object_list)).order_by("-date", "category")
-    strip = dates[:STRIP_DAYS]
+    strip = dates[:STRIP_DAYS][::-1]
     context = {
         "page": page,
         "wanted": wanted,
         "days": [(day, list(group)) for day, group in groupby(rows, key=lambda row: row.date)],
         "kinds": AnnounceType.values,
-        "strip_dates": strip[::-1],
-        "strip": _strip(strip[::-1]),
+        "strip_dates": strip,
+        "strip": _strip(strip),
     }
     return render(request, "papers/intake.html", context)
 
 
-def _strip(dates: Iterable[Date]) -> list[tuple[str, list[Listing | None]]]:
+def _strip(dates: list[Date]) -> list[tuple[str, list[Listing | None]]]:
     """One row a category, one cell a date, over the last days."""
-    dates = list(dates)
     cells = {(row.category, row.date): row for row in Listing.objects.filter(date__in=dates)}
     categories = sorted({category for category, _ in cells})
     return [(name, [cells.get((name, day)) for day in dates]) for name in categories]

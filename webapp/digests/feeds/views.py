@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.digests.feeds import sources
 from webapp.digests.models import Profile
-from webapp.digests.templatetags.digests import feed_address
+from webapp.digests.templatetags.digests import feed_address, profile_address
 from webapp.papers.queries import categories
 from webapp.ui import feed_http
 from webapp.ui.feeds import opml
@@ -45,15 +45,10 @@ def search(request: HttpRequest, suffix: str) -> HttpResponse:
 def subscriptions(request: HttpRequest) -> HttpResponse:
     """Every feed of the site as OPML."""
     site = feed_http.site(request)
-    profiles = list(Profile.objects.order_by("-is_site", "name", "pk"))
     changed = Profile.objects.aggregate(changed=Max("updated_at"))["changed"] or feed_http.NEVER
     digests = [
-        (
-            profile.name,
-            f"{site.base}{feed_address(profile)}.rss",
-            site.base + ("/" if profile.is_site else f"{feed_address(profile)}/"),
-        )
-        for profile in profiles
+        (one.name, f"{site.base}{feed_address(one)}.rss", site.base + profile_address(one))
+        for one in Profile.objects.order_by("-is_site", "name", "pk")
     ]
     listed = [
         (name, f"{site.base}/category/{name}.rss", f"{site.base}/category/{name}/")
