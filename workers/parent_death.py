@@ -1,9 +1,8 @@
-"""Processes that cannot outlive their parent (Linux; elsewhere the supervisor's stop must do)."""
+"""Processes that cannot outlive their parent."""
 
 import ctypes
 import os
 import signal
-import sys
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 4, 15, 36
 
@@ -22,8 +21,6 @@ def die_with_parent(parent: int | None = None, sig: signal.Signals = signal.SIGK
     *thread* ends, so parents spawn from their main thread. No fork inherits it: every generation
     asks for itself. `parent` is the pid that must still be there; by default whoever is now.
     """
-    if sys.platform != "linux":
-        return
     parent = parent or os.getppid()
     prctl(PR_SET_PDEATHSIG, sig)
     if os.getppid() != parent:  # it died before the kernel knew
@@ -37,5 +34,4 @@ def adopt_orphans() -> None:
 
 def name_process(name: str) -> None:
     """The name that `ps -e`, `top` and `pgrep` show, of at most 15 characters."""
-    if sys.platform == "linux":
-        prctl(PR_SET_NAME, name.encode())
+    prctl(PR_SET_NAME, name.encode())
