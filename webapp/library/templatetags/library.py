@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 from itertools import chain
+from typing import Any
 
 from django import template
 from django.template.context import RequestContext
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
 
-from webapp.digests.models import DigestEntry
 from webapp.library import queries
 from webapp.library.forms import EntryForm
 from webapp.library.models import LibraryEntry, ReadingList
@@ -21,13 +21,13 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False, "linkify": False}).disable(
 
 
 @register.simple_tag(takes_context=True)
-def shelf(context: RequestContext, *shown: Paper | Iterable[Paper | DigestEntry]) -> Shelf:
-    """Of the papers (or entries) given, which the signed-in reader keeps, left and has read."""
+def shelf(context: RequestContext, *shown: Paper | Iterable[Any]) -> Shelf:
+    """Of the papers (or entries, each with one) given, what the signed-in reader does with them."""
     if is_shared(context["request"]) or not context["user"].is_authenticated:
         return Shelf()  # of a shared page laid over for each reader
     rows = chain.from_iterable([one] if isinstance(one, Paper) else one for one in shown)
-    keys = [one.pk if isinstance(one, Paper) else one.paper_id for one in rows]
-    return queries.shelf_of(context["user"], keys)
+    papers = [one if isinstance(one, Paper) else one.paper for one in rows]
+    return queries.shelf_of(context["user"], [paper.pk for paper in papers])
 
 
 @register.inclusion_tag("library/panel.html", takes_context=True)
