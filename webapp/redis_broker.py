@@ -53,13 +53,11 @@ def configure(app: Celery) -> None:
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,  # a benchmark goes on, however long the broker is away
         broker_channel_error_retry=True,  # as when its disk is full: Redis refuses every command
-        task_serializer="json",
         accept_content=["json"],
         task_ignore_result=True,  # what a task did stands in the database
         worker_pool="prefork",  # solo would not answer control commands while a task runs
         worker_concurrency=1,
         worker_prefetch_multiplier=1,
-        timezone="UTC",
     )
 
 

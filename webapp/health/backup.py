@@ -16,7 +16,6 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,13 +30,13 @@ from psycopg import sql
 
 from webapp.database import bring_up_to_date, unknown_migrations
 from webapp.env import write_private
+from webapp.health.heartbeats import SILENCE
 from webapp.health.models import Heartbeat
 from webapp.papers.queries import rows
 
 FORMAT = 1
 DATABASE = "database.sqlite3"
 SECRET = "secret_key"  # noqa: S105 - the file's name
-RUNNING = timedelta(seconds=30)  # a process heard of within this is still at work
 PIECE = 1 << 20
 MEMBER = re.compile(
     r"manifest\.json|secret_key|database\.sqlite3|tables/\w+(?:\.columns)?", re.ASCII
@@ -225,12 +224,12 @@ def _refuse_newer(manifest: dict[str, Any]) -> None:
 
 
 def _refuse_while_running() -> None:
-    since = timezone.now() - RUNNING
+    since = timezone.now() - SILENCE
     names = sorted(Heartbeat.objects.filter(at__gte=since).values_list("name", flat=True))
     if names:
         raise BackupError(
             f"A site is running on this database ({', '.join(names)}): stop it and wait "
-            f"{RUNNING.seconds} seconds, or add --force if it was killed."
+            f"{SILENCE.seconds} seconds, or add --force if it was killed."
         )
 
 

@@ -12,7 +12,6 @@ workers = int(os.environ.get("WEB_CONCURRENCY", "") or min(max(os.cpu_count() or
 threads = 4
 preload_app = True  # loaded once, and a new worker after a kill is a fork
 keepalive = 5
-timeout = 30
 graceful_timeout = 2
 control_socket_disable = True
 loglevel = "warning"

@@ -29,7 +29,6 @@ BOOLEANS = (("", "as the preset says"), ("true", "yes"), ("false", "no"))
 class RunForm(forms.Form):
     """A preset, a device and a seed, and one field a parameter."""
 
-    template_name = "runs/form.html"
     key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
     seed = forms.IntegerField(
         min_value=0,
