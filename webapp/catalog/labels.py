@@ -1,6 +1,8 @@
 """Labels: which papers are about which methods, as people judged; and how well links agree."""
 
 from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
 from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BaseModel
@@ -70,18 +72,16 @@ class Agreement(NamedTuple):
 
 def agreement(labels: Iterable[Label], about: set[tuple[str, str]]) -> list[Agreement]:
     """How the links that say *about* agree with the labels, by method and over all."""
-    by_method: dict[str, list[Label]] = {}
-    for label in labels:
-        by_method.setdefault(label.method, []).append(label)
-        by_method.setdefault("all methods", []).append(label)
+    of_method = attrgetter("method")
+    rows = sorted(labels, key=of_method)
+    by_method = [(name, list(mine)) for name, mine in groupby(rows, key=of_method)]
     return [
         Agreement(
             name,
-            sum(row.about and (row.id, row.method) in about for row in rows),
-            sum((row.id, row.method) in about for row in rows),
-            sum(row.about for row in rows),
+            sum(row.about and (row.id, row.method) in about for row in mine),
+            sum((row.id, row.method) in about for row in mine),
+            sum(row.about for row in mine),
         )
-        for name, rows in sorted(
-            by_method.items(), key=lambda pair: (pair[0] == "all methods", pair)
-        )
+        for name, mine in [*by_method, ("all methods", rows)]
+        if mine
     ]

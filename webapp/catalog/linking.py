@@ -35,23 +35,23 @@ def fingerprint() -> str:
 
 def link_new() -> int:
     """Link what came since the last call, or everything where the methods changed; how many."""
-    pulse = LinkPulse.objects.filter(pk=1).first()
-    known = pulse is not None and pulse.signs == fingerprint()
+    # None where nothing was linked yet, or by other signs than those of now.
+    pulse = LinkPulse.objects.filter(pk=1, signs=fingerprint()).first()
     listings = Listing.objects.order_by("changed_at")
-    if known and pulse:
+    if pulse:
         listings = listings.filter(changed_at__gt=pulse.linked_until)
     summaries = Summary.objects.filter(state=Summary.State.DONE).order_by("finished_at")
-    if known and pulse and pulse.answered_until:
+    if pulse and pulse.answered_until:
         summaries = summaries.filter(finished_at__gt=pulse.answered_until)
     latest, answered = listings.last(), summaries.last()
-    if known and latest is None and answered is None:
+    if pulse and latest is None and answered is None:
         return 0
     papers = Paper.objects.all()
-    if known:
+    if pulse:
         announced = Q(announcements__listing__in=listings)
         papers = papers.filter(announced | Q(summaries__in=summaries)).distinct()
     changed = link(papers)
-    before = pulse.linked_until if known and pulse else timezone.now()
+    before = pulse.linked_until if pulse else timezone.now()
     values = {"linked_until": latest.changed_at if latest else before, "signs": fingerprint()}
     if answered:
         values["answered_until"] = answered.finished_at

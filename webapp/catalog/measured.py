@@ -214,7 +214,7 @@ def best(measurements: Iterable[Measurement]) -> Best | None:
     Ours is the first variant that a series calls so. Time goes before all else (a cache's bytes),
     and what a benchmark is about before what it measures besides.
     """
-    found: list[tuple[bool, Best]] = []
+    found: list[Best] = []
     for measurement in measurements:
         series = measurement.series
         ours = next((variant.name for variant in series.variants if variant.ours), None)
@@ -224,8 +224,6 @@ def best(measurements: Iterable[Measurement]) -> Best | None:
                 continue
             if ratio.verdict in {"faster", "better"} and ratio.low <= series.most(point):
                 where = series.x.at(point.x)
-                found.append(
-                    (measurement.row.headline, Best(ratio.value, ratio.verdict, where, measurement))
-                )
-    ordered = sorted(found, key=lambda pair: (pair[1].word == "faster", pair[0], pair[1].ratio))
-    return ordered[-1][1] if ordered else None
+                found.append(Best(ratio.value, ratio.verdict, where, measurement))
+    found.sort(key=lambda one: (one.word == "faster", one.measurement.row.headline, one.ratio))
+    return found[-1] if found else None

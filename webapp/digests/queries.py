@@ -88,12 +88,7 @@ def entries_of_rows(
     papers = bare.in_bulk([row["paper"] for row in rows])
     known = [row for row in rows if row["paper"] in papers]
     return [
-        DigestEntry(
-            digest=digest,
-            rank=number,
-            paper=papers[row["paper"]],
-            **{name: row[name] for name in MATCH},
-        )
+        DigestEntry(digest=digest, rank=number, **row | {"paper": papers[row["paper"]]})
         for number, row in enumerate(known, rank)
     ]
 
