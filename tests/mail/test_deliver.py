@@ -133,6 +133,55 @@ def test_a_server_that_refuses_loses_nothing(inbox: Inbox, reader: User) -> None
 
 
 @pytest.mark.usefixtures("clock")
+def test_a_search_of_two_lines_is_mailed_under_one(inbox: Inbox, reader: User) -> None:
+    days(reader)
+    asked(reader, q="tuesday\nBcc: all@home.example sparse")
+    asked(reader, q="tuesday\r\nsparse")
+    assert deliver.deliver_due() == 1
+    assert "“tuesday sparse”: 1 paper" in inbox.mails[0]["Subject"]
+
+
+@pytest.mark.usefixtures("clock")
+def test_one_that_cannot_be_mailed_keeps_no_other_back(
+    inbox: Inbox, reader: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = asked(reader, q="sparse")
+    asked(reader, profile=days(reader))
+    real = deliver._new_lines
+
+    def new_lines(delivery: Delivery) -> Any:
+        if delivery == bad:
+            raise ValueError("nobody thought of this")
+        return real(delivery)
+
+    monkeypatch.setattr(deliver, "_new_lines", new_lines)
+    assert deliver.deliver_due() == 1
+    assert "nobody thought of this" in caplog.text
+    assert set(Delivery.objects.values_list("leased_until", flat=True)) == {None}
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.django_db(transaction=True)
+def test_who_goes_while_a_mail_is_sent_keeps_no_other_back(
+    inbox: Inbox, reader: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked(reader, profile=days(reader))
+    other = factories.make_reader("other")
+    User.objects.filter(pk=other.pk).update(email="other@home.example")
+    asked(other, q="tuesday sparse")
+
+    def meanwhile() -> None:
+        User.objects.filter(pk=reader.pk).delete()
+        connection.close()
+
+    inbox.meanwhile = meanwhile
+    assert deliver.deliver_due() == 2
+    assert [mail["To"] for mail in inbox.mails] == ["reader@home.example", "other@home.example"]
+    assert deliver.deliver_due() == 0
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.usefixtures("clock")
 @pytest.mark.django_db(transaction=True)
 def test_while_a_mail_server_takes_its_time_others_write_and_nobody_sends_it_twice(
     inbox: Inbox, reader: User

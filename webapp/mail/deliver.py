@@ -47,6 +47,8 @@ def deliver_due() -> int:
             sent += _deliver(pk)
         except (SMTPException, OSError) as error:
             log.warning("Mail not sent, tried again at the next tick: %s", error)
+        except Exception:
+            log.exception("Delivery %s cannot be mailed", pk)  # and keeps no other back
     return sent
 
 
@@ -86,8 +88,9 @@ def _send_new(delivery: Delivery) -> bool:
             _send(delivery, until, lines)
     if not lines and delivery.frequency == Delivery.Frequency.DAILY:
         return False  # the day may still come
-    delivery.sent_until, delivery.looked_on = until, eastern_date(now())
-    delivery.save(update_fields=["sent_until", "looked_on"])
+    # Its reader may have ended it, or gone, while it was sent.
+    row = Delivery.objects.filter(pk=delivery.pk)
+    row.update(sent_until=until, looked_on=eastern_date(now()))
     return bool(lines)
 
 

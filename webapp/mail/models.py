@@ -4,6 +4,7 @@ from django.contrib.auth.models import User
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from methods.protocol import one_line
 from webapp.digests.models import Profile
 
 
@@ -40,4 +41,4 @@ class Delivery(models.Model):
     @property
     def name(self) -> str:
         """What is mailed, as a subject says it."""
-        return self.profile.name if self.profile else f"“{self.q}”"
+        return self.profile.name if self.profile else f"“{one_line(self.q)}”"
