@@ -37,6 +37,14 @@ def test_what_the_api_does_not_know_waits_at_the_end_and_is_given_up(arxiv: Arxi
     assert enrich() == (0, set())
 
 
+def test_the_version_before_is_no_answer(arxiv: ArxivServer) -> None:
+    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    Paper.objects.update(version=9)
+    assert enrich(at=noon(WEDNESDAY)) == (0, set())
+    assert set(Paper.objects.values_list("enrich_tries", flat=True)) == {1}
+    assert len(arxiv.log) == 2
+
+
 def test_a_failure_changes_nothing(arxiv: ArxivServer) -> None:
     fetch(["cs.CL"], at=noon(WEDNESDAY))
     arxiv.behave("broken")

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import re
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
+from threading import Barrier, Thread
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from tests.papers.conftest import WEDNESDAY, noon
 from tests.papers.rows import rows
@@ -13,7 +15,9 @@ from tests.servers.arxiv import ArxivServer
 from webapp.papers import fetch as http
 from webapp.papers import limiter, polling
 from webapp.papers.days import DAY, batch_days
-from webapp.papers.models import Announcement, Listing, Paper
+from webapp.papers.entries import Batch, Entry
+from webapp.papers.listings import record_outcome
+from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
 from webapp.papers.queries import announced_on
 from webapp.papers.sample import load_sample
 from webapp.papers.schedule import fetch
@@ -308,8 +312,10 @@ def test_a_day_that_was_not_asked_for_says_so(arxiv: ArxivServer) -> None:
     assert between.count() == 4
 
 
+# The API fails at first, or does not know the paper yet.
+@pytest.mark.parametrize("meanwhile", ["", "feed-error", "empty"])
 def test_an_entry_refused_by_its_form_is_fetched_by_its_id(
-    arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
+    arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
     whole = keys(arxiv, WEDNESDAY)
     lost = next(p for k, p in arxiv.corpus.feed("cs.CL", WEDNESDAY) if k == "new")
@@ -320,10 +326,17 @@ def test_an_entry_refused_by_its_form_is_fetched_by_its_id(
         return real((head + item.replace("<title>", "<title>&", 1) + tail).encode(), *rest)
 
     monkeypatch.setattr(polling, "parse_feed", parse_feed)
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    if meanwhile:
+        arxiv.behave(meanwhile, only="api")
+        fetch(["cs.CL"], at=noon(WEDNESDAY))
+        assert {name for name, *_ in whole - stored(WEDNESDAY)} == {lost.arxiv_id}
+        arxiv.behave("normal")
+    fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=6))
     assert stored(WEDNESDAY) == whole
     (problem,) = listing(WEDNESDAY).problems
     assert problem["reason"].endswith("taken from the API instead")
+    fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=12))
+    assert arxiv.log[-1].status == 304
 
 
 def _item(feed: str, arxiv_id: str) -> tuple[str, str, str]:
@@ -351,6 +364,58 @@ def test_a_stale_feed_after_a_day_from_the_api_is_known(arxiv: ArxivServer) -> N
     arxiv.behave("stale", only="rss")
     fetch(["cs.CL"], at=noon(WEDNESDAY))
     assert listing(WEDNESDAY).state == State.STALE
+
+
+@pytest.mark.parametrize(
+    ("sent", "state"), [(range(1, 9), State.COMPLETE), (range(1, 7), State.STALE)]
+)
+def test_after_a_holiday_the_feed_brings_what_the_api_gave_early(sent: range, state: str) -> None:
+    def batch(day: date, numbers: range) -> Batch:
+        entries = (Entry(f"2603.{n:05d}", 1, AnnounceType.NEW, "T", "A.") for n in numbers)
+        return Batch("cs.CL", day, tuple(entries))
+
+    poller = polling.Poller(noon(FRIDAY))
+    poller.store(batch(THURSDAY, range(1, 7)), Listing.Source.API)
+    poller._take(batch(FRIDAY, sent), Listing.Source.RSS)
+    assert listing(FRIDAY).state == state
+
+
+def test_what_another_process_stored_while_arxiv_answered_304_stands(
+    arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    real = http.get
+
+    def get(*asked: Any) -> Any:
+        answer = real(*asked)
+        Listing.objects.update(counts={"new": 99}, etag="newer")
+        return answer
+
+    monkeypatch.setattr(http, "get", get)
+    fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=6))
+    assert arxiv.log[-1].status == 304
+    row = listing(WEDNESDAY)
+    assert (row.counts, row.etag, row.polls) == ({"new": 99}, "newer", 2)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_who_settle_a_day_at_once_each_is_counted() -> None:
+    barrier = Barrier(8)
+
+    def settle(at: datetime) -> None:
+        barrier.wait()
+        row = Listing(category="cs.CL", date=WEDNESDAY, state="empty", source="api", reason="none")
+        row.polled_at = row.changed_at = at
+        record_outcome(row)
+        connection.close()
+
+    threads = [Thread(target=settle, args=(noon(WEDNESDAY + n * DAY),)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    row = listing(WEDNESDAY)
+    assert (row.polls, len(row.api_empty_on)) == (8, 8)
 
 
 def test_an_api_that_fails_leaves_the_days_failed_and_missed(arxiv: ArxivServer) -> None:

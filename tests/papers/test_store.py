@@ -134,6 +134,14 @@ def test_the_api_knows_better_than_a_feed_of_the_same_version() -> None:
 
 
 @pytest.mark.django_db
+def test_a_paper_that_comes_back_is_not_withdrawn_any_more() -> None:
+    for version, comment in ((2, "This paper has been withdrawn."), (3, "")):
+        said = entry(version=version, comment=comment)
+        store_papers([said], None, {}, known_at=noon(TUESDAY))
+        assert Paper.objects.get().withdrawn is bool(comment)
+
+
+@pytest.mark.django_db
 def test_nothing_unsanitised_is_stored_as_html() -> None:
     hostile = "<script>alert(1)</script><img src=x onerror=alert(2)> on $x<y$"
     take(Batch("cs.CL", MONDAY, (entry(title=hostile, abstract=hostile),)))

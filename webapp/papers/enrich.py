@@ -28,7 +28,9 @@ def enrich(most: int = api.IDS, *, at: datetime | None = None) -> tuple[int, set
     wanted = set(asked)
     entries = [entry for entry in api.lookup(asked) if entry.arxiv_id in wanted]
     papers = store_papers(entries, None, prepare(entries), known_at=at or now())
-    missing = wanted - papers.keys()
-    Paper.objects.filter(arxiv_id__in=missing).update(enrich_tries=F("enrich_tries") + 1)
-    days = Listing.objects.filter(announcements__paper__in=papers.values()).order_by()
-    return len(papers), set(days.values_list("date", flat=True).distinct())
+    # Of a paper just replaced the API may know the version before, which is no answer.
+    answered = [paper for paper in papers.values() if paper.enriched_at]
+    unknown = Paper.objects.filter(arxiv_id__in=asked, enriched_at=None)
+    unknown.update(enrich_tries=F("enrich_tries") + 1)
+    days = Listing.objects.filter(announcements__paper__in=answered).order_by()
+    return len(answered), set(days.values_list("date", flat=True).distinct())

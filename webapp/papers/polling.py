@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
 from django.conf import settings
+from django.db.models import F
 
 from webapp.papers import api, listings
 from webapp.papers import fetch as http
@@ -83,15 +84,16 @@ class Poller:
         if answer.status == 304:
             if known is None:
                 raise http.RefusedError("arXiv answers 304 to a question without conditions")
-            known.record_poll(self.at)
+            # Another process may have stored more of the day while this one waited.
+            Listing.objects.filter(pk=known.pk).update(polls=F("polls") + 1, polled_at=self.at)
+            known.refresh_from_db()
             self.report.rows.append(known)
             self._record_late(category, known.date, source)
             return
-        batch = replace(
-            self._with_refused(parse_feed(answer.body, category, self.today)),
-            etag=answer.headers.get("etag", ""),
-            last_modified=answer.headers.get("last-modified", ""),
-        )
+        batch = self._with_refused(parse_feed(answer.body, category, self.today))
+        if not _lacking(batch):  # else the whole feed is asked for again
+            etag, last_modified = map(answer.headers.get, ("etag", "last-modified"))
+            batch = replace(batch, etag=etag or "", last_modified=last_modified or "")
         self._take(batch, source)
         self._record_late(category, batch.date, source)
 
@@ -100,16 +102,14 @@ class Poller:
 
         Announced in `version`, or in that which the refused entry names.
         """
-        known = {entry.arxiv_id for entry in batch.entries}
-        versions = dict(filter(None, (problem.paper for problem in batch.problems)))
-        wanted = [name for name in versions if name not in known][: api.IDS]
-        if not wanted:
+        versions = _lacking(batch)
+        if not versions:
             return batch
         try:
-            found = api.lookup(wanted)
+            found = api.lookup(list(versions)[: api.PAGE])
         except http.FetchError as error:
             message = "%d entries of %s were refused and the API failed: %s"
-            log.warning(message, len(wanted), batch.category, error)
+            log.warning(message, len(versions), batch.category, error)
             return batch
         got = [
             _announced(entry, batch.category, version or versions[entry.arxiv_id])
@@ -199,6 +199,13 @@ class Poller:
         row = Listing(category=category, date=day, **facts, **headers, **moments)
         listings.record_outcome(row)
         self.report.rows.append(row)
+
+
+def _lacking(batch: Batch) -> dict[str, int | None]:
+    """The papers, with the version named, whose entries were refused and which it does not hold."""
+    held = {entry.arxiv_id for entry in batch.entries}
+    refused = dict(filter(None, (problem.paper for problem in batch.problems)))
+    return {name: version for name, version in refused.items() if name not in held}
 
 
 def _announced(entry: Entry, category: str, version: int | None) -> Entry:

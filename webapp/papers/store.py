@@ -170,6 +170,7 @@ def _merge(
         paper.title, paper.abstract = entry.title, entry.abstract
         paper.title_html, paper.abstract_html = html
         paper.enriched_at, paper.enrich_tries = None, 0  # the API is asked again
+        paper.comment = ""  # of a version: that one was withdrawn tells nothing of the next
     if current:
         for name in _FACTS:
             value = getattr(entry, name)
