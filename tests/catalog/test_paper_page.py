@@ -13,6 +13,11 @@ from tests import factories
 from webapp.catalog import linking
 from webapp.catalog.comparable import comparable
 from webapp.catalog.queries import methods_of
+from webapp.digests import text_formats
+from webapp.digests.models import Digest
+from webapp.digests.queries import digest_entries
+from webapp.library import zotero
+from webapp.mail import deliver
 from webapp.papers import citations
 from webapp.papers.models import Paper
 from webapp.summaries.extraction.claims import RuleClaim, claims_of
@@ -124,6 +129,13 @@ def test_similar_papers_are_named(client: Client, paper: Paper) -> None:
     [
         ("This paper has been withdrawn by the author due to an error in Lemma 2", True),
         ("Withdrawn: see v2", True),
+        ("Withdrawn", True),
+        ("Paper withdrawn by the authors", True),
+        ("12 pages. This version withdrawn by arXiv administrators", True),
+        ("This article has been temporarily withdrawn", True),
+        ("The authors have withdrawn this paper", True),
+        ("Retracted papers of 20 years, and who cites them", False),
+        ("Submission withdrawn from ICLR", False),
         ("withdrawn from ICLR 2026", False),
         ("Withdrawn submission to NeurIPS", False),
         ("12 pages; the offer was not withdrawn", False),
@@ -152,3 +164,9 @@ def test_a_withdrawn_paper_says_so_everywhere(client: Client, paper: Paper) -> N
         assert "Withdrawn: Block sparse attention, faster" in titles, address
     assert "Withdrawn" in citations.bibtex(paper)
     assert "Withdrawn" in citations.ris(paper)
+    assert client.get(f"/api/v1/papers/{paper.arxiv_id}").json()["withdrawn"] is True
+    assert "Withdrawn" in str(zotero._item(paper, ""))
+    assert "Withdrawn. Block" in deliver._line(paper, factories.DAY, "")["title"]
+    digest = Digest.objects.get()
+    written = [write(digest, digest_entries(digest)) for write in text_formats.FORMATS.values()]
+    assert all("Withdrawn: Block" in one or '"withdrawn": true' in one for one in written)

@@ -84,6 +84,7 @@ class PaperSchema(Schema):
     id: str = Field(alias="arxiv_id", description="arXiv's identifier, without a version.")
     version: int
     title: str
+    withdrawn: bool = Field(description="By its comment or abstract, by its authors or arXiv.")
     abstract: str
     authors: list[str]
     categories: list[str]

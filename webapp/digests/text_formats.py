@@ -15,7 +15,7 @@ _WIDTH = 88
 _AUTHORS = 6
 # What is told of an entry and its paper in JSON, beside what is told in other words.
 _OF_ENTRY = ("rank", "version", "announce_type", "score", "matches")
-_OF_PAPER = ("title", "categories", "abstract")
+_OF_PAPER = ("title", "withdrawn", "categories", "abstract")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|!~$&])")
 
 
@@ -25,7 +25,7 @@ def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     for entry in entries:
         paper = entry.paper
         lines = (
-            _one_line(paper.title),
+            _one_line(paper.marked_title),
             authors(paper),
             f"{paper.primary_category} · {entry.announce_type} · {_address(entry)}",
             f"{entry.score:g} = {score_terms(entry)}",
@@ -40,8 +40,9 @@ def as_markdown(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     parts = [f"# {_escape_markdown(_heading(digest))}", _escape_markdown(_summary(digest, entries))]
     for entry in entries:
         paper = entry.paper
+        title = _escape_markdown(_one_line(paper.marked_title))
         parts += [
-            f"## {entry.rank}. [{_escape_markdown(_one_line(paper.title))}]({_address(entry)})",
+            f"## {entry.rank}. [{title}]({_address(entry)})",
             _escape_markdown(authors(paper)),
             f"{paper.primary_category} · {entry.announce_type} · "
             f"**{entry.score:g}** = {_escape_markdown(score_terms(entry))}",

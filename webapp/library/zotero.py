@@ -170,6 +170,7 @@ def _item(paper: Paper, collection: str) -> dict[str, Any]:
         "archiveID": f"arXiv:{paper.arxiv_id}",
         "date": day.isoformat() if day else str(citations.year(paper)),
         "DOI": paper.doi,
+        "extra": "Withdrawn" if paper.withdrawn else "",
         "url": f"https://arxiv.org/abs/{paper.arxiv_id}",
         "tags": [{"tag": category} for category in paper.categories],
         "collections": [collection],

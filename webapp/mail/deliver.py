@@ -139,7 +139,7 @@ def _last_settled_day() -> Date | None:
 def _line(paper: Paper, day: Date | None, reason: str, gist: str = "") -> dict[str, str]:
     """A paper as a mail shows it, in plain text."""
     return {
-        "title": plain(paper.title),
+        "title": (gettext("Withdrawn.") + " ") * paper.withdrawn + plain(paper.title),
         "address": page_address("papers:paper", paper.arxiv_id),
         "authors": authors(paper),
         "reason": f"{_day(day)}, {reason}" if day else reason,

@@ -11,10 +11,13 @@ from webapp.papers.days import has_batch
 CONFIRMATIONS = 3  # days on which the API knows no papers, before an empty day is settled
 
 
+_WORK = "(?:paper|article|submission|manuscript|preprint|work|version)"
+_GONE = r"(?:withdrawn|retracted)\b(?! from| at)"
 _WITHDRAWN = re.compile(
-    r"\b(?:paper|article|submission|manuscript|preprint|work|version)\s+(?:has been|is|was)"
-    r"(?: now)? (?:withdrawn|retracted)\b(?! from| at)"
-    r"|^\s*(?:withdrawn|retracted)\b(?! from| at| submission)",
+    rf"\b{_WORK}\s+(?:has been|is|was)(?: now| temporarily)? {_GONE}"
+    rf"|(?:^|[.;] )\s*(?:this |the )?{_WORK} {_GONE}"
+    rf"|\b(?:has|have) withdrawn (?:this|the) {_WORK}\b"
+    rf"|^\s*{_GONE}(?=\W*$|[:.,;(]| (?:by|due|because|for|as|since|pending)\b)",
     re.IGNORECASE,
 )
 
@@ -69,6 +72,11 @@ class Paper(models.Model):
         Not where it was withdrawn from a conference.
         """
         return any(_WITHDRAWN.search(text) for text in (self.comment, self.abstract[:200]))
+
+    @property
+    def marked_title(self) -> str:
+        """The title, for programs and plain text, after the word that the paper was withdrawn."""
+        return f"Withdrawn: {self.title}" if self.withdrawn else self.title
 
 
 class PaperVersion(models.Model):

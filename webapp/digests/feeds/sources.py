@@ -174,7 +174,7 @@ def paper_item(
         site.tag(number),
         site.base + reverse("papers:paper", args=[paper.arxiv_id]),
         f"{ARXIV}/abs/{number}",
-        f"{'Withdrawn: ' if paper.withdrawn else ''}{plain(paper.title)}",
+        plain(paper.marked_title),
         f"{entry.gist} ({reason})" if entry.gist else reason,
         html,
         names,
