@@ -187,6 +187,15 @@ def test_a_profile_that_cannot_be_read_costs_only_itself(caplog: pytest.LogCaptu
     assert "Profile bad is invalid" in caplog.text
 
 
+def test_a_profile_deleted_meanwhile_costs_only_itself() -> None:
+    gone, mine = profile("Gone"), profile()
+    announce(MONDAY, paper(1))
+    profiles = list(Profile.objects.order_by("pk"))
+    gone.delete()
+    assert [digest.profile for digest in build([MONDAY], profiles)] == [mine]
+    connection.check_constraints()
+
+
 def test_a_failure_in_the_middle_leaves_the_digest_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

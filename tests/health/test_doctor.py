@@ -72,6 +72,21 @@ def test_space(monkeypatch: pytest.MonkeyPatch, free: float, level: Level) -> No
     assert f"{free:.1f} GiB are free" in found(level)
 
 
+def test_what_others_may_read(data: Path, settings: Any) -> None:
+    settings.CONNECTIONS_FILE = data / "elsewhere" / "connections.json"
+    settings.CONNECTIONS_FILE.parent.mkdir()
+    closed = {data: 0o700, data / "secret_key": 0o600, settings.CONNECTIONS_FILE: 0o600}
+    assert "Other users" not in found("problem")  # of files that are not there
+    for path in list(closed)[1:]:
+        path.write_text("{}")
+        path.chmod(0o600)
+    assert "Other users" not in found("problem")
+    for path, mode in closed.items():
+        path.chmod(mode | 0o040)
+        assert f"look into {path} → chmod go= {path}" in found("problem")
+        path.chmod(mode)
+
+
 def test_the_intake() -> None:
     today = timezone.now().date()
     listing(today - timedelta(days=3), "complete")

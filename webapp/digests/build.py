@@ -154,7 +154,8 @@ def _write_digest(
     rules = scorer.rules[rule]
     with transaction.atomic():
         # Two builders of one profile take turns: what was shown before must stand still.
-        Profile.objects.select_for_update().filter(pk=profile.pk).first()
+        if not Profile.objects.select_for_update().filter(pk=profile.pk).first():
+            return None, set()  # deleted since it was read
         old = Digest.objects.filter(profile=profile, date=day.date).first()
         before = list(old.entries.select_related("paper")) if old else []
         papers = {entry.paper_id for entry in before}

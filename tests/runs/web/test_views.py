@@ -285,6 +285,13 @@ class TestFiles:
         assert best["verdict"] == "faster"
         assert best["hardware"] == "'=cmd()"  # no formula for a spreadsheet
 
+    def test_csv_of_nothing_measured_has_its_header(self, client: Client) -> None:
+        run = scenes.measured()
+        measured = client.get(reverse("runs:csv", args=[run.pk])).content
+        run.series.all().delete()
+        nothing = client.get(reverse("runs:csv", args=[run.pk])).content
+        assert nothing == measured[: measured.index(b"\r\n") + 2]
+
     def test_an_artefact_is_kept_and_never_shown(self, client: Client) -> None:
         run = scenes.measured()
         response = client.get(reverse("runs:artefact", args=[run.pk, "mask.svg"]))

@@ -16,6 +16,11 @@ from pydantic import BeforeValidator, Field
 from webapp.runs.models import Artefact, Run
 from webapp.runs.web import present
 
+COLUMNS = (
+    *("run", "method", "benchmark", "version", "preset", "seed", "hardware", "series", "direction"),
+    *("x_label", "x_unit", "x", "variant", "ours", "unit", "median", "low", "high", "q1", "q3"),
+    *("samples", "baseline", "ratio", "ratio_low", "ratio_high", "verdict", "flags", "partial"),
+)
 Data = Annotated[dict[str, Any], BeforeValidator(attrgetter("data"))]  # of a row that holds it
 
 
@@ -71,12 +76,11 @@ class RunResults(RunStatus):
 
 
 def table(run: Run) -> str:
-    """Every point of every series as CSV; empty where nothing was measured."""
-    text, lines = io.StringIO(), list(_lines(run))
-    if lines:
-        writer = csv.DictWriter(text, lines[0], lineterminator="\r\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    """Every point of every series as CSV; the header alone where nothing was measured."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\r\n")
+    writer.writeheader()
+    writer.writerows(_lines(run))
     return text.getvalue()
 
 
