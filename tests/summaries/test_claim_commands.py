@@ -40,11 +40,15 @@ def test_states_are_printed_in_the_order_of_the_claims(tmp_path: Path) -> None:
         {"metric": "speed", "value": "8", "unit": "\u00d7", "quote": "faster on 8 GPUs"},
         {"metric": "speed", "value": "9.5", "unit": "\u00d7", "quote": "It is 3.5\u00d7 faster"},
         {"metric": "time", "value": "\u202e61", "unit": "ms", "quote": "needs 16 ms instead"},
+        {"metric": "loss", "value": 0, "unit": "%", "quote": "There was 0% of loss"},
     ]
-    papers = lines(tmp_path / "in.jsonl", {"id": 1, "text": TEXT, "claims": claims})
+    papers = lines(
+        tmp_path / "in.jsonl", {"id": 1, "text": f"{TEXT} There was 0% of loss.", "claims": claims}
+    )
     said = json.loads(run("ground", "--input", papers, "--json"))
     states = [claim["state"] for claim in said["claims"]]
-    assert states == ["number and unit", "number only", "not found", "not found"]
+    found = "number and unit"
+    assert states == [found, "number only", "not found", "not found", found]
     assert said["claims"][0] == {**claims[0], "state": "number and unit"}
     assert said["claims"][3]["value"] == "61"  # what is shown is what was compared
     assert run("ground", "--input", papers).count("not found") == 2

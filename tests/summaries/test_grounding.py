@@ -118,6 +118,46 @@ def test_characters_that_nobody_sees_change_nothing(hidden: str) -> None:
     assert GroundTruth(sentence).ground(value, "%", sentence).state == State.UNIT
 
 
+@pytest.mark.parametrize(
+    ("text", "value", "unit", "state"),
+    [
+        ("The time falls to 10 ms a step.", "10^3", "ms", State.MISSING),
+        ("It runs 2x faster on long inputs.", "2^10", "x", State.MISSING),
+        ("It has room for $2^{10}$ tokens in all.", "2", "", State.MISSING),
+        ("It has room for $2^{10}$ tokens in all.", "2^10", "tokens", State.UNIT),
+        ("It keeps a ratio of 8:1 at the end.", "8:1", "", State.UNIT),
+        ("It keeps a ratio of 8:1 at the end.", "8:3", "", State.MISSING),
+        ("It keeps a ratio of 8:1 at the end.", "8", "", State.MISSING),
+        ("It serves $12\\,345$ tokens a second.", "12345", "tokens", State.UNIT),
+        ("It serves $12\\,345$ tokens a second.", "345", "tokens", State.MISSING),
+        ("It serves $12{,}345$ tokens a second.", "12345", "tokens", State.UNIT),
+        ("The loss is 0,123 at the end.", "123", "", State.MISSING),
+        ("It needs 1.5·10^3 steps to learn.", "1500", "steps", State.UNIT),
+        ("It needs 1.5·10^3 steps to learn.", "1.5", "", State.MISSING),
+        ("语料一共有5万亿个词元之多", "50000", "", State.MISSING),
+        ("语料一共有5万亿个词元之多", "5e12", "", State.UNIT),
+        ("It reaches 61.3%, up from 47.9%, there.", "61.3 -> 47.9", "%", State.MISSING),
+        ("It reaches 61.3%, up from 47.9%, there.", "47.9 -> 61.3", "%", State.UNIT),
+        *(
+            (text, "5", unit, State.NUMBER)
+            for text in ("The time falls to 5 ms a step.", "It is worth 5 of the others.")
+            for unit in ("V", "A", "€", "‰", "F1", "R@1", "$", "US$", "Ω")
+        ),
+        ("It feeds on 5 V at most.", "5", "V", State.UNIT),
+        ("It costs \\$5 an hour to run.", "5", "$", State.UNIT),
+        ("It costs €5 an hour to run.", "5", "€", State.UNIT),
+        ("It reaches an F1 of 84.2 on SQuAD.", "84.2", "F1", State.UNIT),
+        ("It reaches 84.2 R@1 on Flickr.", "84.2 R@1", "", State.UNIT),
+        ("It reaches 84.2 approximately there.", "84.2", "AP", State.NUMBER),
+        ("It reaches 84.2 AP50 on COCO.", "84.2", "AP", State.UNIT),
+    ],
+)
+def test_what_is_written_at_a_number_makes_it_another(
+    text: str, value: str, unit: str, state: State
+) -> None:
+    assert GroundTruth(text).ground(value, unit, text).state == state
+
+
 def test_inventions_made_of_true_claims_are_told_from_them() -> None:
     told: dict[str, list[bool]] = {}
     for case in inventions.written_for_tests():

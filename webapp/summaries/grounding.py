@@ -30,6 +30,8 @@ _BEHIND_NUMBERS = _FILLERS | frozenset(
 )
 PAIR_REACH = 120  # characters between the two numbers of "from 74.97 (dense) to 79.66"
 NOUN_REACH = 32  # characters between a number and the words it counts
+_TAIL = re.compile(r"[\^:]-?\d+")  # 2^10 and 8:1 are other numbers than 2 and 8
+_MARK = re.compile(r"[^\W\d_]|[€£¥₩₹‰″]")  # of a unit that is no word: V, F1, €
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class _Claimed:
     numbers: tuple[Number, ...]
     unit: str
     words: tuple[str, ...]
+    tail: str
+    is_change: bool
 
 
 class GroundTruth:
@@ -114,13 +118,15 @@ class GroundTruth:
     def _matches(self, claimed: _Claimed, here: list[Number]) -> Iterator[Number]:
         """The number behind which the claim's unit must stand, for each way to find the claim."""
         if len(claimed.numbers) == 1:
-            yield from (n for n in here if _same_value(claimed.numbers[0], n))
+            for one in here:
+                if _same_value(claimed.numbers[0], one) and _tail(self._text, one) == claimed.tail:
+                    yield one
             return
         wanted = claimed.numbers
         plain = [n for n in here if not n.is_spread]
         for i in range(len(plain) - len(wanted) + 1):
             run = plain[i : i + len(wanted)]
-            if all(map(_same_value, wanted, run)) and self._linked(run):
+            if all(map(_same_value, wanted, run)) and self._linked(run, claimed.is_change):
                 yield run[-1]
         if len(wanted) == 2:  # "61.3 %, up from 47.9 %" is 47.9 -> 61.3
             for i, later in enumerate(plain):
@@ -134,11 +140,12 @@ class GroundTruth:
                     ):
                         yield later
 
-    def _linked(self, run: list[Number]) -> bool:
+    def _linked(self, run: list[Number], is_change: bool) -> bool:
         """Whether the numbers belong together: a range, or a change from one to the next."""
         joints = (self._text[a.end : b.start] for a, b in pairwise(run))
         return all(
             len(joint) <= PAIR_REACH
+            and not (is_change and joint.endswith(" from "))  # that is one from the next
             and re.search(
                 r"(?:^|\W)(?:-|to|->|and|or|vs|versus|against|than|compared|over|from|x|/|,|±|by)"
                 r"(?:\W|$)|[至到和]",
@@ -159,13 +166,14 @@ class GroundTruth:
             return all(word in context for word in claimed.words)
         if standing.unit:
             return False  # 12 of "12 ms per image" counts no images
-        after = self._text[standing.digits_end : standing.digits_end + NOUN_REACH]
-        beside = re.split(r"(?<!\w)\d|[.;] ", after)[0]
+        end = standing.digits_end + len(claimed.tail)
+        after = self._text[end : end + NOUN_REACH]
+        beside = re.split(r"(?<![\w@])\d|[.;] ", after)[0]
         noun = re.match(r"[\s-]*([^\W\d_]+)", beside)
         if noun is None or noun[1] in _BEHIND_NUMBERS:  # "a BLEU of 27.3 on"; not "on 8 GPUs"
             before = self._text[max(0, standing.start - NOUN_REACH) : standing.start]
-            beside += " " + re.split(r"\d|[.;] ", before)[-1]
-        return all(re.search(rf"(?<!\w){re.escape(word)}", beside) for word in claimed.words)
+            beside += " " + re.split(r"(?<![\w@])\d|[.;] ", before)[-1]
+        return all(_stands(word, beside) for word in claimed.words)
 
 
 def _unusable(quote: str) -> str:
@@ -184,12 +192,27 @@ def _same_value(claimed: Number, standing: Number) -> bool:
     )
 
 
+def _stands(word: str, text: str) -> bool:
+    """Whether a word, perhaps with another ending, or a short one as it is, stands in a text."""
+    end = "" if len(word) > 2 else "s?(?![a-z])"
+    return re.search(rf"(?<![a-z0-9]){re.escape(word)}{end}", text) is not None
+
+
+def _tail(text: str, number: Number) -> str:
+    """What follows a whole number and makes it another, "" for nothing."""
+    found = _TAIL.match(text, number.digits_end)
+    return found[0] if found and "." not in text[number.start : number.digits_end] else ""
+
+
 def _claimed(value: str, unit: str) -> _Claimed | None:
     """The numbers of a claim with its unit, whichever of the two fields holds it."""
     alone = [n for n in numbers(value) if not n.is_spread]
     if not alone:
         return None
-    rest = fold(value)[alone[-1].end :]
+    written = fold(value)
+    rest = written[alone[-1].end :]
+    if unit.strip() in {"$", "\\$", "US$"}:  # the fold takes it for TeX's
+        unit = "usd"
     joint = "" if unit in {"k", "K", "M", "B"} else " "
     together = [n for n in numbers(f"{value}{joint}{unit}") if not n.is_spread] if unit else alone
     if unit and not alone[-1].unit and len(together) == len(alone):
@@ -208,4 +231,8 @@ def _claimed(value: str, unit: str) -> _Claimed | None:
     words = tuple(
         word.removesuffix("s") for word in re.findall(r"[^\W\d_]{2,}", rest) if word not in _FILLERS
     )
-    return _Claimed(tuple(alone), named, words)
+    mark = rest.strip(" .,;:()[]+*~<>=\"'")
+    if not words and not named and _MARK.search(mark):
+        words = (mark,)
+    tail, is_change = _tail(written, alone[-1]), bool(re.search(r"->|\bto\b", written))
+    return _Claimed(tuple(alone), named, words, tail, is_change)

@@ -17,7 +17,7 @@ _SIGNS: dict[str, str] = {c: plain for signs, plain in _TABLES["signs"].items() 
 _REWRITES = tuple((re.compile(pattern), plain) for pattern, plain in _TABLES["rewrites"])
 # ASCII as it is, a control character, or another with its accents.
 _CLUSTER = re.compile(r"(?P<plain>[\t-\r -~]+)|[\x00-\x7f]|.[\u0300-\u036f]*", re.DOTALL)
-_COMMA_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?![\d,])")
+_COMMA_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])")
 
 
 Places = list[tuple[int, int]]  # of each character: where it began and ended in the original

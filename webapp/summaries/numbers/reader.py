@@ -19,14 +19,14 @@ _NUMBER = re.compile(
     r"(?P<sign>(?<![\d%x])(?<![\d%x] )(?:[-+] ?(?=[\d.])))?"
     r"(?P<digits>\d+(?:\.\d+)?|\.\d+)"
     r"(?:e(?P<exponent>[-+]?\d{1,3})(?![\d.])|x10 ?\^ ?(?P<power>[-+]?\d{1,3})"
-    r"|(?<=[^\d.]10)\^ ?(?P<ten>[-+]?\d{1,3}))?"
+    r"|(?<=10)(?<![\d.]10)\^ ?(?P<ten>[-+]?\d{1,3}))?"
     r"(?!\d|\.\d|,\d)"
 )
 _SPREAD = re.compile(r" ?± ?(\d+(?:\.\d+)?|\.\d+)(?P<percent>%?)")
 _MAGNITUDES = {"k": 3, "m": 6, "b": 9, "t": 12, "mn": 6, "bn": 9, "thousand": 3, "million": 6}
-_MAGNITUDES |= {"billion": 9, "trillion": 12, "万": 4, "亿": 8, "千": 3, "百万": 6, "十亿": 9}
+_MAGNITUDES |= {"billion": 9, "trillion": 12, "十": 1, "百": 2, "千": 3, "万": 4, "亿": 8}
 _MAGNITUDE_WORD = re.compile(
-    r" ?-?(thousand|million|billion|trillion|bn|mn)(?!\w)|(百万|十亿|[万亿千])"
+    r" ?-?(thousand|million|billion|trillion|bn|mn)(?!\w)|(万亿|[十百千]?[万亿]|千)"
 )
 _MAGNITUDE_SIGN = re.compile(r"(?: ?[MBT]|[kK])(?![A-Za-z0-9/])|(?: ?[MB]|[kK])(?=-[A-Za-z])")
 _SIZE_AFTER = re.compile(r"%?x ?\d|x ?(?:[a-z]\b|\d)| by \d+(?: |-)?(?:px|pixel)")
@@ -73,7 +73,8 @@ def _figure(folded: Folded, match: re.Match[str]) -> Iterator[Number]:
     elif match["ten"]:
         value = Decimal(1).scaleb(int(match["ten"]))
     end = digits_end = match.end()
-    is_size = bool(_SIZE_AFTER.match(text, end) or _SIZE_BEFORE.search(text, 0, match.start()))
+    before = text[max(0, match.start() - 4) : match.start()]
+    is_size = bool(_SIZE_AFTER.match(text, end) or _SIZE_BEFORE.search(before))
     power, end = _magnitude(folded, end)
     value = value.scaleb(power)
     spread = _SPREAD.match(text, end)
@@ -101,7 +102,7 @@ def _figure(folded: Folded, match: re.Match[str]) -> Iterator[Number]:
 def _magnitude(folded: Folded, at: int) -> tuple[int, int]:
     """The power of ten that K, M, B or a word behind a number stands for, and where it ends."""
     if word := _MAGNITUDE_WORD.match(folded.text, at):
-        return _MAGNITUDES[word[1] or word[2]], word.end()
+        return sum(_MAGNITUDES[one] for one in ([word[1]] if word[1] else word[2])), word.end()
     if sign := _MAGNITUDE_SIGN.match(folded.cased, at):
         return _MAGNITUDES[sign[0].strip().lower()], sign.end()
     return 0, at

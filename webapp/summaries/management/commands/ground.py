@@ -48,6 +48,7 @@ def _grounded(paper: Paper) -> list[dict[str, Any]]:
     for claim in paper.claims:
         # What is printed is what was compared: no character turns a number round on the screen.
         shown = {name: clean(v) if isinstance(v, str) else v for name, v in claim.items()}
-        value, unit, quote = (str(shown.get(name) or "") for name in ("value", "unit", "quote"))
+        given = (shown.get(name) for name in ("value", "unit", "quote"))
+        value, unit, quote = ("" if one is None else str(one) for one in given)
         grounded.append({**shown, "state": truth.ground(value, unit, quote).state.value})
     return grounded
