@@ -160,6 +160,8 @@ def test_dates_of_a_query() -> None:
     assert parse("year:2024").until == date(2024, 12, 31)
     assert parse("date:2024-02").until == date(2024, 2, 29)
     assert parse("year:2024-13").since is None
+    for text in ("before:0001", "after:0000-05", "year:9999"):  # no day to be counted from
+        assert (parse(text).since, parse(text).until) == (None, None)
 
 
 @pytest.fixture

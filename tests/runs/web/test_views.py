@@ -87,6 +87,14 @@ def test_a_result_shows_charts_tables_checks_and_the_command(client: Client) -> 
     assert "python -m methods run \\\n  sparse_attention.latency" in html
 
 
+def test_who_deleted_their_account_is_named_no_more(client: Client) -> None:
+    reader = User.objects.create_user("margarete")
+    run = scenes.measured(reader)
+    assert "margarete" in page(client, run)
+    reader.delete()
+    assert "margarete" not in page(client, run)
+
+
 def test_hostile_labels_stay_words(client: Client) -> None:
     run = scenes.measured()
     row = run.series.get()
@@ -255,6 +263,8 @@ class TestList:
         assert len(second) == 5
         assert not second & self.ids(client)
         assert len(self.ids(client, after="nonsense_x")) == 40
+        before_all_days = f"0001-01-01T00:00:00+14:00_{Run.objects.first().pk}"
+        assert len(self.ids(client, after=before_all_days)) == 40
 
     def test_the_number_of_queries_does_not_grow(
         self, client: Client, django_assert_max_num_queries

@@ -22,7 +22,7 @@ _CATEGORY = re.compile(r"[a-z-]+\.(?:[A-Z]{2}|[a-z]+-[a-z]+)")
 _WORD = re.compile(r"[^\W_]+")
 _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
-_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
+_DATE = re.compile(r"((?:19|2\d)\d\d)(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 # Written apart, with a hyphen or as one word; the index knows only how each paper writes it.
 PREFIXES = frozenset(
     {"anti", "auto", "bench", "bi", "co", "cross", "data", "down", "few", "fine"}

@@ -1,6 +1,7 @@
 """The list of runs: filters that live in the query string, and a line a run."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
@@ -9,7 +10,6 @@ from django import forms
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
-from django.utils.dateparse import parse_datetime
 
 from methods import registry
 from webapp.runs.models import ENDED, OPEN, Device, Run, State
@@ -64,10 +64,10 @@ def page_after(runs: QuerySet[Run], after: str, size: int) -> tuple[list[Run], s
     """
     at, _, pk = after.partition("_")
     try:
-        moment, key = parse_datetime(at), UUID(pk)
-    except ValueError:
+        moment, key = datetime.fromisoformat(at).astimezone(UTC), UUID(pk)
+    except (ValueError, OverflowError):
         moment = None
-    if moment and moment.tzinfo:
+    if moment:
         later = Q(queued_at__lt=moment) | Q(queued_at=moment, pk__gt=key)
         runs = runs.filter(later, queued_at__lte=moment)
     found = list(runs[: size + 1])

@@ -42,7 +42,8 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
         response = page()
         response["Cache-Control"] = "no-store"
         return response
-    stamp = (LOOK, found.pk, found.state, found.series.count())
+    # The reader too: who deletes their account is named no more.
+    stamp = (LOOK, found.pk, found.state, found.series.count(), found.reader_id)
     return respond(request, stamp, page)
 
 
