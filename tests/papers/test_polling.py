@@ -20,7 +20,7 @@ from webapp.papers.listings import record_outcome
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
 from webapp.papers.queries import announced_on
 from webapp.papers.sample import load_sample
-from webapp.papers.schedule import fetch
+from webapp.papers.schedule import due, fetch
 
 pytestmark = pytest.mark.django_db
 
@@ -97,6 +97,15 @@ def test_a_feed_that_was_not_built_yet_is_stale_today(arxiv: ArxivServer) -> Non
     arxiv.be(THURSDAY)
     fetch(["cs.CL"], at=noon(THURSDAY) + timedelta(minutes=5))
     assert listing(THURSDAY).state == State.COMPLETE
+
+
+def test_a_weekend_without_a_feed_of_its_own_is_left_in_peace(arxiv: ArxivServer) -> None:
+    arxiv.be(FRIDAY)
+    fetch(["cs.CL"], at=noon(FRIDAY))
+    saturday = noon(FRIDAY + DAY)
+    fetch(["cs.CL"], at=saturday)
+    assert listing(FRIDAY + DAY).reason == "arXiv announces nothing on a Saturday"
+    assert due(["cs.CL"], saturday + timedelta(hours=5)) == []
 
 
 def test_a_first_poll_that_met_a_stale_feed_is_put_right(arxiv: ArxivServer) -> None:

@@ -176,10 +176,14 @@ class Poller:
         self.report.rows.append(listing)
 
     def _record_late(self, category: str, served: date, source: Listing.Source) -> None:
-        """Say that a feed dated `served` is not enough today, where it is not."""
-        if served < self.today and has_batch(self.today):
+        """Say of today that a feed dated `served` was of another day, where it was."""
+        if served >= self.today:
+            return
+        state, reason = Listing.State.EMPTY, _empty_reason(self.today)
+        if has_batch(self.today):
+            state = Listing.State.STALE
             reason = f"arXiv still serves the batch of {served:%A} {served}"
-            self._record(category, self.today, Listing.State.STALE, source, reason)
+        self._record(category, self.today, state, source, reason)
 
     def _failed(self, category: str, day: date, source: Listing.Source, reason: str) -> None:
         log.info("%s of %s was not fetched: %s", category, day, reason)  # the row says so too
