@@ -8,6 +8,7 @@ from io import StringIO
 import pytest
 from django.core.management import call_command
 from django.test import Client
+from django.utils import timezone
 
 from tests import factories
 from webapp.catalog import linking
@@ -146,8 +147,9 @@ def test_withdrawn_papers_are_known_by_their_comment(comment: str, withdrawn: bo
 
 
 def test_a_withdrawn_paper_says_so_everywhere(client: Client, paper: Paper) -> None:
+    assert "withdrawn" not in client.get("/methods/sparse_attention/").content.decode()
     Paper.objects.filter(pk=paper.pk).update(
-        comment="This paper has been withdrawn by the authors."
+        comment="This paper has been withdrawn by the authors.", enriched_at=timezone.now()
     )
     paper.refresh_from_db()
     factories.make_listing("cs.LG")
