@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from methods import protocol
 from tests.runs import scenes
-from tests.runs.saying import live_worker, queued, say
+from tests.runs.saying import ENVIRONMENT, live_worker, queued, say
 from webapp.runs import record, submit
-from webapp.runs.models import Failure, Run, State, Worker
+from webapp.runs.models import Environment, Failure, Run, State, Worker
 
 pytestmark = pytest.mark.django_db
 
@@ -93,6 +93,27 @@ def test_who_deleted_their_account_is_named_no_more(client: Client) -> None:
     assert "margarete" in page(client, run)
     reader.delete()
     assert "margarete" not in page(client, run)
+
+
+@pytest.mark.parametrize(
+    ("machine", "after"),
+    [
+        ({"name": "of an older version"}, {"clock": 2400}),
+        ({**ENVIRONMENT.model_dump(mode="json"), "cores": "two", "before": [1]}, {"load": "high"}),
+        ({**ENVIRONMENT.model_dump(mode="json"), "versions": ["torch"], "gpu": 1}, [1.5]),
+        (["of a list"], ["load"]),
+        ("words", "words"),
+    ],
+)
+def test_what_another_version_stored_of_a_machine_is_a_page(
+    client: Client, machine: object, after: object
+) -> None:
+    run = scenes.measured()
+    Environment.objects.filter(run=run).update(data=machine)
+    Run.objects.filter(pk=run.pk).update(result={**run.result, "after": after})
+    html = page(client, run)
+    assert run.hardware in html
+    assert '<svg class="assay-chart"' in html
 
 
 def test_hostile_labels_stay_words(client: Client) -> None:
@@ -336,6 +357,22 @@ class TestComparing:
         assert "Ratios only" in html
         assert "5.01×" in html
         assert "51.06" not in html  # no value in milliseconds beside another machine's
+        assert '<svg class="assay-chart"' in html
+        assert "all pairs skipped" not in html  # the first machine's limit
+
+    def test_versions_with_another_axis_have_no_drawing_together(self, client: Client) -> None:
+        older, newer = scenes.measured(version=1), scenes.measured(version=2)
+        row = older.series.get()
+        row.data["x"]["scale"] = "category"
+        for point in row.data["points"]:
+            point["x"] = f"{point['x']:g} tokens"
+        row.data["limits"] = []
+        row.save()
+        assert "8192 tokens" in self.compare(client, older, newer)
+        html = self.compare(client, newer, older)
+        assert "The benchmark has changed between these runs" in html
+        assert "8192 tokens" in html
+        assert '<svg class="assay-chart"' not in html
 
     def test_what_cannot_be_compared_is_said(self, client: Client) -> None:
         run = scenes.measured()

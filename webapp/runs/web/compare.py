@@ -156,12 +156,14 @@ def _picture(found: Sequence[protocol.Series | None], ratios: bool) -> str:
             "variants": (*variants, baseline),
             "points": tuple(points),
             "baseline": baseline.name if ratios else None,
+            "limits": (),  # those of one run bound no other
+            "partial": False,
         }
     )
     quantity: charts.Quantity = "ratio" if ratios else "value"
     try:
         return charts.draw(merged, quantity, standalone=False, ident=f"compare-{first.name}")
-    except ValueError:
+    except (ValueError, TypeError):  # places of two versions that no axis holds together
         return ""
 
 

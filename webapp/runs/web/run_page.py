@@ -91,9 +91,10 @@ def _environment(run: Run) -> list[tuple[str, str]]:
 
 def _after(run: Run) -> list[tuple[str, str]]:
     """Clocks and load when it ended: what may have disturbed the numbers."""
-    if not run.result or not run.result.get("after"):
+    try:
+        now = MachineState.model_validate((run.result or {}).get("after") or {})
+    except ValueError:  # an older version's
         return []
-    now = MachineState.model_validate(run.result["after"])
     held = {None: None, True: "yes", False: "no"}[now.gpu_throttled]
     rows = [
         ("Load", _measure(now.load, "", 2)),
