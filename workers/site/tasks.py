@@ -41,12 +41,16 @@ def poll() -> None:
     due = schedule.due(categories_to_fetch(), now())
     if not due:
         return
-    news.info("Asking arXiv for %s", ", ".join(due))
-    report = update(due)
+    report = update(due, on_progress=_say_step)
     for row in report.rows:
         counts = ", ".join(f"{many} {kind}" for kind, many in row.counts.items() if many)
         news.info("%s %s: %s. %s", row.category, row.date, row.state, row.reason or counts)
     link_papers()  # a first page shows its methods at once
+
+
+def _say_step(done: int, total: int, step: str) -> None:
+    if done < total:
+        news.info("Asking arXiv, %d of %d: %s", done + 1, total, step)
 
 
 @app.task(name="site.enrich")
