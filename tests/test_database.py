@@ -152,6 +152,10 @@ def test_a_command_that_cannot_work_says_why(
     [
         ("ASSAY_LEASE", "2", "ASSAY_LEASE='2': Input should be greater than or equal to 3"),
         ("ASSAY_ARXIV_RSS_URL", "ftp://x", "'ftp://x': write an http:// or https:// address"),
+        ("DATABASE_URL", "postgresql://u:secret/word@here/db", "DATABASE_URL='…': no address"),
+        ("CELERY_BROKER_URL", "redis://:[secret]x@here/0", "CELERY_BROKER_URL='…': no address"),
+        ("ASSAY_SMTP_URL", "smtp://u:secret/word@here", "ASSAY_SMTP_URL='…': no address"),
+        ("OPENAI_BASE_URL", "http://u:secret/word@here", "no address"),
         ("ASSAY_LOG_LEVEL", "loud", "ASSAY_LOG_LEVEL='loud': Input should be 'DEBUG', 'INFO'"),
     ],
 )
@@ -159,8 +163,9 @@ def test_a_setting_that_cannot_be_used_is_named(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, words: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(env.SettingError, match=re.escape(words)):
+    with pytest.raises(env.SettingError, match=re.escape(words)) as refused:
         env.read.__wrapped__()
+    assert "secret" not in str(refused.value)
 
 
 def test_it_migrates_postgresql(tmp_path: Path, postgresql_url: str) -> None:

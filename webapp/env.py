@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkstemp
 from typing import Annotated, Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -33,17 +33,29 @@ class SettingError(Exception):
     """A setting cannot be used; the message names it, its value and what would do."""
 
 
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:  # whose words show a piece of the password
+        raise ValueError("no address; in a password / is %2F, [ is %5B and # is %23") from None
+    return parts
+
+
 def _address(text: str) -> str:
-    parts = urlsplit(text)
+    parts = _parts(text)
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise ValueError("write an http:// or https:// address")
-    _ = parts.port  # raises ValueError for what is none
     return text.rstrip("/")
 
 
+def _server(url: SecretStr) -> SecretStr:
+    _parts(url.get_secret_value())
+    return url
+
+
 def _mail_server(url: SecretStr) -> SecretStr:
-    parts = urlsplit(url.get_secret_value())
-    _ = parts.port  # raises ValueError for what is none
+    parts = _parts(url.get_secret_value())
     if parts.scheme not in {"", "smtp", "smtps", "smtp+tls"} or bool(parts.scheme) != bool(
         parts.hostname
     ):
@@ -62,6 +74,7 @@ Words = Annotated[  # split at commas and blanks
 ]
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda text: text or None)]
 Address = Annotated[str, AfterValidator(_address)]  # without a slash at the end
+Server = Annotated[SecretStr, AfterValidator(_server)]
 MailServer = Annotated[SecretStr, AfterValidator(_mail_server)]
 Count = Annotated[int, Field(ge=0, le=MOST)]
 LogLevel = Annotated[
@@ -108,8 +121,8 @@ class Settings(BaseSettings):
     hosts: Words = variable("localhost 127.0.0.1 [::1]")
     base_url: str = variable("")
     https: bool = variable("0")
-    database_url: SecretStr = variable("")
-    celery_broker_url: SecretStr = variable("")
+    database_url: Server = variable("")
+    celery_broker_url: Server = variable("")
     arxiv_rss_url: Address = variable("https://rss.arxiv.org")
     arxiv_api_url: Address = variable("https://export.arxiv.org/api/query")
     arxiv_site_url: Address = variable("https://arxiv.org")
