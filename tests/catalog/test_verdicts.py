@@ -137,3 +137,20 @@ def test_another_variant_is_compared_seed_by_seed() -> None:
     assert ends.ratio is not None
     assert (ends.ratio.low, ends.ratio.high) == (8 / 5, 10 / 4)
     assert ends.ratio.verdict == "better"
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        ({"runs": (1e60, 1e-60)}, {"runs": (1e-60, 1e60)}),
+        ({"runs": (5e-324, 5e-324)}, {"runs": (1e308, 1e308)}),
+        ({"low": 1e-50, "high": 1e50}, {"low": 1e-50, "high": 1e50}),
+        ({}, {"value": 0.0}),
+    ],
+)
+def test_numbers_whose_ratio_is_none_are_not_compared(
+    mine: dict[str, Any], theirs: dict[str, Any]
+) -> None:
+    """A worker may sign them, and the method's page is a page."""
+    one, other = (point(1.0, 2.0).model_copy(update=update) for update in (mine, theirs))
+    assert _against(one, [other]) == []

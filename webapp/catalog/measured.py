@@ -157,17 +157,20 @@ def _against(point: Point, others: list[Point]) -> list[Point]:
     other = next((one for one in others if one.x == point.x), None)
     if other is None:
         return []
-    if len(point.runs) == len(other.runs) > 1 and min(*point.runs, *other.runs) > 0:
-        pairs = zip(point.runs, other.runs, strict=True)
-        value, low, high = _interval([math.log(mine / theirs) for mine, theirs in pairs])
-    elif point.low > 0 and other.low > 0:
-        value = point.estimate / other.estimate
-        low, high = point.low / other.high, point.high / other.low
-    else:
+    try:
+        if len(point.runs) == len(other.runs) > 1 and min(*point.runs, *other.runs) > 0:
+            pairs = zip(point.runs, other.runs, strict=True)
+            value, low, high = _interval([math.log(mine) - math.log(its) for mine, its in pairs])
+        elif point.low > 0 and other.low > 0:
+            value = point.estimate / other.estimate
+            low, high = point.low / other.high, point.high / other.low
+        else:
+            return []
+        ratio = Ratio(
+            value=value, low=low, high=high, verdict="better" if low > 1 else "no difference shown"
+        )
+    except (ValueError, ArithmeticError):  # of numbers so wild that their ratio is none
         return []
-    ratio = Ratio(
-        value=value, low=low, high=high, verdict="better" if low > 1 else "no difference shown"
-    )
     return [point.model_copy(update={"ratio": ratio})]
 
 
