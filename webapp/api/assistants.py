@@ -190,11 +190,9 @@ class Assay:
 
 def server(by_http: bool) -> MCPServer:
     """The tools on a server: over HTTP each caller has a token, on stdio `ASSAY_TOKEN` is it."""
-    if by_http:
-        auth = AuthSettings(issuer_url=AnyHttpUrl(site_address()), resource_server_url=None)
-        made = MCPServer("Assay", instructions=ABOUT, token_verifier=_Verifier(), auth=auth)
-    else:
-        made = MCPServer("Assay", instructions=ABOUT)
+    auth = AuthSettings(issuer_url=AnyHttpUrl(site_address()), resource_server_url=None)
+    guarded: dict[str, Any] = {"token_verifier": _Verifier(), "auth": auth} if by_http else {}
+    made = MCPServer("Assay", instructions=ABOUT, **guarded)
     assay = Assay(_token_of_request if by_http else lambda: settings.ASSISTANT_TOKEN)
     for name in [name for name in vars(Assay) if not name.startswith("_")]:
         hint = ToolAnnotations(read_only_hint=name not in ACTING)

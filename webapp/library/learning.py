@@ -12,7 +12,6 @@ from hashlib import sha256
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Model
 from django.db.models.signals import m2m_changed, post_delete, post_save
 from django.dispatch import receiver
 from django.utils import timezone
@@ -135,11 +134,11 @@ def _others(known: set[int]) -> list[dict[str, float]]:
 @receiver((post_save, post_delete), sender=LibraryEntry)
 @receiver((post_save, post_delete), sender=LikedText)
 @receiver(m2m_changed, sender=ReadingList.papers.through)
-def _learn_after_change(instance: Model, **_: object) -> None:
+def _learn_after_change(
+    instance: Star | LibraryEntry | LikedText | ReadingList, **_: object
+) -> None:
     """Ask for learning after every change that says something of a paper."""
-    reader = getattr(instance, "reader_id", None)
-    if reader is not None:
-        transaction.on_commit(partial(ask, reader))
+    transaction.on_commit(partial(ask, instance.reader_id))
 
 
 def ask(reader_id: int) -> None:

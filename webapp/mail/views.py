@@ -105,11 +105,9 @@ def account_mail(request: HttpRequest, reader: User) -> HttpResponse:
 def searches(request: HttpRequest, reader: User) -> HttpResponse:
     """The searches that are mailed to the reader, as feeds in OPML."""
     asked = Delivery.objects.filter(reader=reader).exclude(q="")
-    outlines = []
-    for q in asked.values_list("q", flat=True):
-        query = urlencode({"q": q})
-        feed = page_address("digests:search-feed", "rss")
-        outlines.append((q, f"{feed}?{query}", f"{page_address('papers:search')}?{query}"))
+    queries = [(q, urlencode({"q": q})) for q in asked.values_list("q", flat=True)]
+    feed, page = page_address("digests:search-feed", "rss"), page_address("papers:search")
+    outlines = [(q, f"{feed}?{query}", f"{page}?{query}") for q, query in queries]
     body = opml("Assay: searches", now(), {"Searches": outlines})
     return attachment(body, "text/x-opml; charset=utf-8", "assay-searches.opml")
 
