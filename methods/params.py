@@ -3,9 +3,8 @@
 import json
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -75,20 +74,26 @@ class TimedParams(Params):
     max_warm_up_s: float = parameter(3.0, "Longest warm-up of a variant.", unit="s", ge=0, le=60)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterInfo:
-    """One parameter for a form field or a line of help. ``choices`` empty means free."""
+    """One parameter for a form field or a line of help, from what JSON Schema says of it.
 
-    name: str
-    kind: Literal["integer", "number", "boolean", "text", "choice"]
-    many: bool
-    help: str
-    unit: str
-    choices: tuple[Any, ...] = ()
-    bounds: Mapping[str, Any] = field(default_factory=dict)
-    items: tuple[int, int | None] = (0, None)  # how many, where there are many
-    local: bool = False  # the command line alone may set it
-    model: bool = False  # elsewhere only the names in ASSAY_MODELS
+    ``choices`` empty means free; ``items`` are how many there may be, where there are ``many``.
+    The command line alone may set a ``local`` one, elsewhere a ``model`` is of those in
+    ``ASSAY_MODELS``.
+    """
+
+    def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
+        self.name = name
+        self.help: str = schema.get("description", "")
+        self.unit: str = schema.get("unit", "")
+        self.local, self.model = bool(schema.get("local")), bool(schema.get("model"))
+        self.many = schema.get("type") == "array"
+        self.items: tuple[int, int | None] = (schema.get("minItems", 0), schema.get("maxItems"))
+        one = schema["items"] if self.many else schema
+        self.choices = tuple(one.get("enum") or [one[word] for word in ("const",) if word in one])
+        kind = one.get("type")
+        self.kind: str = kind if kind in ("integer", "number", "boolean") else "text"
+        self.bounds = {word: one[word] for word in _BOUNDS if word in one}
 
     @property
     def allowed(self) -> str:
@@ -110,7 +115,7 @@ class ParameterInfo:
 def described(model: type[Params]) -> tuple[ParameterInfo, ...]:
     """Every parameter as forms and help texts show it."""
     schema = model.model_json_schema()["properties"]
-    return tuple(_info(name, schema[name]) for name in model.model_fields)
+    return tuple(ParameterInfo(name, schema[name]) for name in model.model_fields)
 
 
 def resolve(model: type[Params], settings: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
@@ -138,26 +143,6 @@ def _from_text(found: FieldInfo, value: Any) -> Any:
         except ValueError:
             return value
     return [part.strip() for part in value.split(",") if part.strip()]
-
-
-def _info(name: str, schema: Mapping[str, Any]) -> ParameterInfo:
-    """A parameter by what JSON Schema says of it."""
-    many = schema.get("type") == "array"
-    one = schema["items"] if many else schema
-    choices = tuple(one.get("enum") or [one[word] for word in ("const",) if word in one])
-    kind = one.get("type") if one.get("type") in ("integer", "number", "boolean") else "text"
-    return ParameterInfo(
-        name=name,
-        kind=typing.cast(Any, "choice" if choices else kind),
-        many=many,
-        help=schema.get("description", ""),
-        unit=schema.get("unit", ""),
-        local=bool(schema.get("local")),
-        model=bool(schema.get("model")),
-        choices=choices,
-        bounds={word: one[word] for word in _BOUNDS if word in one},
-        items=(schema.get("minItems", 0), schema.get("maxItems")),
-    )
 
 
 def _problems(

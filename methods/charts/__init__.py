@@ -14,7 +14,7 @@ import re
 from methods.charts.layout import short, wrap
 from methods.charts.lines import draw_lines
 from methods.charts.marks import MARGIN, SMALL, TITLE, WIDTH, escaped
-from methods.charts.plot import Plot, Quantity, reduce
+from methods.charts.plot import Plot, Quantity
 from methods.charts.rows import draw_rows
 from methods.charts.style import STYLE
 from methods.charts.words import check_value, duration, interval, number, tensor
@@ -31,7 +31,7 @@ def draw(
     ``ident`` must be unique on the page when a series is drawn twice there. Raises ValueError when
     there is nothing to draw.
     """
-    plot = reduce(series, quantity)
+    plot = Plot(series, quantity)
     if not plot.points:
         raise ValueError(f"the series {series.name!r} has no {quantity} to draw")
     body, height = draw_rows(plot) if series.x.scale == "category" else draw_lines(plot)
@@ -78,7 +78,7 @@ def parts(series: Series) -> list[Series]:
 
 def describe(series: Series, quantity: Quantity = "value") -> str:
     """The chart in words, for those who do not see it."""
-    plot = reduce(series, quantity)
+    plot = Plot(series, quantity)
     parts = [f"{plot.measure}; {plot.better}."]
     for variant in plot.variants:
         points = [point for point in plot.points if point.variant == variant.name]

@@ -9,6 +9,7 @@ from methods.charts.style import RIVALS
 from methods.protocol import Point, Series, Variant
 
 Quantity = Literal["value", "ratio"]
+Heights = tuple[tuple[float | str, float], ...]  # of a limit, at each x
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +24,24 @@ class Dot:
     doubt: bool
 
 
-@dataclass(frozen=True, slots=True)
 class Plot:
-    """A series reduced to one quantity."""
+    """What of a series has one quantity: points, variants and limits, in drawing order."""
 
-    series: Series
-    quantity: Quantity
-    points: tuple[Dot, ...]
-    variants: tuple[Variant, ...]
-    limits: tuple[tuple[str, tuple[tuple[float | str, float], ...]], ...]
-    kind: Literal["linear", "log"]
+    def __init__(self, series: Series, quantity: Quantity) -> None:
+        self.series, self.quantity = series, quantity
+        order = {point.x: place for place, point in enumerate(series.points)}
+        numeric = series.x.scale != "category"
+        self.points = sorted(
+            filter(None, (_dot(point, quantity) for point in series.points)),
+            key=lambda dot: dot.x if numeric else order[dot.x],
+        )
+        drawn = {dot.variant for dot in self.points}
+        self.variants = [v for v in series.variants if v.name in drawn]
+        self.limits = list(_limits(series, quantity))
+        highest = max((dot.high for dot in self.points), default=1.0)
+        lowest = min((dot.low for dot in self.points), default=1.0)
+        wide = highest > 3 * lowest if quantity == "ratio" else series.y.scale == "log"
+        self.kind: Literal["linear", "log"] = "log" if wide and lowest > 0 else "linear"
 
     @property
     def measure(self) -> str:
@@ -85,29 +94,6 @@ class Plot:
         return self.series.variants.index(variant)
 
 
-def reduce(series: Series, quantity: Quantity) -> Plot:
-    """The points, variants and limits of a series that have this quantity, in drawing order."""
-    order = {point.x: place for place, point in enumerate(series.points)}
-    numeric = series.x.scale != "category"
-    dots = sorted(
-        filter(None, (_dot(point, quantity) for point in series.points)),
-        key=lambda dot: dot.x if numeric else order[dot.x],
-    )
-    drawn = {dot.variant for dot in dots}
-    highest = max((dot.high for dot in dots), default=1.0)
-    lowest = min((dot.low for dot in dots), default=1.0)
-    wide = highest > 3 * lowest if quantity == "ratio" else series.y.scale == "log"
-    kind: Literal["linear", "log"] = "log" if wide and lowest > 0 else "linear"
-    return Plot(
-        series=series,
-        quantity=quantity,
-        points=tuple(dots),
-        variants=tuple(v for v in series.variants if v.name in drawn),
-        limits=tuple(_limits(series, quantity)),
-        kind=kind,
-    )
-
-
 def _dot(point: Point, quantity: Quantity) -> Dot | None:
     doubt = bool(point.flags)
     if quantity == "value":
@@ -119,9 +105,7 @@ def _dot(point: Point, quantity: Quantity) -> Dot | None:
     return Dot(point.variant, point.x, ratio.value, ratio.low, ratio.high, doubt)
 
 
-def _limits(
-    series: Series, quantity: Quantity
-) -> Iterable[tuple[str, tuple[tuple[float | str, float], ...]]]:
+def _limits(series: Series, quantity: Quantity) -> Iterable[tuple[str, Heights]]:
     """Limits in the quantity drawn; one given as a ratio becomes values by way of the baseline."""
     base = {
         point.x: point.estimate
