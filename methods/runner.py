@@ -93,7 +93,7 @@ def run(
             if process is None and isinstance(params, TimedParams):
                 measured = processes.measure(context, method, benchmark, params)
             else:
-                _here(method, benchmark, params, context)
+                _run_here(method, benchmark, params, context)
             series = context.release(partial=False)
             if not series:
                 raise RuntimeError("the benchmark ended without having measured anything")
@@ -115,7 +115,8 @@ def run(
     return EXIT_OK
 
 
-def _here(method: Method, benchmark: Benchmark, params: Params, context: Context) -> None:
+def _run_here(method: Method, benchmark: Benchmark, params: Params, context: Context) -> None:
+    """Run the benchmark in this process."""
     entry = registry.load(method.slug, benchmark.entry)
     with_torch = "torch" in sys.modules
     seed_everything(context.seed)
@@ -152,15 +153,16 @@ def _started(
 def _end_early(error: BaseException, context: Context, emit: Emit) -> int:
     """Tell how the run ended and, unless a check failed, what it had measured, marked partial."""
     if isinstance(error, KeyboardInterrupt):
-        emit(Cancelled(reason="interrupted", partial=_tell_partial(context, emit)))
+        emit(Cancelled(reason="interrupted", partial=_emit_partial_series(context, emit)))
         return EXIT_INTERRUPTED
     failed = error.body if isinstance(error, ProcessFailedError) else _failed(error)
-    partial = failed.kind != "check" and _tell_partial(context, emit)
+    partial = failed.kind != "check" and _emit_partial_series(context, emit)
     emit(failed.model_copy(update={"partial": partial}))
     return EXIT_OF.get(failed.kind, EXIT_ERROR)
 
 
-def _tell_partial(context: Context, emit: Emit) -> bool:
+def _emit_partial_series(context: Context, emit: Emit) -> bool:
+    """Show what was measured before the run ended early; whether there was anything."""
     series = context.release(partial=True)
     for one in series:
         emit(one)

@@ -32,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
         raise InputError(f"a method's name is lower case with underscores, not {name[:80]!r}")
     if name in registry.slugs():
         raise InputError(f"there is a method {name!r} already")
-    texts = _package(args.to, name) if args.to else _here(name)
+    texts = _as_package(args.to, name) if args.to else _in_repository(name)
     taken = [path for path in texts if path.exists()]
     if taken:
         raise InputError(f"{taken[0]} exists already; nothing was written")
@@ -44,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _here(name: str) -> dict[Path, str]:
+def _in_repository(name: str) -> dict[Path, str]:
     ours = Path(methods.__file__).parent
     tests = ours.parent / "tests" / "methods" / name
     texts = {ours / name / module: _text(module, name, f"methods.{name}") for module in MODULES}
@@ -52,7 +52,7 @@ def _here(name: str) -> dict[Path, str]:
     return {**texts, tests / "__init__.py": "", tests / "mutations.py": mutations}
 
 
-def _package(folder: Path, name: str) -> dict[Path, str]:
+def _as_package(folder: Path, name: str) -> dict[Path, str]:
     texts = {folder / name / module: _text(module, name, name) for module in MODULES}
     texts[folder / "tests" / f"test_{name}.py"] = _text("test.py", name, name)
     return {**texts, folder / "pyproject.toml": _text("pyproject.toml", name, name)}

@@ -107,7 +107,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
 
 
 def test_in_this_repository_its_mutations_go_to_the_tests() -> None:
-    texts = new._here("thin")
+    texts = new._in_repository("thin")
     assert ROOT / "tests" / "methods" / "thin" / "mutations.py" in texts
     assert "from methods.thin import model" in texts[ROOT / "methods" / "thin" / "checks.py"]
     for path, text in texts.items():
