@@ -81,11 +81,9 @@ def describe(series: Series, quantity: Quantity = "value") -> str:
     plot = Plot(series, quantity)
     parts = [f"{plot.measure}; {plot.better}."]
     for variant in plot.variants:
-        points = [point for point in plot.points if point.variant == variant.name]
-        if points:
-            last = points[-1]
-            where = last.x if isinstance(last.x, str) else f"{series.x.label} {short(last.x)}"
-            parts.append(f"{variant.label}: {plot.text_of(last.value)} at {where}.")
+        last = plot.of(variant)[-1]
+        where = last.x if isinstance(last.x, str) else f"{series.x.label} {short(last.x)}"
+        parts.append(f"{variant.label}: {plot.text_of(last.estimate)} at {where}.")
     parts += [f"Limit: {label}." for label, _ in plot.limits]
     if series.partial:
         parts.append("Partial: the run did not end.")
@@ -101,7 +99,7 @@ def _head(plot: Plot) -> tuple[str, float]:
     notes = [f"{plot.measure} · {plot.better}"]
     if plot.series.partial:
         notes.append("△ partial: the run did not end")
-    if any(dot.doubt for dot in plot.points):
+    if any(dot.flags for dot in plot.points):
         notes.append("○ hollow: uncertain (noisy, or too few blocks)")
     for note in notes:
         for line in wrap(note, SMALL, WIDTH - 2 * MARGIN)[:2]:

@@ -43,13 +43,12 @@ def draw_lines(plot: Plot) -> tuple[str, float]:
     # The lines, with a mark at each point where there are few, else at the last one.
     ends: list[tuple[float, float]] = []
     for variant in plot.variants:
-        dots = [dot for dot in plot.points if dot.variant == variant.name]
-        placed = [(x(float(dot.x)), y(dot.value), dot) for dot in dots]
+        placed = [(x(float(dot.x)), y(dot.estimate), dot) for dot in plot.of(variant)]
         ends.append(placed[-1][:2])
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b, _ in placed)
         whiskers = "".join(marks.whisker(a, y(dot.low), y(dot.high)) for a, _, dot in placed)
         shapes = "".join(
-            marks.mark(plot.shape(variant), a, b, hollow=dot.doubt)
+            marks.mark(plot.shape(variant), a, b, hollow=bool(dot.flags))
             for a, b, dot in (placed if len(placed) <= MARKS else placed[-1:])
         )
         curve = f'<polyline class="line" points="{path}"/>'
@@ -69,7 +68,7 @@ def _end_value(plot: Plot, variant: Variant) -> str:
     """A ratio is said beside the name; values stand on the axis and in the table."""
     if plot.quantity == "value":
         return ""
-    return " " + plot.text_of([dot for dot in plot.points if dot.variant == variant.name][-1].value)
+    return " " + plot.text_of(plot.of(variant)[-1].estimate)
 
 
 def _end_labels(

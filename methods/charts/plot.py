@@ -1,7 +1,6 @@
 """A series reduced to the one quantity that a chart shows."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from methods.charts.layout import short
@@ -10,18 +9,6 @@ from methods.protocol import Point, Series, Variant
 
 Quantity = Literal["value", "ratio"]
 Heights = tuple[tuple[float | str, float], ...]  # of a limit, at each x
-
-
-@dataclass(frozen=True, slots=True)
-class Dot:
-    """What is drawn of a point."""
-
-    variant: str
-    x: float | str
-    value: float
-    low: float
-    high: float
-    doubt: bool
 
 
 class Plot:
@@ -43,6 +30,10 @@ class Plot:
         wide = highest > 3 * lowest if quantity == "ratio" else series.y.scale == "log"
         self.kind: Literal["linear", "log"] = "log" if wide and lowest > 0 else "linear"
 
+    def of(self, variant: Variant) -> list[Point]:
+        """A variant's points."""
+        return [dot for dot in self.points if dot.variant == variant.name]
+
     @property
     def measure(self) -> str:
         """What is measured, with its unit."""
@@ -54,7 +45,7 @@ class Plot:
     @property
     def values(self) -> list[float]:
         """Every number that the scale must hold."""
-        found = [value for dot in self.points for value in (dot.low, dot.value, dot.high)]
+        found = [value for dot in self.points for value in (dot.low, dot.estimate, dot.high)]
         found += [value for _, points in self.limits for _, value in points]
         return [*found, 1.0] if self.quantity == "ratio" else found
 
@@ -94,15 +85,14 @@ class Plot:
         return self.series.variants.index(variant)
 
 
-def _dot(point: Point, quantity: Quantity) -> Dot | None:
-    doubt = bool(point.flags)
+def _dot(point: Point, quantity: Quantity) -> Point | None:
+    """The point with the quantity as its estimate and interval; None where it has none."""
     if quantity == "value":
         low, high = min(point.low, point.estimate), max(point.high, point.estimate)
-        return Dot(point.variant, point.x, point.estimate, low, high, doubt)
-    if point.ratio is None:
+        return point.model_copy(update={"low": low, "high": high})
+    if (ratio := point.ratio) is None:
         return None
-    ratio = point.ratio
-    return Dot(point.variant, point.x, ratio.value, ratio.low, ratio.high, doubt)
+    return point.model_copy(update={"value": ratio.value, "low": ratio.low, "high": ratio.high})
 
 
 def _limits(series: Series, quantity: Quantity) -> Iterable[tuple[str, Heights]]:

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from methods.charts import marks
 from methods.charts.layout import Scale, shorten, span, text_width, wrap
 from methods.charts.marks import LINE, MARGIN, SMALL, TEXT, WIDTH
-from methods.charts.plot import Dot, Plot
-from methods.protocol import Variant
+from methods.charts.plot import Plot
+from methods.protocol import Point, Variant
 
 ROW = 20.0
 
@@ -48,7 +48,7 @@ def draw_rows(plot: Plot) -> tuple[str, float]:
 def _scale(plot: Plot, labels: list[str]) -> Scale:
     """The x scale between the labels on the left and the values on the right."""
     left = max(text_width(label, TEXT, bold=True) for label in labels) + 10
-    widest = max(text_width(plot.text_of(dot.value), SMALL, mono=True) for dot in plot.points)
+    widest = max(text_width(plot.text_of(dot.estimate), SMALL, mono=True) for dot in plot.points)
     ends = span(plot.values, plot.kind, zero=plot.quantity == "value")
     return Scale(*ends, MARGIN + min(left, WIDTH * 0.4), WIDTH - MARGIN - widest - 12, plot.kind)
 
@@ -71,9 +71,9 @@ def _limits(plot: Plot, group: float | str, x: Scale, top: float, bottom: float)
                 yield f"<g><title>{marks.escaped(label)}</title>{stroke}</g>"
 
 
-def _row(plot: Plot, variant: Variant, dot: Dot, x: Scale, *, y: float, lines: list[str]) -> str:
+def _row(plot: Plot, variant: Variant, dot: Point, x: Scale, *, y: float, lines: list[str]) -> str:
     """One dot with its name, its interval, its value and, where lengths mean something, a stem."""
-    at, low, high = x(dot.value), x(dot.low), x(dot.high)
+    at, low, high = x(dot.estimate), x(dot.low), x(dot.high)
     stem = ""
     if plot.quantity == "ratio" or plot.kind == "linear":
         stem = marks.line("stem", x(1 if plot.quantity == "ratio" else 0), y, at, y)
@@ -84,6 +84,6 @@ def _row(plot: Plot, variant: Variant, dot: Dot, x: Scale, *, y: float, lines: l
     return (
         f'<g class="{plot.classes(variant)}">'
         f"{name}{stem}{interval}"
-        f"{marks.mark(plot.shape(variant), at, y, hollow=dot.doubt)}"
-        f"{marks.tick_label(plot.text_of(dot.value), WIDTH - MARGIN, y + 4, 'end')}</g>"
+        f"{marks.mark(plot.shape(variant), at, y, hollow=bool(dot.flags))}"
+        f"{marks.tick_label(plot.text_of(dot.estimate), WIDTH - MARGIN, y + 4, 'end')}</g>"
     )
