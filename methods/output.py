@@ -3,6 +3,7 @@
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -40,23 +41,21 @@ class JsonLines:
         self._seq += 1
 
 
-class JsonFile:
+class JsonFile(JsonLines):
     """All events but progress, written whole when the run has ended."""
 
     def __init__(self, path: Path) -> None:
         if not path.parent.is_dir() or path.is_dir():
             raise InputError(f"--json: {path} is not a file in an existing folder")
-        self._path = path
-        self._lines: list[str] = []
+        self._path, self._text = path, StringIO()
+        super().__init__(self._text)
 
     def event(self, body: Strict) -> None:
         """Keep the event; with the last one, write the file."""
-        if isinstance(body, Progress):
-            return
-        line = Line(seq=len(self._lines), kind=KINDS[type(body)], body=body)
-        self._lines.append(line.dump() + "\n")
-        if line.kind in TERMINAL:
-            write_whole(self._path, "".join(self._lines).encode())
+        if not isinstance(body, Progress):
+            super().event(body)
+        if KINDS[type(body)] in TERMINAL:
+            write_whole(self._path, self._text.getvalue().encode())
 
 
 class Plots:

@@ -11,6 +11,8 @@ from methods.protocol import Variant
 
 LABEL_GAP = 16.0
 MARKS = 16
+# Whose it is, if not a limit's, its lines, the end of what it names, and how high it stands.
+Label = tuple[Variant | None, Sequence[str], tuple[float, float], float]
 
 
 def draw_lines(plot: Plot) -> tuple[str, float]:
@@ -60,7 +62,8 @@ def draw_lines(plot: Plot) -> tuple[str, float]:
         parts.append(f'<polyline class="limit" points="{path}"/>')
     # Names that would overlap move apart, and a thin line leads to each.
     places = keep_apart([place for _, place in ends], gap, top + gap / 2, bottom + 6 - gap / 2)
-    parts += _end_labels(plot, texts, ends, places, right)
+    named = [*plot.variants, *[None] * len(plot.limits)]
+    parts += _end_labels(plot, zip(named, texts, ends, places, strict=True), right)
     return "".join(parts), bottom + 48
 
 
@@ -71,16 +74,9 @@ def _end_value(plot: Plot, variant: Variant) -> str:
     return " " + plot.text_of(plot.of(variant)[-1].estimate)
 
 
-def _end_labels(
-    plot: Plot,
-    texts: Sequence[Sequence[str]],
-    ends: Sequence[tuple[float, float]],
-    places: Sequence[float],
-    right: float,
-) -> Iterable[str]:
+def _end_labels(plot: Plot, labels: Iterable[Label], right: float) -> Iterable[str]:
     """Names at their places beside the ends of their lines; a leader where they had to move."""
-    of = [*plot.variants, *[None] * len(plot.limits)]
-    for variant, lines, (x, y), place in zip(of, texts, ends, places, strict=True):
+    for variant, lines, (x, y), place in labels:
         if abs(place - y) > 3 or right - x > 14:
             yield (
                 f'<polyline class="leader" points="{x + 6:.1f},{y:.1f} '
