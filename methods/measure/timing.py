@@ -52,7 +52,7 @@ class Timings:
     def points(
         self, x: float | str, *, baseline: str | None = None, work: float | None = None
     ) -> list[Point]:
-        """A point for each variant: milliseconds, or with ``work`` (items a call) these a second."""
+        """A point a variant: milliseconds, or with ``work`` (items a call) items a second."""
 
         def converted(variant: str) -> list[list[float]]:
             blocks = self.blocks[variant]

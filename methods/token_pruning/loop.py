@@ -8,10 +8,10 @@ it saw. The next token's position is the prompt's original length.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 from transformers import DynamicCache
 
 from methods.errors import InputError
@@ -47,6 +47,21 @@ class Before:
     layer: Any
     stream: Stream
     rotary: tuple[Tensor, Tensor]
+
+    def context(
+        self, vision: Vision, prompt: Prompt, generator: Generator | None, previous: Self | None
+    ) -> Context:
+        """What a choice before this layer may look at, the layer before it being `previous`."""
+        return Context(
+            self.stream.seen,
+            self.stream.patch.gather(1, self.stream.places()),
+            *self.stream.words(),
+            vision,
+            attention=None if previous is None else previous.attention,
+            ahead=self.attention,
+            generator=generator,
+            needed=prompt.needed,
+        )
 
     def attention(self, words: Tensor | None = None) -> Tensor:
         r"""Attention paid to each visual token (B, n_v) by words (B, t), or by the last token.
@@ -137,7 +152,7 @@ def embed(llava: Any, prompt: Prompt, vision: Vision | None, first: Entered | No
 
 
 def first_context(
-    llava: Any, prompt: Prompt, vision: Vision, generator: torch.Generator | None
+    llava: Any, prompt: Prompt, vision: Vision, generator: Generator | None
 ) -> Context:
     """What a choice before the language model may look at, image by image."""
     visual, asked = marks(llava, prompt)
@@ -195,7 +210,7 @@ def read(
     stages: Sequence[Stage] = (),
     *,
     cached: bool = False,
-    generator: torch.Generator | None = None,
+    generator: Generator | None = None,
     vision: Vision | None = None,
 ) -> Reading:
     """Read a prompt, dropping visual tokens on the way.
@@ -243,7 +258,8 @@ def read(
     for at, layer in enumerate(decoder.layers):
         stage, index = by_layer.get(at), None
         if stage is not None and vision is not None:
-            context = _inside(vision, prompt, generator, previous, Before(layer, stream, rotary))
+            here = Before(layer, stream, rotary)
+            context = here.context(vision, prompt, generator, previous)
             index = stage.selector.select(context, stage.keep * images)
             kept[at] = context.patches.gather(1, index)
             if not stage.late:
@@ -308,27 +324,6 @@ def check_stages(llava: Any, stages: Sequence[Stage]) -> dict[int, Stage]:
             raise InputError(f"{stage.selector.label} cannot choose {where} the language model")
         here, last = stage.keep, stage.layer
     return {stage.layer: stage for stage in stages}
-
-
-def _inside(
-    vision: Vision,
-    prompt: Prompt,
-    generator: torch.Generator | None,
-    previous: Before | None,
-    here: Before,
-) -> Context:
-    """What a choice before a layer may look at, the layer before it being `previous`."""
-    stream = here.stream
-    return Context(
-        stream.seen,
-        stream.patch.gather(1, stream.places()),
-        *stream.words(),
-        vision,
-        attention=None if previous is None else previous.attention,
-        ahead=here.attention,
-        generator=generator,
-        needed=prompt.needed,
-    )
 
 
 def run_layer(
