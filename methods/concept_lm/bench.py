@@ -95,7 +95,7 @@ class Ours:
     def burst(self, patience: int = 0) -> None:
         """Decode so many tokens of every row, and go back."""
         self.model.boundary = self.rule
-        for _ in walk(self.model, self.state, lambda _: self.token, self.tokens, patience):
+        for _ in walk(self.model, self.state, self.token[:, None], self.tokens, patience):
             pass
         for cache, length in zip(self.caches, self.lengths, strict=True):
             cache.lengths = length.clone()

@@ -10,7 +10,7 @@ a concept wait for each other, at most so many steps, and share one pass. Each r
 before, only later.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -239,28 +239,26 @@ def generate(
     logits, state = prefill(model, x, lengths, room=n)
     out = x.new_zeros(len(x), n)
     out[:, 0] = draw(logits, temperature, generator)
-
-    def token(done: Tensor) -> Tensor:
-        return out.gather(1, done.clamp_max(n - 1)[:, None].to(x.device))[:, 0]
-
-    for done, logits, ready in walk(model, state, token, n - 1, patience):
+    for done, logits, ready in walk(model, state, out, n - 1, patience):
         drawn, rows = draw(logits, temperature, generator), ready.nonzero()[:, 0]
         out[rows, done[rows] + 1] = drawn[rows]
     return out
 
 
 def walk(
-    model: ConceptLM, state: DecodeState, token: Callable[[Tensor], Tensor], n: int, patience: int
+    model: ConceptLM, state: DecodeState, tokens: Tensor, n: int, patience: int
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     r"""Decode n tokens of each row; rows that meet concepts wait for each other so many steps.
 
     At each step: how many tokens each row had read (B,), logits (B, V), and the rows (B,) that read
-    one more, to which these belong. `token` gives each row's next (B,) by how many it has read.
+    one more, to which these belong. A row reads its own of `tokens` (B, m) in turn, the last again
+    where there are no more; the caller may write what comes later as it goes.
 
     Equation: $\mathrm{done}_b \leftarrow \mathrm{done}_b + \mathrm{ready}_b$
     """
     done = torch.zeros_like(state.waited)
     while bool((active := done < n).any()):
-        logits, ready = step_ready(model, token(done), state, patience, active)
+        at = done.clamp_max(tokens.shape[1] - 1)[:, None].to(tokens.device)
+        logits, ready = step_ready(model, tokens.gather(1, at)[:, 0], state, patience, active)
         yield done, logits, ready
         done = done + ready
