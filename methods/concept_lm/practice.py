@@ -203,7 +203,7 @@ def plan(
     # A LoRA for each role on one frozen base; what is new is in single precision.
     em = HardEM(task, shape, settings, curriculum, adapters(base, seed=settings.seed))
     about: dict[str, Any] = {"shape": asdict(shape), "curriculum": asdict(curriculum)}
-    kept = checkpoint(params, about, corpus).of(em.parts)
+    kept = checkpoint(params, about, corpus)
     with precision(base):
         em.train(lambda step, total: on_progress(step, total, "v3"), watch=0, kept=kept)
         with torch.no_grad():

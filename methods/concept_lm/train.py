@@ -1,7 +1,7 @@
 """One training loop for every model here, so that all models compared see the same data."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -96,7 +96,7 @@ def train(
     module = learner.model
     learnt = [p for p in module.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(learnt, betas=(0.9, 0.95), weight_decay=0.0)
-    parts = {"module": module, "optimiser": optimiser}
-    kept = checkpoint and checkpoint.of(parts, plan=asdict(plan))
     loss = learner.training_loss
-    return fit(loss, optimiser, plan, History(), module=module, on_step=on_step, checkpoint=kept)
+    return fit(
+        loss, optimiser, plan, History(), module=module, on_step=on_step, checkpoint=checkpoint
+    )

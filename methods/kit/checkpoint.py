@@ -32,8 +32,9 @@ class Checkpoint:
     every: int = 100
 
     def of(self, parts: Mapping[str, Part], **about: Any) -> Self:
-        """The same for the parts of a training, and with more that must agree."""
-        return replace(self, parts=parts, about={**self.about, **about})
+        """The same with more parts of a training, and with more that must agree."""
+        every = {**self.parts, **parts}
+        return replace(self, parts=every, about={**self.about, **about, "parts": sorted(every)})
 
     def save(self, history: Mapping[str, Any]) -> None:
         """Write every part and the history."""

@@ -76,13 +76,15 @@ def fit(
         module: put into training mode, and afterwards into evaluation mode.
         backward: how the loss flows back.
         on_step: hears the steps done and the history so far.
-        checkpoint: file to resume from, when it is there, and to write.
+        checkpoint: file to resume from, when it is there, and to write: module, optimiser, and what
+            else it names. The plan must agree, beside what the checkpoint is about.
 
     Raises:
         CheckpointError: for a checkpoint of another run.
         InputError: where the loss is no number.
     """
     if checkpoint is not None:
+        checkpoint = checkpoint.of({"module": module, "optimiser": optimiser}, plan=asdict(plan))
         for name, values in checkpoint.resume().items():
             setattr(history, name, values)
     parameters = [p for group in optimiser.param_groups for p in group["params"]]

@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from methods.kit import training as kit
-from methods.kit.checkpoint import Checkpoint, Part
+from methods.kit.checkpoint import Checkpoint
 from methods.kit.config import Positive, Share, configuration
 from methods.kit.seeds import seeded
 from methods.seps import scenes
@@ -159,9 +159,7 @@ def train(
             (new if name.startswith("slimmer.") or ".to_shared." in name else old).append(p)
     groups: list[dict[str, Any]] = [{"params": old}, {"params": new, "speed": plan.head}]
     optimiser = torch.optim.AdamW(groups, weight_decay=0.01)
-    about = {"plan": asdict(plan), "config": asdict(matcher.slimmer.config)}
-    parts: dict[str, Part] = {"matcher": matcher, "optimiser": optimiser}
-    kept = checkpoint and checkpoint.of(parts, **about)
+    kept = checkpoint and checkpoint.of({}, config=asdict(matcher.slimmer.config))
 
     def loss(step: int) -> Tensor:
         return matcher.loss(draw(step), hardest=plan.hardest_at(step))

@@ -131,7 +131,7 @@ class Trainer:
         if not groups:
             raise InputError("there is neither merger nor head: nothing to train")
         self.optimiser = torch.optim.AdamW(groups, weight_decay=0.0)
-        self.saved: dict[str, Part] = {"pruner": pruner, "optimiser": self.optimiser}
+        self.saved: dict[str, Part] = {}  # beside pruner and optimiser
         self.judge: Discriminator | None = None
         self.judge_optimiser: torch.optim.Optimizer | None = None
         if config.loss == "adversarial":
@@ -141,7 +141,7 @@ class Trainer:
             self.judge.to(next(pruner.parameters()).device)
             rate, weights = config.discriminator_lr, self.judge.parameters()
             self.judge_optimiser = torch.optim.AdamW(weights, lr=rate, weight_decay=0.0)
-            self.saved |= {"judge": self.judge, "judge_optimiser": self.judge_optimiser}
+            self.saved = {"judge": self.judge, "judge_optimiser": self.judge_optimiser}
         self.parts: dict[str, Any] = {}  # what G's last loss was made of
 
     def generator_loss(self, prompt: Prompt, tau: float) -> Tensor:
@@ -267,7 +267,6 @@ def train(
         if on_step is not None:
             on_step(step, history)
 
-    about = {"config": asdict(pruner.config), "plan": asdict(trainer.plan)}
     return kit.fit(
         lambda number: trainer.generator_loss(draw(number), pruner.config.tau(number, steps)),
         trainer.optimiser,
@@ -276,5 +275,5 @@ def train(
         module=pruner,
         backward=trainer.backward,
         on_step=after_step,
-        checkpoint=checkpoint and checkpoint.of(trainer.saved, **about),
+        checkpoint=checkpoint and checkpoint.of(trainer.saved, config=asdict(pruner.config)),
     )

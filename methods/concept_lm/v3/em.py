@@ -30,7 +30,7 @@ from methods.concept_lm.v3.monitors import Stats, Trace
 from methods.concept_lm.v3.planner import Planner, PlanShape
 from methods.concept_lm.v3.role import Role
 from methods.concept_lm.v3.warmup import Task, WarmUp
-from methods.kit.checkpoint import Checkpoint, Part
+from methods.kit.checkpoint import Checkpoint
 from methods.kit.seeds import seeded
 from methods.kit.training import History, Plan, fit
 
@@ -89,7 +89,7 @@ class HardEM(WarmUp):
         with seeded(seed + 77_777):
             self.held_u, _, self.held_y = task.held(settings.held)
         self.age = torch.full((settings.samples,), settings.every)
-        self.chosen = nn.Module()  # what a checkpoint keeps beside weights
+        self.chosen = nn.Module()  # what a checkpoint keeps beside weights and optimiser
         self.chosen.register_buffer("z", self.z)
         self.chosen.register_buffer("age", self.age)
         self.last: Choice | None = None
@@ -130,14 +130,9 @@ class HardEM(WarmUp):
             self.history,
             module=self.everything,
             on_step=after_step,
-            checkpoint=kept,
+            checkpoint=kept and kept.of({"chosen": self.chosen}),
         )
         return trace
-
-    @property
-    def parts(self) -> dict[str, Part]:
-        """What a checkpoint keeps: weights, optimiser, plans."""
-        return {"module": self.everything, "optimiser": self.optimiser, "chosen": self.chosen}
 
     def loss(self, step: int) -> Tensor:
         r"""The loss of a step's phase: scalar nats.
