@@ -48,6 +48,11 @@ class Paper:
     vector: dict[str, float]
 
 
+Days = list[list[Paper]]  # the papers of each
+Points = list[list[float]]  # of each paper of each day
+Gains = dict[str, dict[str, list[float]]]  # by topic and method, of each reader
+
+
 def main() -> int:
     """Simulate, print; 1 where the model is not above rules and similarity."""
     parser = arguments(__doc__, readers=4)
@@ -76,7 +81,7 @@ def main() -> int:
     return int(not met)
 
 
-def load(source: Path) -> tuple[list[Paper], list[list[Paper]]]:
+def load(source: Path) -> tuple[list[Paper], Days]:
     """Papers from which stars are drawn, and the days that are ranked."""
     from webapp.digests.scoring.scorer import Candidate
     from webapp.learning.tfidf import vector
@@ -96,13 +101,11 @@ def load(source: Path) -> tuple[list[Paper], list[list[Paper]]]:
     return past, [[paper(row) for row in by_day[day]] for day in whole[-DAYS:]]
 
 
-def simulate(
-    past: list[Paper], days: list[list[Paper]], stars: int, readers: int
-) -> dict[str, dict[str, list[float]]]:
+def simulate(past: list[Paper], days: Days, stars: int, readers: int) -> Gains:
     """By topic and method, the mean nDCG of each of its readers."""
     from sklearn.metrics import ndcg_score
 
-    found: dict[str, dict[str, list[float]]] = {}
+    found: Gains = {}
     for topic, topic_rules in TOPICS.items():
         categories = set(topic_rules["categories"])
         mine = [paper for paper in past if paper.categories & categories]
@@ -121,9 +124,7 @@ def simulate(
     return found
 
 
-def rule_points(
-    keywords: list[str], past: list[Paper], days: list[list[Paper]]
-) -> list[list[float]]:
+def rule_points(keywords: list[str], past: list[Paper], days: Days) -> Points:
     """Points by a profile with these keywords, weighted by how seldom they occur in `past`."""
     from webapp.digests.scoring.scorer import Keyword, Rules, Scorer, total
 
@@ -138,9 +139,7 @@ def rule_points(
     return [[total(scorer.matches(0, paper.candidate)) for paper in day] for day in days]
 
 
-def rank(
-    past: list[Paper], days: list[list[Paper]], rules: list[list[float]], liked: list[Paper]
-) -> dict[str, list[list[float]]]:
+def rank(past: list[Paper], days: Days, rules: Points, liked: list[Paper]) -> dict[str, Points]:
     """By method, the points of every paper of every day."""
     from webapp.digests.scoring.learned import POINTS
     from webapp.learning.svm import Example, fit

@@ -23,6 +23,7 @@ _BOUNDS = {  # JSON Schema's words
 }
 
 
+Values = Mapping[str, Any]  # by the name of a parameter
 # What names a folder, a file or a model: it may be empty, or must be given.
 Place = Annotated[str, Field(max_length=300)]
 Source = Annotated[str, Field(min_length=1, max_length=300)]
@@ -118,7 +119,7 @@ def described(model: type[Params]) -> tuple[ParameterInfo, ...]:
     return tuple(ParameterInfo(name, schema[name]) for name in model.model_fields)
 
 
-def resolve(model: type[Params], settings: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+def resolve(model: type[Params], settings: Values, values: Values) -> Any:
     """The parameters ``values`` with ``settings`` (texts or values) laid over them.
 
     Raises :class:`ParameterError` for everything that pydantic refuses, each problem with its name,
@@ -130,7 +131,7 @@ def resolve(model: type[Params], settings: Mapping[str, Any], values: Mapping[st
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ParameterError(_problems(error, described(model), settings, values)) from None
+        raise ParameterError(_problems(error, model, settings, values)) from None
 
 
 def _from_text(found: FieldInfo, value: Any) -> Any:
@@ -146,12 +147,9 @@ def _from_text(found: FieldInfo, value: Any) -> Any:
 
 
 def _problems(
-    error: ValidationError,
-    infos: tuple[ParameterInfo, ...],
-    settings: Mapping[str, Any],
-    values: Mapping[str, Any],
+    error: ValidationError, model: type[Params], settings: Values, values: Values
 ) -> list[ParameterProblem]:
-    by_name = {info.name: info for info in infos}
+    by_name = {info.name: info for info in described(model)}
     problems = []
     for item in error.errors(include_url=False):
         name = str(item["loc"][0]) if item["loc"] else ""

@@ -4,7 +4,6 @@ Nothing here calls the code it judges, nor transformers': maps, norms, rotations
 written out, and weights are read by name. It costs T deep passes, as the notes' loop does.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -79,13 +78,7 @@ def decoder_layer(
 
 
 def decoder(
-    qwen: Any,
-    layers: Sequence[Any],
-    x: Tensor,
-    places: Tensor,
-    *,
-    window: int = 0,
-    scale: float = 0.0,
+    qwen: Any, layers: Any, x: Tensor, places: Tensor, *, window: int = 0, scale: float = 0.0
 ) -> Tensor:
     r"""Some layers of a Qwen, causal, over one row: (n, d), (n,) -> (n, d).
 

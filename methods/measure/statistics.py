@@ -23,6 +23,7 @@ from statistics import median
 import numpy as np
 
 from methods.protocol import Flag, Point, Ratio, Series, Verdict
+from methods.protocol.base import Where
 from methods.spec import Direction
 
 MIN_BLOCKS = 5
@@ -129,7 +130,7 @@ def noise_flags(blocks: Blocks) -> set[Flag]:
 
 def point(
     variant: str,
-    x: float | str,
+    x: Where,
     blocks: Blocks,
     *,
     direction: Direction,
@@ -149,7 +150,7 @@ def point(
 
 def over_seeds(
     variant: str,
-    x: float | str,
+    x: Where,
     values: Sequence[float],
     *,
     direction: Direction = "higher",
@@ -165,7 +166,7 @@ def over_seeds(
 
 def point_of_runs(
     variant: str,
-    x: float | str,
+    x: Where,
     samples: Sequence[float],
     runs: Sequence[float],
     ratios: Sequence[float],
@@ -253,12 +254,7 @@ def hold_together(series: Series, confidence: float = CONFIDENCE) -> Series:
 
 
 def exact_point(
-    variant: str,
-    x: float | str,
-    value: float,
-    *,
-    direction: Direction,
-    baseline: float | None = None,
+    variant: str, x: Where, value: float, *, direction: Direction, baseline: float | None = None
 ) -> Point:
     """A point for what is counted, not sampled: bytes, operations. It has no interval."""
     ratio = None

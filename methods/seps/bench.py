@@ -153,6 +153,7 @@ def _compare(
 
 
 DENSE_WORDS = 100
+Size = tuple[int, int, float]  # images, words of a caption, share of the patches kept
 
 
 def cost_bytes(params: CostParams, device: str) -> int:
@@ -185,7 +186,7 @@ def _comparisons(ctx: Context, params: CostParams) -> Iterator[Comparison]:
         {name: charts.open(f"{what}_{name}", words=words, least=least) for name in axes}
         for what in ("time", "memory")
     )
-    points: dict[tuple[int, int, float], list[tuple[str, float]]] = {}
+    points: dict[Size, list[tuple[str, float]]] = {}
     for i, (name, sizes) in enumerate(axes.items()):
         for size in sizes:
             points.setdefault(size, []).append((name, float(size[i])))
@@ -196,10 +197,7 @@ def _comparisons(ctx: Context, params: CostParams) -> Iterator[Comparison]:
 
 
 def _measured(
-    ctx: Context,
-    params: CostParams,
-    room: Sequence[tuple[OpenSeries, float]],
-    size: tuple[int, int, float],
+    ctx: Context, params: CostParams, room: Sequence[tuple[OpenSeries, float]], size: Size
 ) -> dict[str, Callable[[], Tensor]]:
     """The similarity of all pairs by each variant, on the same random patches and words.
 

@@ -12,7 +12,7 @@ from methods.context import Context
 from methods.kit.compare import relative
 from methods.kit.report import Charts
 from methods.measure import memory as measured_memory
-from methods.measure.timing import Comparison, time_all
+from methods.measure.timing import Comparison, Variants, time_all
 from methods.protocol import Limit
 from methods.sparse_attention import kernel, peers
 from methods.sparse_attention.api import sparse_attention
@@ -57,9 +57,7 @@ def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
             yield Comparison(both, float(n), partial(_calls, ctx, params, n, True))
 
 
-def _calls(
-    ctx: Context, params: LatencyParams, n: int, backward: bool
-) -> dict[str, Callable[[], object]]:
+def _calls(ctx: Context, params: LatencyParams, n: int, backward: bool) -> Variants:
     """Every variant at this length, once ours is known to be right at this very shape."""
     configs, dtype = _configs(params), getattr(torch, params.dtype)
     peers.forget()
@@ -187,9 +185,7 @@ def model(ctx: Context, params: ModelParams) -> None:
     time_all(ctx, comparisons, params, baseline="dense")
 
 
-def _steps(
-    ctx: Context, params: ModelParams, n: int, training: bool
-) -> dict[str, Callable[[], object]]:
+def _steps(ctx: Context, params: ModelParams, n: int, training: bool) -> Variants:
     """A step of the model with either attention, on the same tokens."""
     # Two thirds are local: `n_head` is a multiple of 3.
     ours = SparseAttentionConfig(2 * params.n_head // 3, params.n_head // 3)

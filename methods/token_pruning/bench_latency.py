@@ -1,7 +1,7 @@
 """Time to the first token, prefill, decoding, memory and cache, beside what operations allow."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from methods.errors import InputError
 from methods.kit.compare import relative
 from methods.kit.report import Charts
 from methods.measure import memory
-from methods.measure.timing import Comparison, time_all
+from methods.measure.timing import Comparison, Variants, time_all
 from methods.protocol import Limit
 from methods.spec import Case
 from methods.token_pruning import accounting, checks
@@ -28,7 +28,7 @@ from methods.token_pruning.selectors import REGISTRY
 from methods.token_pruning.spec import LatencyParams
 from methods.token_pruning.stream import Prompt
 
-Calls = dict[str, Callable[[], object]]
+Plans = dict[str, list[Stage]]  # where tokens leave, by variant
 
 
 def schedule(llava: Any) -> PruningConfig:
@@ -68,7 +68,7 @@ def latency(ctx: Context, params: LatencyParams) -> None:
     ctx.check_all("counted", checks.counted("cpu"))
     config = schedule(llava)
     pruner = Pruner(llava, config).to(ctx.device, dtype).eval()
-    stages: dict[str, list[Stage]] = {
+    stages: Plans = {
         "plain": [],
         "random": [Stage(one.layer, one.keep, REGISTRY["random"]) for one in pruner.stages()],
         "pruned": pruner.stages(),
@@ -93,31 +93,27 @@ def latency(ctx: Context, params: LatencyParams) -> None:
 
 
 def _comparisons(
-    ctx: Context,
-    params: LatencyParams,
-    llava: Any,
-    stages: dict[str, list[Stage]],
-    timed: dict[str, OpenSeries],
+    ctx: Context, params: LatencyParams, llava: Any, stages: Plans, timed: dict[str, OpenSeries]
 ) -> Iterator[Comparison]:
     """To the first token, reading and decoding, at every batch; what is kept of each is told."""
 
-    def first(prompt: Prompt) -> Calls:
+    def first(prompt: Prompt) -> Variants:
         ctx.check_all("at_shape", at_shape(llava, prompt, stages))
         cached = partial(read, llava, prompt, cached=True)
         ours = {name: partial(cached, plan) for name, plan in stages.items()}
         return {**ours, "transformers": partial(_theirs, llava, prompt)}
 
-    def reading(batch: int, prompt: Prompt) -> Calls:
+    def reading(batch: int, prompt: Prompt) -> Variants:
         with torch.no_grad():
             vision = encode(llava, prompt.pixels)
         seen = partial(read, llava, prompt, cached=True, vision=vision)
-        calls: Calls = {name: partial(seen, plan) for name, plan in stages.items()}
+        calls: Variants = {name: partial(seen, plan) for name, plan in stages.items()}
         if not ctx.repeated:  # counted to the byte: another process would find the same
             peaks = {name: memory.peak(call, ctx.device) for name, call in calls.items()}
             timed["memory"].add_exact(batch, peaks)
         return calls
 
-    def decoding(batch: int, prompt: Prompt) -> Calls:
+    def decoding(batch: int, prompt: Prompt) -> Variants:
         caches: dict[str, Cache] = {}
         for name, plan in stages.items():
             cache = read(llava, prompt, plan, cached=True).cache
@@ -139,7 +135,7 @@ def _comparisons(
 
 
 @torch.no_grad()
-def at_shape(llava: Any, prompt: Prompt, stages: dict[str, list[Stage]]) -> Iterator[Case]:
+def at_shape(llava: Any, prompt: Prompt, stages: Plans) -> Iterator[Case]:
     """What is timed, at this prompt: unpruned as transformers has it, pruned as the definition has
     it, decoded as read anew.
 

@@ -19,6 +19,7 @@ from methods.kit.frozen import load_frozen, read_config
 
 DECODERS = ("llama", "mistral", "qwen2")  # whose layers take the same arguments
 MIN_MASK = torch.finfo(torch.float32).min
+Rotary = tuple[Tensor, Tensor]  # cos and sin of positions, (B, n, d_head) each
 
 
 def sized(
@@ -203,9 +204,7 @@ def images_in(llava: Any, ids: Tensor, mask: Tensor, pixels: Tensor | None) -> T
     return counts
 
 
-def attention_scores(
-    layer: Any, hidden: Tensor, rotary: tuple[Tensor, Tensor], queries: slice
-) -> Tensor:
+def attention_scores(layer: Any, hidden: Tensor, rotary: Rotary, queries: slice) -> Tensor:
     r"""Logits of a decoder layer's attention from some tokens to all; no mask is applied.
 
     Equation: $S = \frac{R(W_q x)\, R(W_k x)^T}{\sqrt{d_{head}}}, \quad x = \mathrm{RMSNorm}(h)$

@@ -18,6 +18,7 @@ from methods.errors import InputError
 from methods.token_pruning.choice import Context, Entered, Selector, wide
 from methods.token_pruning.llava import (
     MIN_MASK,
+    Rotary,
     Vision,
     attention_scores,
     encode,
@@ -46,7 +47,7 @@ class Before:
 
     layer: Any
     stream: Stream
-    rotary: tuple[Tensor, Tensor]
+    rotary: Rotary
 
     def context(
         self, vision: Vision, prompt: Prompt, generator: Generator | None, previous: Self | None
@@ -249,7 +250,7 @@ def read(
     decoder = llava.model.language_model
     cache = Cache(DynamicCache(), stream.positions[:, -1:] + 1) if cached else None
 
-    def around(stream: Stream) -> tuple[tuple[Tensor, Tensor], Tensor | None]:
+    def around(stream: Stream) -> tuple[Rotary, Tensor | None]:
         return decoder.rotary_emb(stream.hidden, stream.positions), stream.bias()
 
     rotary, mask = around(stream)
@@ -327,11 +328,7 @@ def check_stages(llava: Any, stages: Sequence[Stage]) -> dict[int, Stage]:
 
 
 def run_layer(
-    layer: Any,
-    hidden: Tensor,
-    mask: Tensor | None,
-    rotary: tuple[Tensor, Tensor],
-    cache: Cache | None = None,
+    layer: Any, hidden: Tensor, mask: Tensor | None, rotary: Rotary, cache: Cache | None = None
 ) -> Tensor:
     r"""A decoder layer on hidden states (B, n, d), after what a cache holds: (B, n, d).
 
