@@ -14,34 +14,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from methods import protocol
 from methods.errors import CheckFailedError
-from methods.protocol import (
-    MAX_LOG_BYTES,
-    Artefact,
-    CheckResult,
-    Log,
-    Point,
-    Progress,
-    Series,
-    Strict,
-    clean,
-)
 from methods.spec import Case, Relation
 
 PROGRESS_INTERVAL_S = 0.5
 
-Emit = Callable[[Strict], None]
+Emit = Callable[[protocol.Strict], None]
 Device = Literal["cpu", "cuda"]
 
 
 class OpenSeries:
     """A series being measured; :meth:`add` points to it as they come."""
 
-    def __init__(self, context: "Context", series: Series) -> None:
+    def __init__(self, context: "Context", series: protocol.Series) -> None:
         self._context, self._series = context, series
-        self._points: list[Point] = list(series.points)
+        self._points: list[protocol.Point] = list(series.points)
 
-    def add(self, *points: Point) -> None:
+    def add(self, *points: protocol.Point) -> None:
         """Put in measured points, in the place of earlier ones of the same variant and x.
 
         Raises CheckFailedError when nothing has been checked yet.
@@ -66,9 +56,11 @@ class OpenSeries:
         """Where on the series we are, in words: "Forward, 4096 tokens"."""
         return f"{self._series.title}, {self._series.x.at(x)}"
 
-    def snapshot(self, *, partial: bool) -> Series:
+    def snapshot(self, *, partial: bool) -> protocol.Series:
         """The series with the points so far."""
-        return Series(**{**dict(self._series), "points": tuple(self._points), "partial": partial})
+        return protocol.Series(
+            **{**dict(self._series), "points": tuple(self._points), "partial": partial}
+        )
 
 
 class Context:
@@ -79,7 +71,7 @@ class Context:
         self.device: Device = device
         self.seed = seed
         self.repeated = repeated
-        self._joined: list[Series] | None = None
+        self._joined: list[protocol.Series] | None = None
         self.checks = self.artefacts = 0
         self._emit = emit
         self._begun = time.monotonic()
@@ -95,14 +87,14 @@ class Context:
         if now - self._last_progress < PROGRESS_INTERVAL_S and fraction < 1:
             return
         self._last_progress = now
-        self._emit(Progress.at(fraction, message, now - self._begun))
+        self._emit(protocol.Progress.at(fraction, message, now - self._begun))
 
     def log(self, text: str) -> None:
         """Write a line (or several) to the run's log."""
-        data = (clean(text).rstrip("\n") + "\n").encode()
+        data = (protocol.clean(text).rstrip("\n") + "\n").encode()
         while data:
-            piece = data[:MAX_LOG_BYTES].decode(errors="ignore")  # never half a character
-            self._emit(Log(offset=self._log_offset, text=piece))
+            piece = data[: protocol.MAX_LOG_BYTES].decode(errors="ignore")  # never half a character
+            self._emit(protocol.Log(offset=self._log_offset, text=piece))
             self._log_offset += len(piece.encode())
             data = data[len(piece.encode()) :]
 
@@ -132,7 +124,7 @@ class Context:
                 wanted = f"{case.relation} {case.bound} wanted"
                 raise CheckFailedError(f"{what}: measured {case.measured}, {wanted}")
 
-    def series(self, empty: Series) -> OpenSeries:
+    def series(self, empty: protocol.Series) -> OpenSeries:
         """Open a series to add points to; shown when the benchmark has ended."""
         if empty.name in self._series:
             raise ValueError(f"there is a series {empty.name!r} already")
@@ -142,13 +134,15 @@ class Context:
     def artefact(self, name: str, content: str | bytes) -> None:
         """Keep a file beside the series; its ending says what it is (svg, png, txt, csv, json)."""
         media_type: Any = mimetypes.types_map.get(Path(name).suffix)
-        if media_type not in get_args(Artefact.model_fields["media_type"].annotation):
+        if media_type not in get_args(protocol.Artefact.model_fields["media_type"].annotation):
             raise ValueError(f"an artefact ends in one of svg, png, txt, csv, json: {name!r}")
         encoding: Literal["text", "base64"] = "text" if isinstance(content, str) else "base64"
         text = content if isinstance(content, str) else base64.b64encode(content).decode()
-        self.relay(Artefact(name=name, media_type=media_type, encoding=encoding, content=text))
+        self.relay(
+            protocol.Artefact(name=name, media_type=media_type, encoding=encoding, content=text)
+        )
 
-    def release(self, *, partial: bool) -> list[Series]:
+    def release(self, *, partial: bool) -> list[protocol.Series]:
         """The series that hold points, for the runner to show once the checks have passed."""
         if self._joined is not None:
             return [one.model_copy(update={"partial": partial}) for one in self._joined]
@@ -157,20 +151,20 @@ class Context:
         series = [opened.snapshot(partial=partial) for opened in self._series.values()]
         return [hold_together(one) for one in series if one.points]
 
-    def adopt(self, series: list[Series]) -> None:
+    def adopt(self, series: list[protocol.Series]) -> None:
         """Show these, which several processes measured, in the place of series of our own."""
         self._joined = series
 
-    def relay(self, body: CheckResult | Artefact) -> None:
+    def relay(self, body: protocol.CheckResult | protocol.Artefact) -> None:
         """Emit and count a check or an artefact, of ours or of another process."""
         self._emit(body)
-        self.checks += isinstance(body, CheckResult) and body.passed
-        self.artefacts += isinstance(body, Artefact)
+        self.checks += isinstance(body, protocol.CheckResult) and body.passed
+        self.artefacts += isinstance(body, protocol.Artefact)
 
 
-def check_result(name: str, case: Case) -> CheckResult:
+def check_result(name: str, case: Case) -> protocol.CheckResult:
     """The event body that tells of a case."""
-    return CheckResult(
+    return protocol.CheckResult(
         name=name,
         label=case.label[:200],
         measured=_finite(case.measured),

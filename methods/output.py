@@ -7,24 +7,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TextIO
 
-from methods import charts
+from methods import charts, protocol
 from methods.charts import duration
 from methods.errors import InputError
-from methods.protocol import (
-    KINDS,
-    TERMINAL,
-    Artefact,
-    Cancelled,
-    CheckResult,
-    Failed,
-    Line,
-    Log,
-    Progress,
-    Result,
-    Series,
-    Started,
-    Strict,
-)
 from methods.terminal import ProgressBar, check_line, series_table
 
 
@@ -34,9 +19,11 @@ class JsonLines:
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._seq = stream, 0
 
-    def event(self, body: Strict) -> None:
+    def event(self, body: protocol.Strict) -> None:
         """Write the event with the next sequence number."""
-        self._stream.write(Line(seq=self._seq, kind=KINDS[type(body)], body=body).dump() + "\n")
+        self._stream.write(
+            protocol.Line(seq=self._seq, kind=protocol.KINDS[type(body)], body=body).dump() + "\n"
+        )
         self._stream.flush()
         self._seq += 1
 
@@ -50,11 +37,11 @@ class JsonFile(JsonLines):
         self._path, self._text = path, StringIO()
         super().__init__(self._text)
 
-    def event(self, body: Strict) -> None:
+    def event(self, body: protocol.Strict) -> None:
         """Keep the event; with the last one, write the file."""
-        if not isinstance(body, Progress):
+        if not isinstance(body, protocol.Progress):
             super().event(body)
-        if KINDS[type(body)] in TERMINAL:
+        if protocol.KINDS[type(body)] in protocol.TERMINAL:
             write_whole(self._path, self._text.getvalue().encode())
 
 
@@ -68,14 +55,14 @@ class Plots:
             raise InputError(f"--plots: {folder} is no folder: {error.strerror}") from None
         self._folder, self._prefix = folder, "run"
 
-    def event(self, body: Strict) -> None:
+    def event(self, body: protocol.Strict) -> None:
         """Write a file for every picture the event holds."""
-        if isinstance(body, Started):
+        if isinstance(body, protocol.Started):
             self._prefix = f"{body.method}.{body.benchmark}"
-        elif isinstance(body, Series):
+        elif isinstance(body, protocol.Series):
             for name, svg in charts.draw_all(body).items():
                 write_whole(self._folder / f"{self._prefix}-{name}.svg", svg.encode())
-        elif isinstance(body, Artefact):
+        elif isinstance(body, protocol.Artefact):
             write_whole(self._folder / f"{self._prefix}-{body.name}", body.data())
 
 
@@ -86,41 +73,43 @@ class Words:
         self._out, self._err = out, err
         self._bar = ProgressBar(err)
 
-    def event(self, body: Strict) -> None:
+    def event(self, body: protocol.Strict) -> None:
         """Say it."""
-        if isinstance(body, Progress):
+        if isinstance(body, protocol.Progress):
             self._bar.show(body)
             return
         self._bar.clear()
-        stream = self._out if isinstance(body, Series | Result) else self._err
+        stream = self._out if isinstance(body, protocol.Series | protocol.Result) else self._err
         stream.write(WORDS[type(body)](body))
         stream.flush()
 
 
-def _started(body: Started) -> str:
+def _started(body: protocol.Started) -> str:
     chosen = " ".join(f"{name}={value}" for name, value in body.params.items())
     return f"{body.method}.{body.benchmark} on {body.environment.hardware}\n{chosen}\n"
 
 
-def _failed(body: Failed) -> str:
+def _failed(body: protocol.Failed) -> str:
     shown = "what was measured before is marked partial" if body.partial else "no numbers"
     return f"{body.detail}failed ({body.kind}): {body.message}\n({shown})\n"
 
 
-def _cancelled(body: Cancelled) -> str:
+def _cancelled(body: protocol.Cancelled) -> str:
     shown = "; what was measured before is marked partial" if body.partial else ""
     return f"cancelled: {body.reason}{shown}\n"
 
 
-WORDS: Mapping[type[Strict], Callable[[Any], str]] = {
-    Started: _started,
-    Log: lambda log: str(log.text),
-    CheckResult: lambda check: check_line(check) + "\n",
-    Series: lambda series: f"\n{series_table(series)}\n",
-    Artefact: lambda made: f"made {made.name} ({len(made.data())} bytes; --plots DIR keeps it)\n",
-    Result: lambda ended: f"\n{ended.checks} checks passed; {duration(ended.duration)}\n",
-    Failed: _failed,
-    Cancelled: _cancelled,
+WORDS: Mapping[type[protocol.Strict], Callable[[Any], str]] = {
+    protocol.Started: _started,
+    protocol.Log: lambda log: str(log.text),
+    protocol.CheckResult: lambda check: check_line(check) + "\n",
+    protocol.Series: lambda series: f"\n{series_table(series)}\n",
+    protocol.Artefact: lambda made: (
+        f"made {made.name} ({len(made.data())} bytes; --plots DIR keeps it)\n"
+    ),
+    protocol.Result: lambda ended: f"\n{ended.checks} checks passed; {duration(ended.duration)}\n",
+    protocol.Failed: _failed,
+    protocol.Cancelled: _cancelled,
 }
 
 

@@ -25,22 +25,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from methods import protocol
 from methods.context import Context
 from methods.errors import MethodsError
 from methods.measure.statistics import CONFIDENCE, hold_together, point_of_runs
-from methods.protocol import (
-    TERMINAL,
-    Artefact,
-    CheckResult,
-    Failed,
-    Flag,
-    Line,
-    Log,
-    Point,
-    Progress,
-    Series,
-    Strict,
-)
 from methods.spec import Benchmark, Method, TimedParams
 
 MOST = 4  # times the least number of runs
@@ -64,13 +52,13 @@ class Looks:
 
 
 # Doubts about one process; they stand where more than a quarter of the processes raise them.
-_LOCAL = (Flag.ONE_PROCESS, Flag.FEW)
+_LOCAL = (protocol.Flag.ONE_PROCESS, protocol.Flag.FEW)
 
 
 class ProcessFailedError(MethodsError):
     """A measuring process ended without a result; ``body`` says how."""
 
-    def __init__(self, body: Failed) -> None:
+    def __init__(self, body: protocol.Failed) -> None:
         self.body = body
         super().__init__(body.message)
 
@@ -92,12 +80,12 @@ def measure(ctx: Context, method: Method, benchmark: Benchmark, params: TimedPar
         ProcessFailedError: where a process did not end with a result.
     """
     begun, looks = time.monotonic(), Looks(params.processes)
-    runs: list[list[Series]] = []
+    runs: list[list[protocol.Series]] = []
     while True:
         number = len(runs)
         series = []
         for body in _events(method, benchmark, params, ctx, number):
-            if isinstance(body, Series):
+            if isinstance(body, protocol.Series):
                 series.append(body)
             else:
                 _relay(ctx, body, number, max(params.processes, number + 1))
@@ -120,24 +108,24 @@ def _last(params: TimedParams, runs: int, spent: float) -> Literal["", "time", "
     return "time" if late else ""
 
 
-def _relay(ctx: Context, body: Strict, number: int, planned: int) -> None:
+def _relay(ctx: Context, body: protocol.Strict, number: int, planned: int) -> None:
     """Tell what a process tells; what all of them tell alike only once."""
-    if isinstance(body, Progress):
+    if isinstance(body, protocol.Progress):
         message = f"process {number + 1}: {body.message}"
         ctx.progress(number + body.fraction, planned, message)
-    elif isinstance(body, Failed):
+    elif isinstance(body, protocol.Failed):
         raise ProcessFailedError(body)
-    elif isinstance(body, CheckResult) and not (number and body.passed):
+    elif isinstance(body, protocol.CheckResult) and not (number and body.passed):
         ctx.relay(body)
-    elif number == 0 and isinstance(body, Log):
+    elif number == 0 and isinstance(body, protocol.Log):
         ctx.log(body.text)
-    elif number == 0 and isinstance(body, Artefact):
+    elif number == 0 and isinstance(body, protocol.Artefact):
         ctx.relay(body)
 
 
 def _events(
     method: Method, benchmark: Benchmark, params: TimedParams, ctx: Context, number: int
-) -> Iterator[Strict]:
+) -> Iterator[protocol.Strict]:
     """What a fresh process tells, to its end; it does not outlive the loop that reads it."""
     job = {
         "name": f"{method.slug}.{benchmark.slug}",
@@ -159,17 +147,19 @@ def _events(
                 json.dump(job, stream)
             kind = ""
             for text in process.stdout:
-                line = Line.parse(text)
+                line = protocol.Line.parse(text)
                 kind = line.kind
                 yield line.body
         finally:
             process.kill()  # it has ended, unless we have been interrupted
-    if kind not in TERMINAL:
+    if kind not in protocol.TERMINAL:
         message = "a measuring process ended without a word; out of memory?"
-        raise ProcessFailedError(Failed(kind="killed", message=message))
+        raise ProcessFailedError(protocol.Failed(kind="killed", message=message))
 
 
-def join(runs: Sequence[Sequence[Series]], confidence: float = CONFIDENCE) -> list[Series]:
+def join(
+    runs: Sequence[Sequence[protocol.Series]], confidence: float = CONFIDENCE
+) -> list[protocol.Series]:
     """One series of each name from what every process measured."""
     joined = []
     for series in runs[0]:
@@ -185,14 +175,14 @@ def join(runs: Sequence[Sequence[Series]], confidence: float = CONFIDENCE) -> li
     return joined
 
 
-def _join_points(points: Sequence[Point]) -> Point:
+def _join_points(points: Sequence[protocol.Point]) -> protocol.Point:
     first = points[0]
     if not first.of and len({point.median for point in points}) == 1:
         return first  # counted, and the same in every process
     counts = Counter(flag for point in points for flag in point.flags if flag not in _LOCAL)
     flags = [flag for flag, count in counts.items() if count > len(points) / 4]
     if len(points) == 1:
-        flags.append(Flag.ONE_PROCESS)
+        flags.append(protocol.Flag.ONE_PROCESS)
     return point_of_runs(
         first.variant,
         first.x,
@@ -204,7 +194,7 @@ def _join_points(points: Sequence[Point]) -> Point:
     )
 
 
-def widest(series: Sequence[Series]) -> float:
+def widest(series: Sequence[protocol.Series]) -> float:
     """Half the width of the widest interval of a ratio, as a share of the ratio."""
     widths = [
         math.log(point.ratio.high / point.ratio.low) / 2
