@@ -21,14 +21,12 @@ from methods.protocol.measured import (
     Verdict,
 )
 from methods.protocol.messages import (
-    BODIES,
     KINDS,
     MAX_EVENT_BYTES,
     MAX_JOB_BYTES,
     MAX_LOG_BYTES,
     MEASURED,
     TERMINAL,
-    VERSION,
     Artefact,
     Cancelled,
     CheckResult,

@@ -5,18 +5,10 @@ from collections.abc import Sequence
 from functools import partial
 from statistics import linear_regression
 
-from methods.sparse_attention.config import (
-    GlobalGroup,
-    SparseAttentionConfig,
-    attended_pairs,
-    flop_limit,
-    head_groups,
-    resolve_window,
-    sparsity_ratio,
-)
+from methods.sparse_attention import config
 from methods.spec import Count
 
-_CONFIG = SparseAttentionConfig()
+_CONFIG = config.SparseAttentionConfig()
 _LENGTHS = tuple(2**k for k in range(16, 23))
 
 
@@ -28,7 +20,7 @@ def exponent(lengths: Sequence[int], costs: Sequence[float]) -> float:
 
 def complexity() -> Count:
     """How the pairs grow with the length."""
-    fitted = exponent(_LENGTHS, [attended_pairs(_CONFIG, n) for n in _LENGTHS])
+    fitted = exponent(_LENGTHS, [config.attended_pairs(_CONFIG, n) for n in _LENGTHS])
     return Count(
         low=fitted,
         high=fitted,
@@ -41,13 +33,13 @@ def complexity() -> Count:
 
 def operations(n: int) -> Count:
     """Dense over attended pairs at n tokens, causal both, averaged over the heads."""
-    times = flop_limit(_CONFIG, n)
+    times = config.flop_limit(_CONFIG, n)
     return Count(
         low=times,
         high=times,
         without=1.0,
         working=f"{times:.2f} times fewer pairs over all heads, causal against causal, with the "
-        f"window of {resolve_window(_CONFIG, n)} that the default adapts to",
+        f"window of {config.resolve_window(_CONFIG, n)} that the default adapts to",
     )
 
 
@@ -59,8 +51,8 @@ operations_512, operations_1024, operations_2048, operations_4096 = (
 def sparsity() -> Count:
     """The share of the n x n pairs left out, from the shortest to the longest length."""
     lengths = (128, 256, 512, 1024)
-    shares = [sparsity_ratio(_CONFIG, n) for n in lengths]
-    longer = sparsity_ratio(_CONFIG, 2048)
+    shares = [config.sparsity_ratio(_CONFIG, n) for n in lengths]
+    longer = config.sparsity_ratio(_CONFIG, 2048)
     listed = ", ".join(f"{share:.3f}" for share in shares)
     return Count(
         low=min(shares),
@@ -86,14 +78,14 @@ def memory() -> Count:
 def _kept_for_backward(n: int, d_head: int = 64) -> float:
     """Dense over sparse: queries, keys, values, outputs and a log-sum a row, for both alike."""
     head = n * (4 * d_head + 1)
-    groups = head_groups(_CONFIG, _CONFIG.heads, n)
+    groups = config.head_groups(_CONFIG, _CONFIG.heads, n)
     return _CONFIG.heads * head / sum((g.stop - g.start) * head for g in groups)
 
 
 def _cache_saving(n: int) -> float:
     """Keys that all heads hold while decoding, dense over sparse: a window, or the anchors."""
     held = sum(
-        (g.stop - g.start) * (g.anchors(n) if isinstance(g, GlobalGroup) else g.window)
-        for g in head_groups(_CONFIG, _CONFIG.heads, n)
+        (g.stop - g.start) * (g.anchors(n) if isinstance(g, config.GlobalGroup) else g.window)
+        for g in config.head_groups(_CONFIG, _CONFIG.heads, n)
     )
     return _CONFIG.heads * n / held

@@ -19,13 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._higher_order_ops.flex_attention import flex_attention as uncompiled_flex
-from torch.nn.attention.flex_attention import (
-    AuxRequest,
-    BlockMask,
-    _identity,
-    create_block_mask,
-    flex_attention,
-)
+from torch.nn.attention import flex_attention as flex
 
 from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
 from methods.sparse_attention.tiles import own_scores, pool_anchors, with_own
@@ -99,7 +93,7 @@ def strided_anchors(
 
 
 @lru_cache(maxsize=64)
-def _block_mask(group: Group, n: int, device: str) -> BlockMask:
+def _block_mask(group: Group, n: int, device: str) -> flex.BlockMask:
     """What a group's heads see of its keys at one length; building it costs more than using it."""
     keys = n
     if isinstance(group, GlobalGroup):
@@ -113,7 +107,7 @@ def _block_mask(group: Group, n: int, device: str) -> BlockMask:
         def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             return (j <= i) & (i // block - j // block < blocks)
 
-    return create_block_mask(visible, None, None, n, keys, device=device)
+    return flex.create_block_mask(visible, None, None, n, keys, device=device)
 
 
 @lru_cache(maxsize=4)
@@ -121,10 +115,12 @@ def compiled_flex(backend: str | Callable[..., Any] = "inductor") -> Any:
     """FlexAttention, compiled for each shape; beyond `SHAPES` of them an error, no silent eager."""
     # torch.compile's overloads do not name these two.
     limits: dict[str, Any] = {"recompile_limit": SHAPES, "isolate_recompiles": True}
-    return torch.compile(flex_attention, backend=backend, dynamic=False, fullgraph=True, **limits)
+    return torch.compile(
+        flex.flex_attention, backend=backend, dynamic=False, fullgraph=True, **limits
+    )
 
 
-def _flex(q: Tensor, k: Tensor, v: Tensor, mask: BlockMask, *, compiled: bool) -> Tensor:
+def _flex(q: Tensor, k: Tensor, v: Tensor, mask: flex.BlockMask, *, compiled: bool) -> Tensor:
     """Attention (b, h, n, d) under a mask. Compiled for the CPU it can do this and no more."""
     if compiled:
         out: Tensor = compiled_flex()(q, k, v, block_mask=mask, enable_gqa=True)
@@ -133,13 +129,13 @@ def _flex(q: Tensor, k: Tensor, v: Tensor, mask: BlockMask, *, compiled: bool) -
 
 
 def _flex_and_lse(
-    q: Tensor, k: Tensor, v: Tensor, mask: BlockMask, *, compiled: bool
+    q: Tensor, k: Tensor, v: Tensor, mask: flex.BlockMask, *, compiled: bool
 ) -> tuple[Tensor, Tensor]:
     """The same, and its logsumexp (b, h, n) in float32 or float64."""
     if compiled:
-        wanted = AuxRequest(lse=True)
+        wanted = flex.AuxRequest(lse=True)
         out, aux = compiled_flex()(q, k, v, block_mask=mask, enable_gqa=True, return_aux=wanted)
         return out, aux.lse
     scale = 1 / math.sqrt(q.shape[-1])
-    out, log2, _ = uncompiled_flex(q, k, v, _identity, mask.as_tuple(), scale, {})
+    out, log2, _ = uncompiled_flex(q, k, v, flex._identity, mask.as_tuple(), scale, {})
     return out, log2 * math.log(2)

@@ -19,15 +19,9 @@ from methods.errors import InputError
 from methods.kit import training as kit
 from methods.kit.checkpoint import Checkpoint, Part
 from methods.kit.seeds import seeded
+from methods.token_pruning import losses
 from methods.token_pruning.llava import Vision, encode
 from methods.token_pruning.loop import BEFORE, Before, embed, first_context, run_layer
-from methods.token_pruning.losses import (
-    Discriminator,
-    closeness,
-    count_term,
-    discriminator_loss,
-    sparsity,
-)
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.stream import IGNORE, Prompt
 
@@ -132,12 +126,12 @@ class Trainer:
             raise InputError("there is neither merger nor head: nothing to train")
         self.optimiser = torch.optim.AdamW(groups, weight_decay=0.0)
         self.saved: dict[str, Part] = {}  # beside pruner and optimiser
-        self.judge: Discriminator | None = None
+        self.judge: losses.Discriminator | None = None
         self.judge_optimiser: torch.optim.Optimizer | None = None
         if config.loss == "adversarial":
             d_model = pruner.llava.config.text_config.hidden_size
             with seeded(seed):
-                self.judge = Discriminator(d_model, config)
+                self.judge = losses.Discriminator(d_model, config)
             self.judge.to(next(pruner.parameters()).device)
             rate, weights = config.discriminator_lr, self.judge.parameters()
             self.judge_optimiser = torch.optim.AdamW(weights, lr=rate, weight_decay=0.0)
@@ -162,16 +156,16 @@ class Trainer:
             real = self.pruner.unpruned(prompt, vision)
         if self.judge is not None:
             self.judge.requires_grad_(False)  # until D's own step
-        close = closeness(config, self.judge, real, soft.states)
+        close = losses.closeness(config, self.judge, real, soft.states)
         loss = config.task_loss_weight * task + close
         if soft.gates:
             gated = next(iter(soft.gates.values())).shape[1]
             budgets = zip(config.pruning_layers, config.keep_tokens, strict=True)
             rho = {layer: keep / gated for layer, keep in budgets}  # what each head should keep
-            loss = loss + config.sparsity_weight * sparsity(soft.gates, rho)
+            loss = loss + config.sparsity_weight * losses.sparsity(soft.gates, rho)
         if soft.merged is not None:
             keep = soft.merged.weights.shape[2]
-            loss = loss + config.merge_sparsity_weight * count_term(soft.merged.scores, keep)
+            loss = loss + config.merge_sparsity_weight * losses.count_term(soft.merged.scores, keep)
         self.parts = {
             "task": float(task.detach()),
             "close": float(close.detach()),
@@ -206,14 +200,14 @@ class Trainer:
             if p.grad is not None:
                 p.grad /= scale
 
-    def judge_gradients(self, judge: Discriminator) -> Tensor:
+    def judge_gradients(self, judge: losses.Discriminator) -> Tensor:
         r"""Gradients of D's loss, in the discriminator alone: the loss ().
 
         Equation: $\mathrm{grad}_\phi = \frac{\partial L_D}{\partial \phi}$, phi the discriminator's
         weights; the states it judges, and so the pruner, get none.
         """
         judge.requires_grad_(True).zero_grad(set_to_none=True)
-        loss = discriminator_loss(judge, self.parts["real"], self.parts["fake"])
+        loss = losses.discriminator_loss(judge, self.parts["real"], self.parts["fake"])
         torch.autograd.backward(loss)
         return loss.detach()
 
