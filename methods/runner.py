@@ -17,7 +17,6 @@ from methods.context import Context, Device, Emit
 from methods.errors import DeviceUnavailableError, MethodsError
 from methods.interrupts import Interruptible
 from methods.measure import environment, processes
-from methods.measure.processes import Measured, ProcessFailedError
 from methods.protocol import Cancelled, Failed, Result, Started, Strict, clean, one_line
 from methods.spec import Benchmark, Method, Params, TimedParams
 
@@ -78,7 +77,7 @@ def run(
     its number: checks are run by the first. The last event is always one of result, failed and
     cancelled. Runs in the main thread, where it takes Ctrl-C and TERM for itself.
     """
-    begun, measured = time.monotonic(), Measured(0, "")
+    begun, measured = time.monotonic(), processes.Measured(0, "")
     interrupts = Interruptible()
 
     def emit_whole(body: Strict) -> None:
@@ -155,7 +154,7 @@ def _end_early(error: BaseException, context: Context, emit: Emit) -> int:
     if isinstance(error, KeyboardInterrupt):
         emit(Cancelled(reason="interrupted", partial=_emit_partial_series(context, emit)))
         return EXIT_INTERRUPTED
-    failed = error.body if isinstance(error, ProcessFailedError) else _failed(error)
+    failed = error.body if isinstance(error, processes.ProcessFailedError) else _failed(error)
     partial = failed.kind != "check" and _emit_partial_series(context, emit)
     emit(failed.model_copy(update={"partial": partial}))
     return EXIT_OF.get(failed.kind, EXIT_ERROR)

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from methods.seps import scenes
 from methods.seps.model import Texts
-from methods.seps.scenes import COLOURS, GRID, PATCH, SHAPES, SIZES, VOCABULARY
 
 
 def _blocks(dim: int, layers: int) -> nn.TransformerEncoder:
@@ -24,11 +23,11 @@ class ImageEncoder(nn.Module):
 
     def __init__(self, dim: int, layers: int = 2) -> None:
         super().__init__()
-        self.embed = nn.Conv2d(3, dim, PATCH, PATCH)
+        self.embed = nn.Conv2d(3, dim, scenes.PATCH, scenes.PATCH)
         self.cls = nn.Parameter(0.02 * torch.randn(1, 1, dim))
-        self.places = nn.Parameter(0.02 * torch.randn(1, 1 + GRID * GRID, dim))
+        self.places = nn.Parameter(0.02 * torch.randn(1, 1 + scenes.GRID * scenes.GRID, dim))
         self.blocks = _blocks(dim, layers)
-        classes = (len(words) + 1 for words in (SIZES, COLOURS, SHAPES))
+        classes = (len(words) + 1 for words in (scenes.SIZES, scenes.COLOURS, scenes.SHAPES))
         self.label_heads = nn.ModuleList(nn.Linear(dim, count) for count in classes)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -61,7 +60,7 @@ class TextEncoder(nn.Module):
 
     def __init__(self, dim: int, layers: int = 1) -> None:
         super().__init__()
-        self.embed = nn.Embedding(len(VOCABULARY), dim)
+        self.embed = nn.Embedding(len(scenes.VOCABULARY), dim)
         self.places = nn.Parameter(0.02 * torch.randn(1, scenes.DENSE_WORDS, dim))
         self.blocks = _blocks(dim, layers)
 

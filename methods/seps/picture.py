@@ -7,7 +7,6 @@ import torch
 from methods.kit.images import drawing, embedded
 from methods.seps import scenes
 from methods.seps.model import Batch
-from methods.seps.scenes import GRID, PATCH, SIDE
 from methods.seps.train import Matcher
 
 SCALE, GAP = 6, 24  # pixels of the picture for one of the image's, and between the panels
@@ -23,16 +22,16 @@ def picture(matcher: Matcher, batch: Batch) -> str:
     output = matcher(one)
     stays = output.masks[0][0, 0] > 0.5  # (N,)
     token = output.shares[0].kept[0, 0].argmax(0)  # (N,): where a patch weighs most
-    side, step = SIDE * SCALE, PATCH * SCALE
+    side, step = scenes.SIDE * SCALE, scenes.PATCH * SCALE
     image = embedded(one.images[0], side, ' style="image-rendering:pixelated"')
     panels = [
         ("the image", []),
-        ("kept; the others fade", [_veil(i, step) for i in range(GRID**2) if not stays[i]]),
+        ("kept; the others fade", [_veil(i, step) for i in range(scenes.GRID**2) if not stays[i]]),
         (
             f"merged into {output.shares[0].kept.shape[2]} tokens",
             [
                 _merged(i, int(token[i]), step) if stays[i] else _veil(i, step)
-                for i in range(GRID**2)
+                for i in range(scenes.GRID**2)
             ],
         ),
     ]
@@ -51,7 +50,7 @@ def picture(matcher: Matcher, batch: Batch) -> str:
 
 
 def _box(patch: int, step: int) -> str:
-    row, column = divmod(patch, GRID)
+    row, column = divmod(patch, scenes.GRID)
     return f'x="{column * step}" y="{row * step}" width="{step}" height="{step}"'
 
 
@@ -60,7 +59,7 @@ def _veil(patch: int, step: int) -> str:
 
 
 def _merged(patch: int, token: int, step: int) -> str:
-    row, column = divmod(patch, GRID)
+    row, column = divmod(patch, scenes.GRID)
     hue, light = HUES[token % len(HUES)], 78 if token % 2 else 64
     return (
         f'<rect {_box(patch, step)} fill="hsl({hue} 60% {light}%)" fill-opacity=".8" '

@@ -18,7 +18,6 @@ from methods.measure.timing import Comparison, Variants, time_all
 from methods.protocol import Limit
 from methods.spec import Case
 from methods.token_pruning import accounting, checks
-from methods.token_pruning.accounting import Shape
 from methods.token_pruning.choice import Entered
 from methods.token_pruning.config import PruningConfig
 from methods.token_pruning.llava import MIN_MASK, encode, load_llava, sized, visual_tokens
@@ -50,7 +49,7 @@ def latency_bytes(params: LatencyParams, device: str) -> int:
     if params.model:
         return 0  # its sizes are known once it is read
     item = getattr(torch, params.dtype).itemsize
-    s = Shape.of(sized(params.size))
+    s = accounting.Shape.of(sized(params.size))
     layer = 2 * s.d * s.d + 2 * s.d * s.d_kv + 3 * s.d * s.d_ff
     tower = s.vision_layers * (4 * s.d_vision**2 + 2 * s.d_vision * s.d_vision_ff)
     weights = s.layers * layer + 2 * s.vocab * s.d + tower
@@ -73,7 +72,7 @@ def latency(ctx: Context, params: LatencyParams) -> None:
         "random": [Stage(one.layer, one.keep, REGISTRY["random"]) for one in pruner.stages()],
         "pruned": pruner.stages(),
     }
-    shape = Shape.of(llava.config)
+    shape = accounting.Shape.of(llava.config)
     attention = llava.config.text_config._attn_implementation
     ctx.log(
         f"{config.merged(shape.visual)} tokens leave the merger, {config.keep_tokens} the heads "
@@ -178,7 +177,7 @@ def hidden_instead(exact: Any, one: Prompt, found: Reading, row: slice) -> Tenso
 
 
 def _series(
-    ctx: Context, shape: Shape, config: PruningConfig, params: LatencyParams
+    ctx: Context, shape: accounting.Shape, config: PruningConfig, params: LatencyParams
 ) -> dict[str, OpenSeries]:
     """What is measured over the rows; `first`, `prefill` and `kv_bytes` beside what is counted."""
     prefill, first = (

@@ -18,7 +18,6 @@ from methods.kit.seeds import seeded
 from methods.measure import flops
 from methods.spec import Case
 from methods.token_pruning import accounting
-from methods.token_pruning.accounting import Shape
 from methods.token_pruning.choice import Selector
 from methods.token_pruning.config import MergerType, PruningConfig
 from methods.token_pruning.heads import LayerHead
@@ -324,7 +323,7 @@ def caching(device: str) -> Iterator[Case]:
 def counted(device: str) -> Iterator[Case]:
     """Operations by formula and by torch's counter; bytes by formula and in the cache."""
     llava = example(device)
-    shape = Shape.of(llava.config)
+    shape = accounting.Shape.of(llava.config)
     prompt = prompt_of(llava, 1)
     with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
         found = flops.count(lambda: read(llava, prompt))
@@ -345,7 +344,7 @@ def counted(device: str) -> Iterator[Case]:
         yield Case(reading.cache.bytes(), wanted, "==", f"bytes{', pruned' if pruned else ''}")
 
 
-def _full(shape: Shape, config: PruningConfig | None) -> float:
+def _full(shape: accounting.Shape, config: PruningConfig | None) -> float:
     return accounting.total_flops(shape, config, WORDS, "full")
 
 

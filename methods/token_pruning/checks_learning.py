@@ -10,7 +10,6 @@ from methods.spec import Case
 from methods.token_pruning import toy
 from methods.token_pruning.bench import learn, plans
 from methods.token_pruning.model import Pruner
-from methods.token_pruning.toy import Exam
 
 BASE_STEPS, STEPS, QUESTIONS = 350, 120, 512
 BUDGETS = (2, 4, 8, 12, 16)
@@ -30,7 +29,7 @@ def small(device: str) -> tuple[Any, Pruner]:
 def ordering(device: str) -> Iterator[Case]:
     """Chance, ours and the oracle by the same schedule, on the same questions."""
     llava, pruner = small(device)
-    exam = Exam(llava, QUESTIONS, 0)
+    exam = toy.Exam(llava, QUESTIONS, 0)
     ways = plans(pruner)
     for k in BUDGETS:
         chance = sum(exam.accuracy(ways["random_both"](k), draw) for draw in range(5)) / 5

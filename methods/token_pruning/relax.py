@@ -9,7 +9,6 @@ from torch import Tensor
 
 from methods.errors import InputError
 from methods.kit import noise
-from methods.kit.noise import gumbel
 
 
 def check_budget(k: int, n: int) -> None:
@@ -79,5 +78,5 @@ def soft_gate(logits: Tensor, tau: float, noisy: bool) -> Tensor:
     """
     pair = torch.stack((torch.zeros_like(logits), logits), -1)  # (B, n, 2)
     if noisy:
-        pair = pair + gumbel(pair)
+        pair = pair + noise.gumbel(pair)
     return F.log_softmax(pair / tau, dim=-1)[..., 1]

@@ -77,9 +77,9 @@ def test_the_generator_s_loss_is_the_weighted_sum(llava, monkeypatch):
     """Each part in turn is a constant and the weights are ours: 25 * 2 + 3 + 5 * 7 + 11 * 13."""
     trainer = trainer_of(llava, sparsity_weight=5.0, merge_sparsity_weight=11.0)
     monkeypatch.setattr(training.F, "cross_entropy", lambda *_: torch.tensor(2.0))
-    monkeypatch.setattr(training, "closeness", lambda *_: torch.tensor(3.0))
-    monkeypatch.setattr(training, "sparsity", lambda *_: torch.tensor(7.0))
-    monkeypatch.setattr(training, "count_term", lambda *_: torch.tensor(13.0))
+    monkeypatch.setattr(losses, "closeness", lambda *_: torch.tensor(3.0))
+    monkeypatch.setattr(losses, "sparsity", lambda *_: torch.tensor(7.0))
+    monkeypatch.setattr(losses, "count_term", lambda *_: torch.tensor(13.0))
     loss = trainer.generator_loss(answered(llava), 1.0)
     assert float(loss) == pytest.approx(25 * 2 + 3 + 5 * 7 + 11 * 13)
     assert (trainer.parts["task"], trainer.parts["close"]) == (2.0, 3.0)
