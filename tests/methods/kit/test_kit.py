@@ -113,7 +113,7 @@ class Line(nn.Module):
         self.slope = nn.Parameter(torch.zeros(3))
 
 
-def train(path=None, stop=None, about=None):
+def train(path=None, stop=None, about=None, steps=6):
     line, history = Line(), History()
     optimiser = torch.optim.AdamW([line.slope])
 
@@ -122,10 +122,8 @@ def train(path=None, stop=None, about=None):
             raise KeyboardInterrupt
         return ((line.slope - torch.rand(3) - line.base) ** 2).sum()
 
-    kept = path and Checkpoint(
-        path, about or {"plan": {"rate": 0.1}}, {"line": line, "o": optimiser}, 2
-    )
-    fit(loss, optimiser, Plan(6, 0.1, seed=3), history, module=line, checkpoint=kept)
+    kept = path and Checkpoint(path, about or {"task": {"rate": 0.1}}, every=2)
+    fit(loss, optimiser, Plan(steps, 0.1, seed=3), history, module=line, checkpoint=kept)
     return line, history
 
 
@@ -138,19 +136,21 @@ def test_a_run_that_was_interrupted_goes_on_as_if_it_had_not_been(tmp_path):
     assert history == wanted
     assert len(history.loss) == 6
     assert torch.equal(again.slope, whole.slope)
-    assert "base" not in torch.load(path)["parts"]["line"]  # frozen weights are not copied
+    assert "base" not in torch.load(path)["parts"]["module"]  # frozen weights are not copied
 
 
 def test_checkpoints_that_do_not_fit(tmp_path):
     path = tmp_path / "run.pt"
     train(path)
-    with pytest.raises(CheckpointError, match=r"another plan: rate 0\.1, now 0\.2"):
-        train(path, about={"plan": {"rate": 0.2}})
+    with pytest.raises(CheckpointError, match=r"another task: rate 0\.1, now 0\.2"):
+        train(path, about={"task": {"rate": 0.2}})
+    with pytest.raises(CheckpointError, match="another plan: steps 6, now 7"):
+        train(path, steps=7)
     torch.save(torch.load(path) | {"format": 99}, path)
     with pytest.raises(CheckpointError, match="format 99, this code reads 2"):
         train(path)
     save_state(path, {"weights": {}})  # of this format, but what a finished training keeps
-    with pytest.raises(CheckpointError, match="made with another plan: None, now"):
+    with pytest.raises(CheckpointError, match="made with another task: None, now"):
         train(path)
     path.write_bytes(b"not a checkpoint")
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
