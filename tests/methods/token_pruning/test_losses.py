@@ -151,7 +151,7 @@ def test_heads_are_held_against_their_share_of_the_tokens(llava, monkeypatch):
     """Of 16 tokens, all of which stay in training, 6, 4 and 2."""
     seen = []
     monkeypatch.setattr(
-        training, "sparsity", lambda gates, rho: (seen.append(rho), torch.zeros(()))[1]
+        losses, "sparsity", lambda gates, rho: (seen.append(rho), torch.zeros(()))[1]
     )
     trainer = trainer_of(llava)
     trainer.pruner.train()
