@@ -92,8 +92,9 @@ class ParameterInfo:
         self.items: tuple[int, int | None] = (schema.get("minItems", 0), schema.get("maxItems"))
         one = schema["items"] if self.many else schema
         self.choices = tuple(one.get("enum") or [one[word] for word in ("const",) if word in one])
-        kind = one.get("type") if one.get("type") in ("integer", "number", "boolean") else "text"
-        self.kind: str = "choice" if self.choices else kind
+        kind: str = one.get("type", "")
+        kind = kind if kind in ("integer", "number", "boolean") else "text"
+        self.kind = "choice" if self.choices else kind
         self.bounds = {word: one[word] for word in _BOUNDS if word in one}
 
     @property
