@@ -86,15 +86,10 @@ class PaperSchema(Schema):
     title: str
     withdrawn: bool = Field(description="By its comment or abstract, by its authors or arXiv.")
     abstract: str
-    authors: list[str]
+    authors: list[str] = Field(alias="author_names", description="Their names alone.")
     categories: list[str]
     announced_on: Date | None
     doi: str
-
-    @staticmethod
-    def resolve_authors(paper: Paper) -> list[str]:
-        """Their names alone."""
-        return [author["name"] for author in paper.authors]
 
 
 class PaperPage(Schema):

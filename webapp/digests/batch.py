@@ -53,7 +53,7 @@ def candidate_of(paper: Paper, categories: Sequence[str], announced_as: Announce
         tuple(categories),
         announced_as.value,
         paper.submitted_at,
-        tuple(author["name"] for author in paper.authors),
+        tuple(paper.author_names),
     )
 
 

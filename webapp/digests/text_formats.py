@@ -65,7 +65,7 @@ def as_json(digest: Digest, entries: Sequence[DigestEntry]) -> str:
                     **{name: getattr(entry, name) for name in _OF_ENTRY},
                     **{name: getattr(entry.paper, name) for name in _OF_PAPER},
                     "id": entry.paper.arxiv_id,
-                    "authors": [author["name"] for author in entry.paper.authors],
+                    "authors": entry.paper.author_names,
                 }
                 for entry in entries
             ],
@@ -89,7 +89,7 @@ def score_terms(entry: DigestEntry) -> str:
 
 def authors(paper: Paper) -> str:
     """The first authors and how many more there are."""
-    names = [author["name"] for author in paper.authors]
+    names = paper.author_names
     more = f" and {len(names) - _AUTHORS} more" if len(names) > _AUTHORS else ""
     return _one_line(", ".join(names[:_AUTHORS])) + more
 

@@ -155,7 +155,7 @@ def _key(text: str) -> str:
 def _item(paper: Paper, collection: str) -> dict[str, Any]:
     """A paper as Zotero's preprint."""
     day = citations.published(paper)
-    names = [str(author["name"]).rpartition(" ") for author in paper.authors]
+    names = [name.rpartition(" ") for name in paper.author_names]
     return {
         "key": _key(paper.arxiv_id),
         "version": 0,

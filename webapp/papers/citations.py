@@ -42,7 +42,7 @@ def bibtex(paper: Paper) -> str:
     """A `@misc` entry with eprint, archivePrefix and primaryClass."""
     fields = {
         "title": f"{{{_tex(paper.title)}}}",
-        "author": " and ".join(_bibtex_name(author["name"]) for author in paper.authors),
+        "author": " and ".join(map(_bibtex_name, paper.author_names)),
         "year": str(year(paper)),
         "eprint": paper.arxiv_id,
         "archivePrefix": "arXiv",
@@ -62,7 +62,7 @@ def ris(paper: Paper) -> str:
     pairs = [
         ("TY", "UNPB"),
         ("TI", plain(paper.title)),
-        *(("AU", _ris_name(author["name"])) for author in paper.authors),
+        *(("AU", _ris_name(name)) for name in paper.author_names),
         ("PY", str(year(paper))),
         ("DA", f"{day:%Y/%m/%d}" if day else ""),
         ("AB", plain(paper.abstract)),
@@ -82,7 +82,7 @@ def csl(paper: Paper) -> dict[str, object]:
     """A CSL-JSON item (https://citeproc-js.readthedocs.io/en/latest/csl-json/markup.html)."""
     day = published(paper)
     parts = [day.year, day.month, day.day] if day else [year(paper)]
-    names = (_ris_name(author["name"]).partition(", ") for author in paper.authors)
+    names = (_ris_name(name).partition(", ") for name in paper.author_names)
     item = {
         "id": _key(paper),
         "type": "article",

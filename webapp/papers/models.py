@@ -66,6 +66,11 @@ class Paper(models.Model):
         return f"{self.arxiv_id}v{self.version}"
 
     @property
+    def author_names(self) -> list[str]:
+        """Its authors by their names alone."""
+        return [author["name"] for author in self.authors]
+
+    @property
     def withdrawn(self) -> bool:
         """Whether its authors or arXiv withdrew it: the comment says so, or the abstract at once.
 

@@ -158,7 +158,7 @@ def paper_item(
     paper = entry.paper
     reason = f"{'Sample day. ' if paper.is_sample else ''}{reason}"
     number = f"{paper.arxiv_id}v{entry.version or paper.version}"
-    names = [author["name"] for author in paper.authors]
+    names = paper.author_names
     facts = " · ".join(filter(None, (", ".join(paper.categories), entry.announce_type, number)))
     gist = f"<p>{entry.gist_html}</p>" if entry.gist_html else ""
     html = (

@@ -46,7 +46,7 @@ def _points(
     phrase: re.Pattern[str] | None,
 ) -> float:
     """What a paper counts for where a query's terms, and all of them as one phrase, stand."""
-    names = " ".join(author["name"] for author in paper.authors)
+    names = " ".join(paper.author_names)
     told = {"title": paper.title, "abstract": paper.abstract, "authors": names}
     texts = {name: line(words_of(text)) for name, text in told.items()}
     points = covered = 0.0
