@@ -180,12 +180,6 @@ def category_stamp(category: str, date: Date | None = None) -> tuple[object, ...
     return next(iter(rows(_CATEGORY_STAMP.format(when), values)), None)
 
 
-def category_dates(category: str) -> list[Date]:
-    """The days on which papers came in `category`, the latest first."""
-    complete = Listing.objects.filter(category=category, state=Listing.State.COMPLETE)
-    return list(complete.order_by("-date").values_list("date", flat=True))
-
-
 def profiles() -> QuerySet[Profile]:
     """Every profile with the date of its latest digest: the site's own first."""
     mine = Digest.objects.filter(profile=OuterRef("pk")).order_by("-date")

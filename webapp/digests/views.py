@@ -18,7 +18,7 @@ from webapp.digests.templatetags.digests import day_address
 from webapp.digests.text_formats import as_markdown
 from webapp.papers.days import eastern_date, now
 from webapp.papers.models import Listing
-from webapp.papers.queries import announced_on, categories
+from webapp.papers.queries import announced_on, categories, dates
 from webapp.ui.pages import back, for_readers, respond_shared
 
 PAPERS_A_PAGE = 50
@@ -130,13 +130,13 @@ def category(request: HttpRequest, category: str) -> HttpResponse:
 
 
 def _category_page(request: HttpRequest, category: str) -> HttpResponse:
-    dates = queries.category_dates(category)
+    days = dates(category=category)
     wanted = request.GET.get("date", "")
-    date = next((day for day in dates if wanted in ("", day.isoformat())), None)
+    date = next((day for day in days if wanted in ("", day.isoformat())), None)
     papers = announced_on(date, [category]) if date else []
     papers.sort(key=lambda one: (one.announce_type.precedence, one.paper.arxiv_id))
     page = Paginator(papers, PAPERS_A_PAGE).get_page(request.GET.get("page"))
-    at = dates.index(date) if date else 0
+    at = days.index(date) if date else 0
     context = {
         "category": category,
         "date": date,
@@ -144,8 +144,8 @@ def _category_page(request: HttpRequest, category: str) -> HttpResponse:
         "total": len(papers),
         "page": page,
         "rows": page.object_list,
-        "previous": dates[at + 1] if date and at + 1 < len(dates) else None,
-        "next": dates[at - 1] if date and at > 0 else None,
+        "previous": days[at + 1] if date and at + 1 < len(days) else None,
+        "next": days[at - 1] if date and at > 0 else None,
         "listing": Listing.objects.filter(category=category, date=date).first() if date else None,
     }
     status = 200 if date else 404

@@ -53,9 +53,9 @@ def announced_on(date: date, categories: list[str] | None = None) -> list[Announ
     return announced
 
 
-def dates(limit: int | None = None) -> list[date]:
-    """The days with papers, the latest first."""
-    complete = Listing.objects.filter(state=Listing.State.COMPLETE)
+def dates(limit: int | None = None, **of: str) -> list[date]:
+    """The days with papers, the latest first; those `of` a category, where one is named."""
+    complete = Listing.objects.filter(state=Listing.State.COMPLETE, **of)
     return list(complete.order_by("-date").values_list("date", flat=True).distinct()[:limit])
 
 

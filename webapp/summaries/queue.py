@@ -49,26 +49,26 @@ def request_and_send(wanted: Iterable[tuple[str, list[int]]], send: Callable[[in
 
 def ready(limit: int = 100) -> list[int]:
     """The ids of summaries that may run now, the longest waiting first."""
-    now = timezone.now()
-    waiting = Summary.objects.filter(state=State.WAITING).filter(
-        Q(not_before=None) | Q(not_before__lte=now)
-    )
-    return list(waiting.order_by("requested_at", "id").values_list("id", flat=True)[:limit])
+    waiting = _may_run().order_by("requested_at", "id")
+    return list(waiting.values_list("id", flat=True)[:limit])
+
+
+def _may_run() -> QuerySet[Summary]:
+    """Those that wait, and that no server asked to wait longer."""
+    due = Q(not_before=None) | Q(not_before__lte=timezone.now())
+    return Summary.objects.filter(due, state=State.WAITING)
 
 
 def take(summary_id: int) -> Summary | None:
     """waiting → running, for one worker alone; None where there is no place or another has it."""
-    now = timezone.now()
-    lease = str(uuid4())
+    now, mine = timezone.now(), _may_run().filter(id=summary_id)
     with transaction.atomic():
         running = Summary.objects.filter(state=State.RUNNING, leased_until__gt=now).count()
         if running >= settings.SUMMARY_CONCURRENCY:
             return None
-        taken = Summary.objects.filter(
-            Q(not_before=None) | Q(not_before__lte=now), id=summary_id, state=State.WAITING
-        ).update(
+        taken = mine.update(
             state=State.RUNNING,
-            lease=lease,
+            lease=str(uuid4()),
             leased_until=now + LEASE,
             attempt=F("attempt") + 1,
             reason="",

@@ -10,18 +10,14 @@ from methods.spec import Method
 from webapp.ui.feeds import FORMATS
 
 
-class DateConverter:
+class DateConverter(StringConverter):
     """`2026-03-12`, and nothing that is no day of the calendar."""
 
     regex = r"\d{4}-\d{2}-\d{2}"
 
-    def to_python(self, value: str) -> date:
+    def to_python(self, value: str) -> date:  # type: ignore[override]
         """The date; ValueError, which Django reads as no match, where there is none."""
         return date.fromisoformat(value)
-
-    def to_url(self, value: date) -> str:
-        """The date as it stands in an address."""
-        return value.isoformat()
 
 
 class MethodConverter(SlugConverter):
