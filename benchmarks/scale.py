@@ -27,6 +27,7 @@ from typing import Any
 from benchmarks import sanity
 from benchmarks.figures import arguments
 from benchmarks.large_site import LAST_DAY, build, empty_site, old_day, open_run
+from methods.terminal import table
 
 SEARCH_MS = 150.0  # CPU of the slowest search in a hundred
 SEARCH_QUERIES = 20
@@ -234,8 +235,6 @@ def ask(page: Page, times: int = 20) -> tuple[Cost, Cost]:
 
 def report_pages() -> bool:
     """Print every page's costs beside their targets; whether all hold."""
-    from methods.terminal import table
-
     heads = ("page", "anew ms", "kept ms", "queries", "kB", "kept q.", "rows", "steps/1000", "")
     rows = []
     for page in PAGES:
@@ -299,8 +298,6 @@ def count_search(search: Callable[[], object]) -> Cost:
 
 def report_searches(count: int = 100) -> bool:
     """Print what each kind of search takes beside the target; whether all hold."""
-    from methods.terminal import table
-
     rows = []
     for name, search in kinds_of_search().items():
         costs = [count_search(search) for _ in range(count)]
@@ -316,7 +313,6 @@ def report_searches(count: int = 100) -> bool:
 
 def report_beside(checkout: Path) -> None:
     """Print what pages cost a visitor who is not signed in, here and in arxiv-sanity-lite."""
-    from methods.terminal import table
     from webapp.papers.models import Paper
     from webapp.ui.encodings import encoded
     from webapp.ui.pages import EFFORT

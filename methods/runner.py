@@ -90,7 +90,8 @@ def run(
             emit_whole(_started(method, benchmark, params, preset, context))
             since = environment.CpuTimes.now()
             if process is None and isinstance(params, TimedParams):
-                measured = processes.measure(context, method, benchmark, params)
+                name = f"{method.slug}.{benchmark.slug}"
+                measured = processes.measure(context, name, params)
             else:
                 _run_here(method, benchmark, params, context)
             series = context.release(partial=False)

@@ -69,19 +69,6 @@ def load_base(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) -
     return load_frozen(MODELS[config.model_type], source, dtype=dtype, seed=seed)
 
 
-def check_tokenizer(tokenizer: Any, config: Any) -> None:
-    """Check that every id of a tokenizer has an embedding in the base.
-
-    Raises:
-        InputError: when the tokenizer is larger than the base's vocabulary.
-    """
-    if len(tokenizer) > config.vocab_size:
-        raise InputError(
-            f"the tokenizer has {len(tokenizer)} tokens and the base {config.vocab_size}; "
-            "use the tokenizer that the base was trained with"
-        )
-
-
 def check_tokens(x: Tensor, config: Any) -> None:
     """Check token ids and their number against the base.
 

@@ -87,8 +87,7 @@ class Ours:
         self.model, self.rule, self.token, self.tokens = model, rule, prompt[:, 0], tokens
         model.boundary = rule
         self.state = state = prefill(model, prompt, lengths, room=tokens)[1]
-        self.caches = state.shallow, state.middle, state.deep, state.probe
-        self.lengths = [cache.lengths.clone() for cache in self.caches]
+        self.lengths = [cache.lengths.clone() for cache in state.caches]
         self.kept = {name: t.clone() for name, t in vars(state).items() if isinstance(t, Tensor)}
 
     @torch.no_grad()
@@ -97,7 +96,7 @@ class Ours:
         self.model.boundary = self.rule
         for _ in walk(self.model, self.state, self.token[:, None], self.tokens, patience):
             pass
-        for cache, length in zip(self.caches, self.lengths, strict=True):
+        for cache, length in zip(self.state.caches, self.lengths, strict=True):
             cache.lengths = length.clone()
         for name, value in self.kept.items():
             setattr(self.state, name, value.clone())

@@ -26,7 +26,7 @@ FAMILIES = ("qwen2", "qwen3")
 POSITIONS = ("absolute", "compact")
 READOUTS = ("seed", "token")
 BOUNDS = ((0, 0), (5, 7))  # run cap and shallow window: without, and with both
-RAGGED = (13, 9, 1)  # lengths of prompts
+RAGGED, DECODED = (13, 9, 1), 11  # lengths of prompts, tokens behind each
 
 
 def example(
@@ -133,12 +133,10 @@ def decoding(device: str) -> Iterator[Case]:
     yield Case(error, 1e-12, label="word ends, fsq codes, residual")
 
 
-def decode_error(
-    model: ConceptLM, x: Tensor, lengths: Tensor, steps: int = 11, patience: int = 0
-) -> float:
+def decode_error(model: ConceptLM, x: Tensor, lengths: Tensor, patience: int = 0) -> float:
     """Largest difference of logits between decoding and one packed pass; NaN if one is none."""
     with torch.no_grad():
-        places = (lengths[:, None] + torch.arange(-1, steps)).to(x.device)  # (B, 1 + steps)
+        places = (lengths[:, None] + torch.arange(-1, DECODED)).to(x.device)  # (B, 1 + DECODED)
         wanted = model(x).logits[torch.arange(len(x))[:, None], places]
         found = decoded(model, x, x.gather(1, places[:, 1:]), lengths, patience)
     return difference(found, wanted)

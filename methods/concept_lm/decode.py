@@ -38,6 +38,7 @@ class DecodeState:
         self.waited = torch.zeros(rows, dtype=torch.long)
         self.memory: Tensor | None = None  # (rows, memory) of the boundary rule
         self.given: Tensor | None = None  # (rows, d) what the last concept's middle layers gave
+        self.caches = self.shallow, self.middle, self.deep, self.probe
 
     @property
     def tail(self) -> Tensor:
@@ -49,8 +50,7 @@ class DecodeState:
 
     def kv_bytes(self) -> int:
         """Bytes of live keys and values in all caches."""
-        caches = (self.shallow, self.middle, self.deep, self.probe)
-        return sum(cache.bytes() for cache in caches)
+        return sum(cache.bytes() for cache in self.caches)
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from methods.concept_lm.base import check_tokenizer, check_tokens, load_base
+from methods.concept_lm.base import check_tokens, load_base
 from methods.concept_lm.baselines import shuffled_codes
 from methods.concept_lm.config import ConceptConfig, recommended
 from methods.concept_lm.decode import generate
@@ -26,7 +26,7 @@ from methods.concept_lm.v3.role import adapters
 from methods.errors import InputError
 from methods.kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
 from methods.kit.corpus import Corpus, folder
-from methods.kit.frozen import load_beside
+from methods.kit.frozen import load_tokenizer
 from methods.kit.training import History, Plan
 from methods.spec import OnProgress
 
@@ -40,9 +40,7 @@ def load(source: str, dtype: str, device: str) -> tuple[Any, Any]:
         InputError: for a base that `load_base` refuses, or one without a fitting tokenizer.
     """
     base = load_base(source, dtype=None if dtype == "auto" else getattr(torch, dtype))
-    tokenizer = load_beside(source, "tokenizer")
-    check_tokenizer(tokenizer, base.config)
-    return base.to(device), tokenizer
+    return base.to(device), load_tokenizer(source, base.config.vocab_size)
 
 
 def tokenised(text: Corpus, tokenizer: Any) -> Corpus:

@@ -65,6 +65,17 @@ def load_frozen(
     return model.requires_grad_(False).eval()
 
 
+def load_tokenizer(source: str, words: int) -> Any:
+    """The tokenizer beside weights of so many words; raises InputError where it has more."""
+    tokenizer = load_beside(source, "tokenizer")
+    if len(tokenizer) > words:
+        raise InputError(
+            f"the tokenizer of {source!r} has {len(tokenizer)} words, its weights {words}: they "
+            "are not of one model"
+        )
+    return tokenizer
+
+
 def load_beside(source: str, what: Literal["tokenizer", "processor"]) -> Any:
     """The tokenizer or processor beside weights; raises InputError where there is none."""
     import transformers  # noqa: PLC0415 - slow to import

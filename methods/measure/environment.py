@@ -8,11 +8,11 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import psutil
 
@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements" / "ml.txt"
 PACKAGES = ("torch", "numpy", "transformers", "peft", "triton", "local-attention")
 _TIMEOUT_S = 20
+T = TypeVar("T")
 _GPU_STATE = (
     *("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw"),
     "clocks_throttle_reasons.active",
@@ -115,11 +116,11 @@ def machine_state(device: str = "cpu", since: CpuTimes | None = None) -> Machine
         **spent,
         cpu_mhz=float(frequency.current) if frequency else None,
         load=psutil.getloadavg()[0],
-        gpu_mhz=_number(gpu.get("clocks.sm")),
-        gpu_memory_mhz=_number(gpu.get("clocks.mem")),
-        gpu_celsius=_number(gpu.get("temperature.gpu")),
-        gpu_watts=_number(gpu.get("power.draw")),
-        gpu_throttled=_throttled(gpu.get("clocks_throttle_reasons.active")),
+        gpu_mhz=_read(gpu.get("clocks.sm"), float),
+        gpu_memory_mhz=_read(gpu.get("clocks.mem"), float),
+        gpu_celsius=_read(gpu.get("temperature.gpu"), float),
+        gpu_watts=_read(gpu.get("power.draw"), float),
+        gpu_throttled=_read(gpu.get("clocks_throttle_reasons.active"), _throttled),
         gpu_other_processes=_other_processes() if gpu else None,
     )
 
@@ -176,7 +177,7 @@ def _gpu() -> Gpu:
         name=properties.name,
         memory_bytes=int(properties.total_memory),
         driver=smi.get("driver_version", "")[:200],
-        power_limit_watts=_number(smi.get("power.limit")),
+        power_limit_watts=_read(smi.get("power.limit"), float),
         capability=f"{properties.major}.{properties.minor}",
         l2_bytes=int(properties.L2_cache_size),
     )
@@ -204,16 +205,14 @@ def _other_processes() -> int | None:
     return sum(pid.strip() not in ("", str(os.getpid())) for pid in text.splitlines())
 
 
-def _throttled(reasons: str | None) -> bool | None:
-    try:
-        return bool(int(reasons or "", 16) & _THROTTLED)
-    except ValueError:
-        return None
+def _throttled(reasons: str) -> bool:
+    return bool(int(reasons, 16) & _THROTTLED)
 
 
-def _number(text: str | None) -> float | None:
+def _read(text: str | None, reading: Callable[[str], T]) -> T | None:
+    """What nvidia-smi wrote, as a reading; None where it wrote none."""
     try:
-        return float(text or "")
+        return reading(text or "")
     except ValueError:
         return None
 

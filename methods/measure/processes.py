@@ -29,7 +29,7 @@ from methods import protocol
 from methods.context import Context
 from methods.errors import MethodsError
 from methods.measure.statistics import CONFIDENCE, hold_together, point_of_runs
-from methods.spec import Benchmark, Method, TimedParams
+from methods.params import TimedParams
 
 MOST = 4  # times the least number of runs
 SHARES = {1: 0.2, 2: 0.3}  # of all errors, at the first looks: after 1 and 2 times the least number
@@ -71,8 +71,8 @@ class Measured:
     stopped: Literal["", "narrow", "time", "most"]
 
 
-def measure(ctx: Context, method: Method, benchmark: Benchmark, params: TimedParams) -> Measured:
-    """Run the benchmark in as many processes as it needs; its series go to the context.
+def measure(ctx: Context, name: str, params: TimedParams) -> Measured:
+    """Run "method.benchmark" in as many processes as it needs; its series go to the context.
 
     Checks, logs and artefacts are those of the first process.
 
@@ -84,7 +84,7 @@ def measure(ctx: Context, method: Method, benchmark: Benchmark, params: TimedPar
     while True:
         number = len(runs)
         series = []
-        for body in _events(method, benchmark, params, ctx, number):
+        for body in _events(ctx, name, params, number):
             if isinstance(body, protocol.Series):
                 series.append(body)
             else:
@@ -123,12 +123,10 @@ def _relay(ctx: Context, body: protocol.Strict, number: int, planned: int) -> No
         ctx.relay(body)
 
 
-def _events(
-    method: Method, benchmark: Benchmark, params: TimedParams, ctx: Context, number: int
-) -> Iterator[protocol.Strict]:
+def _events(ctx: Context, name: str, params: TimedParams, number: int) -> Iterator[protocol.Strict]:
     """What a fresh process tells, to its end; it does not outlive the loop that reads it."""
     job = {
-        "name": f"{method.slug}.{benchmark.slug}",
+        "name": name,
         "params": params.model_dump(mode="json"),
         "device": ctx.device,
         "seed": ctx.seed,

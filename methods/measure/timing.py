@@ -29,7 +29,7 @@ from methods.protocol import Flag, MachineState, Point
 
 Variants = Mapping[str, Callable[[], object]]
 
-WARM_UP_TOLERANCE = 0.05
+WARM_UP_TOLERANCE, WINDOW = 0.05, 10  # between halves of so many calls
 REFILLED_S = 1.0  # of such a call the filling of its caches is less than a hundredth
 BUSY, STOLEN = 0.10, 0.01  # shares of our processors' time
 MAX_SAMPLES_KEPT = 5_000
@@ -176,21 +176,19 @@ def time_all(
             series.add(*timings.points(x, baseline=baseline, work=one.work))
 
 
-def warm_up(
-    sample: Callable[[], float], limit_s: float = 10.0, window: int = 10
-) -> tuple[float, bool]:
+def warm_up(sample: Callable[[], float], limit_s: float = 10.0) -> tuple[float, bool]:
     """Call ``sample`` until its times have no trend: the least of the last ones, and whether so.
 
-    There is none where the medians of the earlier and the later half of the last ``window`` lie
+    There is none where the medians of the earlier and the later half of the last ten lie
     within 5 %: one slow call is noise, which the interval tells. Stops at ``limit_s`` and judges
     by what there is then: of calls that take as long, two.
     """
     begun = time.perf_counter()
     recent: list[float] = []
     while True:
-        recent = [*recent, sample()][-window:]
+        recent = [*recent, sample()][-WINDOW:]
         late = time.perf_counter() - begun > limit_s
-        if len(recent) == window or (late and len(recent) > 1):
+        if len(recent) == WINDOW or (late and len(recent) > 1):
             middle = len(recent) // 2
             was, now = statistics.median(recent[:middle]), statistics.median(recent[middle:])
             steady = max(was, now) <= min(was, now) * (1 + WARM_UP_TOLERANCE)

@@ -23,7 +23,6 @@ from methods.protocol.measured import (
 from methods.protocol.messages import (
     KINDS,
     MAX_EVENT_BYTES,
-    MAX_JOB_BYTES,
     MAX_LOG_BYTES,
     MEASURED,
     TERMINAL,

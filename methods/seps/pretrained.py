@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from methods.errors import InputError
-from methods.kit.frozen import load_beside, load_frozen, read_config
+from methods.kit.frozen import load_frozen, load_tokenizer, read_config
 from methods.seps.model import Texts
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as in the source
@@ -77,14 +77,9 @@ class BertEncoder(nn.Module):
         super().__init__()
         self.bert = _load(source, "text", {"bert": "BertModel"})
         self.to_shared = _to_shared(self.bert.config.hidden_size, dim)
-        self.tokenizer = load_beside(source, "tokenizer")
+        self.tokenizer = load_tokenizer(source, self.bert.config.vocab_size)
         if self.tokenizer.mask_token_id is None or self.tokenizer.pad_token_id is None:
             raise InputError(f"the tokenizer of {source!r} has no [MASK] or no [PAD]")
-        if len(self.tokenizer) > self.bert.config.vocab_size:
-            raise InputError(
-                f"the tokenizer of {source!r} has {len(self.tokenizer)} words, its weights "
-                f"{self.bert.config.vocab_size}: they are not of one model"
-            )
 
     def forward(self, ids: Tensor) -> Texts:
         r"""The words (T, W, C) of captions (T, W), [CLS] and [SEP] among them, as in the source.

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from methods.protocol import (
-    MAX_JOB_BYTES,
     MAX_LOG_BYTES,
     Artefact,
     Axis,
@@ -39,6 +38,7 @@ from methods.protocol import (
     seal,
     unseal,
 )
+from methods.protocol.messages import MAX_JOB_BYTES
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 

@@ -299,3 +299,11 @@ def test_bits_of_half_precision_are_summed_in_single():
     logp = logits.double().log_softmax(-1)[0, :-1].gather(1, x[0, 1:, None])
     wanted = -float(logp.sum()) / math.log(2) / 4
     assert practice.bits(lambda row: logits, x, 4) == pytest.approx(wanted, rel=1e-5)
+
+
+@SINGLE
+def test_a_tokenizer_larger_than_its_weights_is_refused(folder, capsys):
+    small = tiny_config(vocab=9, d=32, layers=1, d_ff=32, heads=2, kv_heads=1)
+    load_base(small).save_pretrained(folder / "qwen")
+    assert main(training(folder)) == 2
+    assert "has 256 words, its weights 9: they are not of one model" in capsys.readouterr().err

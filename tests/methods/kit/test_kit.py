@@ -14,6 +14,7 @@ from transformers import Qwen3ForCausalLM
 from methods.concept_lm.base import tiny_config
 from methods.context import Context
 from methods.errors import InputError
+from methods.kit import frozen
 from methods.kit.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -24,7 +25,7 @@ from methods.kit.checkpoint import (
 )
 from methods.kit.compare import difference, largest
 from methods.kit.config import configuration, read_yaml
-from methods.kit.frozen import load_beside, load_frozen
+from methods.kit.frozen import load_beside, load_frozen, load_tokenizer
 from methods.kit.images import unreadable
 from methods.kit.noise import gumbel, straight_through
 from methods.kit.report import Charts
@@ -238,6 +239,13 @@ def test_damaged_files_beside_a_configuration(tmp_path):
         (tmp_path / "tokenizer.json").write_text(text)
         with pytest.raises(InputError, match="has no tokenizer beside its weights"):
             load_beside(str(tmp_path), "tokenizer")
+
+
+def test_a_tokenizer_has_no_more_words_than_its_weights(monkeypatch):
+    monkeypatch.setattr(frozen, "load_beside", lambda *_: range(300))
+    with pytest.raises(InputError, match="'here' has 300 words, its weights 256"):
+        load_tokenizer("here", 256)
+    assert load_tokenizer("here", 300) == range(300)
 
 
 def test_a_loss_that_is_no_number():

@@ -80,7 +80,7 @@ def measured(monkeypatch, ratios, **settings) -> tuple[processes.Measured, Serie
     left = iter(ratios)
     monkeypatch.setattr(processes, "_events", lambda *_: told(*next(left)))
     ctx = Context("cpu", 0, lambda body: None)
-    found = processes.measure(ctx, None, None, TimedParams(**settings))
+    found = processes.measure(ctx, "trial.speed", TimedParams(**settings))
     return found, ctx.release(partial=False)[0]
 
 
