@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from threading import Thread
 from typing import Any
@@ -69,6 +70,22 @@ def test_a_worker_finds_what_was_asked_for_on_the_page(
     assert "was changed since" not in page
     mine.save()
     assert "was changed since" in client.get(PAGE).content.decode()
+
+
+def test_a_keyword_narrows_what_was_found(client: Client, mine: Profile, sent: list[Any]) -> None:
+    mine.keywords.append({"keyword": "little", "weight": 1.0, "title_bonus": 1.0})
+    mine.size = 5
+    mine.save()
+    client.post(PAGE, {"since": str(MONDAY)})
+    backlog.store_best(mine.pk)
+    whole = client.get(PAGE).content.decode()
+    assert 'href="?keyword=little"' in whole
+    assert 'class="chosen"' not in whole
+    page = client.get(f"{PAGE}?keyword=little").content.decode()
+    assert re.findall(r'id="p-(\d{4}\.\d{5})"', page) == ["2603.00002", "2603.00004"]
+    assert '<span class="num">2</span> of <span class="num">5</span>' in page
+    assert '<a href="?">Show all</a>' in page
+    assert "No paper matches" in client.get(f"{PAGE}?keyword=nothing").content.decode()
 
 
 def test_it_tells_how_far_it_is(

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from webapp import tasks
 from webapp.digests import queries
+from webapp.digests.filters import Filters
 from webapp.digests.models import BestSince, Profile
 from webapp.digests.profiles.views import own_profile
 from webapp.papers.days import now
@@ -32,11 +33,15 @@ def best_since(request: HttpRequest, reader: User, slug: str) -> HttpResponse:
         if not refused:
             return redirect("digests:best-since", slug)
     entries = queries.entries_of_rows(None, found.rows, 1) if found and found.ended_at else []
-    queries.load_texts(entries)
+    filters = Filters.read(request.GET)
+    shown = filters.apply(entries)
+    queries.load_texts(shown)
     context = {
         "profile": profile,
         "found": found,
         "entries": entries,
+        "filters": filters,
+        "shown": shown,
         "under_way": under_way,
         "refused": refused,
         "since": request.POST.get("since") or f"{now().year - 1}-01-01",
