@@ -61,6 +61,8 @@ PAGES = (
     Page("digest, unchanged", "/", kept_ms=0.7, status=304, unchanged=True),
     Page("digest of an old day", "/digest/{old}/", queries=5),
     Page("category", "/category/cs.CL/"),
+    Page("a paper", "/papers/{paper}/"),
+    Page("a paper, signed in", "/papers/{paper}/", kept_ms=8.0, signed_in=True),
     Page("methods", "/methods/"),
     Page("a method", "/methods/sparse_attention/", kilobytes=60.0),
     Page("runs", "/runs/", kept_ms=30.0),
@@ -200,6 +202,7 @@ def ask(page: Page, times: int = 20) -> tuple[Cost, Cost]:
     from django.core.handlers.base import BaseHandler
     from django.test import Client, RequestFactory
 
+    from webapp.papers.models import Paper
     from webapp.runs.web.progress import seen_now
     from webapp.ui import pages
 
@@ -212,7 +215,8 @@ def ask(page: Page, times: int = 20) -> tuple[Cost, Cost]:
         requests.cookies = client.cookies
     now = seen_now(run := open_run())
     heard = {"heard": now.last_event, "before": now.last_event - 1}
-    address = page.address.format(old=old_day(), run=run.pk, seen=now, **heard)
+    paper = Paper.objects.latest("announced_on", "pk").arxiv_id
+    address = page.address.format(old=old_day(), paper=paper, run=run.pk, seen=now, **heard)
     headers = dict(page.headers)
     if page.unchanged:
         headers["if-none-match"] = handler.get_response(requests.get(address))["ETag"]

@@ -12,9 +12,11 @@ from methods import charts, registry
 from methods.spec import Method
 from webapp.catalog.measured import Answered, Best, Measurement, answer, best, current, standing
 from webapp.catalog.models import MethodLink
+from webapp.digests.queries import entries_stamp
 from webapp.papers.models import Paper
 from webapp.papers.queries import rows
 from webapp.runs.models import StandingMeasurement
+from webapp.summaries.queries import summaries_stamp
 
 PAPERS_SHOWN = 12
 # By hand, because it is asked for every page that is answered from memory.
@@ -34,6 +36,11 @@ _STAMP = """
 def stamp() -> tuple[object, ...]:
     """All that decides what the pages of methods show to the anonymous. One query."""
     return rows(_STAMP)[0]
+
+
+def paper_stamp(paper: int) -> tuple[object, ...]:
+    """All that decides what a paper's page shows of methods, summaries and digests."""
+    return stamp(), summaries_stamp(paper), entries_stamp(paper)
 
 
 @dataclass(frozen=True)

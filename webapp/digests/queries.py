@@ -26,6 +26,13 @@ _STAMP = """
     WHERE {} ORDER BY digest.date DESC LIMIT 1
 """
 
+_ENTRIES_STAMP = """
+    SELECT entry.id, profile.updated_at FROM digests_digestentry AS entry
+    JOIN digests_digest AS digest ON digest.id = entry.digest_id
+    JOIN digests_profile AS profile ON profile.id = digest.profile_id
+    WHERE entry.paper_id = %s AND profile.is_site ORDER BY entry.id
+"""
+
 
 class PageStamp(NamedTuple):
     """All that decides what the page of a digest shows: while it stays the same, so does it."""
@@ -58,6 +65,14 @@ def page_stamp(slug: str | None = None, date: Date | None = None) -> PageStamp |
 def _day(value: object) -> Date | None:
     """SQLite answers with text."""
     return Date.fromisoformat(str(value)) if value else None
+
+
+def entries_stamp(paper: int) -> list[tuple[object, ...]]:
+    """All that decides what is said of a paper's places in the site's digests. One query.
+
+    A digest that changes gets new entries.
+    """
+    return rows(_ENTRIES_STAMP, [paper])
 
 
 def digest_entries(digest: Digest) -> list[DigestEntry]:

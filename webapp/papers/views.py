@@ -19,6 +19,7 @@ from webapp.papers.search import Order
 from webapp.papers.search import search as find
 from webapp.ui.feeds import FORMATS
 from webapp.ui.input import number_in
+from webapp.ui.pages import kind_of_reader, respond_shared
 
 DAYS_A_PAGE = 7
 STRIP_DAYS = 15
@@ -31,7 +32,12 @@ def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
     if arxiv_id != identifier:  # one paper, one address
         anchor = f"#v{version}" if version else ""
         return redirect(f"/papers/{identifier}/{anchor}")
-    found = get_object_or_404(Paper.objects.prefetch_related("versions"), arxiv_id=identifier)
+    found = get_object_or_404(Paper, arxiv_id=identifier)
+    stamp = (kind_of_reader(request), queries.page_stamp(found))
+    return respond_shared(request, stamp, lambda: _paper_page(request, found))
+
+
+def _paper_page(request: HttpRequest, found: Paper) -> HttpResponse:
     announced = found.announcements.select_related("listing")
     context = {
         "paper": found,

@@ -15,7 +15,7 @@ from typing import Concatenate, ParamSpec
 from cachetools import LRUCache, cached
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.utils.cache import patch_vary_headers
 from django.utils.http import content_disposition_header, url_has_allowed_host_and_scheme
@@ -116,6 +116,15 @@ def is_anonymous(request: HttpRequest) -> bool:
     """Whether nothing in the request tells this reader from another; touches no session."""
     known = {settings.SESSION_COOKIE_NAME, "messages"}
     return request.method in {"GET", "HEAD"} and known.isdisjoint(request.COOKIES)
+
+
+def kind_of_reader(request: HttpRequest) -> tuple[bool, bool]:
+    """Whether a reader is signed in, and whether an operator: for the stamp of a shared page.
+
+    Such a page may show more to all of a kind; what is one reader's own is laid over.
+    """
+    user = AnonymousUser() if is_anonymous(request) else request.user
+    return user.is_authenticated, user.is_staff
 
 
 def respond(

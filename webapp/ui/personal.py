@@ -2,7 +2,8 @@
 
 A template writes `{% personal "tools" paper %}` where something depends on who reads. On most pages
 that is `templates/personal/tools.html`, rendered there and then. On a shared page it is a mark, and
-each reader's own pieces take the places of the marks.
+each reader's own pieces take the places of the marks. A piece that says more of a paper than its
+place on the reader's shelf stands on the page of that paper alone.
 """
 
 import re

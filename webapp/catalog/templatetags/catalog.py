@@ -14,8 +14,7 @@ from webapp.catalog.models import MethodLink
 from webapp.catalog.verdicts import Figure
 from webapp.learning.similar import similar
 from webapp.papers.models import Paper
-from webapp.summaries.queries import of_paper
-from webapp.ui.language import current_language
+from webapp.summaries.queries import PaperSummaryView
 
 register = template.Library()
 register.simple_tag(queries.methods_of, name="methods_about")
@@ -24,12 +23,11 @@ register.filter(number)
 _COLOURED = nh3.Cleaner(tags={"span"}, attributes={"span": {"class"}})
 
 
-@register.inclusion_tag("catalog/paper_claims.html", takes_context=True)
+@register.inclusion_tag("catalog/paper_claims.html")
 def paper_claims(
-    context: dict[str, Any], paper: Paper, methods: list[tuple[MethodLink, queries.Carried]]
+    view: PaperSummaryView, methods: list[tuple[MethodLink, queries.Carried]]
 ) -> dict[str, Any]:
     """The numbers a paper reports, each with its state, its quote, and ours where one compares."""
-    view = of_paper(paper, context["request"].GET.get("language", current_language()))
     carried = [one for _, one in methods]
     claims = [
         (claim, comparable(claim, carried) if claim.verified else None)

@@ -1,10 +1,10 @@
 """A reader's library in templates of any room."""
 
 from collections.abc import Iterable
-from itertools import chain
 from typing import Any
 
 from django import template
+from django.db.models import Exists, OuterRef
 from django.template.context import RequestContext
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
@@ -21,12 +21,11 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False, "linkify": False}).disable(
 
 
 @register.simple_tag(takes_context=True)
-def shelf(context: RequestContext, *shown: Paper | Iterable[Any]) -> Shelf:
+def shelf(context: RequestContext, shown: Iterable[Any]) -> Shelf:
     """Of the papers (or entries, each with one) given, what the signed-in reader does with them."""
     if is_shared(context["request"]) or not context["user"].is_authenticated:
         return Shelf()  # of a shared page laid over for each reader
-    rows = chain.from_iterable([one] if isinstance(one, Paper) else one for one in shown)
-    papers = [one if isinstance(one, Paper) else one.paper for one in rows]
+    papers = [one if isinstance(one, Paper) else one.paper for one in shown]
     return queries.shelf_of(context["user"], [paper.pk for paper in papers])
 
 
@@ -36,16 +35,15 @@ def library_panel(context: RequestContext, paper: Paper) -> dict[str, object]:
     reader = context["user"]
     if not reader.is_authenticated:
         return {}
-    entry = LibraryEntry.objects.filter(reader=reader, paper=paper).first() or LibraryEntry()
-    mine = ReadingList.objects.filter(reader=reader)
-    holding = set(mine.filter(papers=paper).values_list("pk", flat=True))
+    entry = LibraryEntry.objects.filter(reader=reader, paper=paper.pk).first() or LibraryEntry()
+    holding = ReadingList.papers.through.objects.filter(readinglist=OuterRef("pk"), paper=paper.pk)
     initial = {"note": entry.note, "tags": ", ".join(entry.tags)}
     return {
         "request": context["request"],
         "paper": paper,
         "entry": entry,
         "form": EntryForm(initial=initial, label_suffix="", auto_id="library_%s"),
-        "lists": [(one, one.pk in holding) for one in mine],
+        "lists": ReadingList.objects.filter(reader=reader).annotate(holds=Exists(holding)),
     }
 
 

@@ -13,12 +13,10 @@ from webapp.ui.language import current_language
 register = template.Library()
 
 
-@register.inclusion_tag("summaries/panel.html", takes_context=True)
-def paper_summary(context: dict[str, Any], paper: Paper) -> dict[str, Any]:
+@register.simple_tag(takes_context=True)
+def summary_of(context: dict[str, Any], paper: Paper) -> queries.PaperSummaryView:
     """The summary of a paper, the state of one under way, or what the rules take from it."""
-    shared = {name: context.get(name) for name in ("user", "request", "csrf_token")}
-    view = queries.of_paper(paper, context["request"].GET.get("language", current_language()))
-    return {**shared, "paper": paper, "view": view}
+    return queries.of_paper(paper, context["request"].GET.get("language", current_language()))
 
 
 @register.simple_tag

@@ -1,0 +1,210 @@
+"""A paper's page is kept for all while it shows the same; nobody sees another reader's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from tests import factories
+from webapp.catalog import linking
+from webapp.catalog.models import MethodLink
+from webapp.digests.models import DigestEntry, Star
+from webapp.library.models import LibraryEntry, ReadingList
+from webapp.papers.models import Announcement, Listing, Paper, PaperVersion
+from webapp.runs.models import StandingMeasurement
+from webapp.summaries.models import Claim, Summary
+
+pytestmark = pytest.mark.django_db
+ADDRESS = "/papers/2603.00001/"
+STAMPS = 5  # of the paper, what belongs to it, methods, summaries, digests
+SIGNED_IN = 12
+
+
+@pytest.fixture(autouse=True)
+def paper() -> Paper:
+    """A paper about a measured method, in the site's digest, with another like it."""
+    call_command("import_results", "benchmarks/results/sparse_attention", stdout=StringIO())
+    abstract = "Our sparse attention kernel reaches a 3.1x speedup over dense attention."
+    made = factories.make_paper(1, title="Block sparse attention, faster", abstract=abstract)
+    factories.make_paper(2, title="Block sparse attention again", abstract=abstract)
+    for category in (made.primary_category, "math.ST"):
+        factories.make_listing(category)
+    factories.make_digest(factories.make_profile(), [made])
+    linking.link(Paper.objects.all())
+    return made
+
+
+def body(client: Client, address: str = ADDRESS) -> str:
+    response = client.get(address)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def asked(client: Client) -> list[str]:
+    with CaptureQueriesContext(connection) as queries:
+        body(client)
+    return [one["sql"] for one in queries]
+
+
+def signed_in(name: str, **fields: bool) -> tuple[Client, User]:
+    client, user = Client(), User.objects.create_user(name, **fields)
+    client.force_login(user)
+    return client, user
+
+
+def test_similar_papers_are_not_sought_again(client: Client) -> None:
+    ada, eve = signed_in("ada")[0], signed_in("eve")[0]
+    assert any("MATCH" in one or "@@" in one for one in asked(client))
+    assert len(asked(client)) == STAMPS
+    assert any("MATCH" in one or "@@" in one for one in asked(ada)), "of another kind of reader"
+    for one in (ada, eve):
+        queries = asked(one)
+        assert len(queries) <= SIGNED_IN
+        assert not [one for one in queries if "MATCH" in one or "@@" in one]
+        assert "/papers/2603.00002/" in body(one)
+
+
+def summary(number: int = 1, **fields: Any) -> Summary:
+    facts = {"version": 1, "prompt_version": "v2", "model": "m", "language": "en"} | fields
+    paper = Paper.objects.get(arxiv_id=f"2603.{number:05d}")
+    return Summary.objects.create(paper=paper, **facts)
+
+
+def report_a_claim() -> None:
+    done = summary(state="done", finished_at=timezone.now(), gist_html="It is fast.", html="")
+    Claim.objects.create(summary=done, position=0, metric="Wall-clock of a claim", value="3.1",
+                         unit="×", state="number and unit", quote="reaches 3.1×")  # fmt: skip
+
+
+def announce_in_another() -> None:
+    paper, other = Paper.objects.get(arxiv_id="2603.00001"), Listing.objects.get(category="math.ST")
+    Announcement.objects.create(listing=other, paper=paper, type="cross", version=1)
+
+
+def first_link() -> MethodLink:
+    return MethodLink.objects.filter(paper__arxiv_id="2603.00001")[0]
+
+
+def another_like_it() -> None:
+    factories.make_paper(3, title="Block sparse attention, a third time",
+                         abstract=Paper.objects.get(arxiv_id="2603.00001").abstract)  # fmt: skip
+    factories.make_listing("cs.LG", factories.DAY + timedelta(1))
+
+
+def of_paper(**fields: object) -> Callable[[], object]:
+    return lambda: Paper.objects.filter(arxiv_id="2603.00001").update(**fields)
+
+
+CHANGES: dict[str, tuple[Callable[[], object], str, bool]] = {
+    "words": (of_paper(version=2, title_html="Another title"), "Another title", True),
+    "authors": (of_paper(authors=[{"name": "Zoë Quine"}]), "Zoë Quine", True),
+    "withdrawn": (of_paper(comment="This paper has been withdrawn."), "<b>Withdrawn.</b>", True),
+    "a version": (
+        lambda: PaperVersion.objects.update(announced_on=factories.DAY - timedelta(9)),
+        "announced 3 Mar 2026",
+        True,
+    ),
+    "an announcement": (announce_in_another, "math.ST", True),
+    "a claim": (report_a_claim, "Wall-clock of a claim", True),
+    "a link": (lambda: linking.decide(first_link(), confirmed=False), "A related method", False),
+    "a measurement": (StandingMeasurement.objects.all().delete, "not measured here yet", True),
+    "a digest": (DigestEntry.objects.all().delete, 'id="why"', False),
+    "a paper like it": (another_like_it, "/papers/2603.00003/", True),
+    "a like one that was withdrawn": (
+        lambda: Paper.objects.filter(arxiv_id="2603.00002").update(
+            comment="This paper has been withdrawn.", enriched_at=timezone.now()
+        ),
+        "withdrawn,",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+def test_a_kept_page_goes_when_what_it_shows_changes(client: Client, changed: str) -> None:
+    change, words, stands = CHANGES[changed]
+    ada, _ = signed_in("ada")
+    for one in (client, ada):
+        assert (words in body(one)) is not stands
+    change()
+    for one in (client, ada):
+        assert (words in body(one)) is stands
+
+
+def test_a_summary_under_way_is_followed(client: Client) -> None:
+    other = summary(2, state="waiting")
+    mine = summary(state="waiting")
+    assert "1 asked for before it" in body(client)
+    Summary.objects.filter(pk=other.pk).update(state="done")
+    assert "to take it" in body(client)
+    Summary.objects.filter(pk=mine.pk).update(state="running")
+    assert "The model is reading the paper" in body(client)
+
+
+def test_what_is_a_readers_own_nobody_else_sees(paper: Paper) -> None:
+    ada, ada_user = signed_in("ada")
+    eve, _ = signed_in("eve")
+    secrets = ["Signed in as ada", "mine alone", "hidden-tag", "Secret list", "Secret interest"]
+    said = {"note": "mine alone", "tags": ["hidden-tag"], "read_at": timezone.now()}
+    LibraryEntry.objects.create(reader=ada_user, paper=paper, **said)
+    ReadingList.objects.create(reader=ada_user, name="Secret list").papers.add(paper)
+    interest = factories.make_profile("secret", name="Secret interest", owner=ada_user)
+    factories.make_digest(interest, [paper])
+    Star.objects.create(reader=ada_user, paper=paper)
+    for order in ((ada, eve, Client()), (Client(), eve, ada)):  # whoever has it made, and kept
+        paper.version += 1
+        paper.save()
+        pages = [body(one) for one in order]
+        mine = pages[order.index(ada)]
+        assert [one for one in secrets if one not in mine] == []
+        assert "Read: mark as unread" in mine
+        assert mine.count('aria-pressed="true"') == 2  # saved, and read
+        for page in (pages[order.index(eve)], next(p for p in pages if "Sign in" in p)):
+            assert [one for one in secrets if one in page] == []
+            assert 'aria-pressed="true"' not in page
+        tokens = {re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', one) for one in pages}
+        assert len({one and one[1] for one in tokens}) == 3  # two readers' and none
+
+
+def test_what_a_reader_changes_shows_at_once(paper: Paper) -> None:
+    ada, ada_user = signed_in("ada")
+    assert "Mark as read" in body(ada)
+    entry = LibraryEntry.objects.create(reader=ada_user, paper=paper, read_at=timezone.now())
+    assert "Read: mark as unread" in body(ada)
+    LibraryEntry.objects.filter(pk=entry.pk).update(note="noted since")
+    assert "noted since" in body(ada)
+    Star.objects.create(reader=ada_user, paper=paper)
+    assert body(ada).count('aria-pressed="true"') == 2
+
+
+@pytest.mark.parametrize("first", ["ada", "boss"])
+def test_an_operators_forms_are_an_operators_alone(first: str) -> None:
+    link = first_link()
+    readers = {"ada": signed_in("ada")[0], "boss": Client(enforce_csrf_checks=True)}
+    readers["boss"].force_login(User.objects.create_user("boss", is_staff=True))
+    other = Client()
+    other.force_login(User.objects.create_user("other", is_staff=True))
+    body(readers[first])
+    form = f'action="/methods/links/{link.pk}/"'
+    assert form not in body(readers["ada"])
+    assert form not in body(Client())
+    assert form in body(other)
+    page = body(readers["boss"])  # kept since the other's: its forms carry this one's token
+    at = page.index(form)
+    found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page[at : at + 500])
+    assert found
+    sent = {"confirmed": "no", "csrfmiddlewaretoken": found[1]}
+    assert readers["boss"].post(f"/methods/links/{link.pk}/", sent).status_code == 302
+    link.refresh_from_db()
+    assert link.confirmed is False
