@@ -62,7 +62,7 @@ def sparse_attention(
     heads, n = q.shape[1], q.shape[2]
     groups = head_groups(config, heads, context or n, k.shape[1])
     if key_lengths is not None:
-        key_lengths = _validated_lengths(key_lengths, q)
+        key_lengths = validated_lengths(key_lengths, q)
         real = torch.arange(n, device=q.device) < key_lengths[:, None]  # (batch, n)
         if padding_side == "left":
             q, k, v = (left_to_right(x, key_lengths) for x in (q, k, v))
@@ -92,6 +92,7 @@ _BACKENDS: dict[str, Callable[..., Tensor]] = {
 }
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _pick(backend: Backend, q: Tensor) -> str:
     if backend != "auto":
         return backend
@@ -161,7 +162,14 @@ def _validate(q: Tensor, k: Tensor, v: Tensor, padding_side: str, backend: str) 
         )
 
 
-def _validated_lengths(lengths: Tensor, q: Tensor) -> Tensor:
+def validated_lengths(lengths: Tensor, q: Tensor) -> Tensor:
+    r"""How many tokens of each sample of q (batch, heads, n, d) are real, checked: (batch,).
+
+    Equation: $0 \le l_b \le n$
+
+    Raises:
+        InputError: for other numbers, or another number of them.
+    """
     if lengths.shape != q.shape[:1] or lengths.is_floating_point() or lengths.is_complex():
         given = f"{tuple(lengths.shape)} {lengths.dtype}"
         raise InputError(f"key_lengths must be ({q.shape[0]},) integers, not {given}")

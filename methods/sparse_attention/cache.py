@@ -10,7 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from methods.errors import InputError
-from methods.sparse_attention.api import PaddingSide, left_to_right, right_to_left, sparse_attention
+from methods.sparse_attention.api import (
+    PaddingSide,
+    left_to_right,
+    right_to_left,
+    sparse_attention,
+    validated_lengths,
+)
 from methods.sparse_attention.config import (
     GlobalGroup,
     LocalGroup,
@@ -91,17 +97,19 @@ class SparseKVCache:
             (batch, heads, new, d_head), padding 0.
 
         Raises:
-            InputError: if the tokens do not fit into the context.
+            InputError: if the tokens do not fit into the context, or the lengths the tokens.
         """
         batch, _, new, _ = q.shape
         if self._most + new > self.context:
             raise InputError(f"{self._most} + {new} tokens exceed the context of {self.context}")
         if key_lengths is None:
             key_lengths = torch.full((batch,), new, dtype=torch.long, device=q.device)
-        elif padding_side == "left":
-            moved = (left_to_right(x, key_lengths) for x in (q, k, v))
-            out = self.attend(*moved, key_lengths=key_lengths)
-            return right_to_left(out, key_lengths)
+        else:
+            key_lengths = validated_lengths(key_lengths, q)
+            if padding_side == "left":
+                moved = (left_to_right(x, key_lengths) for x in (q, k, v))
+                out = self.attend(*moved, key_lengths=key_lengths)
+                return right_to_left(out, key_lengths)
 
         steps = torch.arange(new, device=q.device)
         real = steps < key_lengths[:, None]  # (batch, new)

@@ -138,7 +138,12 @@ class GPT2(nn.Module):
         y_0, \ldots, y_{t - 1})$
 
         l is the prompt's own length, from `key_lengths` (batch,), n where they are not given.
+
+        Raises:
+            InputError: for a prompt without a token, or no token to write.
         """
+        if new < 1 or (key_lengths is not None and int(key_lengths.min()) < 1):
+            raise InputError("a prompt has a token at least, and so has what is written")
         caches = self.new_caches(tokens.shape[0])
         logits = self(tokens, key_lengths=key_lengths, caches=caches)
         last = caches[0].lengths - 1

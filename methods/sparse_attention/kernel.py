@@ -43,7 +43,7 @@ def ranges(group: Group, n: int) -> Tensor:
     Equation: $a_i = 0, \quad e_i = \lfloor i / s \rfloor + 1 \;\mathrm{of\ the\ anchors\ in\ a\
     global\ one}$
     """
-    i = torch.arange(n)
+    i = torch.arange(n, device="cpu")  # whatever the default device is: it is kept
     if isinstance(group, GlobalGroup):
         return torch.stack([torch.zeros_like(i), i // group.stride + 1]).int()
     first = (i // group.block - math.ceil(group.window / group.block) + 1) * group.block

@@ -77,10 +77,11 @@ def _parts(s: _Saved, groups: tuple[Group, ...]) -> list[_Part]:
     return [_Part(group, x, _key_side(x.k, group), _key_side(x.v, group)) for group, x in own]
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def attend(
     q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...], *, compiled: bool = False
 ) -> Tensor:
-    r"""Sparse attention by tiles, differentiable once.
+    r"""Sparse attention by tiles, differentiable once; `torch.compile` calls it as it is.
 
     Equation: $o_i = \sum_j e^{S_{ij} - L_i} v_j, \quad L_i = \log \sum_j e^{S_{ij}}, \quad
     S_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}} + B_{ij}$

@@ -107,7 +107,8 @@ def _block_mask(group: Group, n: int, device: str) -> flex.BlockMask:
         def visible(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             return (j <= i) & (i // block - j // block < blocks)
 
-    return flex.create_block_mask(visible, None, None, n, keys, device=device)
+    with torch.inference_mode(False):  # it is kept, and autograd refuses what that mode makes
+        return flex.create_block_mask(visible, None, None, n, keys, device=device)
 
 
 @lru_cache(maxsize=4)

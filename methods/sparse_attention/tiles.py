@@ -141,9 +141,10 @@ def anchor_tiles(group: GlobalGroup, n: int, cut: Cut, dtype: torch.dtype) -> It
 @lru_cache(maxsize=32)
 def plan(group: Group, n: int, cut: Cut, dtype: torch.dtype) -> tuple[Tile, ...]:
     """The tiles of one head group over n tokens, remembered for the next step or layer."""
-    if isinstance(group, LocalGroup):
-        return tuple(local_tiles(group, n, cut, dtype))
-    return tuple(anchor_tiles(group, n, cut, dtype))
+    with torch.device("cpu"):  # whatever the default is
+        if isinstance(group, LocalGroup):
+            return tuple(local_tiles(group, n, cut, dtype))
+        return tuple(anchor_tiles(group, n, cut, dtype))
 
 
 def _band(group: LocalGroup, rows: int, reach: int, dtype: torch.dtype) -> Tensor:

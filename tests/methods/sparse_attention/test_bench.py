@@ -1,14 +1,18 @@
 """Every benchmark runs from the command line's own runner, in its smallest form."""
 
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
+from methods import registry
+from methods.context import Context
 from methods.kit.compare import relative
-from methods.protocol import CheckResult, Failed, Result, Series, Started
-from methods.sparse_attention import bench_quality, build_kernel, kernel, peers
+from methods.kit.corpus import Corpus
+from methods.protocol import CheckResult, Failed, Result, Series, Started, Variant
+from methods.sparse_attention import bench, bench_quality, build_kernel, kernel, peers
 from methods.sparse_attention.bench_quality import STRIDE, Needles
 from methods.sparse_attention.config import SparseAttentionConfig
 from methods.sparse_attention.spec import METHOD
@@ -39,6 +43,10 @@ def test_a_benchmark_checks_then_shows_series(slug: str, monkeypatch: pytest.Mon
     series = [event for event in events if isinstance(event, Series)]
     first = next(i for i, event in enumerate(events) if isinstance(event, Series))
     assert any(isinstance(event, CheckResult) for event in events[:first])
+    if slug == "memory":  # keys and values of 12 heads of 64 numbers, four bytes each
+        (cache,) = (one for one in series if one.name == "kv_cache")
+        dense = {point.x: point.estimate for point in cache.points if point.variant == "dense"}
+        assert dense == {n: 2 * 12 * n * 64 * 4 / 2**20 for n in (128, 256)}
     for one in series:
         assert {point.variant for point in one.points} <= {v.name for v in one.variants}
         assert any(point.ratio for point in one.points)
@@ -105,6 +113,74 @@ def test_needles_stand_where_they_say() -> None:
     questions = task.tokens[:, -4:] - bench_quality.KEYS * bench_quality.VALUES
     assert torch.equal(needles // bench_quality.VALUES, questions)
     assert torch.equal(needles % bench_quality.VALUES, task.answers)
+
+
+def judged(slug: str, monkeypatch: pytest.MonkeyPatch, net: object) -> dict[str, Series]:
+    """The series of a benchmark of quality whose models, all of them, answer as `net` does."""
+    _, benchmark = registry.find(f"sparse_attention.{slug}")
+    params = benchmark.resolve("smoke", {"context": 80} | ({"gate": 0} if slug == "recall" else {}))
+    ctx = Context("cpu", 0, lambda event: None)
+    ctx.check("nothing", 0, 0)
+
+    def trained(ctx: object, task: object, variants: Sequence[Variant]) -> Iterator[object]:
+        yield from ((variant.name, seed, net) for variant in variants for seed in range(3))
+
+    monkeypatch.setattr(bench_quality, "_trained", trained)
+    registry.load("sparse_attention", benchmark.entry)(ctx, params)
+    return {series.name: series for series in ctx.release(partial=False)}
+
+
+def test_bits_a_byte_are_of_held_out_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known of 256 bytes: 8 bits each."""
+    sides = (torch.full((400,), byte, dtype=torch.uint8) for byte in (97, 98))
+    monkeypatch.setattr(bench_quality, "stdlib", lambda: Corpus(*sides, "digest"))
+
+    def net(batch: torch.Tensor) -> torch.Tensor:
+        assert set(batch.unique().tolist()) == {98}
+        return torch.zeros(*batch.shape, 256)
+
+    (series,) = judged("language_model", monkeypatch, net).values()
+    assert [point.estimate for point in series.points] == pytest.approx([8] * 3)
+
+
+def test_recall_is_told_by_where_needles_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that knows what stands on anchors alone, and of the rest what is nearest."""
+    context, near = 80, 20
+
+    def answer(*_: object) -> tuple[torch.Tensor, Needles]:
+        task = Needles.draw(64, context, torch.Generator().manual_seed(3), stride=STRIDE)
+        distance = torch.arange(context - 4, context) - task.places
+        return ((task.places % STRIDE == 0) | (distance < near)).float(), task
+
+    monkeypatch.setattr(bench_quality, "_answer", answer)
+    found = judged("recall", monkeypatch, None)
+    whole = {point.x: point.estimate for point in found["recall"].points}
+    assert whole["on an anchor"] == 1
+    assert 0 < whole["off the anchors"] < 0.5
+    far = {point.x: point.estimate for point in found["recall_by_distance"].points}
+    assert far == {5.0 + 10 * i: float(10 * i < near) for i in range(8)}
+
+
+def test_the_model_s_variants_differ_in_their_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, benchmark = registry.find("sparse_attention.model")
+    monkeypatch.setattr(bench, "gate", lambda *_, **__: ())
+    monkeypatch.setattr(bench, "_model_step", lambda config, *_, **__: config)
+    ctx, params = Context("cpu", 0, lambda event: None), benchmark.resolve("smoke")
+    configs = bench._steps(ctx, params, 64, False)
+    assert {n: c.use_sparse_attention for n, c in configs.items()} == {
+        "dense": False, "adaptive": True
+    }  # fmt: skip
+
+
+def test_published_peers_have_the_fixed_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 1,024 tokens 128; the adaptive one is 362."""
+    _, benchmark = registry.find("sparse_attention.latency")
+    given: list[int] = []
+    monkeypatch.setattr(peers, "local_attention", given.append)
+    monkeypatch.setattr(peers, "longformer", lambda *sizes: given.append(sizes[2]))
+    params = benchmark.resolve("smoke", {"flex": False, "linear_peers_up_to": 1024})
+    bench._attentions(Context("cpu", 0, lambda event: None), params, 1024, backward=False)
+    assert given == [128, 128]
 
 
 @pytest.mark.slow

@@ -135,6 +135,23 @@ def test_recommendation_by_length(context: int, window: int, split: tuple[int, i
     assert (config.local_heads, config.global_heads) == split
 
 
+@pytest.mark.parametrize(
+    ("size", "heads", "context", "found"),
+    [
+        ("small", 6, 4096, (4, 2, 128)),
+        ("medium", 12, 4096, (8, 4, 256)),
+        ("large", 16, 4096, (12, 4, 512)),
+        ("large", 12, 400, (9, 3, 100)),
+        ("small", 12, 2, (8, 4, 1)),
+    ],
+)
+def test_recommendation_by_size(
+    size: str, heads: int, context: int, found: tuple[int, int, int]
+) -> None:
+    config = get_recommended_config(context, heads=heads, size=size)  # type: ignore[arg-type]
+    assert (config.local_heads, config.global_heads, config.window_size) == found
+
+
 def test_recommendation_refuses_nonsense() -> None:
     for wrong in ({"context": 0}, {"context": 9, "heads": 1}, {"context": 9, "size": "huge"}):
         with pytest.raises(InputError):

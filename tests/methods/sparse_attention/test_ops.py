@@ -151,6 +151,42 @@ def test_options_that_do_not_fit_are_explained(options: dict[str, object], messa
         sparse_attention(*qkv(), CONFIG, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("backend", ["auto", "cpu"])
+def test_gradients_of_scores_too_large_for_their_logsumexp_are_right(backend: str) -> None:
+    """Scores of a hundred thousand: the softmax is taken anew, and is one key's alone."""
+    q, k, v = (scale * x for scale, x in zip((300, 300, 1), qkv(n=60), strict=True))
+    inputs, grad = [x.requires_grad_() for x in (q, k, v)], torch.randn(1, 6, 60, 16)
+    out = sparse_attention(*inputs, CONFIG, backend=backend)  # type: ignore[arg-type]
+    found = torch.autograd.grad(out, inputs, grad)
+    exact = torch.autograd.grad(oracle_attention(*inputs, CONFIG), inputs, grad.double())
+    assert max(map(relative_error, found, exact)) < 1e-3
+    assert exact[2].norm() > 10
+
+
+@pytest.mark.parametrize("backend", ["auto", "cpu", "portable", "gpu"])
+def test_what_is_kept_of_one_call_serves_another(backend: str) -> None:
+    """Plans, masks and ranges made where nothing is to be learnt, or by another default device."""
+    for n, around in ((61, torch.inference_mode()), (62, torch.device("meta"))):
+        plain, inputs = qkv(n=n), [x.requires_grad_() for x in qkv(n=n)]
+        with around:
+            if backend != "gpu" or n == 61:  # FlexAttention has tensors of its own
+                sparse_attention(*plain, CONFIG, backend=backend)  # type: ignore[arg-type]
+        out = sparse_attention(*inputs, CONFIG, backend=backend)  # type: ignore[arg-type]
+        assert all(g.isfinite().all() for g in torch.autograd.grad(out.sum(), inputs))
+
+
+def test_a_model_that_is_compiled_calls_it_as_it_is() -> None:
+    torch.compiler.reset()
+    compiled = torch.compile(
+        lambda q, k, v: sparse_attention(2 * q, k, v, CONFIG) + 1, backend="eager"
+    )
+    q, k, v = (x.requires_grad_() for x in qkv(n=30))
+    out, wanted = compiled(q, k, v), sparse_attention(2 * q, k, v, CONFIG) + 1
+    torch.testing.assert_close(out, wanted)
+    pairs = zip(*(torch.autograd.grad(y.sum(), [q, k, v]) for y in (out, wanted)), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
 def test_padding_receives_no_gradient() -> None:
     q, k, v = (x.requires_grad_() for x in qkv(2))
     for side, pad in (("right", slice(20, 50)), ("left", slice(0, 30))):
