@@ -105,7 +105,7 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
     stages = Stages(ctx, params.seeds * each)
     full: dict[str, list[float]] = {"usual": [], "crowded": []}
     tables: dict[str, Table] = {name: defaultdict(list) for name in TABLES}
-    for seed in range(params.seeds):
+    for seed in range(ctx.seed, ctx.seed + params.seeds):
         llava = _base(ctx, params, seed, stages)
         config, kept = toy.pruning(loss="attention"), kept_in(params.folder, f"tradeoff-{seed}")
         tick = stages.begin(params.steps, f"seed {seed}, pruner")
@@ -187,7 +187,7 @@ def training(ctx: Context, params: TrainingParams) -> None:
     stages = Stages(ctx, params.seeds * each)
     curves: dict[str, list[History]] = {name: [] for name in configs}
     final: dict[str, list[float]] = {"chance": [], "unpruned": [], **{n: [] for n in configs}}
-    for seed in range(params.seeds):
+    for seed in range(ctx.seed, ctx.seed + params.seeds):
         llava = _base(ctx, params, seed, stages)
         exam = Exam(llava, params.judged, seed)
         final["unpruned"].append(exam.accuracy())

@@ -18,6 +18,8 @@ from methods.kit.images import refuse, unreadable
 from methods.token_pruning.generate import ask
 from methods.token_pruning.stream import IGNORE, Prompt
 
+IMAGE = "<image>"  # stands for the picture, whose place in the prompt is our own to choose
+
 
 @dataclass(frozen=True)
 class Example:
@@ -94,9 +96,9 @@ def _turns(path: Path, turns: Sequence[Any]) -> list[Example]:
     for human, gpt in zip(turns[::2], turns[1::2], strict=False):
         if (human["from"], gpt["from"]) != ("human", "gpt"):
             raise KeyError("from")
-        question = human["value"].replace("<image>", "").strip()
-        found.append(Example(path, question, (gpt["value"].strip(),), before))
-        before += f"{question} {gpt['value'].strip()}\n"
+        question, answer = (turn["value"].replace(IMAGE, "").strip() for turn in (human, gpt))
+        found.append(Example(path, question, (answer,), before))
+        before += f"{question} {answer}\n"
     return found
 
 
@@ -127,31 +129,43 @@ def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
             one["question_id"]: tuple(str(answer["answer"]) for answer in one["answers"])
             for one in annotations["annotations"]
         }
-        asked = [{"question": one["question"], **one} for one in questions["questions"]]
-    except (KeyError, TypeError) as error:
+        asked = [
+            (one, str(one["question"]).replace(IMAGE, ""), answers.get(one.get("question_id"), ()))
+            for one in questions["questions"]
+        ]
+    except (AttributeError, KeyError, TypeError) as error:
         raise InputError(f"{folder.name}: not in the format of VQA v2: {error} fails") from error
-    images = {  # image folders are often links, which Path.rglob does not follow
-        Path(name).stem[-12:]: Path(where) / name
-        for where, _, names in os.walk(folder, followlinks=True)
-        for name in names
-        if name.endswith(".jpg")
-    }
+    images = {path.stem[-12:]: path for path in _photographs(folder)}
     look = cache(unreadable)
     found: list[Example] = []
     faults: list[str] = []
-    for one in asked:
+    for one, question, known in asked:
         name = f"question {one.get('question_id')}"
-        number = f"{one.get('image_id', ''):0>12}"
+        number = str(one.get("image_id", "")).zfill(12)
         path = folder / str(one["image"]) if "image" in one else images.get(number)
         why = look(path) if path else "its image is not there"
-        if not answers.get(one.get("question_id")):
+        if not known:
             why = "no answer stands in annotations.json"
         if why or path is None:
             faults.append(f"{name}: {why}")
             continue
-        found.append(Example(path, str(one["question"]), answers[one["question_id"]]))
+        found.append(Example(path, question, known))
     _refuse(folder, found, [] if skip else faults)
     return found, faults
+
+
+def _photographs(folder: Path) -> Iterator[Path]:
+    """Every `.jpg` below a folder, through links, which image folders often are; each folder once.
+
+    A link may lead back to where it stands.
+    """
+    been = set()
+    for where, inner, names in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(where)) in been:
+            inner.clear()
+            continue
+        been.add(real)
+        yield from (Path(where) / name for name in names if name.endswith(".jpg"))
 
 
 def batches(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from methods.errors import InputError
-from methods.kit.checkpoint import load_weights, read_state, save_state
+from methods.kit.checkpoint import CheckpointError, load_weights, read_state, save_state
 from methods.kit.seeds import seeded
 from methods.token_pruning.choice import Context, Entered, Selector
 from methods.token_pruning.config import PruningConfig, from_keys
@@ -137,13 +137,13 @@ class Pruner(nn.Module):
             logits = self.heads[str(layer)](stream.seen(), *stream.words())
             let_through.append(soft_gate(logits, tau, noise))
             gates[layer] = sum(let_through[1:], let_through[0])
-            places = stream.places()
-            none = torch.zeros(stream.hidden.shape[:2], device=logits.device)
-            if self.config.gate == "scale":
-                m = none.scatter(1, places, let_through[-1]).exp()
-                stream.hidden = stream.hidden * m[..., None].to(stream.hidden)
+            scaled = self.config.gate == "scale"
+            let = let_through[-1] if scaled else gates[layer]
+            log_m = let.new_zeros(stream.hidden.shape[:2]).scatter(1, stream.places(), let)
+            if scaled:
+                stream.hidden = stream.hidden * log_m.exp()[..., None].to(stream.hidden)
             else:
-                stream.gate = none.scatter(1, places, gates[layer])
+                stream.gate = log_m
 
         states, logits, targets = run(self.llava, stream, self.config, before)
         return Soft(states, logits, targets, gates, merged)
@@ -177,7 +177,10 @@ def load_pruner(llava: Any, path: Path) -> Pruner:
         CheckpointError: for a file that is none, or another format.
         InputError: for a configuration that does not fit the model.
     """
-    pruner = Pruner(llava, from_keys(read_state(path).get("config", {})))
+    config = read_state(path).get("config")
+    if not isinstance(config, dict):
+        raise CheckpointError(f"{path.name} is not what Pruner.save wrote")
+    pruner = Pruner(llava, from_keys(config))
     pruner.restore(path)
     return pruner.to(llava.device).eval()
 

@@ -125,4 +125,5 @@ def fitting(mask: Tensor, hidden: Tensor) -> Tensor:
 
     Equation: $y = \max(x, \mu)$, mu the least number of that type
     """
-    return mask.clamp_min(torch.finfo(hidden.dtype).min).to(hidden.dtype)
+    least = max(torch.finfo(hidden.dtype).min, MIN_MASK)  # float64 would hold less than a mask can
+    return mask.clamp_min(least).to(hidden.dtype)

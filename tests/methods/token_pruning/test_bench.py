@@ -1,13 +1,20 @@
 """Every benchmark runs from the command line's own runner, in its smallest form."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from methods import registry
+from methods.context import Context
 from methods.protocol import Artefact, CheckResult, Failed, Result, Series
-from methods.token_pruning import bench_latency, checks
+from methods.token_pruning import bench, bench_latency, checks, scenes, toy
+from methods.token_pruning.accounting import LLAVA_7B
 from methods.token_pruning.checks import example
+from methods.token_pruning.config import PruningConfig
+from methods.token_pruning.llava import load_llava, sized
+from methods.token_pruning.loop import read
 from methods.token_pruning.spec import METHOD
 from methods.token_pruning.stream import Stream
 from tests.methods.running import run_here
@@ -85,3 +92,82 @@ def test_the_gate_of_latency_sees_a_pruned_reading_that_is_wrong(monkeypatch) ->
     right = Stream.keep_visual
     monkeypatch.setattr(Stream, "keep_visual", mixed)
     assert failed() == ["pruned, 4 rows"]
+
+
+@pytest.mark.parametrize("slug", ["tradeoff", "training"])
+def test_seeds_are_counted_from_the_run_s(slug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def trained(seed: int, *_: object, **__: object) -> None:
+        seen.append(seed)
+        raise InterruptedError
+
+    monkeypatch.setattr(toy, "trained", trained)
+    ctx = Context("cpu", 7, lambda event: None, repeated=True)
+    _, benchmark = registry.find(f"token_pruning.{slug}")
+    with pytest.raises(InterruptedError):
+        registry.load("token_pruning", benchmark.entry)(ctx, benchmark.resolve("smoke"))
+    assert seen == [7]
+
+
+def test_an_exam_is_of_its_seed_and_none_of_what_was_trained_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    llava, draws = load_llava(sized("scenes")), []
+    exams = [toy.Exam(llava, 8, seed) for seed in (0, 0, 1)]
+    shown = [exam.drawn.pixels for exam in exams]
+    assert torch.equal(shown[0], shown[1])
+    assert not torch.equal(shown[0], shown[2])
+    batches = [toy.batches(seed, 1)(step).pixels for seed in (0, 1) for step in (0, 1)]
+    every = torch.cat([shown[0], shown[2], *batches])
+    assert len(every.flatten(1).unique(dim=0)) == 6
+    monkeypatch.setattr(
+        toy, "read", lambda *_, generator, **__: (draws.append(generator.initial_seed()), exam)[1]
+    )
+    exam = SimpleNamespace(logits=torch.zeros(8, 1, scenes.VOCAB))
+    for draw in (0, 3):
+        exams[0].accuracy((), draw)
+    assert draws == [0, 3]
+
+
+def test_chance_is_the_mean_of_its_draws() -> None:
+    exam = SimpleNamespace(accuracy=lambda stages, draw: (draw + 1) / 10)
+    for name, right in (("random_both", 20), ("cdpruner", 10)):
+        values: list[float] = []
+        bench._note(values, name, exam, [], 3)  # type: ignore[arg-type]
+        assert values == [pytest.approx(right)]
+
+
+@torch.no_grad()
+def test_decoding_that_is_timed_goes_back_to_where_it_began() -> None:
+    llava = example("cpu")
+    prompt = checks.prompt_of(llava, 2, padding=(0, 3))
+    cache = read(llava, prompt, checks.pruner_of(llava).stages(), cached=True).cache
+    assert cache is not None
+    before = cache.bytes(), [bias.shape for bias in cache.bias if bias is not None]
+    position = cache.position.clone()
+    bench_latency._decode(llava, cache, prompt.ids[:, -1:], 3)
+    assert before == (cache.bytes(), [bias.shape for bias in cache.bias if bias is not None])
+    assert torch.equal(position, cache.position)
+
+
+def test_the_timed_schedule_is_the_source_s_in_proportion() -> None:
+    text = SimpleNamespace(num_hidden_layers=32, hidden_size=4096)
+    vision = SimpleNamespace(image_size=336, patch_size=14)
+    config = SimpleNamespace(text_config=text, vision_config=vision)
+    found = bench_latency.schedule(SimpleNamespace(config=config))
+    source = PruningConfig()
+    assert (found.pruning_layers, found.keep_tokens) == (source.pruning_layers, source.keep_tokens)
+    assert found.d_internal == source.d_internal
+
+
+def test_what_operations_allow_stands_beside_what_is_timed() -> None:
+    """At LLaVA-7B's sizes: 2.11 times with the tower, 2.21 without it, 2.2 by tokens."""
+    _, benchmark = registry.find("token_pruning.latency")
+    ctx = Context("cpu", 0, lambda event: None)
+    made = bench_latency._series(
+        ctx, LLAVA_7B, PruningConfig(), benchmark.resolve("smoke", {"text": 100})
+    )
+    limits = {name: one.snapshot(partial=True).limits for name, one in made.items()}
+    found = {name: round(lines[0].points[0][1], 2) for name, lines in limits.items() if lines}
+    assert found == {"first": 2.11, "prefill": 2.21, "kv_bytes": 2.2}

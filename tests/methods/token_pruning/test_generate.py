@@ -89,6 +89,12 @@ def test_sampling_follows_the_warped_distribution(llava):
     wanted = (logits.topk(2).values / 0.7).softmax(-1)
     many = Prompt(prompt.ids.repeat(2000, 1), prompt.pixels.repeat(2000, 1, 1, 1))
     found = generate(llava, many, [], 1, generator=torch.Generator().manual_seed(0))[:, 0]
+    few, drawn = many.each(lambda part: part[:40]), []
+    for other in (0, 1):  # what else is drawn has no part in it
+        torch.manual_seed(other)
+        source = torch.Generator().manual_seed(0)
+        drawn.append(generate(llava, few, [], 1, generator=source))
+    assert torch.equal(*drawn)
     shares = [float((found == token).float().mean()) for token in logits.topk(2).indices]
     assert sum(shares) == 1
     assert shares[0] == pytest.approx(float(wanted[0]), abs=0.04)
@@ -185,6 +191,7 @@ def test_half_precision(tmp_path, saved, dtype, loss):
     assert all(norm > 0 for norm in history.grad_norm)
     pruner.save(tmp_path / "pruner.pt")
     again = load_pruner(llava, tmp_path / "pruner.pt")
+    assert not again.training
     prompt = prompt_of(llava, 2, padding=(0, 3))
     ids = generate(llava, prompt, again.stages(), 4)
     assert torch.equal(ids, generate(llava, prompt, pruner.stages(), 4))
@@ -196,6 +203,26 @@ def test_half_precision(tmp_path, saved, dtype, loss):
         ).logits[:, -1:]  # fmt: skip
     assert full.dtype == dtype
     assert torch.allclose(full.float(), wanted.float(), atol=0.1)
+
+
+def test_double_precision_reads_padded_rows_and_learns():
+    llava = load_llava(sized(), dtype=torch.float64)
+    pruner = pruner_of(llava, replace(TINY, loss="none"))
+    prompt = prompt_of(llava, 2, padding=(0, 3))
+    found = read(llava, prompt, pruner.stages()).logits
+    single = read(example("cpu"), prompt_of(example("cpu"), 2, padding=(0, 3)), pruner.stages())
+    assert torch.allclose(found.float(), single.logits, atol=1e-4)
+    assert train(pruner, lambda _: answered(llava), 1).grad_norm[0] > 0
+
+
+@pytest.mark.parametrize("gate", ["bias", "scale"])
+def test_a_pruner_learns_under_autocast(llava, gate):
+    found = []
+    for enabled in (False, True):
+        pruner = pruner_of(llava, replace(TINY, loss="mse", gate=gate))
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            found.append(train(pruner, lambda _: answered(llava), 1).loss[0])
+    assert found[0] == pytest.approx(found[1], rel=0.05)
 
 
 def test_half_precision_s_gradients_are_those_of_full(tmp_path, saved):

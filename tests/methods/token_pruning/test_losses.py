@@ -9,8 +9,9 @@ import torch
 from methods.token_pruning import losses, training
 from methods.token_pruning.checks import TINY, answered, example, pruner_of
 from methods.token_pruning.llava import encode
+from methods.token_pruning.loop import read
 from methods.token_pruning.merger import SimpleMerger
-from methods.token_pruning.relax import log_membership, straight_through
+from methods.token_pruning.relax import log_membership, soft_gate, straight_through
 from methods.token_pruning.training import Trainer
 
 LN_3 = math.log(3.0)  # sigmoid(ln 3) = 3/4
@@ -194,3 +195,93 @@ def test_heads_are_taught_by_the_divergence_from_what_is_wanted(llava, monkeypat
     both = (float(lesson.divergence()) + float(other.divergence())) / 2
     assert float(loss) == pytest.approx(both)
     assert trainer.parts["accuracy"] == pytest.approx((1 + other.agreement()) / 2)
+
+
+def test_each_part_learns_at_its_own_rate_and_the_judge_at_its_own(llava):
+    trainer = trainer_of(llava, merger_lr=1e-3, pruner_lr=2e-3, discriminator_lr=3e-3)
+    rates = {p: group["speed"] for group in trainer.optimiser.param_groups for p in group["params"]}
+    assert {rates[p] for p in trainer.pruner.merger.parameters()} == {1e-3}
+    assert {rates[p] for p in trainer.pruner.heads.parameters()} == {2e-3}
+    (group,) = trainer.judge_optimiser.param_groups
+    assert group["lr"] == 3e-3
+    assert set(group["params"]) == set(trainer.judge.parameters())
+    assert {"judge", "judge_optimiser"} <= trainer.saved.keys()
+
+
+def test_the_judge_steps_once_the_generator_has(llava):
+    trainer = trainer_of(llava)
+    before = [p.detach().clone() for p in trainer.judge.parameters()]
+    trainer.backward(trainer.generator_loss(answered(llava), 1.0))
+    trainer.end_step(1, training.History(grad_norm=[1.0]))
+    after = list(trainer.judge.parameters())
+    assert all(not torch.equal(p, q) for p, q in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("training_now", [True, False])
+def test_choices_are_noisy_in_training_alone(llava, monkeypatch, training_now):
+    trainer, seen = trainer_of(llava), []
+    right = trainer.pruner.soft
+    monkeypatch.setattr(
+        trainer.pruner, "soft", lambda *a, noise: (seen.append(noise), right(*a, noise=noise))[1]
+    )
+    trainer.pruner.train(training_now)
+    trainer.generator_loss(answered(llava), 1.0)
+    assert seen == [training_now]
+
+
+def test_noise_decides_as_often_as_its_distribution_says(monkeypatch):
+    """A gate is open where l + g_1 > g_0: at l = ln 3 in 3 of 4 cases; and mergers choose anew."""
+    torch.manual_seed(0)
+    logits = torch.full((1, 20_000), LN_3)
+    assert float((soft_gate(logits, 0.5, True) > math.log(0.5)).float().mean()) == pytest.approx(
+        0.75, abs=0.01
+    )
+    merger = SimpleMerger(8, replace(TINY, d_internal=4)).eval()
+    given = torch.randn(1, 6, 8), torch.zeros(1, 1, 8), torch.ones(1, 1, dtype=torch.bool)
+    monkeypatch.setattr(merger, "score", lambda V, *_: (torch.zeros(1, 6), V))
+    chosen = [(merger(*given, 1, tau=0.5, noise=True).gate == 0).int()[0] for _ in range(200)]
+    assert int(torch.stack(chosen).sum(0).min()) > 10
+
+
+def test_the_judge_is_its_equations():
+    judge = losses.Discriminator(6, replace(TINY, d_discriminator=4))
+    states = [100 * torch.randn(5, 6) for _ in TINY.discriminator_layers]
+    seen = []
+    for h, enter, residual in zip(states, judge.enter, judge.residual, strict=True):
+        x = enter(torch.tanh(h / 100))
+        x = x * (1 + torch.erf(x / 2**0.5)) / 2  # GELU
+        seen.append(x + x @ residual.weight.T + residual.bias)
+    assert torch.allclose(judge(states), judge.judge(torch.cat(seen, -1))[..., 0], atol=1e-6)
+
+
+def test_a_head_reads_directions_whatever_their_lengths(llava):
+    head = pruner_of(llava).heads["1"]
+    visual, text = torch.randn(2, 16, 32), torch.randn(2, 5, 32)
+    valid = torch.ones(2, 5, dtype=torch.bool)
+    with torch.no_grad():
+        assert torch.allclose(
+            head(visual, text, valid), head(9 * visual, 0.2 * text, valid), atol=1e-4
+        )
+        text[:, 3:] = 5.0
+        valid[:, 3:] = False
+        assert torch.allclose(head(visual, text, valid), head(visual, text[:, :3], valid[:, :3]))
+
+
+def test_in_use_the_merger_is_as_cold_as_training_ends(llava, monkeypatch):
+    pruner, seen = pruner_of(llava), []
+    right = pruner.merger.forward
+    monkeypatch.setattr(
+        pruner.merger, "forward", lambda *a, tau: (seen.append(tau), right(*a, tau=tau))[1]
+    )
+    read(llava, answered(llava), pruner.stages())
+    assert seen == [TINY.temperature_min]
+
+
+def test_gates_of_later_heads_add_up(llava):
+    """What a head and all before it let through, the merger among them."""
+    prompt = answered(llava)
+    soft = pruner_of(llava).soft(prompt, encode(llava, prompt.pixels), 1.0, noise=True)
+    before = soft.merged.gate
+    for layer in (1, 2, 3):
+        assert (soft.gates[layer] < before).all()
+        before = soft.gates[layer]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from methods.errors import InputError
-from methods.kit.checkpoint import Checkpoint, CheckpointError
+from methods.kit.checkpoint import Checkpoint, CheckpointError, save_state
 from methods.token_pruning import scenes, toy
 from methods.token_pruning.checks import TINY, answered, example, prompt_of, pruner_of
 from methods.token_pruning.choice import take
@@ -16,7 +16,7 @@ from methods.token_pruning.generate import generate
 from methods.token_pruning.llava import load_llava, sized
 from methods.token_pruning.loop import BEFORE, Stage, read
 from methods.token_pruning.merger import SimpleMerger
-from methods.token_pruning.model import Pruner
+from methods.token_pruning.model import Pruner, load_pruner
 from methods.token_pruning.relax import soft_gate, top
 from methods.token_pruning.selectors import REGISTRY
 from methods.token_pruning.stream import Prompt
@@ -105,6 +105,10 @@ def test_pruners_that_do_not_fit(llava, tmp_path):
     path.write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
         pruner_of(llava).restore(path)
+    for config in ({}, {"config": [1]}):
+        save_state(path, config)
+        with pytest.raises(CheckpointError, match=r"is not what Pruner\.save wrote"):
+            load_pruner(llava, path)
     with pytest.raises(InputError, match="no number"):
         top(torch.tensor([[1.0, math.nan]]), 1)
 

@@ -209,6 +209,42 @@ def test_questions_that_are_none(folder, questions):
         data.vqa(folder / "vqa")
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"question_id": [0]}, "not in the format of VQA v2"),
+        ({"question_id": {}}, "not in the format of VQA v2"),
+        ({"image_id": None}, "question 0: its image is not there"),
+        ({"image_id": [1]}, "question 0: its image is not there"),
+        ({"image": "a\0b.jpg"}, "is no image that can be read"),
+        ({"image": None}, "question 0: None is not there"),
+    ],
+)
+def test_questions_with_values_of_other_kinds(folder, change, said):
+    one = {"question_id": 0, "image_id": 0, "question": "what ?"} | change
+    (folder / "vqa" / "questions.json").write_text(json.dumps({"questions": [one]}))
+    with pytest.raises(InputError, match=said):
+        data.vqa(folder / "vqa")
+
+
+def test_a_placeholder_in_a_text_is_no_second_image(folder):
+    """It would be found out when its batch comes, perhaps after hours."""
+    path = folder / "data" / "chat.json"
+    path.write_text(path.read_text().replace("no .", "<image> no ."))
+    examples, _ = data.instruct(folder / "data")
+    assert {one.answers for one in examples} == {("red",), ("no .",)}
+    asked = [{"question_id": 0, "image_id": 0, "question": "<image>\nwhat ?"}]
+    (folder / "vqa" / "questions.json").write_text(json.dumps({"questions": asked}))
+    ((example,), _) = data.vqa(folder / "vqa")
+    assert example.question.strip() == "what ?"
+
+
+def test_links_may_lead_in_circles(folder):
+    for name in ("again", "and_again"):
+        (folder / "vqa" / name).symlink_to(folder / "vqa")
+    assert len(data.vqa(folder / "vqa")[0]) == 3
+
+
 def test_answers_may_be_numbers_and_images_must_be_there(folder):
     asked = [{"question_id": 0, "image": "images/000000000000.jpg", "question": "how many ?"}]
     (folder / "vqa" / "questions.json").write_text(json.dumps({"questions": asked}))

@@ -107,6 +107,97 @@ def test_prumerge_adds_the_nearest_by_key_weighed_by_cls(context):
             assert torch.allclose(found.features[row, j], wanted, atol=1e-5)
 
 
+@torch.no_grad()
+def test_tome_merges_the_most_alike_and_weighs_by_what_each_stands_for(context):
+    """By lists: from 16 patches to 5 takes two rounds, the second of tokens that are merged."""
+    vision = context.vision
+    found = selectors.tome(context, 5)
+    for row in range(3):
+        tokens = [
+            (place, 1, vision.features[row, place], vision.keys[row, place]) for place in range(16)
+        ]
+        while len(tokens) > 5:
+            a, b = tokens[::2], tokens[1::2]
+            alike = torch.stack([one[3] for one in a]) @ torch.stack([one[3] for one in b]).T
+            lengths = [torch.stack([one[3].norm() for one in side]) for side in (a, b)]
+            cosine = alike / lengths[0][:, None] / lengths[1]
+            order = cosine.amax(1).argsort(descending=True)[: min(len(a), len(tokens) - 5)].tolist()
+            groups = {j: [one] for j, one in enumerate(b)}
+            for i in order:
+                groups[int(cosine[i].argmax())].append(a[i])
+            merged = []
+            for (place, *_), *others in ((group[0], *group) for group in groups.values()):
+                size = sum(one[1] for one in others)
+                sums = [sum(one[1] * one[part] for one in others) / size for part in (2, 3)]
+                merged.append((place, size, *sums))
+            stay = [one for i, one in enumerate(a) if i not in order]
+            tokens = sorted(stay + merged, key=lambda one: one[0])
+        assert found.index[row].tolist() == [one[0] for one in tokens]
+        assert found.bias[row].exp().tolist() == pytest.approx([one[1] for one in tokens])
+        assert torch.allclose(found.features[row], torch.stack([t[2] for t in tokens]), atol=1e-5)
+
+
+@torch.no_grad()
+def test_divprune_is_its_greedy_rule(context):
+    for row, visual in enumerate(context.visual):
+        unit = torch.nn.functional.normalize(visual, dim=-1)
+        far = 1 - unit @ unit.T
+        alone = [min(float(far[i, j]) for j in range(16) if j != i) for i in range(16)]
+        chosen = [max(range(16), key=alone.__getitem__)]
+        while len(chosen) < 6:
+            rest = [i for i in range(16) if i not in chosen]
+            chosen.append(max(rest, key=lambda i: min(float(far[i, j]) for j in chosen)))
+        assert selectors.divprune(context, 6)[row].tolist() == sorted(chosen)
+
+
+@torch.no_grad()
+def test_pooled_cells_stand_where_their_middles_are(context):
+    assert selectors.pooled(context, 4).index[0].tolist() == [5, 7, 13, 15]
+    cells = selectors.pooled(context, 8)  # 2 rows of 4
+    assert cells.index[0].tolist() == [*range(4, 8), *range(12, 16)]
+    features = context.vision.features
+    assert torch.allclose(cells.features[:, 1], (features[:, 1] + features[:, 5]) / 2, atol=1e-6)
+
+
+def test_sparsevlm_looks_for_words_among_those_that_are_asked():
+    """Likeness of one visual token to three words: 0, 2 and, not asked, 3; and of two asked ones.
+
+    The word that is not asked has no share, and none in the mean that others are held against.
+    """
+    visual = torch.tensor([[[1.0, 0.0]], [[1.0, 0.0]]])
+    text = torch.tensor([[[0.0, 1.0], [2.0, 0.0], [3.0, 0.0]]] * 2)
+    asked = torch.tensor([[True, True, False], [True, True, True]])
+    raters = []
+
+    def ahead(words):
+        raters.append(words)
+        return torch.ones(2, 1)
+
+    made = choice.Context(
+        lambda: visual, torch.zeros(2, 1, dtype=torch.long), text, asked, None, ahead=ahead
+    )
+    selectors.sparsevlm(made, 1)
+    # shares .12, .88 of two words, mean .5; .035, .26, .71 of three, mean .33
+    assert raters[0].tolist() == [[0, 1, 0], [0, 0, 1]]
+
+
+def test_the_tower_s_saliency_is_what_transformers_computes(llava, context):
+    """In the layer behind which the projector reads, CLS to the patches, mean over heads."""
+    pixels = prompt_of(llava, 3).pixels
+    tower = llava.model.vision_tower
+    tower.set_attn_implementation("eager")
+    try:
+        with torch.no_grad():
+            seen = tower(pixels, output_attentions=True, output_hidden_states=True)
+    finally:
+        tower.set_attn_implementation("sdpa")
+    layer = llava.config.vision_feature_layer + 1  # of attentions there is none before the first
+    wanted = seen.attentions[layer - 1].mean(1)[:, 0, 1:]
+    with torch.no_grad():
+        assert torch.allclose(context.vision.saliency, wanted, atol=1e-6)
+    assert torch.allclose(context.vision.features, seen.hidden_states[layer - 1][:, 1:], atol=1e-5)
+
+
 def test_relevances():
     """Two tokens, two words: cosines (1, 0) and (.6, .8), and a word that is not asked."""
     visual = torch.tensor([[[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]]])
