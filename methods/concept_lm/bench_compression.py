@@ -48,7 +48,7 @@ def compression(ctx: Context, params: CompressionParams) -> None:
     total = params.seeds * (params.pretrain_steps + len(NAMES) * params.steps)
     stages = Stages(ctx, total)
     found: dict[str, list[Judgement]] = {name: [] for name in NAMES}
-    for seed in range(params.seeds):
+    for seed in range(ctx.seed, ctx.seed + params.seeds):
         d_ff = 8 * params.d // 3 // 32 * 32
         base = load_base(tiny_config(d=params.d, layers=sum(params.split), d_ff=d_ff), seed=seed)
         sizes = corpus, params.rows, params.length
@@ -166,7 +166,7 @@ def scratch(ctx: Context, params: ScratchParams) -> None:
     variants += charts.variants("scratch")
     found: dict[str, list[Judgement]] = {variant.name: [] for variant in variants}
     stages = Stages(ctx, params.seeds * params.steps * len(found))
-    for seed in range(params.seeds):
+    for seed in range(ctx.seed, ctx.seed + params.seeds):
         for name, judged in found.items():
             learner = make(name, params, corpus, seed)
             plan = Plan(params.steps, params.lr, seed=seed)

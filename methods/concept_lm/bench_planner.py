@@ -43,7 +43,7 @@ def planner(ctx: Context, params: PlannerParams) -> None:
     runs: dict[str, list[HardEM]] = {name: [] for name in compared}
     traces: dict[str, Trace] = {}
     stages = Stages(ctx, params.seeds * (params.warm_up + params.steps + params.naive_steps))
-    for seed in range(params.seeds):
+    for seed in range(ctx.seed, ctx.seed + params.seeds):
         for name, trained in runs.items():
             em = make(params, seed, naive=name == "naive")
             on_step = stages.begin(em.curriculum.total, f"{name}, seed {seed}")
@@ -134,7 +134,7 @@ def dropout(ctx: Context, params: PlannerParams) -> None:
     stages = Stages(ctx, params.seeds * (params.warm_up + params.steps))
     shares = [i / 10 for i in range(11)]
     table: dict[tuple[str, float], list[float]] = {("ours", share): [] for share in shares}
-    for seed in range(params.seeds):
+    for seed in range(ctx.seed, ctx.seed + params.seeds):
         em = make(params, seed)
         em.train(stages.begin(em.curriculum.total, f"seed {seed}"), params.watch)
         whole = em.best_plans()

@@ -24,7 +24,14 @@ from methods.concept_lm.v3.em import HardEM, models
 from methods.concept_lm.v3.planner import PlanShape
 from methods.concept_lm.v3.role import adapters
 from methods.errors import InputError
-from methods.kit.checkpoint import Checkpoint, load_weights, read_state, save_state, state_of
+from methods.kit.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    load_weights,
+    read_state,
+    save_state,
+    state_of,
+)
 from methods.kit.corpus import Corpus, folder
 from methods.kit.frozen import load_tokenizer
 from methods.kit.training import History, Plan
@@ -229,6 +236,8 @@ def write(params: GenerateParams, device: str, on_progress: OnProgress) -> str:
         CheckpointError: for weights that are none, or of another base.
     """
     state = read_state(Path(params.out) / WEIGHTS)
+    if state.get("about", {}).get("version") not in ("v2", "v3"):
+        raise CheckpointError(f"{WEIGHTS} in {params.out} is not what train wrote")
     base, tokenizer = load(params.model, params.dtype, device)
     prompt = torch.tensor([tokenizer(params.prompt)["input_ids"]], dtype=torch.long, device=device)
     check_tokens(prompt, base.config)

@@ -57,12 +57,17 @@ class Checkpoint:
                 changed.append(f"{what}: {_changes(theirs, ours)}")
         if changed:
             raise CheckpointError(f"{self.path.name} was made with another {'; '.join(changed)}")
-        for name, part in self.parts.items():
-            if isinstance(part, nn.Module):
-                load_weights(part, state["parts"][name], self.path.name)
-            else:
-                part.load_state_dict(state["parts"][name])
-        return dict(state["history"])
+        try:
+            for name, part in self.parts.items():
+                if isinstance(part, nn.Module):
+                    load_weights(part, state["parts"][name], self.path.name)
+                else:
+                    part.load_state_dict(state["parts"][name])
+            return dict(state["history"])
+        except CheckpointError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"{self.path.name} is damaged: {error!r}") from error
 
 
 def kept_in(folder: str, name: str) -> Checkpoint | None:

@@ -74,13 +74,16 @@ def of_files(paths: list[Path], what: str, limit: int = 1 << 30) -> Corpus:
     """A tenth is held out: every tenth file, or the end of the text where there are fewer.
 
     Raises:
-        InputError: when there is too little text to split.
+        InputError: when there is too little text to split, or a file that cannot be read.
     """
     texts, size = [], 0
     for path in sorted(paths):
         if size > limit:
             break
-        texts.append(path.read_bytes())
+        try:
+            texts.append(path.read_bytes())
+        except OSError as problem:
+            raise InputError(f"{path} cannot be read: {problem}") from problem
         size += len(texts[-1])
     if len(texts) < 10:
         whole = b"".join(texts)

@@ -132,7 +132,8 @@ def _json(path: Path, text: str) -> dict[str, Any]:
 
 def _texts(path: Path, images: int) -> list[str]:
     """The dense texts; a line that cannot be read would give every later image another's text."""
-    texts = [str(_json(path, line).get("text", "")).strip() for line in _lines(path)]
+    found = [_json(path, line).get("text") for line in _lines(path)]
+    texts = [text.strip() if isinstance(text, str) else "" for text in found]
     if len(texts) != images:
         raise InputError(f"{path.name} has {len(texts)} dense texts for {images} images")
     return texts

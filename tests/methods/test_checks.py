@@ -4,6 +4,7 @@ A method's mutations stand in `tests/methods/<method>/mutations.py`, as `MUTATIO
 """
 
 import importlib
+import re
 import warnings
 from collections.abc import Iterator
 
@@ -51,6 +52,10 @@ def test_holds(slug, check):
     found = list(cases(slug, check.name))
     assert found
     assert [case for case in found if not case.passed] == []
+    # What is told of a bound is the bound, and no other has crept in.
+    told = {0.0, *map(float, re.findall(r"\.?\d[\d.e-]*", check.bound))}
+    held = {c.bound for c in found if c.relation != "==" and not isinstance(c.bound, bool)}
+    assert held <= told
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,19 @@
 """What the planner's benchmark tells, in its smallest form."""
 
+import math
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from methods import registry, runner
-from methods.concept_lm import bench, decode
+from methods.concept_lm import bench, bench_compression, bench_planner, decode
+from methods.concept_lm.baselines import NAMES, Judgement
+from methods.concept_lm.v3.em import HardEM
+from methods.concept_lm.v3.executor import Executor
 from methods.context import Context
+from methods.kit.corpus import Corpus
 from methods.kit.report import Charts
 from methods.protocol import Artefact, Result, Series, Strict
 
@@ -70,6 +76,85 @@ def test_every_benchmark_of_quality_shows_its_series(name, changes, expected):
     if name == "compression":
         (drawn,) = (event for event in events if isinstance(event, Artefact))
         assert drawn.content.count("<rect") == 4 * 32
+
+
+@pytest.mark.parametrize(
+    ("slug", "module", "name"),
+    [
+        ("compression", bench_compression, "load_base"),
+        ("scratch", bench_compression, "load_base"),
+        ("planner", bench_planner, "EMSettings"),
+        ("dropout", bench_planner, "EMSettings"),
+    ],
+)
+def test_seeds_are_counted_from_the_run_s(slug, module, name, monkeypatch):
+    seen = []
+
+    def made(*_, seed, **__):
+        seen.append(seed)
+        raise InterruptedError
+
+    monkeypatch.setattr(module, name, made)
+    _, benchmark = registry.find(f"concept_lm.{slug}")
+    ctx = Context("cpu", 7, lambda event: None, repeated=True)
+    monkeypatch.setattr(ctx, "check_all", lambda *_: None)
+    text = Corpus(torch.zeros(9).byte(), torch.zeros(9).byte(), "")
+    monkeypatch.setattr(bench_compression, "stdlib", lambda: text)
+    with pytest.raises(InterruptedError):
+        registry.load("concept_lm", benchmark.entry)(ctx, benchmark.resolve("smoke"))
+    assert seen == [7]
+
+
+def test_controls_are_what_was_lost_without_the_codes(monkeypatch):
+    """In bits beside the bits as trained: 3, and 1 and 2 nats more."""
+    judged = Judgement(3.0, 1e6, shuffled=math.log(2), removed=2 * math.log(2))
+    learner = SimpleNamespace(settle=lambda: None)
+    monkeypatch.setattr(bench_compression, "make", lambda *_: learner)
+    monkeypatch.setattr(bench_compression, "train", lambda *_, **__: None)
+    monkeypatch.setattr(bench_compression, "judge", lambda *_: judged)
+    _, benchmark = registry.find("concept_lm.scratch")
+    ctx = Context("cpu", 0, lambda event: None, repeated=True)
+    bench_compression.scratch(ctx, benchmark.resolve("smoke"))
+    series = {one.name: one for one in ctx.release(partial=False)}
+    found = {point.x: point.estimate for point in series["controls"].points}
+    wanted = {"as trained": 3, "codes shuffled": 4, "codes removed": 5}
+    assert found == pytest.approx(wanted)
+
+
+def test_the_model_of_equal_cost_keeps_a_share_of_its_middle():
+    _, benchmark = registry.find("concept_lm.compression")
+    params = benchmark.resolve("smoke", {"shallow": 1, "middle": 8, "deep": 1, "rho": 0.25})
+    found = {name: bench_compression.configure(name, params) for name in NAMES}
+    splits = {name: (one.shallow, one.middle, one.deep) for name, one in found.items()}
+    assert splits.pop("equal") == (3, 6, 1)  # of which two layers of eight are used
+    assert set(splits.values()) == {(1, 8, 1)}
+    rules = {name: one.boundary for name, one in found.items() if one.boundary != "null"}
+    assert rules == {"stride": "fixed", "hnet": "hnet"}
+
+
+def test_a_share_of_the_codes_is_hidden(monkeypatch):
+    """From none to all of them, and the floor rises from what is known to what is free."""
+    shown = []
+
+    def nll(self, e, used, y):
+        shown.append(used)
+        return torch.zeros(y.shape)
+
+    monkeypatch.setattr(Executor, "token_nll", nll)
+    monkeypatch.setattr(HardEM, "train", lambda *_: None)
+    monkeypatch.setattr(HardEM, "best_plans", lambda self: self.search.random_plans(256))
+    _, benchmark = registry.find("concept_lm.dropout")
+    params = benchmark.resolve("smoke", {**PLANS, "slots": 2})
+    ctx = Context("cpu", 0, lambda event: None, repeated=True)
+    bench_planner.dropout(ctx, params)
+    shares = [1 - float(used.sum() / shown[0].sum()) for used in shown[:11]]
+    assert shares == pytest.approx([i / 10 for i in range(11)], abs=0.05)
+    (series,) = ctx.release(partial=False)
+    (floor,) = series.limits
+    known, free = bench_planner.asked(params).floors
+    assert dict(floor.points) == pytest.approx(
+        {i / 10: known + i / 10 * (free - known) for i in range(11)}
+    )
 
 
 def test_decoding_tells_rows_out_of_step_and_bounds_at_real_shapes():

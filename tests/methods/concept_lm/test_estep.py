@@ -1,11 +1,14 @@
 """The E-step: what it tries, and that nothing it could have tried is better."""
 
+import math
+
 import pytest
 import torch
 
 from methods.concept_lm.synthetic import PlanTask
 from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
 from methods.concept_lm.v3.em import HardEM
+from methods.concept_lm.v3.estep import Choice
 
 
 def untrained(types: int = 1, slots: int = 1, beams: int = 0) -> HardEM:
@@ -70,6 +73,38 @@ def test_a_step_weighs_plans_by_beta_of_its_time_and_teaches_the_recogniser(monk
         torch.autograd.backward(em.em_loss(step))
         assert all(bool(head.weight.grad.any()) for head in em.recogniser.heads)
     assert seen == [0.0, 0.4, 1.0, 1.0]
+
+
+def test_a_plan_is_chosen_anew_every_so_many_epochs_and_kept(monkeypatch) -> None:
+    em = untrained()
+    chosen = []
+
+    def choose(u, y, z, beta):
+        score = torch.zeros(len(z))
+        chosen.append(len(z))
+        return Choice(torch.full_like(z, em.shape.eos), score, score, score)
+
+    monkeypatch.setattr(em.search, "choose", choose)
+    monkeypatch.setattr(torch, "randperm", torch.arange)  # the first 16, each time
+    for step in range(1, 8):
+        em.em_loss(step)
+    assert em.settings.every == 2
+    assert chosen == [16, 16, 16]  # at the first step and each third behind it
+    assert (em.z[:16] == em.shape.eos).all()
+    assert not (em.z[16:, :, 0] == em.shape.eos).any()
+    assert em.age.tolist() == [0] * 16 + [2] * 16
+
+
+def test_what_the_recogniser_draws_follows_what_it_thinks(monkeypatch) -> None:
+    em = untrained()
+    logits = torch.full((4000, 1, 1, 17), -50.0)
+    logits[..., 3], logits[..., 16] = math.log(3), 0.0  # a code at 3/4, the end at 1/4
+    monkeypatch.setattr(em.recogniser, "logits", lambda y: logits)
+    torch.manual_seed(0)
+    drawn = em.recogniser.plans(em.y, sample=True)[:, 0, 0]
+    assert float((drawn == 3).float().mean()) == pytest.approx(0.75, abs=0.03)
+    assert set(drawn.tolist()) == {3, em.shape.eos}
+    assert (em.recogniser.plans(em.y)[:, 0, 0] == 3).all()
 
 
 def test_what_earlier_groups_chose_costs_a_nat_each(monkeypatch) -> None:

@@ -1,13 +1,18 @@
 """Which tokens become concepts, and that their number is held."""
 
+from types import SimpleNamespace
+
+import pytest
 import torch
 
 from methods.concept_lm import checks, decode
+from methods.concept_lm.boundaries import Autoregressive, HNet, MultiToken
 from methods.concept_lm.cache import SlotCache
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.flops import QWEN3_SMALL, speedup_bound
-from methods.concept_lm.head import ConceptHead, cap_runs
+from methods.concept_lm.head import ConceptHead, FSQHead, NullController, cap_runs
 from methods.concept_lm.masks import deep_allow
+from methods.concept_lm.rules import Accumulate
 from methods.kit.noise import gumbel
 
 
@@ -54,6 +59,88 @@ def test_gradient_reaches_the_head_only_through_concepts():
     for p in model.head.parameters():
         assert p.grad is not None
         assert bool(p.grad.any())
+
+
+def test_rules_follow_their_rate():
+    """What each threshold moves to, or which way, from one batch."""
+    signal = torch.linspace(0, 1, 101)[:, None]
+    unsure = Autoregressive(0.2)
+    unsure.observe(signal, signal[:, 0] > 2)
+    assert float(unsure.threshold) == pytest.approx(0.8)
+    full = Accumulate(0.2, 8)
+    full.observe(signal, signal[:, 0] > 2)
+    assert float(full.threshold) == pytest.approx(0.5 / 0.2)  # a mean of a half, a fifth of tokens
+    fires, _ = full.packed(torch.full((1, 50, 1), 0.5), None)
+    assert int(fires.sum()) == 10
+    ahead = MultiToken(0.2, 8)
+    for share, moved in ((1.0, 0.4), (0.0, -0.1)):  # too many: accept more entropy
+        before = float(ahead.threshold)
+        ahead.observe(signal, torch.full((101,), share) > 0)
+        assert float(ahead.threshold) == pytest.approx(before + moved)
+    control = NullController(0.75, 1.0)
+    control.threshold.fill_(5.0)
+    control.seen.fill_(1)
+    control.update(torch.zeros(100), torch.ones(100))  # all concepts: NULL must rise by 3/4
+    assert float(control.null_bias) == pytest.approx(0.75)
+    assert float(control.threshold) == pytest.approx(5.75 + 0.1 * (0.75 - 5.75))
+
+
+def test_a_full_sum_keeps_its_rest():
+    rule = Accumulate(0.5, 8)
+    rule.threshold.fill_(1.0)
+    fires, state = rule.packed(torch.full((1, 9, 1), 0.7), None)
+    assert fires[0].int().tolist() == [0, 1, 1, 0, 1, 1, 0, 1, 1]  # where the floor of 0.7 t rises
+    assert float(state[0, 0]) == pytest.approx(0.3, abs=1e-5)
+
+
+def test_hnet_s_losses_and_smoothing():
+    """p of two tokens: 1 and, after a key like its query, 0; one of them is a boundary."""
+    rule = HNet(0.25, 4)
+    signal = torch.zeros(1, 2, 8)
+    signal[0, :, 0], signal[0, 0, 4], signal[0, 1, 4] = 1.0, 1.0, -1.0
+    assert rule.share(signal).tolist() == [[1.0, 0.0]]
+    chosen = torch.tensor([[True, False]])
+    output = SimpleNamespace(routing=SimpleNamespace(chosen=chosen, signal=signal))
+    # N = 4, F = G = 1/2: .03 * 4/3 * (3/4 + 1/4)
+    assert float(rule.loss(None, output, None)) == pytest.approx(0.04)
+    signal.requires_grad_()
+    gain = rule.gain(signal)
+    assert gain.flatten().tolist() == [1.0, 1.0]
+    (grad,) = torch.autograd.grad(gain[0, 1, 0], signal)
+    assert float(grad[0, 1, 0]) == -0.5  # of (1 - q k) / 2
+    m, p = torch.tensor([[[4.0], [8.0], [0.0]]]), torch.tensor([[1.0, 0.25, 0.5]])
+    assert HNet.smooth(m, p, torch.tensor([[9.0]])).flatten().tolist() == [4.0, 5.0, 2.5]
+
+
+def test_heads_of_a_segment_foretell_its_tokens_and_do_not_train_what_they_read():
+    """Head k is right about the token k further on, and sure of it: nothing is lost."""
+    rule, x = MultiToken(0.2, 8, horizon=3), torch.arange(12)[None] % 5
+    sure = 50 * torch.nn.functional.one_hot(x, 5).float()
+    rule.logits = lambda model, h: [h[..., :5] * 0 + sure.roll(-k, 1) for k in (1, 2, 3)]
+    output = SimpleNamespace(h=torch.randn(1, 12, 8, requires_grad=True))
+    loss = rule.loss(None, output, x)
+    assert float(loss) < 1e-6
+    assert not loss.requires_grad
+
+
+def test_a_code_is_learnt_through_its_place_and_by_its_temperature():
+    """fsq: e moves as its numbers do; softmax: p at temperature 2, NULL's share lost."""
+    config = ConceptConfig(1, 1, 1, n_concepts=64, boundary="words", codes="fsq")
+    head = FSQHead(8, config, 0.02)
+    z = torch.tensor([[[0.2, 1.6, 2.9]]], requires_grad=True)
+    routing = head.route(z, None)
+    e = head.embed(routing.ids, z)
+    assert torch.allclose(e, head.up(torch.tensor([[[-1.5, 0.5, 1.5]]])), atol=1e-6)
+    (grad,) = torch.autograd.grad(e.sum(), z)
+    assert torch.allclose(grad[0, 0], head.up.weight.sum(0))
+    soft = ConceptHead(8, ConceptConfig(1, 1, 1, n_concepts=2, temperature=2.0), 0.02)
+    logits = torch.tensor([[[1.0, 3.0, 2.0]]], requires_grad=True)
+    table = soft.embedding.weight.detach()
+    pull = torch.randn(8)
+    (found,) = torch.autograd.grad((soft.embed(torch.tensor([[1]]), logits) * pull).sum(), logits)
+    p = (logits / 2).softmax(-1)[..., :2]
+    (wanted,) = torch.autograd.grad((p @ table @ pull).sum(), logits)
+    assert torch.allclose(found, wanted, atol=1e-7)
 
 
 def test_deep_allow_by_hand():

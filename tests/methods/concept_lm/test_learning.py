@@ -9,8 +9,10 @@ import torch
 from methods.concept_lm import checks_learning as checks
 from methods.concept_lm import checks_plans
 from methods.concept_lm.head import NullController, usage
-from methods.concept_lm.v3 import planner
-from methods.concept_lm.v3.curriculum import Curriculum
+from methods.concept_lm.synthetic import PlanTask
+from methods.concept_lm.v3 import planner, warmup
+from methods.concept_lm.v3.curriculum import Curriculum, EMSettings
+from methods.concept_lm.v3.em import Falling, HardEM
 from methods.concept_lm.v3.monitors import Stats, diagnose, measured
 from methods.concept_lm.v3.warmup import WarmUp
 from methods.errors import InputError
@@ -119,6 +121,73 @@ def test_the_elbo_s_divergence_is_q_s_from_the_planner():
         loss = WarmUp.through_elbo(em, torch.zeros(1, 1), torch.zeros(1, 1), step)
         wanted = (step + 1) / 3 * 0.75 * math.log(1.5) + 2.25 * math.log(2)
         assert float(loss) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_a_warm_up_through_the_prompt_is_its_equation(monkeypatch):
+    """The planner says (1/2, 1/4) and EOS at 1/4, then EOS at 1/2; q says (3/4, 1/4).
+
+    Code 0 is drawn: q's guess costs ln 4/3, the plan's end ln 2 and its going on ln 4/3.
+    """
+    q, p = torch.tensor([0.75, 0.25]).log(), torch.tensor([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]])
+    monkeypatch.setattr(warmup, "usage", lambda logits: torch.tensor(5.0))
+    em = SimpleNamespace(
+        recogniser=SimpleNamespace(
+            logits=lambda y: torch.nn.functional.pad(q, (0, 1)).view(1, 1, 1, 3)
+        ),
+        planner=SimpleNamespace(logits=lambda u, z: p.log().view(1, 1, 2, 3)),
+        relaxed=lambda logits, step: logits.softmax(-1),
+        rewritten=lambda weights, ids, y, step: torch.tensor(100.0),
+        shape=SimpleNamespace(eos=2),
+        settings=SimpleNamespace(usage_bonus=2.0),
+    )
+    loss = WarmUp.through_prompt(em, torch.zeros(1, 1), torch.zeros(1, 1), 0)
+    wanted = 100 - 2 * 5 + math.log(4 / 3) + math.log(2) + math.log(4 / 3)
+    assert float(loss) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_a_code_that_is_used_surely_is_worth_its_bonus(monkeypatch):
+    em = checks.small_em()
+    monkeypatch.setattr(warmup, "usage", lambda logits: torch.tensor(1000.0))
+    monkeypatch.setattr(em, "rewritten", lambda *_: torch.tensor(3.0))
+    loss, _, _ = em.autoencoded(em.y[:4], 0)
+    assert float(loss) == pytest.approx(3 - 1000 * em.settings.usage_bonus)
+
+
+def test_samples_of_the_warm_up_cool():
+    plan = Curriculum(warm_up=10, cool=0.2)
+    assert [plan.temperature(step) for step in (0, 5, 10)] == pytest.approx([1.0, 0.6, 0.2])
+    em = SimpleNamespace(curriculum=plan)
+    logits = torch.randn(1, 40, generator=torch.Generator().manual_seed(0))
+    sharp = []
+    for step in (0, 10):
+        torch.manual_seed(0)
+        p = WarmUp.relaxed(em, logits, step).double().log()
+        sharp.append(p - p.mean())
+    assert torch.allclose(sharp[1], 5 * sharp[0], rtol=1e-3)
+
+
+def test_the_rate_of_v3_falls_over_the_whole_run():
+    plan = Falling(100, 2.0, warm_up=10)
+    assert [plan.rate_at(step) for step in (0, 10, 50)] == pytest.approx([0.2, 1.82, 1.1])
+
+
+def test_monitors_are_costs_of_other_plans_a_token(monkeypatch):
+    """Whatever is drawn: the mean cost of those plans less the chosen ones', by each token."""
+    task = PlanTask(types=2, bits=2)
+    settings, plans = EMSettings(samples=32, batch=16, held=24), []
+    em = HardEM(task, task.shape(d=32), settings, Curriculum())
+    em.history.planner = [1.0]
+    right = em.nll
+    monkeypatch.setattr(em, "nll", lambda z: (plans.append((z, right(z))), right(z))[1])
+    found = em.observe(1.0)
+    best, length = em.best_plans(1.0), em.held_y.shape[1]
+    own = right(best) / length
+    free, other, drawn, _ = plans
+    assert (free[0] == em.shape.eos).all()
+    assert sorted(other[0].tolist()) == sorted(best.tolist())
+    assert (found.masked, found.gain) == (pytest.approx(free[1] / length - own, abs=1e-5),) * 2
+    assert found.shuffled == pytest.approx(other[1] / length - own, abs=1e-5)
+    assert found.random == pytest.approx(drawn[1] / length - own, abs=1e-5)
 
 
 def test_the_ninth_monitor_is_what_the_planners_own_plan_is_worth():

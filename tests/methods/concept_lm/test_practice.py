@@ -17,7 +17,7 @@ from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.v3.em import HardEM
 from methods.concept_lm.v3.executor import Executor
 from methods.concept_lm.v3.planner import Planner
-from methods.kit.checkpoint import read_state
+from methods.kit.checkpoint import read_state, save_state
 from methods.kit.corpus import Corpus
 from tests.processes import ROOT, wait_for
 
@@ -219,6 +219,25 @@ def test_bits_are_of_the_bytes_that_are_predicted(folder, capsys, version):
     uniform(folder)
     assert train(folder, version=version, steps=2) == 0
     assert "8.000" in capsys.readouterr().out.splitlines()[2 if version == "v3" else 1]
+
+
+@SINGLE
+@pytest.mark.parametrize("about", [{}, {"about": {}}, {"about": {"version": "v9"}}])
+def test_a_file_that_train_did_not_write_is_refused(folder, capsys, about):
+    save_state(folder / "out" / practice.WEIGHTS, {"weights": {}, **about})
+    assert run("generate", folder, prompt="the") == 2
+    assert "is not what train wrote" in capsys.readouterr().err
+
+
+@SINGLE
+def test_what_is_sampled_is_of_its_seed(folder, capsys):
+    assert train(folder, steps=1) == 0
+    capsys.readouterr()
+    texts = []
+    for seed in (0, 0, 1):
+        assert run("generate", folder, prompt="the cat", new=12, temperature=1.0, seed=seed) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1] != texts[2]
 
 
 @SINGLE

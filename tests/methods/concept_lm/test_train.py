@@ -1,12 +1,13 @@
 """Training: the same with and without interruption; clear errors; data and floors."""
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import product
 
 import pytest
 import torch
 
+from methods.concept_lm import baselines
 from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.baselines import NAMES, judge, shuffled_codes
 from methods.concept_lm.baselines import candidate as one_of
@@ -104,6 +105,87 @@ def test_monitors_of_v2_see_concepts_that_mean_nothing():
     assert same.shuffled == 0
     assert same.stats.masked == same.removed != 0
     assert "shuffled" in {action.monitor for action in diagnose(same.stats)}
+
+
+@torch.no_grad()
+def test_a_judgement_is_its_equations():
+    """Every figure from the logits of packed passes over held-out text."""
+    made = candidate()
+    made.settle()
+    x = made.corpus.judged(3, made.length)
+    judged = judge(made, 3)
+    output = made.model(x)
+    placed, ids = output.routing.is_concept, output.routing.ids
+
+    def nll(logits):
+        logp = logits.double().log_softmax(-1)[:, :-1].gather(2, x[:, 1:, None])
+        return -float(logp.mean())
+
+    none = made.model(x, is_concept=torch.zeros_like(placed)).logits
+    assert judged.bits == pytest.approx(nll(output.logits) / math.log(2), rel=1e-5)
+    assert judged.removed == pytest.approx(nll(none) - nll(output.logits), abs=1e-5)
+    share = torch.bincount(ids[placed], minlength=16) / int(placed.sum())
+    assert judged.dead == pytest.approx(float((share == 0).float().mean()))
+    assert judged.perplexity == pytest.approx(math.exp(float(torch.special.entr(share).sum())))
+    assert judged.rate == pytest.approx(float(placed.float().mean()))
+    context = made.length / 2
+    base = made.model.base_config
+    tails = [
+        t - max((s for s in range(t + 1) if row[s]), default=-1)
+        for row in placed.tolist() for t in range(len(row))
+    ]  # fmt: skip
+    wanted = concept_token(base, CONFIG, context, judged.rate, sum(tails) / len(tails))
+    assert judged.flops == pytest.approx(wanted)
+    plain = candidate("plain")
+    found = judge(plain, 3)
+    assert found.bits == pytest.approx(nll(plain.model(input_ids=x).logits) / math.log(2), rel=1e-5)
+    assert found.flops == plain_token(base, context)
+
+
+@torch.no_grad()
+def test_shuffled_codes_cost_what_they_lose(monkeypatch):
+    made = candidate()
+    made.settle()
+    x = made.corpus.judged(2, made.length)
+    right, means = baselines.token_nll, []
+    monkeypatch.setattr(
+        baselines, "token_nll", lambda *a: (means.append(float(right(*a).mean())), right(*a))[1]
+    )
+    judged = judge(made, 2)
+    own, shuffled, removed = means
+    assert own == pytest.approx(float(right(made.model(x).logits, x).mean()))
+    assert judged.shuffled == pytest.approx(shuffled - own)
+    assert judged.removed == pytest.approx(removed - own)
+
+
+def test_a_threshold_is_set_by_what_is_trained_on_in_the_seed_s_own_batches():
+    sides = (torch.full((400,), byte, dtype=torch.uint8) for byte in (97, 98))
+    made, seen = candidate(), []
+    made.corpus = Corpus(*sides, "")
+    made.model.settle = seen.extend
+    made.settle()
+    assert {int(byte) for x in seen for byte in x.unique()} == {97}
+    other = replace(candidate(), seed=1)
+    assert not torch.equal(candidate().batch(0), other.batch(0))
+
+
+def test_costs_of_what_a_configuration_adds():
+    """At width 64 and 64 keys, by hand: maps, scores and values, two operations a product."""
+    shape = tiny_config(layers=6)  # 4 heads of 16 on 2 key heads, 128 within
+    maps = 2 * 64 * (64 + 32 + 32 + 64 + 3 * 128)
+    assert plain_token(shape, 64) == 6 * (maps + 4 * 64 * 64) + 2 * 64 * 256
+    own = {"n_concepts": 16, "rho": 0.25}
+    base = concept_token(shape, ConceptConfig(2, 2, 2, **own), 64, 0.25, 1.5)
+    linear, seen = maps * 4.5, 256 * (2 * 64 + 2 * 0.25 * 16 + 2 * 17.5)
+    assert base == linear + seen + 2 * 64 * 256 + 2 * 64 * 17
+    for changes, more in (
+        ({"readout": "token"}, 0.25 * 2 * (maps + 256 * 17)),
+        ({"shallow_window": 16}, -256 * 2 * 48),
+        ({"boundary": "hnet"}, 2 * 64 * 2 * 64),
+        ({"boundary": "words", "codes": "fsq"}, 2 * 64 * (2 * 1.25 - 17)),
+    ):
+        config = ConceptConfig(2, 2, 2, **own, **changes)
+        assert concept_token(shape, config, 64, 0.25, 1.5) == base + more
 
 
 def test_shuffling_keeps_the_codes():

@@ -1,6 +1,7 @@
 """What the methods share: checked values, seeds, noise, checkpoints, the loop around a step."""
 
 import math
+from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -25,6 +26,7 @@ from methods.kit.checkpoint import (
 )
 from methods.kit.compare import difference, largest
 from methods.kit.config import configuration, read_yaml
+from methods.kit.corpus import Corpus, folder
 from methods.kit.frozen import load_beside, load_frozen, load_tokenizer
 from methods.kit.images import unreadable
 from methods.kit.noise import gumbel, straight_through
@@ -150,12 +152,26 @@ def test_checkpoints_that_do_not_fit(tmp_path):
     torch.save(torch.load(path) | {"format": 99}, path)
     with pytest.raises(CheckpointError, match="format 99, this code reads 2"):
         train(path)
+    train(whole := tmp_path / "whole.pt")
+    state = torch.load(whole)
+    optimiser = state["parts"]["o"] | {"param_groups": []}
+    for damaged in (
+        {"history": 3},
+        {"parts": 3},
+        {"parts": {"line": 3}},
+        {"parts": {}},
+        {"parts": state["parts"] | {"o": optimiser}},
+    ):
+        torch.save(state | damaged, whole)
+        with pytest.raises(CheckpointError, match=r"whole\.pt is damaged"):
+            train(whole)
     save_state(path, {"weights": {}})  # of this format, but what a finished training keeps
     with pytest.raises(CheckpointError, match="made with another task: None, now"):
         train(path)
-    path.write_bytes(b"not a checkpoint")
-    with pytest.raises(CheckpointError, match="is not a checkpoint"):
-        train(path)
+    for damaged in (b"not a checkpoint", b""):
+        path.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match="is not a checkpoint"):
+            train(path)
 
 
 @pytest.mark.parametrize(
@@ -262,6 +278,7 @@ def test_rates_rise_and_fall_and_groups_have_their_speed():
     plan = Plan(20, 2.0, warm_up=4)
     assert [plan.rate_at(i) for i in (0, 3, 4)] == [0.5, 2.0, 2.0]
     assert plan.rate_at(12) == pytest.approx(1.1)
+    assert plan.rate_at(8) == pytest.approx(2 * (0.1 + 0.9 * (1 + 0.5**0.5) / 2))  # a cosine
     for values in ({"steps": 0}, {"steps": 1, "rate": 0}, {"steps": 1, "clip": 0}):
         with pytest.raises(InputError, match=f"{list(values)[-1]}: Input should be greater than"):
             Plan(**values)
@@ -276,6 +293,50 @@ def test_rates_rise_and_fall_and_groups_have_their_speed():
     assert history.grad_norm == pytest.approx([2**0.5] * 2)
     moved = [float(old - new.detach()) for old, new in zip(begun, model.parameters(), strict=True)]
     assert moved == pytest.approx([0.2, 2.0])
+
+
+def test_a_gradient_that_is_too_long_is_cut() -> None:
+    line = Line()
+    optimiser = torch.optim.SGD([line.slope], lr=0.0)
+    plan = Plan(1, 1.0, warm_up=0, clip=0.5, least=1)
+    history = fit(lambda i: 40 * line.slope.sum(), optimiser, plan, History(), module=line)
+    assert history.grad_norm == pytest.approx([40 * 3**0.5])
+    assert float(line.slope.detach().norm()) == pytest.approx(0.5, rel=1e-3)
+
+
+def test_each_step_has_numbers_of_its_own_and_of_its_seed() -> None:
+    drawn: list[float] = []
+    for seed in (0, 0, 1):
+        line = Line()
+
+        def loss(_: int, line: Line = line) -> torch.Tensor:
+            assert line.training
+            drawn.append(float(torch.rand(())))
+            return line.slope.sum()
+
+        optimiser = torch.optim.SGD([line.slope], lr=0.0)
+        fit(loss, optimiser, Plan(3, seed=seed), History(), module=line)
+        assert not line.training
+    assert drawn[:3] == drawn[3:6]
+    assert len(set(drawn)) == 6
+
+
+def test_batches_are_of_their_seed_and_what_is_judged_is_spread() -> None:
+    corpus = Corpus(torch.arange(250).byte(), torch.arange(101).byte(), "")
+    drawn = [corpus.batch(step, 4, 8, seed) for step in (0, 1) for seed in (0, 1)]
+    assert len({tuple(batch[:, 0].tolist()) for batch in drawn}) == 4
+    assert corpus.judged(5, 20)[:, 0].tolist() == [0, 20, 40, 60, 80]
+
+
+def test_a_text_that_cannot_be_read_is_named(tmp_path, monkeypatch) -> None:
+    (tmp_path / "secret.txt").write_text("x" * 100)
+
+    def refused(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(InputError, match=r"secret\.txt cannot be read: .*Permission denied"):
+        folder(str(tmp_path))
 
 
 CHARTS = """

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import types
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,15 @@ def test_what_others_took_is_what_was_busy_less_our_own_work(monkeypatch) -> Non
     found = environment.machine_state(since=began)
     shares = found.cpu_elsewhere, found.cpu_stolen, found.cpu_throttled_s
     assert shares == pytest.approx(((8 - 5) / 20, 0.5 / 20, 0.25))
+
+
+def test_our_own_time_is_that_of_our_children_too(monkeypatch) -> None:
+    spent = types.SimpleNamespace(user=1.0, system=2.0, children_user=4.0, children_system=8.0)
+    monkeypatch.setattr(environment.os, "times", lambda: spent)
+    found = environment.CpuTimes.now()
+    if found is None:
+        pytest.fail("this system does not tell processor times")
+    assert found.ours == 15
 
 
 def test_without_git_or_nvidia_smi_less_is_said_and_nothing_fails(

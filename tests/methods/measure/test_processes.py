@@ -1,5 +1,6 @@
 """Fresh processes that measure: joined, counted, stopped for a reason, and never left behind."""
 
+import math
 import signal
 import subprocess
 import time
@@ -101,6 +102,26 @@ def test_measuring_goes_on_while_any_ratio_is_wide(monkeypatch) -> None:
 @pytest.mark.parametrize(("spent", "why"), [(490, ""), (510, "time")])
 def test_no_process_begins_that_would_end_too_late(spent, why) -> None:
     assert processes._last(TimedParams(seconds=600), 5, spent) == why
+
+
+def test_the_widest_interval_is_half_of_itself_to_either_side() -> None:
+    one = told(2.0, 3.0)[0]
+    ratios = [point.ratio.model_copy(update={"low": 1.9, "high": 2.1}) for point in one.points]
+    ratios[1] = ratios[1].model_copy(update={"low": 2.8, "high": 3.4})
+    pairs = zip(one.points, ratios, strict=True)
+    points = tuple(point.model_copy(update={"ratio": ratio}) for point, ratio in pairs)
+    found = processes.widest([one.model_copy(update={"points": points})])
+    assert found == pytest.approx(math.log(3.4 / 2.8) / 2)
+
+
+def test_a_process_is_the_median_of_its_blocks() -> None:
+    """Blocks with medians of 1, 60 and 80; the median of all samples is 50."""
+    blocks = [[1.0, 1.0, 50.0], [2.0, 60.0, 70.0], [3.0, 80.0, 90.0]]
+    alone = point("v0", 1, blocks, direction="lower")
+    series = told(2.0)[0].model_copy(update={"points": (alone,)})
+    (joined,) = processes.join([[series]] * 3)
+    assert joined.points[0].runs == pytest.approx((60.0,) * 3)
+    assert joined.points[0].median == 50
 
 
 def test_what_the_first_process_counted_alone_stands() -> None:

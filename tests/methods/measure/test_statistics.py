@@ -136,6 +136,8 @@ def test_five_processes_make_a_verdict() -> None:
     assert found.ratio.verdict == "faster"
     assert found.estimate == pytest.approx(math.exp(np.log(runs).mean()))
     assert found.low < found.estimate < found.high
+    four = with_intervals(point_of_runs("a", 1, runs[:4], runs[:4], [2.0] * 4, of="processes"))
+    assert (four.ratio.verdict, four.flags) == ("insufficient data", (Flag.FEW,))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +196,24 @@ def test_doubts_are_raised_by_what_causes_them() -> None:
     assert noise_flags([[1.0]] * 5 + [[1.08]] * 5) == {Flag.DRIFT}
 
 
+@pytest.mark.parametrize(
+    ("medians", "raised"),
+    [
+        ([1.0, 1.09] * 3, set()),
+        ([1.0, 1.12] * 3, {Flag.VARIATION}),
+        ([1.0] * 5 + [1.045] * 5, set()),
+        ([1.0] * 5 + [1.06] * 5, {Flag.DRIFT}),
+        # The halves are 7 % apart, but their medians come and go.
+        ([1.0, 1.0, 1.0, 1.08, 1.08, 1.08, 1.08, 1.0, 1.0, 1.08], set()),
+    ],
+)
+def test_doubts_begin_at_their_limits(medians, raised) -> None:
+    assert noise_flags([[one] for one in medians]) == raised
+
+
 def test_what_is_counted_is_exact() -> None:
+    more = exact_point("a", 1024, 500, direction="higher", baseline=1000)
+    assert (more.ratio.value, more.ratio.verdict) == (0.5, "worse")
     found = exact_point("a", 1024, 500, direction="lower", baseline=1000)
     assert (found.median, found.estimate, found.low, found.high) == (500, 500, 500, 500)
     assert found.ratio is not None

@@ -108,7 +108,7 @@ def test_a_trend_is_no_steady_time(change: float) -> None:
     assert least > 0
 
 
-@pytest.mark.parametrize(("second", "steady"), [(1.04, True), (0.9, False)])
+@pytest.mark.parametrize(("second", "steady"), [(1.04, True), (1.06, False), (0.9, False)])
 def test_of_calls_that_take_long_two_must_do(second: float, steady: bool) -> None:
     times = iter([1.0, second])
     assert warm_up(times.__next__, limit_s=0) == (min(1.0, second), steady)
@@ -187,6 +187,10 @@ def test_the_machines_readings_raise_doubts() -> None:
         ({"cpu_stolen": 0.05}, (Flag.STOLEN,)),
         ({"cpu_throttled_s": 0.1}, (Flag.THROTTLED,)),
         ({"cpu_mhz": 1500.0}, (Flag.THROTTLED,)),
+        ({"cpu_elsewhere": 0.09, "cpu_stolen": 0.009, "cpu_mhz": 2300.0}, ()),
+        ({"cpu_elsewhere": 0.11}, (Flag.BUSY,)),
+        ({"cpu_stolen": 0.011}, (Flag.STOLEN,)),
+        ({"cpu_mhz": 2200.0}, (Flag.THROTTLED,)),
     ],
 )
 def test_what_others_took_of_the_processor_raises_doubts(after, flags) -> None:

@@ -1,5 +1,7 @@
 """What is read of a folder (images, captions, dense texts), and how training varies it."""
 
+import json
+
 import pytest
 import torch
 from PIL import Image
@@ -22,6 +24,19 @@ def test_dense_texts_belong_to_their_images(folder):
     path.write_text("\n".join(["no", *lines[1:]]))  # the source would pass over it
     with pytest.raises(InputError, match=r"f30k_test.jsonl is no JSON"):
         data.load(folder / "data", "f30k", "test", dense=True)
+
+
+@pytest.mark.parametrize("text", [None, 3, ["a dog"], {}])
+def test_a_dense_text_that_is_no_text_is_named(folder, text):
+    """In words `null` would be "None", which no caption's image shows."""
+    path = folder / "data" / "f30k" / "f30k_test.jsonl"
+    _, *others = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps({"text": text}), *others]))
+    with pytest.raises(InputError, match="the dense text of image 12 is empty"):
+        data.load(folder / "data", "f30k", "test", dense=True)
+    left, faults = data.load(folder / "data", "f30k", "test", dense=True, skip=True)
+    assert (len(left.images), len(faults)) == (4, 1)
+    assert left.dense[0] == "two red dog running"
 
 
 def test_half_of_the_images_are_mirrored_in_training(tmp_path):
@@ -62,3 +77,7 @@ def test_pixels_are_normalised_and_cropped_in_training(folder):
     left, top, right, bottom = pretrained._crop((100, 100), [0.0, 0.5, 1.0, 0.0])
     assert (right, top) == (pytest.approx(100), 0)
     assert (right - left) * (bottom - top) == pytest.approx(6000)
+    left, top, right, bottom = pretrained._crop((100, 100), [0.5, 0.75, 0.0, 1.0])
+    assert (left, bottom) == (0, pytest.approx(100))
+    assert (right - left) * (bottom - top) == pytest.approx(8000)
+    assert (right - left) / (bottom - top) == pytest.approx((4 / 3) ** 0.5)

@@ -1,10 +1,12 @@
 """Inputs that are refused, and what the options change."""
 
+import math
+
 import pytest
 import torch
 
 from methods.errors import InputError
-from methods.seps import align, baselines, checks, slimming
+from methods.seps import align, baselines, checks, scores, slimming
 from methods.seps.config import SepsConfig, mended
 from methods.seps.model import Seps, Texts
 
@@ -75,6 +77,62 @@ def test_open_source_s_leak_is_a_tenth():
     real = torch.ones(1, 2, dtype=torch.bool)
     # tokens: max(-.1, -.05) = -.05; words: mean(-.1, -.05) = -.075
     assert float(align.alignment(A, real, None)) == pytest.approx(-0.125)
+
+
+def gelu(x):
+    return x * (1 + torch.erf(x / 2**0.5)) / 2
+
+
+@torch.no_grad()
+def test_the_three_maps_are_their_equations():
+    """Which the definition takes from the model as they are."""
+    v, best = torch.randn(2, 7, 32), torch.randn(3, 9)
+    score = scores.ScoreMLP(32)
+    first, _, last = score.net
+    wanted = torch.sigmoid(gelu(v @ first.weight.T + first.bias) @ last.weight[0] + last.bias)
+    assert torch.allclose(score(v), wanted, atol=1e-6)
+
+    aggregation = slimming.Aggregation(32, 4)
+    _, first, _, last = aggregation.net
+    normed = (v - v.mean(-1, keepdim=True)) / (v.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+    logits = 3 * (gelu(normed @ first.weight.T + first.bias) @ last.weight.T + last.bias)
+    strengths = aggregation(v, torch.tensor(3.0))
+    ratio = strengths / strengths.sum(1, keepdim=True)
+    assert torch.allclose(ratio, logits.softmax(1), atol=1e-6)
+
+    relevance = align.Relevance(5)
+    first, _, last = relevance.net
+    top = best.sort(descending=True).values[:, :5]
+    wanted = gelu(top @ first.weight.T + first.bias) @ last.weight[0] + last.bias
+    assert torch.allclose(relevance(best), wanted, atol=1e-6)
+
+
+def test_the_ratio_loss_is_weighed_as_configured():
+    config = mended(dim=32, patches=16, aggregate=0.5, ratio_weight=3.0, lam=1.0)
+    made = checks.example("cpu", config)
+    output = made(**checks.inputs("cpu", config))
+    _, found = made.losses(output)
+    # two branches that keep half of the patches each, told to keep half together
+    assert found.item() == pytest.approx(3 * (0.5 - 1.0) ** 2)
+
+
+def test_noise_is_that_of_two_gumbel_variables():
+    """In training a patch stays with its sigmoid's chance; the source's gradient alone is noisy."""
+    torch.manual_seed(0)
+    noise = slimming.logistic_noise(torch.empty(200_000, dtype=torch.float64))
+    assert float(noise.mean()) == pytest.approx(0, abs=0.02)
+    assert float(noise.var()) == pytest.approx(math.pi**2 / 3, rel=0.02)
+    config = mended(dim=32, patches=16, aggregate=0.5, temperature=0.5)
+    made = checks.example("cpu", config).train()
+    level = torch.full((1, 400, 16), 1.0)  # middle is 3/4: logits of (1 - 3/4) / (1/2)
+    share, alone = float(made.choose(level).detach().mean()), 1 / (1 + math.exp(-0.5))
+    assert share == pytest.approx(alone + (1 - alone) / 16, abs=0.02)  # one patch always stays
+    faithful = checks.example("cpu", checks.VARIANTS["paper"]).train()
+    level = torch.zeros(1, 50, 16, requires_grad=True)
+    chosen = faithful.choose(level)
+    assert (chosen.detach().sum(-1) == 8).all()
+    (pull,) = torch.autograd.grad(chosen[..., 0].sum(), level)
+    assert len(pull[0].unique(dim=0)) == 50
 
 
 def test_the_gate_keeps_the_kept_and_drops_the_dropped():

@@ -231,6 +231,39 @@ def built(encoders: Path, name: str) -> practice.Retriever:
         return practice.Retriever(made, texts, candidate(name, base)).eval()
 
 
+@torch.no_grad()
+def test_a_search_draws_nothing_and_leaves_training_as_it_was(folder, encoders):
+    """The choice of patches is drawn in training, and captions are padded to other lengths."""
+    matcher = built(encoders, "seps_learnt")
+    split, _ = data.load(folder / "data", "f30k", "test", dense=False)
+    found = [
+        practice.similarities(matcher.train(on), split, 12, lambda _: None) for on in (False, True)
+    ]
+    assert torch.equal(*found)
+    assert matcher.training
+    matcher.eval()
+    short, long = (matcher.texts.ids([text, "dog"], 12) for text in ("cat", "a red dog on grass"))
+    words = matcher.texts(short).words[1], matcher.texts(long).words[1]
+    size = int((short[1] != matcher.texts.tokenizer.pad_token_id).sum())
+    assert torch.allclose(words[0][:size], words[1][:size], atol=1e-5)
+
+
+def test_what_is_held_out_is_not_trained_on(folder):
+    (folder / "data" / "f30k" / "dev_ids.txt").unlink()
+    train, dev, _ = data.with_validation(folder / "data", "f30k", 3, dense=False)
+    assert (len(train.images), len(dev.images)) == (5, 3)
+    assert not set(train.images) & set(dev.images)
+    assert not set(train.captions) & set(dev.captions)
+
+
+def test_each_epoch_has_an_order_of_its_own(folder, encoders):
+    matcher = built(encoders, "seps_learnt")
+    split, _ = data.load(folder / "data", "f30k", "train", dense=False)
+    draw = practice.batches(matcher, split, Plan(9, batch=20), 12, "cpu")
+    orders = [[*draw(2 * i).owners.tolist(), *draw(2 * i + 1).owners.tolist()] for i in range(3)]
+    assert len({tuple(order) for order in orders}) == 3
+
+
 @pytest.mark.parametrize("name", ["seps", "seps_image"])
 @torch.no_grad()
 def test_a_caption_meets_an_image_with_the_dense_text_of_its_owner(folder, encoders, name):

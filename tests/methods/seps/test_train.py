@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from methods.errors import InputError
+from methods.kit import training as kit
 from methods.kit.checkpoint import Checkpoint, CheckpointError
 from methods.measure.statistics import Interval
 from methods.protocol import Artefact, Failed, Log, Series
@@ -102,6 +103,35 @@ def test_checkpoints_of_another_run(tmp_path, taught):
 def test_bad_plans(values):
     with pytest.raises(InputError, match=f"{list(values)[-1]}: "):
         Plan(**values)
+
+
+def test_scenes_are_of_their_seed_and_step():
+    draws = [drawn(Plan(9, batch=2, seed=seed))(step) for seed in (0, 1) for step in (0, 1)]
+    assert len({tuple(batch.images.flatten().tolist()) for batch in draws}) == 4
+
+
+def test_what_begins_at_random_learns_faster(taught, monkeypatch):
+    made, given = matcher(taught), []
+    monkeypatch.setattr(kit, "fit", lambda loss, optimiser, *_, **__: given.append(optimiser))
+    train(made, Plan(1, head=7.0))
+    speeds = {
+        p: group.get("speed", 1.0) for group in given[0].param_groups for p in group["params"]
+    }
+    assert {speeds[p] for p in made.slimmer.parameters()} == {7.0}
+    assert {speeds[p] for p in (*made.images.parameters(), *made.texts.parameters())} == {1.0}
+    assert {group["weight_decay"] for group in given[0].param_groups} == {0.01}
+
+
+@torch.no_grad()
+def test_padding_changes_no_caption_and_judging_draws_nothing(taught):
+    made, batch = matcher(taught).train(), scenes.draw(6, 0)
+    padded = torch.nn.functional.pad(batch.sparse, (0, 3))
+    before, after = (made.texts(ids).words for ids in (batch.sparse, padded))
+    real = batch.sparse != 0
+    assert torch.allclose(before[real], after[:, : real.shape[1]][real], atol=1e-5)
+    torch.manual_seed(0)
+    assert made.judge(batch) == made.judge(batch)
+    assert not made.training
 
 
 @torch.no_grad()
