@@ -154,13 +154,13 @@ def test_checkpoints_that_do_not_fit(tmp_path):
         train(path)
     train(whole := tmp_path / "whole.pt")
     state = torch.load(whole)
-    optimiser = state["parts"]["o"] | {"param_groups": []}
+    optimiser = state["parts"]["optimiser"] | {"param_groups": []}
     for damaged in (
         {"history": 3},
         {"parts": 3},
-        {"parts": {"line": 3}},
+        {"parts": {"module": 3}},
         {"parts": {}},
-        {"parts": state["parts"] | {"o": optimiser}},
+        {"parts": state["parts"] | {"optimiser": optimiser}},
     ):
         torch.save(state | damaged, whole)
         with pytest.raises(CheckpointError, match=r"whole\.pt is damaged"):

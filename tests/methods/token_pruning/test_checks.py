@@ -13,7 +13,7 @@ def test_ordering_fails_for_a_choice_that_avoids_what_is_asked(monkeypatch):
     exams = iter([0.5, 0.5, 0.5, 0.5, 0.5, 0.3, 0.9] * len(checks_learning.BUDGETS))
     monkeypatch.setattr(checks_learning, "small", lambda device: (llava, pruner))
     monkeypatch.setattr(checks_learning, "QUESTIONS", 8)
-    monkeypatch.setattr(checks_learning.Exam, "accuracy", lambda *_: next(exams))
+    monkeypatch.setattr(bench.toy.Exam, "accuracy", lambda *_: next(exams))
     cases = list(checks_learning.ordering("cpu"))
     assert [case.passed for case in cases[:2]] == [False, True]
 
