@@ -91,7 +91,7 @@ def test_checkpoints_of_another_run(tmp_path, taught):
     with pytest.raises(CheckpointError, match="another plan: steps 1, now 2"):
         train(matcher(taught), Plan(2, batch=4), checkpoint=Checkpoint(path))
     state = torch.load(path)
-    state["parts"]["matcher"]["slimmer.scale"] = torch.ones(2)
+    state["parts"]["module"]["slimmer.scale"] = torch.ones(2)
     torch.save(state, path)
     with pytest.raises(CheckpointError, match=r"another shape: slimmer.scale is \(2,\) there"):
         train(matcher(taught), Plan(1, batch=4), checkpoint=Checkpoint(path))
