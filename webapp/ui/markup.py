@@ -7,25 +7,24 @@ so nothing that the parts before it did or missed can reach a page.
 """
 
 import re
-import tomllib
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
-from pathlib import Path
 
 import nh3
 
 from webapp.ui.formulas import mathml
+from webapp.ui.tables import table
 
 MAX_TEXT = 20_000  # characters read as TeX; what follows is shown as it is
 MAX_FORMULAS = 200  # of one text
 MAX_NESTING = 12  # macros within a text
 
 # The allow-lists, and what TeX's macros and signs stand for.
-DATA = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+DATA = table(__file__, "markup.toml")
 _BOUNDED = {name: re.compile(pattern) for name, pattern in DATA["bounded"].items()}
 _TEX: dict[str, dict[str, str]] = DATA["tex"]
 

@@ -1,12 +1,10 @@
 """The words that tell an outcome from a setting, in folded text (lower case, no inner hyphens)."""
 
 import re
-import tomllib
-from pathlib import Path
 
-_WORDS: dict[str, str] = tomllib.loads(
-    Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
-)
+from webapp.ui.tables import table
+
+_WORDS: dict[str, str] = table(__file__, "words.toml")
 
 
 def one_of(written: str) -> str:

@@ -7,12 +7,12 @@ character knows its place in the text it came from.
 """
 
 import re
-import tomllib
 import unicodedata
 from dataclasses import dataclass
-from pathlib import Path
 
-_TABLES = tomllib.loads(Path(__file__).with_name("rewrites.toml").read_text(encoding="utf-8"))
+from webapp.ui.tables import table
+
+_TABLES = table(__file__, "rewrites.toml")
 _SIGNS: dict[str, str] = {c: plain for signs, plain in _TABLES["signs"].items() for c in signs}
 _REWRITES = tuple((re.compile(pattern), plain) for pattern, plain in _TABLES["rewrites"])
 # ASCII as it is, a control character, or another with its accents.

@@ -1,12 +1,10 @@
 """Units, however they are written: the canonical name of each, and where one stands in a text."""
 
 import re
-import tomllib
-from pathlib import Path
 
-_SPELLINGS: dict[str, str] = tomllib.loads(
-    Path(__file__).with_name("units.toml").read_text(encoding="utf-8")
-)
+from webapp.ui.tables import table
+
+_SPELLINGS: dict[str, str] = table(__file__, "units.toml")
 _SECOND = r"(?:seconds?|sec|s|秒)"
 _RATE = re.compile(
     r"(tokens?|tok|images?|imgs?|samples?|steps?|queries|qs?|requests?|videos?|its?|iterations?"

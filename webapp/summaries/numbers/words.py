@@ -5,10 +5,10 @@ Each has a value and a unit ("" where a unit may follow), and other ways to say 
 """
 
 import re
-import tomllib
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
+
+from webapp.ui.tables import table
 
 from .number import Number
 from .units import unit_at
@@ -30,9 +30,7 @@ SMALL |= {
 _LARGE = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 _NUMBER = "|".join(sorted(SMALL, key=len, reverse=True))
 
-_FIXED: dict[str, list[list[str]]] = tomllib.loads(
-    Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
-)
+_FIXED: dict[str, list[list[str]]] = table(__file__, "words.toml")
 _WORDS = re.compile(
     rf"(?<![\w-])(?:"
     rf"(?P<orders>(?:(?P<order_count>{_NUMBER}|\d+|an?)(?: to (?:{_NUMBER}|\d+))? )"
