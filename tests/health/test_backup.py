@@ -169,6 +169,9 @@ def test_what_is_refused(tmp_path: Path, settings: Any) -> None:
     changed = tmp_path / "changed"
     changed.write_bytes(file.read_bytes()[:-8] + bytes(8))  # another checksum and size
     bare = repacked(file, tmp_path / "bare", lambda m: None, drop=("database", "tables/papers"))
+    data = ("database", "tables/papers_paper")
+    spoiled = repacked(file, tmp_path / "spoiled", lambda m: None, spoil=data)
+    holed = repacked(file, tmp_path / "holed", lambda m: None, spoil=data, keep=4096)
     for source, words in {
         tmp_path / "none": "There is no file",
         garbage: "is no backup, or a damaged one",
@@ -179,6 +182,8 @@ def test_what_is_refused(tmp_path: Path, settings: Any) -> None:
         format_2: "has format 2",
         changed: "is no backup, or a damaged one",
         bare: "lacks (its database|the table)",
+        spoiled: "cannot be restored, and nothing was changed",
+        holed: "is damaged|nothing was changed",
     }.items():
         with pytest.raises(BackupError, match=words):
             restore(source)
@@ -191,8 +196,18 @@ def test_what_is_refused(tmp_path: Path, settings: Any) -> None:
         restore(file)
 
 
-def repacked(source: Path, target: Path, change: object, drop: tuple[str, ...] = ()) -> Path:
-    """The backup with a changed manifest, and without some files."""
+def repacked(
+    source: Path,
+    target: Path,
+    change: object,
+    drop: tuple[str, ...] = (),
+    spoil: tuple[str, ...] = (),
+    keep: int = 0,
+) -> Path:
+    """The backup with a changed manifest, without some files, and nonsense in some behind `keep`.
+
+    Such a file is sound itself: what damaged the data did so before it was packed.
+    """
     with tarfile.open(source) as old, tarfile.open(target, "w:gz") as new:
         for member in old:
             content = old.extractfile(member).read()  # type: ignore[union-attr]
@@ -200,6 +215,9 @@ def repacked(source: Path, target: Path, change: object, drop: tuple[str, ...] =
                 manifest = json.loads(content)
                 change(manifest)  # type: ignore[operator]
                 content = json.dumps(manifest).encode()
+                member.size = len(content)
+            if member.name.startswith(spoil):
+                content = content[:keep] + b"nonsense" * (1 + len(content[keep:]) // 8)
                 member.size = len(content)
             if not member.name.startswith(drop):
                 new.addfile(member, io.BytesIO(content))

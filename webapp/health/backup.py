@@ -19,10 +19,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import psycopg
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.core.management.color import no_style
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
@@ -84,7 +85,11 @@ def restore(source: Path, *, force: bool = False) -> dict[str, Any]:
                 f"{connection.vendor}: set DATABASE_URL to a database of that kind."
             )
         _refuse_newer(manifest)
-        _RESTORE[connection.vendor](content, manifest)
+        try:
+            _RESTORE[connection.vendor](content, manifest)
+        except (sqlite3.DatabaseError, psycopg.Error, DatabaseError, ValueError) as error:
+            reason = f"{source} cannot be restored, and nothing was changed: {error}"
+            raise BackupError(reason) from error
         _restore_secret(content)
     bring_up_to_date()
     Heartbeat.objects.all().delete()  # of processes that ran when the backup was made
