@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from tests import factories
-from webapp.api import tokens
+from webapp.api import reading, tokens
 from webapp.digests.models import Star
 from webapp.library.models import LibraryEntry
 
@@ -93,6 +93,18 @@ def test_a_library_needs_its_scope(reader: User) -> None:
         f"{V1}/runs", "{}", "application/json", headers={"Authorization": f"Bearer {mine}"}
     )
     assert refused.status_code == 403
+
+
+def test_a_library_is_read_page_by_page(reader: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "A_PAGE", 2)
+    mine = tokens.make(reader, "mine", ["library"])
+    for number in range(1, 5):
+        patch(f"/library/2603.{number:05d}", mine, saved=True)
+    first, second, beyond = (get(f"/library?page={page}", mine).json() for page in (1, 2, 3))
+    assert [page["next"] for page in (first, second, beyond)] == [2, None, None]
+    assert {page["count"] for page in (first, second, beyond)} == {4}
+    ids = [one["paper"]["id"] for page in (first, second, beyond) for one in page["items"]]
+    assert len(ids) == len(set(ids)) == 4
 
 
 def test_a_library_is_changed_paper_by_paper(reader: User) -> None:

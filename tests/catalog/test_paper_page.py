@@ -166,6 +166,7 @@ def test_a_withdrawn_paper_says_so_everywhere(client: Client, paper: Paper) -> N
         assert "Withdrawn: Block sparse attention, faster" in titles, address
     assert "Withdrawn" in citations.bibtex(paper)
     assert "Withdrawn" in citations.ris(paper)
+    assert citations.csl(paper)["note"] == "Withdrawn"
     assert client.get(f"/api/v1/papers/{paper.arxiv_id}").json()["withdrawn"] is True
     assert "Withdrawn" in str(zotero._item(paper, ""))
     assert "Withdrawn. Block" in deliver._line(paper, factories.DAY, "")["title"]

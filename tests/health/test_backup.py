@@ -5,15 +5,18 @@ from __future__ import annotations
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from tests import forking
@@ -189,6 +192,12 @@ def test_what_is_refused(tmp_path: Path, settings: Any) -> None:
             restore(source)
     with pytest.raises(BackupError, match="is there already"):
         back_up(file)
+    if connection.vendor == "sqlite":  # PostgreSQL waits for who writes
+        connection.cursor().execute("PRAGMA busy_timeout = 100")
+        with closing(sqlite3.connect(connection.settings_dict["NAME"])) as writer:
+            writer.execute("BEGIN IMMEDIATE")
+            with pytest.raises(BackupError, match="Another process is using the database"):
+                restore(file, force=True)
     with pytest.raises(BackupError, match="cannot be written"):
         back_up(tmp_path / "no" / "such" / "folder")
     Heartbeat.objects.create(kind="beat", name="beat", at=timezone.now())
@@ -200,6 +209,7 @@ def repacked(
     source: Path,
     target: Path,
     change: object,
+    *,
     drop: tuple[str, ...] = (),
     spoil: tuple[str, ...] = (),
     keep: int = 0,

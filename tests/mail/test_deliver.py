@@ -202,6 +202,23 @@ def test_while_a_mail_server_takes_its_time_others_write_and_nobody_sends_it_twi
 
 
 @pytest.mark.usefixtures("clock")
+def test_what_another_sent_between_a_look_and_the_lease_is_not_sent_again(
+    inbox: Inbox, reader: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(reader, profile=days(reader))
+    real = deliver._due
+
+    def due(row: Any) -> Any:
+        found = real(row)
+        row.update(looked_on=TUESDAY)  # by another worker, which has sent it
+        return found
+
+    monkeypatch.setattr(deliver, "_due", due)
+    assert deliver.deliver_due() == 0
+    assert not inbox.mails
+
+
+@pytest.mark.usefixtures("clock")
 def test_what_a_killed_worker_was_at_is_sent_when_its_lease_ends(
     inbox: Inbox, reader: User
 ) -> None:

@@ -13,7 +13,7 @@ from tests.papers.rows import rows
 from tests.servers import hostile
 from tests.servers.arxiv import ArxivServer
 from webapp.papers import fetch as http
-from webapp.papers import limiter, polling
+from webapp.papers import limiter, polling, schedule
 from webapp.papers.days import DAY, batch_days
 from webapp.papers.entries import Batch, Entry
 from webapp.papers.listings import record_outcome
@@ -308,6 +308,26 @@ def test_every_working_day_of_an_absence_has_a_row_and_its_papers(arxiv: ArxivSe
     away = batch_days(first, WEDNESDAY)
     states = dict(Listing.objects.values_list("date", "state"))
     assert {day: states.get(day) for day in away} == dict.fromkeys(away, State.COMPLETE)
+
+
+def test_the_days_that_wait_for_the_next_fetch_have_rows(
+    arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "MOST_MISSED", 1)
+    fetch(["cs.CL"], since=TUESDAY - DAY, at=noon(WEDNESDAY))
+    assert listing(TUESDAY).state == State.COMPLETE
+    assert listing(TUESDAY - DAY).reason.startswith("not asked for yet")
+    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    assert listing(TUESDAY - DAY).state == State.COMPLETE
+
+
+def test_a_304_that_nobody_asked_for_is_no_batch(
+    arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "get", lambda url, *_: http.Answer(url, 304, {}, b""))
+    report = fetch(["cs.CL"], at=noon(WEDNESDAY))
+    assert report.failed
+    assert "304 to a question without conditions" in listing(WEDNESDAY).reason
 
 
 def test_a_day_that_was_not_asked_for_says_so(arxiv: ArxivServer) -> None:

@@ -74,6 +74,14 @@ def test_the_client_chooses_the_encoding(accepted, encoding):
     assert "Accept-Encoding" in response["Vary"]
 
 
+@pytest.mark.parametrize("accepted", ["", "gzip", "br"])
+def test_another_stamp_is_another_body_in_every_encoding(accepted):
+    unpacked = {"": bytes, "gzip": gzip.decompress, "br": brotli.decompress}[accepted]
+    for stamp in ("one", "two"):
+        body = BODY + stamp.encode()
+        assert unpacked(get(stamp, body=body, **{"accept-encoding": accepted})[0].content) == body
+
+
 def test_tags_differ_by_encoding_and_answer_304():
     plain, _ = get()
     packed, _ = get(**{"accept-encoding": "br"})

@@ -316,6 +316,19 @@ class TestFiles:
         assert best["verdict"] == "faster"
         assert best["hardware"] == "'=cmd()"  # no formula for a spreadsheet
 
+    def test_csv_holds_no_formula(self, client: Client) -> None:
+        run = scenes.measured()
+        row = run.series.get()
+        row.data["x"] |= {"label": "=x()", "unit": "@x", "scale": "category"}
+        row.data["y"]["unit"] = "+y"
+        for point in row.data["points"]:
+            point["x"] = f"-{point['x']}"
+        row.save()
+        text = client.get(reverse("runs:csv", args=[run.pk])).content.decode()
+        line = next(csv.DictReader(io.StringIO(text)))
+        assert [line[name] for name in ("x_label", "x_unit", "unit")] == ["'=x()", "'@x", "'+y"]
+        assert line["x"].startswith("'-")
+
     def test_csv_of_nothing_measured_has_its_header(self, client: Client) -> None:
         run = scenes.measured()
         measured = client.get(reverse("runs:csv", args=[run.pk])).content
