@@ -215,7 +215,8 @@ def best(measurements: Iterable[Measurement]) -> Best | None:
     A point in doubt does not count, nor one whose interval lies above what its chart says is
     possible: the headline, its chart and the limit in it agree.
     Ours is the first variant that a series calls so. Time goes before all else (a cache's bytes),
-    and what a benchmark is about before what it measures besides.
+    what was counted exactly before what was learnt (a share of right answers), and what a benchmark
+    is about before what it measures besides.
     """
     found: list[Best] = []
     for measurement in measurements:
@@ -228,5 +229,10 @@ def best(measurements: Iterable[Measurement]) -> Best | None:
             if ratio.verdict in {"faster", "better"} and ratio.low <= series.most(point):
                 where = series.x.at(point.x)
                 found.append(Best(ratio.value, ratio.verdict, where, measurement))
-    found.sort(key=lambda one: (one.word == "faster", one.measurement.row.headline, one.ratio))
+    found.sort(key=_weight)
     return found[-1] if found else None
+
+
+def _weight(one: Best) -> tuple[bool, bool, bool, float]:
+    of = one.measurement
+    return one.word == "faster", of.counted, of.row.headline, one.ratio
