@@ -22,6 +22,7 @@ from wsgiref.util import setup_testing_defaults
 
 PAPERS = 30_000  # at most: as many as its README says that its author's own site holds
 TIMES = 10  # a search of it takes seconds
+Answer = tuple[float, str]  # its CPU in milliseconds, and HTML
 
 
 def python_of(checkout: Path) -> Path:
@@ -39,9 +40,7 @@ def python_of(checkout: Path) -> Path:
     return python
 
 
-def measure(
-    checkout: Path, papers: Iterable[Any], addresses: Sequence[str]
-) -> list[tuple[float, str]]:
+def measure(checkout: Path, papers: Iterable[Any], addresses: Sequence[str]) -> list[Answer]:
     """What each address answers with these papers: CPU in milliseconds, the median, and HTML."""
     python = python_of(checkout)
     with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +81,7 @@ def fill() -> None:
             store.commit()
 
 
-def ask(address: str) -> tuple[float, str]:
+def ask(address: str) -> Answer:
     """What a page of the copy costs and is, without a cookie; the first answer does not count."""
     from serve import app
 

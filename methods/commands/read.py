@@ -6,7 +6,7 @@ puts the equation of each block before it; ``shapes`` says after each line what 
 
 import argparse
 import sys
-from typing import Literal
+from typing import Literal, get_args
 
 from methods import registry
 from methods.charts import tensor
@@ -14,14 +14,13 @@ from methods.output import write_whole
 from methods.protocol import TRACE_FILE, Trace, TraceFile
 
 HELP = "read a method's code with its equations and recorded shapes"
-LEVELS = ("code", "equations", "shapes")
 Level = Literal["code", "equations", "shapes"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the method's name, the level, and where the trace goes."""
     parser.add_argument("method", metavar="METHOD")
-    parser.add_argument("--level", choices=LEVELS, default="shapes")
+    parser.add_argument("--level", choices=get_args(Level), default="shapes")
     parser.add_argument("--json", action="store_true", help="all that was recorded, as JSON")
     parser.add_argument("--write", action="store_true", help=f"into the method's {TRACE_FILE}")
 

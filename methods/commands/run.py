@@ -32,10 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run the benchmark; the runner's exit code."""
-    stdout = sys.stdout
     if args.json != "-":
         return _measure(args, Words(sys.stdout, sys.stderr).event)
-    lines = JsonLines(stdout)
+    lines = JsonLines(sys.stdout)
     with contextlib.redirect_stdout(sys.stderr):  # what libraries print must not be read as events
         try:
             return _measure(args, lines.event)

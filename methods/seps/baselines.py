@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from methods.errors import InputError
+from methods.errors import UnknownNameError
 from methods.seps import align
 from methods.seps.config import MENDED, SepsConfig
 from methods.seps.model import Output, Prepared, Seps, Texts
@@ -70,11 +70,10 @@ def candidate(name: str, base: SepsConfig) -> Seps:
     """The model that a row of the comparison trains.
 
     Raises:
-        InputError: for a name that is none of `CANDIDATES`.
+        UnknownNameError: for a name that is none of `CANDIDATES`.
     """
     if name not in CANDIDATES:
-        known = ", ".join(CANDIDATES)
-        raise InputError(f"no candidate is called {name[:40]!r}; choose from {known}")
+        raise UnknownNameError("candidate", name, CANDIDATES)
     model, changes = CANDIDATES[name]
     return model(replace(base, **changes))
 

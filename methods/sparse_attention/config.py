@@ -11,7 +11,7 @@ The fields after them are our extensions, off by default.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from methods.errors import InputError
@@ -228,10 +228,5 @@ def get_recommended_config(
     else:
         raise InputError(f"size must be one of {', '.join(_BY_SIZE)}, not {size!r}")
     scaled = max(1, round(heads * global_ / (local + global_)))
-    base = SparseAttentionConfig(local_heads=heads - scaled, global_heads=scaled)
-    return replace(
-        base,
-        window_size=window,
-        min_window_size=min(base.min_window_size, window),
-        max_window_size=max(base.max_window_size, window),
-    )
+    least = min(SparseAttentionConfig.min_window_size, window)  # none exceeds the largest
+    return SparseAttentionConfig(heads - scaled, scaled, window, min_window_size=least)
