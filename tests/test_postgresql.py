@@ -39,6 +39,7 @@ FILES = (
     "papers/test_sample.py",
     "papers/test_search.py",
     "papers/test_search_costs.py",
+    "papers/test_settling.py",
     "papers/test_store.py",
     "papers/test_views.py",
     "readers/test_links.py",

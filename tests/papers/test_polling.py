@@ -1,23 +1,17 @@
 from __future__ import annotations
 
-import re
-from datetime import date, datetime, timedelta
-from threading import Barrier, Thread
-from typing import Any
+from datetime import date, timedelta
 
 import pytest
-from django.db import connection
 
 from tests.papers.conftest import WEDNESDAY, noon
 from tests.papers.rows import rows
 from tests.servers import hostile
 from tests.servers.arxiv import ArxivServer
 from webapp.papers import fetch as http
-from webapp.papers import limiter, polling, schedule
+from webapp.papers import limiter
 from webapp.papers.days import DAY, batch_days
-from webapp.papers.entries import Batch, Entry
-from webapp.papers.listings import record_outcome
-from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
+from webapp.papers.models import Announcement, Listing, Paper
 from webapp.papers.queries import announced_on
 from webapp.papers.sample import load_sample
 from webapp.papers.schedule import due, fetch
@@ -310,26 +304,6 @@ def test_every_working_day_of_an_absence_has_a_row_and_its_papers(arxiv: ArxivSe
     assert {day: states.get(day) for day in away} == dict.fromkeys(away, State.COMPLETE)
 
 
-def test_the_days_that_wait_for_the_next_fetch_have_rows(
-    arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(schedule, "MOST_MISSED", 1)
-    fetch(["cs.CL"], since=TUESDAY - DAY, at=noon(WEDNESDAY))
-    assert listing(TUESDAY).state == State.COMPLETE
-    assert listing(TUESDAY - DAY).reason.startswith("not asked for yet")
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
-    assert listing(TUESDAY - DAY).state == State.COMPLETE
-
-
-def test_a_304_that_nobody_asked_for_is_no_batch(
-    arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http, "get", lambda url, *_: http.Answer(url, 304, {}, b""))
-    report = fetch(["cs.CL"], at=noon(WEDNESDAY))
-    assert report.failed
-    assert "304 to a question without conditions" in listing(WEDNESDAY).reason
-
-
 def test_a_day_that_was_not_asked_for_says_so(arxiv: ArxivServer) -> None:
     arxiv.be(WEDNESDAY - 7 * DAY)
     fetch(["cs.CL"], at=noon(WEDNESDAY - 7 * DAY))
@@ -339,42 +313,6 @@ def test_a_day_that_was_not_asked_for_says_so(arxiv: ArxivServer) -> None:
     between = Listing.objects.filter(date__gt=WEDNESDAY - 7 * DAY, date__lt=WEDNESDAY)
     assert {(row.state, bool(row.failures)) for row in between} == {(State.FAILED, True)}
     assert between.count() == 4
-
-
-# The API fails at first, or does not know the paper yet.
-@pytest.mark.parametrize("meanwhile", ["", "feed-error", "empty"])
-def test_an_entry_refused_by_its_form_is_fetched_by_its_id(
-    arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch, meanwhile: str
-) -> None:
-    whole = keys(arxiv, WEDNESDAY)
-    lost = next(p for k, p in arxiv.corpus.feed("cs.CL", WEDNESDAY) if k == "new")
-    real = polling.parse_feed
-
-    def parse_feed(body: bytes, *rest: Any) -> Any:
-        head, item, tail = _item(body.decode(), lost.arxiv_id)
-        return real((head + item.replace("<title>", "<title>&", 1) + tail).encode(), *rest)
-
-    monkeypatch.setattr(polling, "parse_feed", parse_feed)
-    if meanwhile:
-        arxiv.behave(meanwhile, only="api")
-        fetch(["cs.CL"], at=noon(WEDNESDAY))
-        assert {name for name, *_ in whole - stored(WEDNESDAY)} == {lost.arxiv_id}
-        arxiv.behave("normal")
-    fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=6))
-    assert stored(WEDNESDAY) == whole
-    (problem,) = listing(WEDNESDAY).problems
-    assert problem["reason"].endswith("taken from the API instead")
-    fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=12))
-    assert arxiv.log[-1].status == 304
-
-
-def _item(feed: str, arxiv_id: str) -> tuple[str, str, str]:
-    """The feed before, in and after the entry of a paper."""
-    for start in (match.start() for match in re.finditer("<item>", feed)):
-        end = feed.index("</item>", start)
-        if arxiv_id in feed[start:end]:
-            return feed[:start], feed[start:end], feed[end:]
-    raise AssertionError(f"no entry of {arxiv_id}")
 
 
 def test_since_asks_for_the_days_from_there(arxiv: ArxivServer) -> None:
@@ -393,58 +331,6 @@ def test_a_stale_feed_after_a_day_from_the_api_is_known(arxiv: ArxivServer) -> N
     arxiv.behave("stale", only="rss")
     fetch(["cs.CL"], at=noon(WEDNESDAY))
     assert listing(WEDNESDAY).state == State.STALE
-
-
-@pytest.mark.parametrize(
-    ("sent", "state"), [(range(1, 9), State.COMPLETE), (range(1, 7), State.STALE)]
-)
-def test_after_a_holiday_the_feed_brings_what_the_api_gave_early(sent: range, state: str) -> None:
-    def batch(day: date, numbers: range) -> Batch:
-        entries = (Entry(f"2603.{n:05d}", 1, AnnounceType.NEW, "T", "A.") for n in numbers)
-        return Batch("cs.CL", day, tuple(entries))
-
-    poller = polling.Poller(noon(FRIDAY))
-    poller.store(batch(THURSDAY, range(1, 7)), Listing.Source.API)
-    poller._take(batch(FRIDAY, sent), Listing.Source.RSS)
-    assert listing(FRIDAY).state == state
-
-
-def test_what_another_process_stored_while_arxiv_answered_304_stands(
-    arxiv: ArxivServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fetch(["cs.CL"], at=noon(WEDNESDAY))
-    real = http.get
-
-    def get(*asked: Any) -> Any:
-        answer = real(*asked)
-        Listing.objects.update(counts={"new": 99}, etag="newer")
-        return answer
-
-    monkeypatch.setattr(http, "get", get)
-    fetch(["cs.CL"], at=noon(WEDNESDAY) + timedelta(hours=6))
-    assert arxiv.log[-1].status == 304
-    row = listing(WEDNESDAY)
-    assert (row.counts, row.etag, row.polls) == ({"new": 99}, "newer", 2)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_of_many_who_settle_a_day_at_once_each_is_counted() -> None:
-    barrier = Barrier(8)
-
-    def settle(at: datetime) -> None:
-        barrier.wait()
-        row = Listing(category="cs.CL", date=WEDNESDAY, state="empty", source="api", reason="none")
-        row.polled_at = row.changed_at = at
-        record_outcome(row)
-        connection.close()
-
-    threads = [Thread(target=settle, args=(noon(WEDNESDAY + n * DAY),)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    row = listing(WEDNESDAY)
-    assert (row.polls, len(row.api_empty_on)) == (8, 8)
 
 
 def test_an_api_that_fails_leaves_the_days_failed_and_missed(arxiv: ArxivServer) -> None:
