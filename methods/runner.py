@@ -90,8 +90,7 @@ def run(
             emit_whole(_started(method, benchmark, params, preset, context))
             since = environment.CpuTimes.now()
             if process is None and isinstance(params, TimedParams):
-                name = f"{method.slug}.{benchmark.slug}"
-                measured = processes.measure(context, name, params)
+                measured = processes.measure(context, f"{method.slug}.{benchmark.slug}", params)
             else:
                 _run_here(method, benchmark, params, context)
             series = context.release(partial=False)

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -147,10 +148,8 @@ def versions() -> dict[str, str]:
     """Python's, and those of the packages that a measurement depends on."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     if "torch" in sys.modules and (cuda := sys.modules["torch"].version.cuda):
         found["cuda"] = cuda
     return found

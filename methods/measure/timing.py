@@ -32,7 +32,6 @@ Variants = Mapping[str, Callable[[], object]]
 WARM_UP_TOLERANCE, WINDOW = 0.05, 10  # between halves of so many calls
 REFILLED_S = 1.0  # of such a call the filling of its caches is less than a hundredth
 BUSY, STOLEN = 0.10, 0.01  # shares of our processors' time
-MAX_SAMPLES_KEPT = 5_000
 _CPU_CLOCKS = {"wall": time.perf_counter, "process": time.process_time}
 
 Clock = Callable[[Callable[[], object], int], float]
@@ -97,8 +96,6 @@ def compare(
         raise ValueError(f"at least {MIN_BLOCKS} blocks are needed for an interval, not {blocks}")
     if not variants or samples < 1:
         raise ValueError("there is nothing to time")
-    if blocks * samples > MAX_SAMPLES_KEPT:
-        raise ValueError(f"at most {MAX_SAMPLES_KEPT} samples are kept of a variant")
     if device == "cpu" and cpu_clock == "process" and torch.get_num_threads() > 1:
         raise ValueError("process time adds threads up: call torch.set_num_threads(1) first")
     clock = _cuda_clock if device == "cuda" else _cpu_clock(_CPU_CLOCKS[cpu_clock])
