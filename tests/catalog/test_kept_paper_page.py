@@ -28,7 +28,7 @@ from webapp.summaries.models import Claim, Summary
 pytestmark = pytest.mark.django_db
 ADDRESS = "/papers/2603.00001/"
 STAMPS = 5  # of the paper, what belongs to it, methods, summaries, digests
-SIGNED_IN = 12
+SIGNED_IN = STAMPS + 5  # session, reader, shelf, library, lists
 
 
 @pytest.fixture(autouse=True)

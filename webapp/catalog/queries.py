@@ -38,9 +38,9 @@ def stamp() -> tuple[object, ...]:
     return rows(_STAMP)[0]
 
 
-def paper_stamp(paper: int) -> tuple[object, ...]:
-    """All that decides what a paper's page shows of methods, summaries and digests."""
-    return stamp(), summaries_stamp(paper), entries_stamp(paper)
+def paper_stamp(paper: int, reader: int | None) -> tuple[object, ...]:
+    """All that decides what a paper's page shows a reader of methods, summaries and digests."""
+    return stamp(), summaries_stamp(paper), entries_stamp(paper, reader)
 
 
 @dataclass(frozen=True)

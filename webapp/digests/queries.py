@@ -30,7 +30,7 @@ _ENTRIES_STAMP = """
     SELECT entry.id, profile.updated_at FROM digests_digestentry AS entry
     JOIN digests_digest AS digest ON digest.id = entry.digest_id
     JOIN digests_profile AS profile ON profile.id = digest.profile_id
-    WHERE entry.paper_id = %s AND profile.is_site ORDER BY entry.id
+    WHERE entry.paper_id = %s AND (profile.is_site OR profile.owner_id = %s) ORDER BY entry.id
 """
 
 
@@ -67,12 +67,12 @@ def _day(value: object) -> Date | None:
     return Date.fromisoformat(str(value)) if value else None
 
 
-def entries_stamp(paper: int) -> list[tuple[object, ...]]:
-    """All that decides what is said of a paper's places in the site's digests. One query.
+def entries_stamp(paper: int, reader: int | None) -> list[tuple[object, ...]]:
+    """All that decides what is said of a paper's places in the site's digests and a reader's own.
 
-    A digest that changes gets new entries.
+    A digest that changes gets new entries. One query.
     """
-    return rows(_ENTRIES_STAMP, [paper])
+    return rows(_ENTRIES_STAMP, [paper, reader])
 
 
 def digest_entries(digest: Digest) -> list[DigestEntry]:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from webapp.digests.models import LearnedModel, Star
 from webapp.library.models import LibraryEntry, ReadingList
 from webapp.papers.models import Paper
+from webapp.papers.queries import rows
 from webapp.ui.input import number_in
 from webapp.ui.personal import Shelf
 
@@ -77,14 +78,25 @@ def tags(reader: User) -> list[tuple[str, int]]:
     return sorted(Counter(tag for row in rows for tag in row.tags).items())
 
 
+# By hand, because it is asked for every page of papers that a signed-in reader is sent.
+_SHELF = """
+    SELECT paper_id, TRUE, FALSE, NULL FROM digests_star
+    WHERE reader_id = %s AND paper_id IN ({keys})
+    UNION ALL
+    SELECT paper_id, FALSE, not_for_me, read_at FROM library_libraryentry
+    WHERE reader_id = %s AND paper_id IN ({keys})
+"""
+
+
 def shelf_of(reader: User, keys: Sequence[int]) -> Shelf:
-    """The state of papers by their keys; two queries."""
-    entries = LibraryEntry.objects.filter(reader=reader, paper__in=keys)
-    rows = list(entries.values_list("paper_id", "not_for_me", "read_at"))
+    """The state of papers by their keys; one query."""
+    if not keys:
+        return Shelf()
+    of_reader = rows(_SHELF.format(keys=", ".join(map(str, keys))), [reader.pk, reader.pk])
     return Shelf(
-        set(Star.objects.filter(reader=reader, paper__in=keys).values_list("paper_id", flat=True)),
-        {key for key, left, _ in rows if left},
-        {key for key, _, read_at in rows if read_at},
+        {key for key, starred, *_ in of_reader if starred},
+        {key for key, _, left, _ in of_reader if left},
+        {key for key, *_, read_at in of_reader if read_at},
     )
 
 

@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import connection
 from django.db.models import F
 
@@ -78,12 +79,13 @@ _PAGE_STAMP = """
     LEFT JOIN papers_announcement AS one ON one.paper_id = paper.id
     WHERE paper.id = %s ORDER BY version.id, one.id
 """
-# What decides what other rooms show on the page of a paper, by its key; `catalog` answers.
-others_on_page: Callable[[int], object] = lambda _paper: ()  # noqa: E731
+# What decides what other rooms show a reader on the page of a paper (by key); `catalog` answers.
+others_on_page: Callable[[int, int | None], object] = lambda _paper, _reader: ()  # noqa: E731
 
 
-def page_stamp(paper: Paper) -> str:
-    """All that decides what the page of a paper shows, but who reads it."""
+def page_stamp(paper: Paper, reader: User | AnonymousUser) -> str:
+    """All that decides what the page of a paper shows a reader beside what is laid over it."""
     words = [getattr(paper, field.attname) for field in Paper._meta.concrete_fields]
-    shown = (words, rows(_PAGE_STAMP, [paper.pk]), others_on_page(paper.pk))
+    others = others_on_page(paper.pk, reader.pk)
+    shown = (reader.is_authenticated, reader.is_staff, words, rows(_PAGE_STAMP, [paper.pk]), others)
     return sha256(repr(shown).encode()).hexdigest()

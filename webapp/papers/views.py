@@ -19,7 +19,7 @@ from webapp.papers.search import Order
 from webapp.papers.search import search as find
 from webapp.ui.feeds import FORMATS
 from webapp.ui.input import number_in
-from webapp.ui.pages import kind_of_reader, respond_shared
+from webapp.ui.pages import reader_of, respond_shared
 
 DAYS_A_PAGE = 7
 STRIP_DAYS = 15
@@ -33,7 +33,7 @@ def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
         anchor = f"#v{version}" if version else ""
         return redirect(f"/papers/{identifier}/{anchor}")
     found = get_object_or_404(Paper, arxiv_id=identifier)
-    stamp = (kind_of_reader(request), queries.page_stamp(found))
+    stamp = queries.page_stamp(found, reader_of(request))
     return respond_shared(request, stamp, lambda: _paper_page(request, found))
 
 

@@ -118,13 +118,9 @@ def is_anonymous(request: HttpRequest) -> bool:
     return request.method in {"GET", "HEAD"} and known.isdisjoint(request.COOKIES)
 
 
-def kind_of_reader(request: HttpRequest) -> tuple[bool, bool]:
-    """Whether a reader is signed in, and whether an operator: for the stamp of a shared page.
-
-    Such a page may show more to all of a kind; what is one reader's own is laid over.
-    """
-    user = AnonymousUser() if is_anonymous(request) else request.user
-    return user.is_authenticated, user.is_staff
+def reader_of(request: HttpRequest) -> User | AnonymousUser:
+    """Who asks; touches no session for the anonymous."""
+    return AnonymousUser() if is_anonymous(request) else request.user
 
 
 def respond(
@@ -145,7 +141,8 @@ def respond_shared(
 ) -> HttpResponse:
     """As `respond`, and rendered once for signed-in readers too: their own pieces are laid over.
 
-    What depends on the reader stands in `{% personal %}` alone (`webapp.ui.personal`).
+    What depends on the reader stands in `{% personal %}` alone (`webapp.ui.personal`), unless the
+    stamp tells the readers apart who may see it.
     """
 
     def render_for_all() -> HttpResponse:
