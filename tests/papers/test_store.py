@@ -106,6 +106,14 @@ def test_a_replacement_before_its_first_version_changes_nothing_in_the_end() -> 
 
 
 @pytest.mark.django_db
+def test_of_two_announcements_of_a_day_the_weightier_stands() -> None:
+    for kind in (AnnounceType.CROSS, AnnounceType.NEW, AnnounceType.REPLACE):
+        take(Batch("cs.CL", MONDAY, (entry(type=kind),)))
+    assert Announcement.objects.get().type == "new"
+    assert Listing.objects.get().counts == {"new": 1}
+
+
+@pytest.mark.django_db
 def test_facts_come_from_the_latest_version_and_blanks_are_filled() -> None:
     take(Batch("cs.CL", MONDAY, (entry(doi="10.1/one", license="by"),)))
     take(Batch("cs.AI", MONDAY, (entry(journal_ref="J. 1", doi="10.1/two"),)))

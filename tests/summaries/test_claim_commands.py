@@ -73,6 +73,8 @@ def test_the_report_counts_against_what_a_person_marked(tmp_path: Path) -> None:
         ("{", "line 1: is not JSON"),
         ("[]", "line 1: the line: Input should be an object"),
         ("{}", "line 1: .*Field required"),
+        ('{"id": NaN, "abstract": "", "text": "", "claims": []}', "line 1: is not JSON"),
+        ('{"id": 1e999, "abstract": "", "text": "", "claims": []}', "line 1: is not JSON"),
         pytest.param("x" * ((4 << 20) + 1), "line 1: is longer than", id="too long"),
         pytest.param("\n\n" + "[" * 100_000, "line 3: ", id="nested"),
     ],

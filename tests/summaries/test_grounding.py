@@ -35,6 +35,7 @@ of 88.1 ± 1.5 % on the test set and an error of $1.2 \\times 10^{-3}$ at the en
         ("2.6×", "", "run $2.6\\times$ faster at 4,096 tokens"),
         ("4096", "tokens", "faster at 4,096 tokens"),
         ("-0.52", "", "The final loss of efficient decoding is −0.52"),
+        ("-0.52", "", "0.52 and 21.7 BLEU"),  # the quote cuts the sign off
         ("2-3", "x", "a 2-3x gain over GPT-4"),
         ("21.7", "BLEU", "is -0.52 and 21.7 BLEU"),
         ("3.5", "ms", "It takes 3.5 ms a token"),
@@ -142,6 +143,15 @@ def test_characters_that_nobody_sees_change_nothing(hidden: str) -> None:
         ("语料一共有5万亿个词元之多", "5e12", "", State.UNIT),
         ("It reaches 61.3%, up from 47.9%, there.", "61.3 -> 47.9", "%", State.MISSING),
         ("It reaches 61.3%, up from 47.9%, there.", "47.9 -> 61.3", "%", State.UNIT),
+        ("It reaches 84.2^1 in the table below.", "84.2", "", State.UNIT),  # a footnote
+        ("It reaches 61.3%, of all, up from 47.9%.", "47.9 -> 61.3", "%", State.UNIT),
+        (f"It is 61.3%{', and so' * 20}, up from 47.9%.", "47.9 -> 61.3", "%", State.MISSING),
+        ("It gains 2.4 pp on average there.", "2.4", "points", State.UNIT),
+        ("It halves the cost of training.", "50", "ms", State.MISSING),
+        ("From 88.1 ± 1.5 to 90.2 ± 1.1 % there.", "88.1 -> 90.2", "%", State.UNIT),
+        ("It cuts memory by 40% in all runs.", "40", "% accuracy", State.NUMBER),
+        ("It takes crops of 256 x 256 px here.", "256", "px", State.UNIT),
+        ("It is for batch 1 and 0.9x as fast.", "1", "x", State.NUMBER),
         *(
             (text, "5", unit, State.NUMBER)
             for text in ("The time falls to 5 ms a step.", "It is worth 5 of the others.")

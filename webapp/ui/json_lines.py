@@ -49,7 +49,8 @@ def _parsed(raw: bytes, model: type[Line]) -> Line:
         raise ValueError(f"is longer than {MAX_LINE:,} bytes")
     try:
         # Python's parser, because it lets lone surrogates through, which arXiv's own data has.
-        written = json.dumps(json.loads(raw.decode("utf-8-sig")), ensure_ascii=False)
+        given = json.loads(raw.decode("utf-8-sig"))
+        written = json.dumps(given, ensure_ascii=False, allow_nan=False)
         return model.model_validate_json(written.encode("utf-8", "replace"))
     except RecursionError:
         raise ValueError("nests too deep") from None
