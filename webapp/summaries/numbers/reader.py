@@ -80,9 +80,7 @@ def _figure(folded: Folded, match: re.Match[str]) -> Iterator[Number]:
     spread = _SPREAD.match(text, end)
     after = spread.end() if spread else end
     unit, unit_end = ("%", after) if spread and spread["percent"] else _unit(text, after, match)
-    if not is_size and (
-        match["factor"] or (not unit and text.endswith("factor of ", 0, match.start()))
-    ):
+    if match["factor"] or (not unit and text.endswith("factor of ", 0, match.start())):
         unit, unit_end = "x", after
     elif not unit and text.endswith("\\$", 0, match.start()):
         unit, unit_end = "usd", after
