@@ -12,7 +12,7 @@ from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.flops import QWEN3_SMALL, speedup_bound
 from methods.concept_lm.head import ConceptHead, FSQHead, NullController, cap_runs
 from methods.concept_lm.masks import deep_allow
-from methods.concept_lm.rules import Accumulate
+from methods.concept_lm.rules import Accumulate, Fixed
 from methods.kit.noise import gumbel
 
 
@@ -91,6 +91,12 @@ def test_a_full_sum_keeps_its_rest():
     fires, state = rule.packed(torch.full((1, 9, 1), 0.7), None)
     assert fires[0].int().tolist() == [0, 1, 1, 0, 1, 1, 0, 1, 1]  # where the floor of 0.7 t rises
     assert float(state[0, 0]) == pytest.approx(0.3, abs=1e-5)
+
+
+def test_a_fixed_rule_ends_its_segments_evenly():
+    for rho, marks in ((0.25, "...^...^"), (0.4, "..^.^..^.^"), (1 / 3, "..^..^")):
+        fires, _ = Fixed(rho).packed(torch.zeros(1, len(marks), 1), None)
+        assert "".join(".^"[int(f)] for f in fires[0]) == marks
 
 
 def test_hnet_s_losses_and_smoothing():

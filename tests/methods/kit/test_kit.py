@@ -24,7 +24,7 @@ from methods.kit.checkpoint import (
     save_state,
     state_of,
 )
-from methods.kit.compare import difference, largest
+from methods.kit.compare import difference, largest, relative
 from methods.kit.config import configuration, read_yaml
 from methods.kit.corpus import Corpus, folder
 from methods.kit.frozen import load_beside, load_frozen, load_tokenizer
@@ -99,6 +99,12 @@ def test_straight_through_is_hard_forward_and_soft_backward():
     assert torch.equal(made, hard)
     (found,) = torch.autograd.grad(made.sum(), logits)
     assert torch.allclose(found, (soft * (1 - soft)).detach())
+
+
+def test_what_is_relative_is_to_the_wanted_norm():
+    """Of (3, 4) a tenth; what is nearly nothing counts as a thousandth."""
+    assert relative(torch.tensor([3.3, 4.4]), torch.tensor([3.0, 4.0])) == pytest.approx(0.1)
+    assert relative(torch.tensor([2e-4]), torch.tensor([1e-4])) == pytest.approx(0.1)
 
 
 def test_differences_do_not_hide_nan():
@@ -307,7 +313,7 @@ def test_a_gradient_that_is_too_long_is_cut() -> None:
 def test_each_step_has_numbers_of_its_own_and_of_its_seed() -> None:
     drawn: list[float] = []
     for seed in (0, 0, 1):
-        line = Line()
+        line = Line().eval()
 
         def loss(_: int, line: Line = line) -> torch.Tensor:
             assert line.training

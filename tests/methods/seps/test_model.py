@@ -107,6 +107,18 @@ def test_the_three_maps_are_their_equations():
     assert torch.allclose(relevance(best), wanted, atol=1e-6)
 
 
+def test_guides_learn_nothing_and_chance_looks_at_nothing():
+    v, words = torch.randn(2, 7, 32, requires_grad=True), torch.randn(3, 4, 32, requires_grad=True)
+    text = Texts(words, torch.ones(3, 4, dtype=torch.bool))
+    guides = text.mean(), scores.self_guide(v), scores.cosine_guide(v, words[:, 0])
+    assert not any(guide.requires_grad for guide in guides)
+    torch.manual_seed(0)
+    learnt = torch.full((2, 500), 0.9)
+    drawn = baselines.candidate("random", SMALL).score(learnt, [], learnt)
+    assert drawn.shape == (1, 2, 500)
+    assert float(drawn.mean()) == pytest.approx(0.5, abs=0.03)
+
+
 def test_the_ratio_loss_is_weighed_as_configured():
     config = mended(dim=32, patches=16, aggregate=0.5, ratio_weight=3.0, lam=1.0)
     made = checks.example("cpu", config)

@@ -110,6 +110,22 @@ def test_scenes_are_of_their_seed_and_step():
     assert len({tuple(batch.images.flatten().tolist()) for batch in draws}) == 4
 
 
+@torch.no_grad()
+def test_the_query_is_the_text_that_is_asked_for_and_labels_are_those_of_their_kind(taught):
+    batch = scenes.draw(3, 0)
+    for asks, ids in (("sparse", batch.sparse), ("dense", batch.dense)):
+        made = matcher(taught)
+        made.asks = asks
+        assert torch.equal(made._queries(batch)[1].real, ids != 0)
+    images = deepcopy(taught[0])
+    logits = [head(images(batch.images)[:, 1:]).flatten(0, 1) for head in images.label_heads]
+    wanted = sum(
+        torch.nn.functional.cross_entropy(own, batch.labels[..., kind].flatten())
+        for kind, own in enumerate(logits)
+    )
+    assert float(images.label_loss(batch)) == pytest.approx(float(wanted), rel=1e-5)
+
+
 def test_what_begins_at_random_learns_faster(taught, monkeypatch):
     made, given = matcher(taught), []
     monkeypatch.setattr(kit, "fit", lambda loss, optimiser, *_, **__: given.append(optimiser))

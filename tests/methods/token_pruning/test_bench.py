@@ -17,6 +17,7 @@ from methods.token_pruning.llava import load_llava, sized
 from methods.token_pruning.loop import read
 from methods.token_pruning.spec import METHOD
 from methods.token_pruning.stream import Stream
+from methods.token_pruning.training import History
 from tests.methods.running import run_here
 
 SMALLEST = {
@@ -136,6 +137,13 @@ def test_chance_is_the_mean_of_its_draws() -> None:
         values: list[float] = []
         bench._note(values, name, exam, [], 3)  # type: ignore[arg-type]
         assert values == [pytest.approx(right)]
+
+
+def test_curves_are_means_over_so_many_steps() -> None:
+    histories = [History(accuracy=[0.0, 0.5, 1.0, 1.0, 0.2], task=[5.0, 4, 3, 2, 1])] * 2
+    found = bench._curve({"mse": histories}, "accuracy", 2)
+    assert found == {("mse", 2.0): [25, 25], ("mse", 4.0): [100, 100], ("mse", 5.0): [20, 20]}
+    assert bench._curve({"mse": histories}, "task", 5) == {("mse", 5.0): [3, 3]}
 
 
 @torch.no_grad()

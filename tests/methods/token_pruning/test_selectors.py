@@ -107,21 +107,22 @@ def test_prumerge_adds_the_nearest_by_key_weighed_by_cls(context):
             assert torch.allclose(found.features[row, j], wanted, atol=1e-5)
 
 
+@pytest.mark.parametrize("k", [2, 3, 5])
 @torch.no_grad()
-def test_tome_merges_the_most_alike_and_weighs_by_what_each_stands_for(context):
-    """By lists: from 16 patches to 5 takes two rounds, the second of tokens that are merged."""
+def test_tome_merges_the_most_alike_and_weighs_by_what_each_stands_for(context, k):
+    """By lists: from 16 patches to so few takes rounds of tokens that are merged already."""
     vision = context.vision
-    found = selectors.tome(context, 5)
+    found = selectors.tome(context, k)
     for row in range(3):
         tokens = [
             (place, 1, vision.features[row, place], vision.keys[row, place]) for place in range(16)
         ]
-        while len(tokens) > 5:
+        while len(tokens) > k:
             a, b = tokens[::2], tokens[1::2]
             alike = torch.stack([one[3] for one in a]) @ torch.stack([one[3] for one in b]).T
             lengths = [torch.stack([one[3].norm() for one in side]) for side in (a, b)]
             cosine = alike / lengths[0][:, None] / lengths[1]
-            order = cosine.amax(1).argsort(descending=True)[: min(len(a), len(tokens) - 5)].tolist()
+            order = cosine.amax(1).argsort(descending=True)[: min(len(a), len(tokens) - k)].tolist()
             groups = {j: [one] for j, one in enumerate(b)}
             for i in order:
                 groups[int(cosine[i].argmax())].append(a[i])
@@ -160,12 +161,12 @@ def test_pooled_cells_stand_where_their_middles_are(context):
 
 
 def test_sparsevlm_looks_for_words_among_those_that_are_asked():
-    """Likeness of one visual token to three words: 0, 2 and, not asked, 3; and of two asked ones.
+    """Likeness of a visual token to three words: 0, .4 and 3, the last not asked in the first row.
 
     The word that is not asked has no share, and none in the mean that others are held against.
     """
     visual = torch.tensor([[[1.0, 0.0]], [[1.0, 0.0]]])
-    text = torch.tensor([[[0.0, 1.0], [2.0, 0.0], [3.0, 0.0]]] * 2)
+    text = torch.tensor([[[0.0, 1.0], [0.4, 0.0], [3.0, 0.0]]] * 2)
     asked = torch.tensor([[True, True, False], [True, True, True]])
     raters = []
 
@@ -177,7 +178,7 @@ def test_sparsevlm_looks_for_words_among_those_that_are_asked():
         lambda: visual, torch.zeros(2, 1, dtype=torch.long), text, asked, None, ahead=ahead
     )
     selectors.sparsevlm(made, 1)
-    # shares .12, .88 of two words, mean .5; .035, .26, .71 of three, mean .33
+    # shares .4, .6 of two words, mean .5; .045, .067, .89 of three, mean .33
     assert raters[0].tolist() == [[0, 1, 0], [0, 0, 1]]
 
 
