@@ -132,6 +132,26 @@ def test_the_model_of_equal_cost_keeps_a_share_of_its_middle():
     assert rules == {"stride": "fixed", "hnet": "hnet"}
 
 
+def test_plans_are_priced_as_they_were_chosen():
+    """By log p(y | z) alone for what they tell, by S for what they cost."""
+    plans = {beta: torch.full((4, 2, 2), int(beta)) for beta in (0.0, 1.0)}
+    em = SimpleNamespace(
+        best_plans=lambda beta=0.0: plans[beta],
+        planner=SimpleNamespace(sample=lambda *_: torch.full((4, 2, 2), 2)),
+        held_u=None,
+        nll=lambda z: 10.0 + float(z[0, 0, 0]),
+        free_nll=lambda: 30.0,
+        price=lambda z: 100.0 + float(z[0, 0, 0]),
+        codes_used=lambda z: [int(z[0, 0, 0])] * 2,
+    )
+    found = bench_planner.priced(em, 0)
+    told = {"z*": 10, "the planner's z": 12, "another text's z*": 10}
+    assert found["nll"] == told | {"nothing": 30}
+    assert found["gain"] == {given: 30 - cost for given, cost in told.items()}
+    assert found["price"] == {"z*, chosen by S": 101, "the planner's z": 102}
+    assert found["codes"] == {"type 1": 1, "type 2": 1}
+
+
 def test_a_share_of_the_codes_is_hidden(monkeypatch):
     """From none to all of them, and the floor rises from what is known to what is free."""
     shown = []
@@ -218,6 +238,7 @@ def test_rows_that_wait_for_each_other_are_checked_before_they_are_timed(monkeyp
     rules = {4: bench.Fixed(0.25)}
     charts = bench.Charts(ctx, bench.__file__)
     _, apart = bench._rows_apart(charts, params, bench.build(params, "cpu"), rules)
+    assert apart.work == params.row_tokens * 3
     apart.build()
     assert [case.passed for case in checked] == [True, True]
     monkeypatch.setattr(decode, "step_ready", wrong)

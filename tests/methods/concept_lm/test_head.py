@@ -10,8 +10,10 @@ from methods.concept_lm.boundaries import Autoregressive, HNet, MultiToken
 from methods.concept_lm.cache import SlotCache
 from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.flops import QWEN3_SMALL, speedup_bound
-from methods.concept_lm.head import ConceptHead, FSQHead, NullController, cap_runs
+from methods.concept_lm.head import ConceptHead, FSQHead, NullController, cap_runs, usage
+from methods.concept_lm.marks import nearest
 from methods.concept_lm.masks import deep_allow
+from methods.concept_lm.model import token_nll
 from methods.concept_lm.rules import Accumulate, Fixed
 from methods.kit.noise import gumbel
 
@@ -83,6 +85,36 @@ def test_rules_follow_their_rate():
     control.update(torch.zeros(100), torch.ones(100))  # all concepts: NULL must rise by 3/4
     assert float(control.null_bias) == pytest.approx(0.75)
     assert float(control.threshold) == pytest.approx(5.75 + 0.1 * (0.75 - 5.75))
+
+
+def test_what_is_forced_teaches_no_rate_and_codes_that_are_used_are_worth_their_bonus(monkeypatch):
+    model = checks.example("cpu", exact=False, run_cap=3, usage_bonus=0.5)
+    x, seen = checks.tokens("cpu"), []
+    output = model(x, noise=checks.noise_like(model, x))
+    routing = output.routing
+    assert not torch.equal(routing.chosen, routing.is_concept)
+    monkeypatch.setattr(model.head.control, "update", lambda *given: seen.extend(given))
+    model.observe(output)
+    assert torch.equal(seen[1], routing.chosen.flatten())
+    bonus = usage(routing.logits[..., :-1][routing.is_concept])
+    wanted = token_nll(output.logits, x).mean() - 0.5 * bonus
+    assert model.loss(output, x).item() == pytest.approx(wanted.item(), rel=1e-5)
+    assert bonus.item() > 0.1
+
+
+@torch.no_grad()
+def test_folding_changes_no_logit_and_leaves_plain_maps():
+    model, x = checks.example("cpu", exact=False), checks.tokens("cpu")
+    model.settle([x])
+    before = model(x).logits
+    model.fold()
+    torch.testing.assert_close(model(x).logits, before, rtol=1e-4, atol=1e-5)
+    assert not any("lora" in name for name, _ in model.named_parameters())
+
+
+def test_the_nearest_tokens_are_nearest_in_direction():
+    table = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 3.0], [0.0, -9.0]])
+    assert nearest(torch.tensor([[0.0, 0.5]]), table).tolist() == [[1, 2, 0]]
 
 
 def test_a_full_sum_keeps_its_rest():

@@ -153,6 +153,18 @@ def test_a_code_that_is_used_surely_is_worth_its_bonus(monkeypatch):
     assert float(loss) == pytest.approx(3 - 1000 * em.settings.usage_bonus)
 
 
+def test_so_many_rows_see_no_plan_as_are_to():
+    task = PlanTask(types=2, bits=2)
+    settings = EMSettings(samples=16, batch=16, held=1, plan_drop=0.3)
+    em = HardEM(task, task.shape(d=32), settings, Curriculum())
+    ids = torch.zeros(20_000, 2, 1, dtype=torch.long)
+    ids[:, 1] = em.shape.eos
+    torch.manual_seed(0)
+    used = em.seen(ids)
+    assert float(used[:, 0].float().mean()) == pytest.approx(0.7, abs=0.01)
+    assert not used[:, 1].any()
+
+
 def test_samples_of_the_warm_up_cool():
     plan = Curriculum(warm_up=10, cool=0.2)
     assert [plan.temperature(step) for step in (0, 5, 10)] == pytest.approx([1.0, 0.6, 0.2])
@@ -177,6 +189,8 @@ def test_monitors_are_costs_of_other_plans_a_token(monkeypatch):
     settings, plans = EMSettings(samples=32, batch=16, held=24), []
     em = HardEM(task, task.shape(d=32), settings, Curriculum())
     em.history.planner = [1.0]
+    for p in em.executor.parameters():  # so that plans matter
+        p.data.mul_(4)
     right = em.nll
     monkeypatch.setattr(em, "nll", lambda z: (plans.append((z, right(z))), right(z))[1])
     found = em.observe(1.0)
@@ -187,6 +201,7 @@ def test_monitors_are_costs_of_other_plans_a_token(monkeypatch):
     assert sorted(other[0].tolist()) == sorted(best.tolist())
     assert (found.masked, found.gain) == (pytest.approx(free[1] / length - own, abs=1e-5),) * 2
     assert found.shuffled == pytest.approx(other[1] / length - own, abs=1e-5)
+    assert abs(found.shuffled) > 0.01
     assert found.random == pytest.approx(drawn[1] / length - own, abs=1e-5)
 
 
