@@ -195,7 +195,8 @@ class Best:
     @property
     def hardware(self) -> str:
         """What the figure holds for."""
-        return self.measurement.where
+        where = self.measurement.where
+        return "the same on any machine" if self.measurement.counted else where
 
     @property
     def verb(self) -> str:
