@@ -277,6 +277,21 @@ def test_in_use_the_merger_is_as_cold_as_training_ends(llava, monkeypatch):
     assert seen == [TINY.temperature_min]
 
 
+@pytest.mark.parametrize("gate", ["scale", "bias"])
+@torch.no_grad()
+def test_gates_that_stand_open_change_nothing(llava, gate):
+    """And those that are shut do, each way of gating its own."""
+    prompt = answered(llava)
+    vision, plain = encode(llava, prompt.pixels), read(llava, prompt).logits[:, -1]
+    for logit, open_ in ((60.0, True), (-6.0, False)):
+        pruner = pruner_of(llava, replace(TINY, merger_type="none", gate=gate))
+        for head in pruner.heads.values():
+            head.scorer[-1].weight.zero_()
+            head.scorer[-1].bias.fill_(logit)
+        found = pruner.soft(prompt, vision, 1.0, noise=False).logits
+        assert torch.allclose(found, plain, atol=1e-4) is open_
+
+
 def test_gates_of_later_heads_add_up(llava):
     """What a head and all before it let through, the merger among them."""
     prompt = answered(llava)
