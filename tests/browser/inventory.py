@@ -91,7 +91,7 @@ PAGES = [
 NOT_PAGES = {
     *("catalog:decide", "digests:star", "readers:sign-out", "readers:language"),  # POST only
     *("library:entry", "library:leave", "library:remove-list"),  # POST only
-    *("library:export", "readers:export"),  # files
+    *("library:starred", "library:export", "readers:export"),  # where the library was, and files
     *("papers:bibtex", "papers:ris"),  # files
     *("digests:feed", "digests:day-feed", "digests:profile-feed", "digests:profile-day-feed"),
     *("digests:day-markdown", "digests:profile-day-markdown", "mail:searches"),  # files

@@ -227,3 +227,7 @@ def test_while_no_worker_can_be_asked_the_page_says_so(
     monkeypatch.setattr(tasks.app(), "send_task", down)
     page = client.post("/library/import/", {"text": "2699.00001"}).content.decode()
     assert "arXiv cannot be asked now: 2699.00001" in page
+
+
+def test_the_librarys_first_address_leads_to_it(client: Client) -> None:
+    assert client.get("/starred/")["Location"] == "/library/"

@@ -1,4 +1,5 @@
 from django.urls import URLPattern, path, re_path
+from django.views.generic import RedirectView
 
 from webapp.library import connecting, first_steps, views
 from webapp.papers import converters  # noqa: F401 - `arxiv`
@@ -6,6 +7,7 @@ from webapp.papers import converters  # noqa: F401 - `arxiv`
 app_name = "library"
 urlpatterns: list[URLPattern] = [
     path("library/", views.library, name="library"),
+    path("starred/", RedirectView.as_view(pattern_name="library:library"), name="starred"),
     re_path(r"^library\.(?P<suffix>bib|ris|csl\.json)$", views.export, name="export"),
     path("first-steps/", first_steps.first_steps, name="first-steps"),
     path("connections/", connecting.connect, name="connections"),
