@@ -98,6 +98,25 @@ def test_a_database_with_the_steps_that_one_migration_replaces_is_up_to_date(dat
     assert "papers.0001_tables" in migrations(data)
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [("0001_initial", "0002_preference"), ("0001_initial", "0002_preference", "0001_tables")],
+    ids=["two steps", "one that replaces them"],
+)
+def test_a_site_is_updated_whichever_steps_made_its_readers(
+    data: Path, steps: tuple[str, ...]
+) -> None:
+    with sqlite3.connect(data / "assay.sqlite3") as database:
+        database.execute("DELETE FROM django_migrations WHERE app = 'readers'")
+        database.executemany(
+            "INSERT INTO django_migrations (app, name, applied) "
+            "VALUES ('readers', ?, '2026-11-23')",
+            [(name,) for name in steps],
+        )
+    done = command(data, "sign_in_link")
+    assert done.returncode == 0, done.stderr
+
+
 def test_first_commands_at_once_make_one_database_that_is_closed_to_others(
     data: Path, tmp_path: Path
 ) -> None:
