@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.runs.conftest import _trial_method  # noqa: F401 (a fixture)
-from tests.runs.rig import LEASE, Rig, standing
+from tests.runs.rig import Rig, standing
 
 
 @pytest.fixture
@@ -19,16 +19,11 @@ def rig(standing_rig: Rig) -> Rig:
 
 @pytest.fixture(scope="module")
 def standing_rig(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    django_db_setup: None,
-    django_db_blocker,
+    tmp_path_factory: pytest.TempPathFactory, django_db_setup: None, django_db_blocker
 ) -> Iterator[Rig]:
-    """A site of its own, with the file's own `LEASE` where it names one.
+    """A site of its own; what a test kills in it, `rig` starts again.
 
-    What a test kills in it, `rig` starts again. It ends with its file: what comes after in this
-    process must not see its database.
+    It ends with its file: what comes after in this process must not see its database.
     """
-    rig = Rig(tmp_path_factory.mktemp("rig"), lease=getattr(request.module, "LEASE", LEASE))
-    with django_db_blocker.unblock(), standing(rig):
+    with django_db_blocker.unblock(), standing(Rig(tmp_path_factory.mktemp("rig"))) as rig:
         yield rig

@@ -15,10 +15,6 @@ from webapp.runs.models import Run, State
 from webapp.runs.queries import log_of
 from webapp.runs.record import MAX_LOG_BYTES
 
-# Seconds. Nothing is killed here, so no test waits for a lease; one that ran out on a busy machine
-# while a worker reads a flood would end the first attempt, and the attempt is what is asked about.
-LEASE = 12
-
 
 @pytest.fixture(autouse=True)
 def nothing_left(rig: Rig):

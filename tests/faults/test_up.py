@@ -72,8 +72,12 @@ def kill(rig: UpRig, *victims: str) -> None:
     if "supervisor" in victims:
         rig.up.kill()
         rig.up.wait()
-        wait_for(lambda: not processes_of(rig.data), 15, "the end of all it had started")
-        rig.start_up()
+        try:
+            wait_for(lambda: not processes_of(rig.data), 15, "the end of all it had started")
+        except AssertionError as error:
+            raise AssertionError(f"these live on: {processes_of(rig.data)}") from error
+        finally:
+            rig.start_up()
         return
     for victim in victims:
         role, _, child = victim.partition(" ")

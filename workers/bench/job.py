@@ -139,9 +139,13 @@ class Measurement:
             try:
                 self._take(body)
             except TooMuchError:
-                self._stopped = Failed(kind="error", message="It sent more than a run may hold.")
+                self._refuse("It sent more than a run may hold.")
             except protocol.ProtocolError as error:
-                self._stopped = Failed(kind="error", message=f"An event cannot be sent: {error}")
+                self._refuse(f"An event cannot be sent: {error}")
+
+    def _refuse(self, why: str) -> None:
+        """End the benchmark; a result that it still writes would name what was never sent."""
+        self._outcome = self._stopped = Failed(kind="error", message=why)
 
     def _take(self, body: Strict) -> None:
         if self._outcome is not None:
