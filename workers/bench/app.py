@@ -28,7 +28,7 @@ from workers.bench.events import EventSender
 from workers.bench.job import Measurement
 from workers.bench.outbox import HEARTBEAT, Message, Outbox
 from workers.liveness import LivenessFile
-from workers.parent_death import PR_SET_DUMPABLE, adopt_orphans, die_with_parent, prctl
+from workers.parent_death import PR_SET_DUMPABLE, adopt_orphans, prctl
 
 QUEUES: dict[str, hardware.Device] = {"bench-cpu": "cpu", "bench-gpu": "gpu"}
 CLOSE_WITHIN = 3.0
@@ -171,7 +171,6 @@ def _start_worker(sender: Any, **_: object) -> None:
 
 @signals.worker_process_init.connect
 def _start_child(**_: object) -> None:
-    die_with_parent()
     adopt_orphans()
     # The worker before this one, or its child, may have been killed.
     sandbox.remove_leftovers(this_worker.home)

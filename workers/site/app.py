@@ -19,7 +19,6 @@ from django.db import close_old_connections
 from webapp import env
 from webapp.redis_broker import configure
 from workers.liveness import LivenessFile
-from workers.parent_death import die_with_parent
 
 # Celery sets Django up before it imports the tasks where it finds this variable.
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
@@ -88,9 +87,3 @@ def _keep_connection(**_: Any) -> None:
 def _share_memory(**_: Any) -> None:
     """The collector leaves alone what the pool's processes share, so they go on sharing it."""
     gc.freeze()
-
-
-@signals.worker_process_init.connect
-def _die_with_worker(**_: Any) -> None:
-    """A pool's process dies with the worker that forked it, even of kill -9."""
-    die_with_parent()

@@ -1,6 +1,7 @@
 """`manage.py up`: everything as children of one supervisor."""
 
 import argparse
+import os
 import socket
 import sys
 from collections.abc import Callable
@@ -64,7 +65,7 @@ def _port(text: str) -> int:
 
 
 def _serve(options: argparse.Namespace, record: Callable[[str], None]) -> int:
-    prepared = get_context("fork").Process(target=_prepare, daemon=True)
+    prepared = get_context("fork").Process(target=_prepare, args=(os.getpid(),), daemon=True)
     prepared.start()  # beside it this process loads the site, on another core
     load_site()
     prepared.join()
@@ -90,9 +91,9 @@ def _serve(options: argparse.Namespace, record: Callable[[str], None]) -> int:
     return 0
 
 
-def _prepare() -> None:
+def _prepare(parent: int) -> None:
     """Bring the database and the static files up to date; what is wrong is printed."""
-    die_with_parent()  # it would hold the lock of the data directory
+    die_with_parent(parent)  # it would hold the lock of the data directory
     try:
         bring_up_to_date()
         collect_static()
