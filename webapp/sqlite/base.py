@@ -10,6 +10,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     SQLite lets a connection only read for good whose file could only be read when it was opened,
     so it ends with its request or task: the next finds out whether the file is open again.
+    So does one that met an error: its log may have been closed while its file was open.
     """
 
     def connect(self) -> None:
@@ -17,3 +18,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().connect()
         if not os.access(self.settings_dict["NAME"], os.W_OK):
             self.close_at = 0.0
+
+    def is_usable(self) -> bool:
+        """False: asked after an error alone, and to open the file anew takes a millisecond."""
+        return False

@@ -38,7 +38,7 @@ def test_an_old_one_is_replaced() -> None:
     assert connection.connection is not kept
 
 
-if connection.vendor == "postgresql":  # SQLite has no connection that could break
+if connection.vendor == "postgresql":
 
     def test_a_broken_one_is_replaced() -> None:
         run_task()
@@ -46,3 +46,12 @@ if connection.vendor == "postgresql":  # SQLite has no connection that could bre
             cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
         run_task()
         assert connection.is_usable()
+
+else:
+
+    def test_one_that_can_only_read_is_replaced() -> None:
+        run_task()
+        connection.cursor().execute("PRAGMA query_only = 1")  # as where its log was not writable
+        with pytest.raises(OperationalError, match="readonly"):
+            store_token.apply(args=["site"], throw=True)
+        run_task()
