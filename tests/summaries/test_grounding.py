@@ -316,3 +316,19 @@ def test_a_number_counts_what_stands_behind_it(value: str, unit: str, state: Sta
         "reduction of 30 % in energy."
     )
     assert GroundTruth(text).ground(value, unit, text).state is state
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit"),
+    [
+        ("it takes 1½ ms", "1.5", "ms"),
+        ("in ½ ms", "0.5", "ms"),
+        ("2⅓× faster", "2.333", "x"),
+        ("¾ s", "0.75", "s"),
+        ("⅛ W", "0.125", "w"),
+        ("a mere ⅗ s", "0.6", "s"),
+    ],
+)
+def test_a_fraction_in_one_sign_is_one_number(text: str, value: str, unit: str) -> None:
+    """Read as 1 and 2, a claim of 2 ms was verified by half a millisecond."""
+    assert [(str(one.value), one.unit.lower()) for one in numbers(text)] == [(value, unit)]
