@@ -1,12 +1,14 @@
 import re
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
+from threading import Event, Thread
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tests.digests.days import MONDAY, TUESDAY, WEDNESDAY, announce, listing, paper, profile, shown
+from webapp.digests import build as building
 from webapp.digests.build import build
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.profiles.defaults import KEYWORDS
@@ -256,3 +258,35 @@ def test_every_match_beyond_the_size_is_kept_in_order_with_its_reasons() -> None
     Paper.objects.filter(arxiv_id="2603.00003").update(title="Sparse models")
     [digest] = build([MONDAY], [mine])
     assert digest.fingerprint != before
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_builders_of_one_profile_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = profile()
+    announce(MONDAY, paper(1))
+    replace, first_is_writing, go_on = building._replace_entries, Event(), Event()
+    built: list[list[Digest]] = []
+
+    def pausing(*args) -> None:
+        monkeypatch.setattr(building, "_replace_entries", replace)
+        first_is_writing.set()
+        assert go_on.wait(20)
+        replace(*args)
+
+    def build_monday() -> None:
+        try:
+            built.append(build([MONDAY], [mine]))
+        finally:
+            connection.close()
+
+    monkeypatch.setattr(building, "_replace_entries", pausing)
+    builders = [Thread(target=build_monday) for _ in range(2)]
+    builders[0].start()
+    assert first_is_writing.wait(20)
+    builders[1].start()
+    builders[1].join(0.5)
+    go_on.set()
+    for builder in builders:
+        builder.join()
+    assert [digest.entries.count() for [digest] in built] == [1, 1]
+    assert Digest.objects.count() == 1
