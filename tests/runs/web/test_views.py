@@ -6,20 +6,18 @@ import csv
 import io
 import json
 import re
-from datetime import timedelta
 from urllib.parse import unquote
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
 
 from methods import protocol
 from tests.runs import scenes
 from tests.runs.saying import ENVIRONMENT, live_worker, queued, say
 from webapp.runs import record, submit
-from webapp.runs.models import Environment, Failure, Run, State, Worker
+from webapp.runs.models import Environment, Failure, Run, State
 
 pytestmark = pytest.mark.django_db
 
@@ -345,90 +343,6 @@ class TestFiles:
         assert "sandbox" in response["Content-Security-Policy"]
         missing = reverse("runs:artefact", args=[run.pk, "other.svg"])
         assert client.get(missing).status_code == 404
-
-
-class TestComparing:
-    def compare(self, client: Client, *runs: Run) -> str:
-        response = client.get("/compare", {"runs": ",".join(str(run.pk) for run in runs)})
-        return response.content.decode()
-
-    def test_one_class_of_hardware_shows_values_and_how_they_differ(self, client: Client) -> None:
-        html = self.compare(client, scenes.measured(), scenes.measured(factor=2.0))
-        assert "0.50× (0.47 – 0.53)" in html
-        hardware = scenes.measured().hardware
-        assert f"All on {hardware}." in html
-        assert html.count(f"<td>{hardware}</td>") == 2
-        assert "Ratios only" not in html
-        assert "51.06" in html
-
-    def test_the_same_numbers_show_no_difference(self, client: Client) -> None:
-        html = self.compare(client, scenes.measured(), scenes.measured())
-        assert "1.00× (0.94 – 1.06), no difference shown" in html
-
-    def test_another_class_shows_ratios_alone(self, client: Client) -> None:
-        html = self.compare(client, scenes.measured(), scenes.measured(hardware="NVIDIA H200"))
-        assert "Ratios only" in html
-        assert "5.01×" in html
-        assert "51.06" not in html  # no value in milliseconds beside another machine's
-        assert '<svg class="assay-chart"' in html
-        assert "all pairs skipped" not in html  # the first machine's limit
-
-    def test_versions_with_another_axis_have_no_drawing_together(self, client: Client) -> None:
-        older, newer = scenes.measured(version=1), scenes.measured(version=2)
-        row = older.series.get()
-        row.data["x"]["scale"] = "category"
-        for point in row.data["points"]:
-            point["x"] = f"{point['x']:g} tokens"
-        row.data["limits"] = []
-        row.save()
-        assert "8192 tokens" in self.compare(client, older, newer)
-        html = self.compare(client, newer, older)
-        assert "The benchmark has changed between these runs" in html
-        assert "8192 tokens" in html
-        assert '<svg class="assay-chart"' not in html
-
-    def test_what_cannot_be_compared_is_said(self, client: Client) -> None:
-        run = scenes.measured()
-        assert "at least two runs" in self.compare(client, run)
-        assert "different benchmarks" in self.compare(
-            client, run, scenes.measured(benchmark="memory")
-        )
-        assert "no results to compare" in self.compare(client, run, scenes.under_way())
-        assert "not the id of a run" in client.get("/compare?runs=a,b").content.decode()
-        assert client.get("/compare?runs=a,b").status_code == 400
-        assert client.get("/compare").status_code == 200
-
-
-class TestWorkers:
-    def test_live_and_silent_ones(self, client: Client) -> None:
-        live_worker("one", note="at night", device_name="AMD EPYC")
-        live_worker("old", last_seen=timezone.now() - timedelta(hours=1))
-        html = client.get(reverse("runs:workers")).content.decode()
-        names = re.findall(r"<th scope=\"row\">\s*(\w+)", html)
-        assert names.index("one") < names.index("old")
-        for words in ("ready", "not responding", "at night", "AMD EPYC", "worker_key NAME"):
-            assert words in html
-        Worker.objects.all().delete()
-        assert "No worker has connected yet" in client.get("/workers/").content.decode()
-
-    @pytest.mark.parametrize(
-        ("told", "words"),
-        [
-            ({"state": "installing", "step": "torch", "seconds": 70}, "torch · 1 min 10 s so far"),
-            ({"state": "installing"}, "Installing what methods need"),
-            ({"state": "failed", "reason": "no <space>"}, "no &lt;space&gt;"),
-        ],
-    )
-    def test_the_installation_is_told(self, client, settings, tmp_path, told, words) -> None:
-        settings.DATA_DIR = tmp_path
-        (tmp_path / "ml-install.json").write_text(json.dumps(told))
-        assert words in client.get("/workers/").content.decode()
-
-    @pytest.mark.parametrize("text", ["", "[]", '{"state": 3}', '{"state": "installed"}'])
-    def test_nothing_to_tell_is_not_told(self, client, settings, tmp_path, text) -> None:
-        settings.DATA_DIR = tmp_path
-        (tmp_path / "ml-install.json").write_text(text)
-        assert "Installing" not in client.get("/workers/").content.decode()
 
 
 def test_the_feeds_hold_results_and_their_headline(client: Client) -> None:
