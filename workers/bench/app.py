@@ -19,6 +19,7 @@ from celery import Celery, signals
 from celery.worker.control import control_command
 from kombu.exceptions import OperationalError
 
+import workers.stopping  # noqa: F401 (its signals come first: a pool dies with its worker)
 from methods import protocol, registry
 from methods.errors import InputError
 from webapp import env, redis_broker
@@ -40,7 +41,7 @@ log = logging.getLogger(__name__)
 SETTINGS = env.read()
 DATA_DIR = env.data_directory(sandbox.ROOT)
 
-app = Celery("assay-bench", include=["workers.stopping"], task_cls="workers.acknowledgement:Task")
+app = Celery("assay-bench", task_cls="workers.acknowledgement:Task")
 redis_broker.configure(app)
 app.conf.update(
     broker_url=redis_broker.url(DATA_DIR),

@@ -16,6 +16,7 @@ from celery import Celery, signals
 from django.conf import settings
 from django.db import close_old_connections
 
+import workers.stopping  # noqa: F401 (its signals come first: a pool dies with its worker)
 from webapp import env
 from webapp.redis_broker import configure
 from workers.liveness import LivenessFile
@@ -32,7 +33,7 @@ warnings.filterwarnings("ignore", "You're running the worker with superuser priv
 
 app = Celery(
     "assay",
-    include=["workers.site.tasks", "workers.site.beat", "workers.site.proof", "workers.stopping"],
+    include=["workers.site.tasks", "workers.site.beat", "workers.site.proof"],
     task_cls="workers.acknowledgement:Task",
 )
 app.config_from_object("django.conf:settings", namespace="CELERY")
