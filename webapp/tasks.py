@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+class QueueFullError(Exception):
+    """As many tasks wait as may."""
+
+
 @cache
 def app() -> Celery:
     """The site's own end of the broker; it sends and runs nothing."""
@@ -40,6 +44,22 @@ def send(task: str, args: list[object], queue: str | None = None, *, lost: str) 
     return _try_broker(partial(app().send_task, task, args=args, queue=queue, retry=False), lost)
 
 
+def send_if_room(task: str, args: list[object], most: int, *, lost: str) -> bool:
+    """The same on the site's queue, for what strangers may send: False where `most` wait there."""
+    return _try_broker(partial(_send_if_room, task, args, most), lost)
+
+
+def _send_if_room(task: str, args: list[object], most: int) -> None:
+    with app().producer_or_acquire() as producer:
+        queue = app().conf.task_default_queue
+        declare = producer.connection.ensure(  # its answer has the queue's length
+            producer, lambda: producer.channel.queue_declare(queue), max_retries=1, interval_start=0
+        )
+        if (waiting := declare().message_count) >= most:
+            raise QueueFullError(f"{waiting} tasks wait already")
+        app().send_task(task, args=args, producer=producer, retry=False)
+
+
 def broadcast(command: str, arguments: dict[str, object], *, lost: str) -> bool:
     """Tell every bench worker a control command; False as above."""
     return _try_broker(partial(app().control.broadcast, command, arguments, reply=False), lost)
@@ -52,5 +72,8 @@ def _try_broker(action: Callable[[], object], lost: str) -> bool:
         action()
     except (OperationalError, OSError) as error:
         log.warning("Broker unreachable, %s: %s", lost, error)
+        return False
+    except QueueFullError as error:
+        log.warning("Queue full, %s: %s", lost, error)
         return False
     return True
