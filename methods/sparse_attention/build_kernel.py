@@ -14,6 +14,7 @@ import os
 import platform
 import pwd
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -64,8 +65,24 @@ def _compile(target: Path) -> None:
         [*FLAGS, "-fopenmp", *include, "-c", str(SOURCE), "-o", middle],
         ["-shared", middle, "-o", str(target), *libraries, "-Wl,--no-as-needed", "-ltorch_cpu"],
     ):
-        subprocess.run([compiler, *arguments], check=True, capture_output=True, text=True)
+        _run([compiler, *arguments])
+
+
+def _run(command: list[str]) -> None:
+    """Run a command; when this process is interrupted, kill it with every process it started.
+
+    A compiler is a driver that starts others, and the kernel ends none of them with their parent.
+    """
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0) as compiler:
+        try:
+            _, errors = compiler.communicate()
+        except BaseException:
+            os.killpg(compiler.pid, signal.SIGKILL)
+            raise
+    if compiler.returncode:
+        raise subprocess.CalledProcessError(compiler.returncode, command, stderr=errors)
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(build() or None)

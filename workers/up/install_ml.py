@@ -6,6 +6,7 @@ How far it is stands in `ml-install.json` in the data directory, for the Workers
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,7 +30,8 @@ def main() -> int:
             cwd=bootstrap.ROOT,
             capture_output=True,
             check=False,
-            preexec_fn=partial(die_with_parent, os.getpid()),
+            # TERM lets it end the compiler too, which would live on after a KILL.
+            preexec_fn=partial(die_with_parent, os.getpid(), signal.SIGTERM),
         )
     return status
 
