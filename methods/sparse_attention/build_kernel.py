@@ -14,6 +14,7 @@ import os
 import platform
 import pwd
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,11 +41,15 @@ def build() -> str:
     built = place()
     try:
         FOLDER.mkdir(parents=True, exist_ok=True)
-        with (FOLDER / "lock").open("w") as lock, TemporaryDirectory(dir=FOLDER) as folder:
+        with (FOLDER / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not built.exists():
-                _compile(Path(folder) / "kernel.so")
-                (Path(folder) / "kernel.so").replace(built)
+            if built.exists():
+                return ""
+            for unfinished in FOLDER.glob("tmp*"):  # of a build that was killed
+                shutil.rmtree(unfinished, ignore_errors=True)
+            with TemporaryDirectory(dir=FOLDER) as folder:
+                _compile(library := Path(folder) / "kernel.so")
+                library.replace(built)
     except OSError as error:
         return str(error)
     except subprocess.CalledProcessError as error:
