@@ -235,8 +235,8 @@ def test_reading_saving_and_narrowing_work_without_javascript(
     before = button.get_attribute("aria-pressed")
     button.click()
     expect(button).not_to_have_attribute("aria-pressed", str(before))
-    tab.get_by_role("link", name="Narrow and order").click()
-    tab.get_by_role("complementary", name="Narrow and order").get_by_text("Kernel").click()
+    tab.get_by_role("link", name="Filter and sort").click()
+    tab.get_by_role("complementary", name="Filter and sort").get_by_text("Kernel").click()
     expect(tab.locator(".chosen")).to_contain_text("Only Kernel")
     context.close()
 
@@ -307,7 +307,7 @@ def test_on_a_phone_narrowing_opens_over_the_list_and_closes(anyone: BrowserCont
     tab.goto("/")
     sheet = tab.locator(".rail")
     expect(sheet).to_be_hidden()
-    tab.get_by_role("link", name="Narrow and order").click()
+    tab.get_by_role("link", name="Filter and sort").click()
     expect(sheet).to_be_in_viewport()
     tab.keyboard.press("Escape")
     expect(sheet).to_be_hidden()
@@ -327,7 +327,7 @@ def test_keywords_are_rows_and_text(reader: BrowserContext) -> None:
     text.fill("linear attention ; 3 ; 1\nMamba")
     tab.get_by_role("button", name="Edit as rows").click()
     expect(rows).to_have_count(2)
-    expect(rows.first.get_by_label("In a title")).to_have_value("1")
+    expect(rows.first.get_by_label("Title bonus")).to_have_value("1")
     rows.nth(1).get_by_role("button", name="Remove").click()
     expect(text).to_have_value("linear attention ; 3 ; 1")
 
