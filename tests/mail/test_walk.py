@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 WORDS = {
     "en": {
         "link": "Mail me new results",
-        "asked": "Subscribed. You get a mail when there is something new.",
+        "asked": "Subscribed. You will get a mail when there is something new.",
         "confirm": "Confirm your address",
         "confirmed": "Mail goes to reader@home.example.",
         "subject": "“tuesday sparse”: 1 paper",

@@ -93,7 +93,7 @@ def account_mail(request: HttpRequest, reader: User) -> HttpResponse:
                 "looked_on": today if data["frequency"] == "weekly" else today - timedelta(days=1),
             },
         )
-        messages.success(request, "Subscribed. You get a mail when there is something new.")
+        messages.success(request, "Subscribed. You will get a mail when there is something new.")
     else:
         context = {"form": form, "deliveries": mine, "mail_on": connections.mail_host()}
         status = 422 if form.is_bound else 200
