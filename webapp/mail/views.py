@@ -143,9 +143,9 @@ def confirm(request: HttpRequest, reader: User, token: str) -> HttpResponse:
     try:
         reader_id, address = signing.loads(token, salt=CONFIRM, max_age=LIFETIME)
     except signing.BadSignature:
-        raise Http404("This link is not valid any more.") from None
+        raise Http404("This link is no longer valid.") from None
     if reader_id != reader.pk:
-        raise Http404("This link is somebody else's.")
+        raise Http404("This link belongs to another reader.")
     if request.method == "POST":
         reader.email = address
         reader.save(update_fields=["email"])
