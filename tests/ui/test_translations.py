@@ -188,7 +188,7 @@ def test_the_compiled_catalogue_is_this_one() -> None:
 
 
 def test_a_word_of_the_run_page_is_not_taken_from_mail() -> None:
-    """"Ended" was translated as "unsubscribed", which it once meant."""
+    """ "Ended" was translated as "unsubscribed", which it once meant."""
     assert entries()["Ended"] == ("", "结束")
 
 
