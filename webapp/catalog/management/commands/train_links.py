@@ -45,7 +45,7 @@ class Command(BaseCommand):
         for method in registry.all_methods():
             mine = {row.id: row.about for row in rows if row.method == method.slug}
             if sum(mine.values()) < training.FOLDS:
-                self.stdout.write(f"{method.slug}: skipped: too few labelled papers about it.")
+                self.stdout.write(f"{method.slug}: too few labelled papers about it, skipped.")
             else:
                 labelled[method.slug] = mine
         trained, scores = _train(labelled, papers)
