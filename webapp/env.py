@@ -65,7 +65,7 @@ def _mail_server(url: SecretStr) -> SecretStr:
 
 def _sender(text: str) -> str:
     if not text.isprintable() or not re.fullmatch(r"[^\s@]+@[^\s@]+", parseaddr(text)[1]):
-        raise ValueError("write an address, as assay@digest.example")
+        raise ValueError("write an address such as assay@digest.example")
     return text
 
 

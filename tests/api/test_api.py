@@ -125,7 +125,7 @@ def test_what_is_no_json_is_refused(program: Program) -> None:
 def test_limits_hold_for_programs_too(program: Program, reader: User) -> None:
     for _ in range(4):
         queued(reader)
-    assert "most at a time" in problem(program.post(RUNS, WANTED), 403)["detail"]
+    assert "which is the limit" in problem(program.post(RUNS, WANTED), 403)["detail"]
 
 
 def test_nobody_asks_without_a_token(reader: User) -> None:
@@ -223,7 +223,7 @@ class TestTokensPage:
         client.force_login(reader)
         one = {"name": "one", "scopes": "runs"}
         client.post(self.ADDRESS, one)
-        assert "already" in client.post(self.ADDRESS, one).content.decode()
+        assert "The limit is 1 tokens" in client.post(self.ADDRESS, one).content.decode()
         assert Token.objects.count() == 1
 
     def test_one_that_may_do_nothing_is_not_made(self, client: Client, reader: User) -> None:

@@ -49,7 +49,7 @@ def test_from_the_sample_page_to_a_measurement_of_ones_own(
     expect(claims.locator(".claim").first).to_be_visible()
     expect(claims.locator(".ours").first).to_contain_text("Ours")
     related = page.locator(".paper-method")
-    expect(related).to_contain_text("Assay carries a related method")
+    expect(related).to_contain_text("Assay implements a related method")
     related.get_by_role("link", name="Run", exact=True).click()
 
     page.wait_for_url("**/methods/sparse_attention/#run")

@@ -46,7 +46,7 @@ def test_from_the_digest_to_the_claims_and_the_feed(
             page.get_by_role("main").get_by_role("button", name="Sign in").click()
             _connect(page, model.url)
             page.goto(f"/papers/{PAPER}/")
-            expect(page.get_by_text("Nobody has asked for a summary")).to_be_visible()
+            expect(page.get_by_text("No summary of this paper has been requested")).to_be_visible()
             expect(page.get_by_role("heading", name="Numbers in the abstract")).to_be_visible()
             model.scenario = "wrong_types"
             page.get_by_role("button", name="Summarise").click()
@@ -57,7 +57,7 @@ def test_from_the_digest_to_the_claims_and_the_feed(
             page.get_by_role("button", name="Try again").click()
             expect(page.get_by_text("Made by small")).to_be_visible(timeout=60_000)
             expect(page.get_by_text("from the full text (HTML) of version 1")).to_be_visible()
-            expect(page.get_by_text("Every number in it stands in the paper")).to_be_visible()
+            expect(page.get_by_text("Every number in it was found in the paper")).to_be_visible()
             page.reload()
             claims = page.locator(".claim")
             assert claims.count() >= 1
@@ -78,15 +78,15 @@ def test_from_the_digest_to_the_claims_and_the_feed(
 
 def _connect(page: Page, address: str) -> None:
     """First steps open; what is kept there is used by every process that runs already."""
-    page.get_by_text("A model that summarises").click()
+    page.get_by_text("A model for summaries").click()
     assert faults(page, PAIRS[0]) == []
     for tried in ("http://127.0.0.1:9/v1", address):
         page.get_by_label("Address").fill(tried)
         page.get_by_label("Model", exact=True).fill("small")
         page.get_by_label("API key").fill("sk-secret")
-        page.get_by_role("button", name="Try and keep").first.click()
+        page.get_by_role("button", name="Test and save").first.click()
         if tried != address:
-            expect(page.get_by_role("alert")).to_contain_text("Nothing was kept. It does not work")
+            expect(page.get_by_role("alert")).to_contain_text("Nothing was saved. It does not work")
             assert faults(page, PAIRS[1]) == []
     expect(page.get_by_text("The server enforces a JSON schema.")).to_be_visible()
     expect(page.get_by_text("It works.")).to_be_visible()

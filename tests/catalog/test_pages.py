@@ -116,7 +116,7 @@ def test_a_linked_paper_shows_the_method_and_no_claim_of_its_source(
     client: Client, paper: Paper
 ) -> None:
     page = body(client, f"/papers/{paper.arxiv_id}/")
-    assert "Assay carries a related method" in page
+    assert "Assay implements a related method" in page
     assert "/methods/sparse_attention/#run" in page
     assert "AMD EPYC" in page
     assert "1.2 to 2.0 times faster" not in page

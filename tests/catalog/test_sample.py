@@ -53,7 +53,7 @@ def test_the_sample_leads_from_the_first_page_to_each_method(client: Client) -> 
         assert claims < related
         assert number in page[claims:related]
         block = page[related : page.index("Claims and verdicts", related)].replace(" ×", "×")
-        assert "Assay carries a related method" in block
+        assert "Assay implements a related method" in block
         assert re.search(measured, block), block
     methods = client.get("/methods/", headers={"Accept-Language": "zh-hans"}).content.decode()
     assert "与机器无关" in methods, "where a count holds is said in the reader's language"

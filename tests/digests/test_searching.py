@@ -95,7 +95,10 @@ def test_what_a_profile_cannot_hold_of_a_search_is_said(client: Client) -> None:
         "sparse ; 1 ; 0", "long context ; 1 ; 0", "author:doe ; 1 ; 0"
     ]  # fmt: skip
     assert (initial["exclude"], initial["min_score"]) == ("", 3)
-    assert "Not all of the search" not in client.get("/profiles/new/?q=sparse").content.decode()
+    assert (
+        "Part of this search cannot be saved"
+        not in client.get("/profiles/new/?q=sparse").content.decode()
+    )
 
 
 def test_methods_answer_for_their_fields(client: Client) -> None:

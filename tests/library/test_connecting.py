@@ -33,8 +33,8 @@ def test_a_model_is_tried_kept_and_used(client: Client, model: OpenAIServer, fil
     factories.make_paper(1, abstract="It makes 3 boats faster than any other boat. " * 3)
     page = sent(client, "model", **of_model(model.url))
     assert "The server enforces a JSON schema." in page
-    assert "out: “The paper reports: It makes 3 boats" in page
-    assert "It writes no Chinese: “A pruner" in page
+    assert "output tokens: “The paper reports: It makes 3 boats" in page
+    assert "It does not write Chinese: “A pruner" in page
     assert "A whole paper takes at most about" in page
     assert "It works." in page
     assert f"Connected: small at {model.url}." in page
@@ -120,7 +120,7 @@ def test_what_is_removed_is_gone_and_the_rest_stays(
     client: Client, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def removable() -> int:
-        return client.get(ADDRESS).content.decode().count("Remove what is kept here")
+        return client.get(ADDRESS).content.decode().count("Remove what is saved here")
 
     sent(client, "model", "keep", **of_model("http://one.example/v1"))
     assert removable() == 1
@@ -199,11 +199,11 @@ def test_what_the_environment_sets_stays(
     assert Server.configured() == Server(model.url, "large", SECRET)
     assert SECRET not in file.read_text()
     monkeypatch.setenv("ASSAY_SUMMARY_MODEL", "small")
-    assert "Keep without trying" in client.get(ADDRESS).content.decode()  # of mail
+    assert "Save without testing" in client.get(ADDRESS).content.decode()  # of mail
     before = file.read_text()
     page = sent(client, "model")
     assert "It works." in page
-    assert "Kept." not in page
+    assert "Saved." not in page
     assert file.read_text() == before
 
 
@@ -297,5 +297,5 @@ def test_it_is_the_administrators(client: Client, file: Path) -> None:
     assert strict.post(ADDRESS, whole).status_code == 403
     client.force_login(factories.make_reader())
     assert client.post(ADDRESS, whole).status_code == 403
-    assert "A model that summarises" not in client.get("/first-steps/").content.decode()
+    assert "A model for summaries" not in client.get("/first-steps/").content.decode()
     assert not file.exists()

@@ -83,11 +83,11 @@ def test_a_learned_profile_needs_no_keywords_and_keeps_what_is_like(reader: User
 def test_who_has_no_profile_for_it_is_led_to_one(client: Client, reader: User) -> None:
     star(reader, 5)
     client.force_login(reader)
-    assert "No profile of yours ranks by it" not in client.get("/library/").content.decode()
+    assert "None of your profiles ranks by it" not in client.get("/library/").content.decode()
     learning.learn(reader.pk)
-    assert "No profile of yours ranks by it" in client.get("/library/").content.decode()
+    assert "None of your profiles ranks by it" in client.get("/library/").content.decode()
     learned_profile(reader, "both")
-    assert "No profile of yours ranks by it" not in client.get("/library/").content.decode()
+    assert "None of your profiles ranks by it" not in client.get("/library/").content.decode()
 
 
 def test_rules_alone_are_not_touched(reader: User) -> None:

@@ -62,7 +62,7 @@ def test_a_model_that_writes_chinese_is_told_from_one_that_does_not() -> None:
         return trials._chinese(cast(Server, FixedServer(text)))
 
     assert found("稀疏注意力更快。") == "It writes Chinese: “稀疏注意力更快。”"
-    assert found("Sparse 注.") == "It writes no Chinese: “Sparse 注.”"
+    assert found("Sparse 注.") == "It does not write Chinese: “Sparse 注.”"
 
 
 def test_what_a_paper_costs_is_reckoned_from_its_abstract(settings: Any) -> None:
@@ -71,8 +71,8 @@ def test_what_a_paper_costs_is_reckoned_from_its_abstract(settings: Any) -> None
     settings.SUMMARY_CHARACTERS = len(trials.TEXT) + 9 * characters  # ten times as long in all
     server = cast(Server, FixedServer(json.dumps(honest_summary(trials.TEXT)), tokens=300))
     cost, whole = trials._summary(server, Mode.SCHEMA)
-    assert "300 tokens in and 7 out: “The paper reports: Attention over long" in cost
-    assert whole == "A whole paper takes at most about 3000 tokens in."
+    assert "300 input and 7 output tokens: “The paper reports: Attention over long" in cost
+    assert whole == "A whole paper takes at most about 3000 input tokens."
 
 
 def test_a_trial_asks_anew_what_the_server_can_do(client: Client, model: OpenAIServer) -> None:
@@ -133,7 +133,7 @@ def test_mail_is_tried_kept_and_used(client: Client, post: tuple[Inbox, int]) ->
     page = sent(client, "mail", **of_mail(port))
     assert "Connected by TLSv1.3." in page
     assert "Signed in as ada." in page
-    assert "localhost accepted a letter to root@home.example." in page
+    assert "localhost accepted a message to root@home.example." in page
     assert connections.mail_host() == "localhost"
     send_mail("Later", "A digest.", None, ["reader@home.example"])
     assert [(mail["Subject"], mail["From"], mail["To"]) for mail in inbox.mails] == [
@@ -148,7 +148,7 @@ def test_mail_is_tried_kept_and_used(client: Client, post: tuple[Inbox, int]) ->
         ({"password": "wrong"}, "the server refused the user or the password (535 5.7.8"),
         ({"scheme": "smtps"}, "the encrypted connection failed"),
         ({"host": "127.0.0.1"}, "the encrypted connection failed"),  # another name than it proves
-        ({"host": "no-such-host.invalid"}, "there is no server of this name"),
+        ({"host": "no-such-host.invalid"}, "there is no server with this name"),
         ({"port": "1"}, "nothing answers at this port"),
         ({"username": "", "password": ""}, "the server refused the sender"),
     ],
@@ -165,9 +165,9 @@ def test_what_is_wrong_with_mail_is_said(
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (smtplib.SMTPRecipientsRefused({}), "the server refused the address of the letter ("),
+        (smtplib.SMTPRecipientsRefused({}), "the server refused the recipient’s address ("),
         (smtplib.SMTPNotSupportedError("no AUTH"), "the server cannot do what was asked (no AUTH)"),
-        (smtplib.SMTPServerDisconnected("x"), "the server hung up: is it the right encryption?"),
+        (smtplib.SMTPServerDisconnected("x"), "the server hung up: check the encryption"),
         (OSError("of no kind"), "of no kind"),
     ],
     ids=lambda one: type(one).__name__,

@@ -115,7 +115,7 @@ def test_more_lists_than_there_may_be_are_refused_aloud(
     for name in ("One", "Two", "One"):
         client.post(address, {"new_list": name})
     assert [one.name for one in ReadingList.objects.all()] == ["One"]
-    assert "You have 1 lists" in text(client, "/library/")
+    assert "The limit is 1 lists" in text(client, "/library/")
 
 
 def test_what_is_saved_and_read_is_not_unread(client: Client, reader: User) -> None:
@@ -212,7 +212,7 @@ def test_a_paper_named_that_is_not_here_is_fetched_and_saved(
         settings.ARXIV_API_URL, settings.ARXIV_SECONDS = arxiv.api_url, 0
         known = next(arxiv.corpus.latest()).arxiv_id
         page = client.post("/library/import/", {"text": f"{known} 2699.00001"})
-        assert "arXiv is asked for the others" in page.content.decode()
+        assert "The others were requested from arXiv" in page.content.decode()
         (arguments,) = sent
         assert [importing.save_named(*arguments) for _ in range(2)] == [1, 1]
     assert Star.objects.get(reader=reader).paper.arxiv_id == known
@@ -226,7 +226,7 @@ def test_while_no_worker_can_be_asked_the_page_says_so(
 
     monkeypatch.setattr(tasks.app(), "send_task", down)
     page = client.post("/library/import/", {"text": "2699.00001"}).content.decode()
-    assert "arXiv cannot be asked now: 2699.00001" in page
+    assert "arXiv cannot be reached now: 2699.00001" in page
 
 
 def test_the_librarys_first_address_leads_to_it(client: Client) -> None:

@@ -101,7 +101,7 @@ ACCOUNT = {"library": "users/1", "key": KEY}
 def test_a_list_is_sent_once_however_often_it_is_sent(client: Client, server: Zotero) -> None:
     client.post(ADDRESS, ACCOUNT)
     page = client.post(ADDRESS, {"send": "1"}, follow=True).content.decode()
-    assert "3 sent; 0 were there already" in page
+    assert "3 sent; 0 were already there" in page
     (collection,) = server.objects["collections"].values()
     assert collection["name"] == "Saved"
     items = list(server.objects["items"].values())
@@ -111,7 +111,7 @@ def test_a_list_is_sent_once_however_often_it_is_sent(client: Client, server: Zo
     assert first["collections"] == [collection["key"]]
     assert first["creators"][0]["lastName"]
     page = client.post(ADDRESS, {"send": "1"}, follow=True).content.decode()
-    assert "0 sent; 3 were there already" in page
+    assert "0 sent; 3 were already there" in page
     assert len(server.objects["items"]) == 3
 
 
@@ -157,7 +157,7 @@ def test_it_waits_as_long_as_it_is_told(server: Zotero, monkeypatch: pytest.Monk
     zotero.send(zotero.Account(**ACCOUNT), "One", papers)
     assert slept == [3, 2, 4]
     server.answers = [Response("slow", 429, headers={"Retry-After": "60"})]
-    with pytest.raises(zotero.ZoteroError, match="asks to wait 60 s"):
+    with pytest.raises(zotero.ZoteroError, match="asks you to wait 60 s"):
         zotero.send(zotero.Account(**ACCOUNT), "One", papers)
 
 
@@ -200,5 +200,5 @@ def test_the_key_is_kept_in_a_file_and_never_shown(
 
 def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zotero, "API", "http://127.0.0.1:1")
-    with pytest.raises(zotero.ZoteroError, match="was not reached"):
+    with pytest.raises(zotero.ZoteroError, match="could not be reached"):
         zotero.send(zotero.Account(**ACCOUNT), "One", [])

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.django_db
 
 WORDS = {
     "en": {
-        "link": "Mail me what is new",
-        "asked": "Subscribed: you get a mail when there is something new.",
+        "link": "Mail me new results",
+        "asked": "Subscribed. You will get a mail when there is something new.",
         "confirm": "Confirm your address",
         "confirmed": "Mail goes to reader@home.example.",
         "subject": "“tuesday sparse”: 1 paper",

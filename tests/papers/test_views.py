@@ -124,7 +124,7 @@ def test_the_audit_is_paged_and_opens_at_a_day(client, monkeypatch):
     assert 'id="d2026-03-11"' in second
     assert 'id="d2026-03-12"' not in second
     assert 'id="d2026-03-11"' in text(client.get("/intake/?date=2026-03-11"))
-    assert "arXiv was not asked" in text(client.get("/intake/?date=nonsense"))
+    assert "was not requested from arXiv" in text(client.get("/intake/?date=nonsense"))
 
 
 def test_an_audit_without_rows_says_how_to_begin(client):

@@ -36,7 +36,7 @@ def test_an_invitation_is_a_link_shown_once(client: Client, admin: User) -> None
     assert guest.post(link)["Location"] == "/first-steps/"
     assert not User.objects.get(username="ada").is_superuser
     assert (
-        "There is a reader called"
+        "There is already a reader called"
         in client.post("/account/readers/", {"name": "ada"}, follow=True).content.decode()
     )
     assert guest.get("/account/readers/").status_code == 403
@@ -68,7 +68,7 @@ def test_where_mail_is_set_up_links_are_mailed(
     for address in ["nobody@home.example", *["ADA@home.example"] * 4]:
         before = len(inbox.mails)
         page = guest.post("/sign-in/", {"address": address}).content.decode()
-        assert "Look at your mail" in page
+        assert "Check your mail" in page
         assert len(inbox.mails) == before  # a worker mails it
         for one in sent:
             links.mail_link(one)
@@ -87,15 +87,13 @@ def test_while_no_worker_can_be_asked_the_sign_in_says_so(
     monkeypatch.setattr(tasks, "send_if_room", lambda *_, **__: False)
     for name in ("ada", "nobody"):
         page = client.post("/sign-in/", {"address": f"{name}@home.example"}).content.decode()
-        assert "No link can be mailed just now" in page
-        assert "Look at your mail" not in page
+        assert "No link can be mailed right now" in page
+        assert "Check your mail" not in page
 
 
 def test_without_mail_nothing_is_asked_for(client: Client) -> None:
     assert "Mail me a link" not in client.get("/sign-in/").content.decode()
-    assert (
-        "Look at your mail" not in client.post("/sign-in/", {"address": "a@b.c"}).content.decode()
-    )
+    assert "Check your mail" not in client.post("/sign-in/", {"address": "a@b.c"}).content.decode()
 
 
 def test_everything_kept_of_a_reader_is_theirs_to_take_and_to_delete(client: Client) -> None:

@@ -39,7 +39,7 @@ def test_pressing_the_button_signs_in_once(client: Client) -> None:
     other = Client()
     answer = other.post(page)
     assert answer.status_code == 410
-    assert "This link is used up or has expired." in answer.content.decode()
+    assert "This link has already been used or has expired." in answer.content.decode()
     assert not signed_in(other)
 
 

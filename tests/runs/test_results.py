@@ -64,7 +64,7 @@ def test_what_the_command_line_writes_is_published(tmp_path: Path, client: Clien
         capture_output=True,
     )
     out, err = publish(tmp_path)
-    assert (out, err) == ("Results published: 1 new, 0 known already, 0 unreadable.\n", "")
+    assert (out, err) == ("Results published: 1 new, 0 already known, 0 unreadable.\n", "")
     run = Run.objects.get()
     assert (run.state, run.imported, run.params["seconds"]) == (State.SUCCEEDED, True, 0.05)
     assert run.reader is None
@@ -79,9 +79,9 @@ def test_what_the_command_line_writes_is_published(tmp_path: Path, client: Clien
 def test_twice_is_once(tmp_path: Path) -> None:
     file = write(tmp_path / "a.json", *GOOD)
     write(tmp_path / "same.json", *GOOD)
-    assert "1 new, 1 known already" in publish(tmp_path)[0]
+    assert "1 new, 1 already known" in publish(tmp_path)[0]
     file.rename(tmp_path / "renamed.json")
-    assert "0 new, 2 known already" in publish(tmp_path)[0]
+    assert "0 new, 2 already known" in publish(tmp_path)[0]
     assert Run.objects.count() == 1
 
 
@@ -153,7 +153,7 @@ def test_every_committed_result_is_published_with_its_machine() -> None:
     files = list((ROOT / "benchmarks" / "results").rglob("*.json*"))
     assert files
     assert publish() == (
-        f"Results published: {len(files)} new, 0 known already, 0 unreadable.\n",
+        f"Results published: {len(files)} new, 0 already known, 0 unreadable.\n",
         "",
     )
     for run in Run.objects.all():
@@ -162,7 +162,7 @@ def test_every_committed_result_is_published_with_its_machine() -> None:
 
 
 def test_an_empty_folder_is_no_error(tmp_path: Path) -> None:
-    assert publish(tmp_path) == ("Results published: 0 new, 0 known already, 0 unreadable.\n", "")
+    assert publish(tmp_path) == ("Results published: 0 new, 0 already known, 0 unreadable.\n", "")
 
 
 def test_a_name_is_of_the_content() -> None:

@@ -65,7 +65,7 @@ def test_an_answer_of_ten_megabytes_is_not_read_to_its_end() -> None:
     [
         ("401", RefusedError, "refused the key"),
         ("404", RefusedError, "no such model"),
-        ("422", RefusedError, "did not take the request"),
+        ("422", RefusedError, "rejected the request"),
         ("429", BusyError, "429"),
         ("500", BusyError, "500"),
         ("503", BusyError, "503"),

@@ -49,7 +49,7 @@ def test_a_failure_is_an_error_and_is_retried_on_demand(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--paper", "2512.99999"), "No such paper here: 2512.99999"),
+        (("--paper", "2512.99999"), "No such paper on this site: 2512.99999"),
         (("--date", "2001-01-01"), "No papers were announced on 2001-01-01"),
         ((), "No papers yet: manage.py fetch"),
     ],

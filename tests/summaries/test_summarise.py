@@ -92,7 +92,7 @@ def test_nothing_unsanitised_is_kept_for_a_page(
     [
         ("401", "refused the key"),
         ("404", "no such model"),
-        ("422", "did not take the request"),
+        ("422", "rejected the request"),
         ("truncated", "cannot be used"),
         ("wrong_types", "cannot be used"),
         ("empty", "it is empty"),

@@ -65,7 +65,7 @@ def test_a_day_says_how_far_it_is(client: Client, papers: list[Paper]) -> None:
     summary(papers[3], "running")
     page = text(client)
     assert '<b class="num">2</b> of <b class="num">4</b> have ended' in page
-    assert "Held up: the day&#x27;s budget is spent" in page
+    assert "Delayed: the day&#x27;s budget is spent" in page
     assert "It is &lt;i&gt;faster&lt;/i&gt;." in page
     assert "2 not found in its text" in page
     assert "the server refused the key" in page
@@ -199,7 +199,7 @@ class TestPaper:
         address = reverse("papers:paper", args=[papers[0].arxiv_id])
         page = text(client, address)
         assert "The summary failed: the model refused the key (401)." in page
-        assert "to have it tried again" in page
+        assert "to try again" in page
         client.force_login(User.objects.create_user("ada"))
         assert "Try again" in text(client, address)
 

@@ -187,6 +187,11 @@ def test_the_compiled_catalogue_is_this_one() -> None:
     assert len(compiled._catalog) == len(entries()) + 1  # its header
 
 
+def test_a_word_of_the_run_page_is_not_taken_from_mail() -> None:
+    """ "Ended" was translated as "unsubscribed", which it once meant."""
+    assert entries()["Ended"] == ("", "结束")
+
+
 def test_what_forms_and_states_are_called_is_in_the_catalogue() -> None:
     """Their words are Python's; templates look them up, so none may be missing or have changed."""
     known = set(entries()) | {""}

@@ -64,9 +64,9 @@ api = Api(
     parser=CleanParser(),
     title="Assay",
     version="1",
-    description="Papers, digests, profiles, methods and what was measured of them; runs; the "
-    "library of a reader. What is public needs no token; the rest does, with the scope `runs` or "
-    "`library`: `Authorization: Bearer TOKEN`. Answers have an ETag.",
+    description="Papers, digests, profiles, methods with their measurements, runs, and a reader's "
+    "library. Public data needs no token; everything else needs one with the scope `runs` or "
+    "`library`, sent as `Authorization: Bearer TOKEN`. Responses have an ETag.",
     docs_url=None,  # its usual page loads scripts from elsewhere; ours is webapp.api.views.docs
     openapi_url="/openapi.json",
 )
@@ -103,33 +103,33 @@ def methods(request: HttpRequest) -> tuple[Method, ...]:
 def latest(
     request: HttpRequest, method: str = "", benchmark: str = "", state: State | None = None
 ) -> QuerySet[Run]:
-    """At most a hundred, the latest first, narrowed by method, benchmark or state."""
+    """At most a hundred, latest first, filtered by method, benchmark or state."""
     narrow = {"method": method, "benchmark": benchmark, "state": state}
     found = visible_runs(_visitor(request)).filter(**{k: v for k, v in narrow.items() if v})
     return found.select_related("worker")[:LATEST]
 
 
-@runs.post("", auth=Bearer("runs"), response={202: RunStatus}, summary="Ask for a run")
+@runs.post("", auth=Bearer("runs"), response={202: RunStatus}, summary="Request a run")
 def create(
     request: HttpRequest,
     response: HttpResponse,
     wanted: submit.RunRequest,
     idempotency_key: Annotated[str, Header(max_length=64)] = "",
 ) -> Status[Run]:
-    """Queue a run. With the header Idempotency-Key, asking twice is answered by one run;
+    """Queue a run. With the header Idempotency-Key, repeated requests return the same run;
     409 for a key that was sent with another request."""
     run = submit.submit(reader_of(request), wanted, idempotency_key)
     response["Location"] = f"{request.path.rstrip('/')}/{run.pk}"
     return Status(202, run)
 
 
-@runs.get("/{uuid:pk}", response=RunStatus, summary="Where a run stands")
+@runs.get("/{uuid:pk}", response=RunStatus, summary="The state of a run")
 def status(request: HttpRequest, pk: UUID) -> Run:
-    """State, progress, and the reason where it failed."""
+    """State, progress, and the reason if it failed."""
     return _run(request, pk)
 
 
-@runs.get("/{uuid:pk}/results", response=RunResults, summary="What it measured")
+@runs.get("/{uuid:pk}/results", response=RunResults, summary="The results of a run")
 def results(request: HttpRequest, pk: UUID) -> Run:
     """Checks, series, environment and command; 409 while there are no results yet."""
     run = _run(request, pk)
@@ -138,9 +138,11 @@ def results(request: HttpRequest, pk: UUID) -> Run:
     return run
 
 
-@runs.post("/{uuid:pk}/cancel", auth=Bearer("runs"), response={202: RunStatus}, summary="End a run")
+@runs.post(
+    "/{uuid:pk}/cancel", auth=Bearer("runs"), response={202: RunStatus}, summary="Cancel a run"
+)
 def cancel(request: HttpRequest, pk: UUID) -> Status[Run]:
-    """Cancel a run of yours; 409 if it has ended."""
+    """Cancel one of your runs; 409 if it has ended."""
     run = _run(request, pk, reader_of(request))
     if not may_cancel(reader_of(request), run):
         raise ProblemError(403, "Only its reader and staff may cancel a run.")
@@ -161,7 +163,7 @@ def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpRe
         case ProblemError():
             problem = error
         case AuthenticationError():
-            detail = "Send a token of yours as Authorization: Bearer TOKEN; make one at "
+            detail = "Send one of your tokens as Authorization: Bearer TOKEN; create one at "
             headers = {"WWW-Authenticate": "Bearer"}
             problem = ProblemError(401, f"{detail}/account/tokens/.", headers=headers)
         case ParameterError():
@@ -174,7 +176,7 @@ def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpRe
                 {"name": ".".join(map(str, place)), "reason": one["msg"]}
                 for place, one in zip(places, error.errors, strict=True)
             ]
-            detail = "The request does not fit its description."
+            detail = "The request does not match its schema."
             problem = ProblemError(422, detail, errors=errors)
         case HttpError():
             problem = ProblemError(error.status_code, str(error))

@@ -102,11 +102,11 @@ class Assay:
 
     def digest(self, profile: str = "site", date: Date | None = None) -> Answer:
         """A day's papers in a profile's order (the latest day without `date`), each with its
-        score and what every point of it was given for."""
+        score and the reason for every point."""
         return dict(marked(self._ask(f"/digests/{_name(profile)}", date=date)))
 
     def profiles(self) -> Answer:
-        """The profiles that digests are made for, with their categories and keywords."""
+        """The profiles that have digests, with their categories and keywords."""
         return {"profiles": self._ask("/profiles")}
 
     def search(
@@ -121,7 +121,7 @@ class Assay:
 
     def paper(self, arxiv_id: str) -> Answer:
         """A paper, and each number it claims with the sentence and whether the paper's text
-        holds it."""
+        contains it."""
         return dict(marked(self._ask(f"/papers/{_identifier(arxiv_id)}")))
 
     def methods(self) -> Answer:
@@ -129,7 +129,7 @@ class Assay:
         return {"methods": self._ask("/methods")}
 
     def ledger(self, method: str) -> Answer:
-        """A method's claims beside what was measured for them, with verdicts and intervals."""
+        """A method's claims with the matching measurements, verdicts and intervals."""
         return {"claims": self._ask(f"/methods/{_name(method)}/claims")}
 
     def measurements(self, method: str, benchmark: str = "") -> Answer:
@@ -153,7 +153,7 @@ class Assay:
         note: str | None = None,
         tags: list[str] | None = None,
     ) -> Answer:
-        """Save, mark as read, note or tag a paper; what is left out stays. Needs `library`."""
+        """Save, mark as read, annotate or tag a paper; omitted fields stay. Needs `library`."""
         given = {"saved": saved, "read": read, "note": note, "tags": tags}
         change = {name: value for name, value in given.items() if value is not None}
         path = f"/library/{_identifier(arxiv_id)}"
@@ -168,18 +168,18 @@ class Assay:
         device: Literal["cpu", "gpu"] = "cpu",
         key: str = "",
     ) -> Answer:
-        """Ask for a measurement, which is queued. Needs the scope `runs`. Asking again with the
-        same `key` is answered by the same run."""
+        """Request a measurement, which is queued. Needs the scope `runs`. Requests with the
+        same `key` return the same run."""
         wanted: dict[str, Any] = {"method": method, "benchmark": benchmark, "preset": preset}
         wanted |= {"params": params or {}, "device": device}
         return dict(self._send("POST", "/runs", json=wanted, key=key))
 
     def run_status(self, run: UUID) -> Answer:
-        """Where a run stands, and why it failed if it did."""
+        """The state of a run, and why it failed if it did."""
         return dict(self._ask(f"/runs/{run}", own=self._may("runs")))
 
     def cancel(self, run: UUID) -> Answer:
-        """End a run of yours. Needs the scope `runs`."""
+        """Cancel one of your runs. Needs the scope `runs`."""
         return dict(self._send("POST", f"/runs/{run}/cancel"))
 
     def _may(self, scope: str) -> bool:

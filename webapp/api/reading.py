@@ -38,7 +38,7 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     since: Date | None = None,
     order: Literal["relevance", "newest"] = "relevance",
 ) -> Results:
-    """As the search page: words, "phrases", author:, cat:, method:, has:measured, after:."""
+    """As on the search page: words, "phrases", author:, cat:, method:, has:measured, after:."""
     return search(q, category or None, since, page, order)
 
 
@@ -46,7 +46,7 @@ def papers(  # noqa: PLR0917 - each is a parameter of the address
     "/{path:arxiv_id}", response=schemas.WholePaper, summary="One paper with its claims"
 )
 def paper(request: HttpRequest, arxiv_id: Name) -> Paper:
-    """The paper, and each number of its summary with its quote and whether that was found."""
+    """The paper, and each number in its summary with its quote and whether it was found."""
     return find_paper(arxiv_id)
 
 
@@ -54,7 +54,7 @@ def paper(request: HttpRequest, arxiv_id: Name) -> Paper:
     "/profiles", response=list[schemas.ProfileSchema], tags=["digests"], summary="All profiles"
 )
 def profiles(request: HttpRequest) -> QuerySet[Profile]:
-    """The site's own first."""
+    """All profiles, the site's own first."""
     return Profile.objects.all()
 
 
@@ -73,7 +73,7 @@ def digest(request: HttpRequest, profile: Name, date: Date | None = None) -> Dig
     summary="A method's claims with their verdicts",
 )
 def claims(request: HttpRequest, slug: Name) -> Sequence[Answered]:
-    """Each claim of its source, once for each class of hardware that answers it."""
+    """Each claim of the source, once for each class of hardware with a measurement."""
     return Carried(registry.get(slug)).answers
 
 
@@ -84,7 +84,7 @@ def library(
     show: Literal["saved", "unread", "read", "notes", "left"] = "saved",
     tag: Annotated[str, Query(max_length=40)] = "",
 ) -> dict[str, Any]:
-    """A part of your library, the latest first, fifty a page."""
+    """A part of your library, latest first, fifty papers per page."""
     reader = reader_of(request)
     kept = library_queries.papers(reader, library_queries.Choice(show, tag))
     shown = kept[(page - 1) * A_PAGE : page * A_PAGE]
@@ -100,10 +100,10 @@ def library(
 
 
 @library_router.patch(
-    "/{path:arxiv_id}", response=schemas.LibraryItem, summary="Keep, read, note or leave a paper"
+    "/{path:arxiv_id}", response=schemas.LibraryItem, summary="Change a paper in your library"
 )
 def change(request: HttpRequest, arxiv_id: Name, wanted: schemas.LibraryChange) -> dict[str, Any]:
-    """Change what is named and leave the rest; asking twice changes nothing more."""
+    """Change the given fields and leave the rest; repeating a request changes nothing."""
     reader, found = reader_of(request), find_paper(arxiv_id)
     given = wanted.dict(exclude_unset=True)
     saved = given.pop("saved", None)

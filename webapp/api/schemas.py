@@ -29,7 +29,7 @@ class Problem(Schema):
     status: int
     detail: str
     errors: list[dict[str, Any]] | None = Field(
-        None, description="Of parameters: name, given, allowed, reason."
+        None, description="For each parameter: name, given, allowed, reason."
     )
 
 
@@ -79,14 +79,14 @@ class MethodSchema(Schema):
 
 
 class PaperSchema(Schema):
-    """A paper, as its latest known version says."""
+    """A paper, in its latest known version."""
 
     id: str = Field(alias="arxiv_id", description="arXiv's identifier, without a version.")
     version: int
     title: str
-    withdrawn: bool = Field(description="By its comment or abstract, by its authors or arXiv.")
+    withdrawn: bool = Field(description="By its authors or arXiv, as comment or abstract say.")
     abstract: str
-    authors: list[str] = Field(alias="author_names", description="Their names alone.")
+    authors: list[str] = Field(alias="author_names", description="Only their names.")
     categories: list[str]
     announced_on: Date | None
     doi: str
@@ -96,9 +96,9 @@ class PaperPage(Schema):
     """Papers that a search found; `next` is the number of the page after this one."""
 
     count: int
-    more: bool = Field(description="There are more than `count`.")
+    more: bool = Field(description="Whether there are more than `count`.")
     next: int | None
-    dropped: list[str] = Field(description="Words that no paper holds, left out.")
+    dropped: list[str] = Field(description="Words that no paper contains; they were left out.")
     suggestion: str
     items: list[PaperSchema] = Field(alias="papers")
 
@@ -109,7 +109,7 @@ class PaperPage(Schema):
 
 
 class ClaimSchema(Schema):
-    """A number that the paper reports, with the sentence it stands in."""
+    """A number that the paper reports, with the sentence that contains it."""
 
     metric: str
     value: str
@@ -143,7 +143,7 @@ class ProfileSchema(Schema):
 
 
 class EntrySchema(Schema):
-    """A paper in a digest, with the reason for its place."""
+    """A paper in a digest, with the reasons for its rank."""
 
     rank: int
     score: float
@@ -169,7 +169,7 @@ class DigestSchema(Schema):
 
 
 class MethodClaim(Schema):
-    """A claim of a method's source beside what was measured for it."""
+    """A claim of a method's source with the matching measurement."""
 
     id: str = Field(alias="claim.id")
     text: str = Field(alias="claim.text")
@@ -202,7 +202,7 @@ class LibraryPage(Schema):
 
 
 class LibraryChange(Schema):
-    """What to change of a paper in your library; what is not named stays."""
+    """Changes to a paper in your library; omitted fields stay as they are."""
 
     model_config = ConfigDict(extra="forbid")
 

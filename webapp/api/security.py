@@ -21,11 +21,11 @@ class Bearer(HttpBearer):
         if found is None:
             return None
         if self.scope not in found.scopes:
-            raise ProblemError(403, f"This token has not the scope {self.scope!r}.")
+            raise ProblemError(403, f"This token does not have the scope {self.scope!r}.")
         if not tokens.spend(found):
             raise ProblemError(
                 429,
-                f"A token makes at most {tokens.A_MINUTE} requests a minute. Wait for the next.",
+                f"A token may make {tokens.A_MINUTE} requests per minute. Try again in a minute.",
                 headers={"Retry-After": "60"},
             )
         return found.reader

@@ -14,7 +14,7 @@ from webapp.readers.links import hashed
 
 PREFIX = "assay_"  # so that a token found in the wild is known for what it is
 A_MINUTE = 60  # requests of a token
-SCOPES = {"runs": "ask for runs and cancel them", "library": "read and change the library"}
+SCOPES = {"runs": "request and cancel runs", "library": "read and change the library"}
 MOST = 20  # tokens a reader
 
 
@@ -27,7 +27,7 @@ def make(reader: User, name: str, scopes: Sequence[str] = ("runs",)) -> str:
     if not scopes:
         raise RefusedError(_("Choose what the token may do."))
     if Token.objects.filter(reader=reader).count() >= MOST:
-        raise RefusedError(_("You have %d tokens already: revoke one you do not use.") % MOST)
+        raise RefusedError(_("The limit is %d tokens. Revoke one that you do not use.") % MOST)
     token = PREFIX + token_urlsafe(32)
     Token.objects.create(
         reader=reader,

@@ -27,7 +27,7 @@ def account_tokens(request: HttpRequest, reader: User) -> HttpResponse:
     made = ""
     if "revoke" in request.POST:
         if tokens.revoke(reader, number_in(request.POST["revoke"])):
-            messages.success(request, "Revoked: what uses it is refused from now on.")
+            messages.success(request, "Revoked. Programs that use this token are now refused.")
         return redirect("api:tokens")
     if request.method == "POST":
         try:

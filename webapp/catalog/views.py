@@ -87,7 +87,7 @@ def documents(request: HttpRequest, method: Method) -> HttpResponse:
     """One of a method's written results, by default its README."""
     paths = written.paths(method.slug)
     if not paths:
-        raise Http404(f"The method {method.slug} comes without a README.")
+        raise Http404(f"The method {method.slug} has no README.")
     path = _one_of(request.GET.get("file"), paths, paths[0])
     context = {
         "method": method,

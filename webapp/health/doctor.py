@@ -116,7 +116,7 @@ def _processes() -> Iterator[Finding]:
         return
     for check in checks:
         level: Level = "good" if check.ok else "problem"
-        todo = "" if check.ok else "Its log tells more: docs/operate.md, Watch."
+        todo = "" if check.ok else "See its log: docs/operate.md, Monitoring."
         yield Finding(level, f"{check.name}: {check.detail}", todo)
 
 

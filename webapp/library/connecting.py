@@ -43,7 +43,7 @@ class _ConnectionForm(forms.Form):
     def __init__(self, data: Mapping[str, Any] | None, initial: dict[str, Any]) -> None:
         super().__init__(data, initial=initial, label_suffix="")
         if initial[self.SECRET]:
-            kept = _("One is kept, and not shown again. Enter another to replace it.")
+            kept = _("One is saved and is not shown again. Enter another to replace it.")
             self.fields[self.SECRET].help_text = kept
         fixed = [one for one in self.VARIABLES if connections.is_fixed(self.VARIABLES[one])]
         for name in fixed:
@@ -78,8 +78,8 @@ class _ConnectionForm(forms.Form):
 class ModelForm(_ConnectionForm):
     """An OpenAI-compatible server and its model."""
 
-    title = gettext_lazy("A model that summarises")
-    without = gettext_lazy("Pages show the numbers that abstracts report, taken by rule.")
+    title = gettext_lazy("A model for summaries")
+    without = gettext_lazy("Pages show the numbers that abstracts report, extracted by rules.")
     VARIABLES: ClassVar = {
         "base_url": "OPENAI_BASE_URL",
         "model": "ASSAY_SUMMARY_MODEL",
@@ -91,18 +91,18 @@ class ModelForm(_ConnectionForm):
         r"^https?://[^\s?#@]+\Z",
         max_length=300,
         label="Address",
-        help_text="Of OpenAI, or of any server that speaks as it does: http://localhost:11434/v1.",
-        error_messages={"invalid": gettext_lazy("Write an http:// or https:// address alone.")},
+        help_text="OpenAI’s, or any compatible server’s, for example http://localhost:11434/v1.",
+        error_messages={"invalid": gettext_lazy("Write only an http:// or https:// address.")},
     )
-    model = forms.CharField(max_length=128, help_text="Its name there, for instance qwen3:8b.")
+    model = forms.CharField(max_length=128, help_text="Its name there, for example qwen3:8b.")
     key = forms.RegexField(
         r"^[!-~]+\Z",
         max_length=500,
         required=False,
         label="API key",
         widget=forms.PasswordInput(attrs=HIDDEN),
-        help_text="Many servers of one’s own need none.",
-        error_messages={"invalid": gettext_lazy("A key has no blanks and only plain characters.")},
+        help_text="Self-hosted servers often need none.",
+        error_messages={"invalid": gettext_lazy("A key has only plain characters and no blanks.")},
     )
 
     @classmethod
@@ -132,7 +132,7 @@ class MailForm(_ConnectionForm):
         r"^[\w.:-]+\Z",
         max_length=253,
         label="Server",
-        error_messages={"invalid": gettext_lazy("Write the server’s name alone: mail.example.")},
+        error_messages={"invalid": gettext_lazy("Write only the server’s name: mail.example.")},
     )
     scheme = forms.ChoiceField(
         choices={
@@ -148,9 +148,9 @@ class MailForm(_ConnectionForm):
         max_length=500, required=False, strip=False, widget=forms.PasswordInput(attrs=HIDDEN)
     )
     sender = forms.CharField(
-        max_length=200, label="Sender of all mail", help_text="For instance assay@digest.example."
+        max_length=200, label="Sender of all mail", help_text="For example assay@digest.example."
     )
-    to = forms.EmailField(required=False, label="Send the test letter to")
+    to = forms.EmailField(required=False, label="Send the test message to")
 
     @classmethod
     def shown(cls, data: Mapping[str, Any] | None, reader: User) -> "MailForm":
@@ -224,7 +224,7 @@ def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
     for line in found:
         messages.success(request, _without_secrets(form, line))
     if not form.is_fixed:
-        messages.success(request, "Removed." if remove else "Kept.")
+        messages.success(request, "Removed." if remove else "Saved.")
     return True
 
 

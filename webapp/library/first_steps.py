@@ -29,14 +29,14 @@ class FirstStepsForm(forms.Form):
         max_length=20_000,
         required=False,
         label="Words and phrases",
-        help_text="One a line: sparse attention, author:Jane Doe.",
+        help_text="One per line: sparse attention, author:Jane Doe.",
     )
     liked = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 4}),
         max_length=2_000_000,
         required=False,
         label="Papers you like",
-        help_text="arXiv ids, BibTeX, RIS or CSL-JSON; from five on the ranking is learned.",
+        help_text="arXiv ids, BibTeX, RIS or CSL-JSON. With five or more, the ranking is learned.",
     )
 
     profile_settings: ProfileSettings

@@ -56,11 +56,11 @@ class ZoteroForm(forms.Form):
     library = forms.RegexField(
         r"^(users|groups)/[0-9]{1,12}$",
         help_text="users/123456 (your userID, at zotero.org/settings/security) or groups/123456.",
-        error_messages={"invalid": gettext_lazy("Write users/ or groups/ and its number.")},
+        error_messages={"invalid": gettext_lazy("Write users/ or groups/ followed by the number.")},
     )
     key = forms.RegexField(
         r"^[A-Za-z0-9]{8,64}$",
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="Made at zotero.org/settings/keys/new, with write access. Not shown again here.",
+        help_text="Create one with write access at zotero.org/settings/keys/new. Not shown again.",
         error_messages={"invalid": gettext_lazy("A key has only letters and digits.")},
     )

@@ -25,7 +25,7 @@ MODEL_SECONDS, MAIL_SECONDS = 45, 15  # for a whole trial
 GUARANTEES = {
     Mode.SCHEMA: gettext_noop("The server enforces a JSON schema."),
     Mode.OBJECT: gettext_noop("The server enforces JSON, but no schema."),
-    Mode.PROMPT: gettext_noop("The server enforces no format: some summaries may fail."),
+    Mode.PROMPT: gettext_noop("The server enforces no format, so some summaries may fail."),
 }
 TITLE = "Sparse attention"
 TEXT = "Attention over long texts is slow; a sparse pattern makes it 3.5 times faster."
@@ -33,11 +33,11 @@ TEXT = "Attention over long texts is slow; a sparse pattern makes it 3.5 times f
 MAIL_ERRORS: dict[type[OSError], str] = {
     smtplib.SMTPAuthenticationError: gettext_noop("the server refused the user or the password"),
     smtplib.SMTPSenderRefused: gettext_noop("the server refused the sender"),
-    smtplib.SMTPRecipientsRefused: gettext_noop("the server refused the address of the letter"),
+    smtplib.SMTPRecipientsRefused: gettext_noop("the server refused the recipient’s address"),
     smtplib.SMTPNotSupportedError: gettext_noop("the server cannot do what was asked"),
-    smtplib.SMTPServerDisconnected: gettext_noop("the server hung up: is it the right encryption?"),
+    smtplib.SMTPServerDisconnected: gettext_noop("the server hung up: check the encryption"),
     ssl.SSLError: gettext_noop("the encrypted connection failed"),
-    socket.gaierror: gettext_noop("there is no server of this name"),
+    socket.gaierror: gettext_noop("there is no server with this name"),
     ConnectionRefusedError: gettext_noop("nothing answers at this port"),
     TimeoutError: gettext_noop("the server did not answer in time"),
 }
@@ -71,13 +71,13 @@ def _summary(server: Server, mode: str) -> list[str]:
     started = time.monotonic()
     gist = ask_for_summary(ask, mode, asked).gist
     tokens = sum(one.tokens_in for one in replies), sum(one.tokens_out for one in replies)
-    cost = _("An abstract takes %(seconds).1f s, %(in)d tokens in and %(out)d out: “%(gist)s”")
+    cost = _("An abstract took %(seconds).1f s, %(in)d input and %(out)d output tokens: “%(gist)s”")
     seconds = time.monotonic() - started
     found = [cost % {"seconds": seconds, "in": tokens[0], "out": tokens[1], "gist": gist}]
     if replies[0].tokens_in:
         characters = sum(len(message["content"]) for message in asked)
         whole = replies[0].tokens_in * (1 + (settings.SUMMARY_CHARACTERS - len(text)) / characters)
-        found.append(_("A whole paper takes at most about %d tokens in.") % round(whole, -2))
+        found.append(_("A whole paper takes at most about %d input tokens.") % round(whole, -2))
     return found
 
 
@@ -86,7 +86,7 @@ def _chinese(server: Server) -> str:
     text = server.ask([{"role": "user", "content": asked}]).text.strip()[:300]
     if re.search(r"[\u4e00-\u9fff]{2}", text):
         return _("It writes Chinese: “%s”") % text
-    return _("It writes no Chinese: “%s”") % text
+    return _("It does not write Chinese: “%s”") % text
 
 
 def try_mail(connected: Settings, address: str) -> list[str]:
@@ -111,7 +111,7 @@ def try_mail(connected: Settings, address: str) -> list[str]:
         _("Connected by %s.") % version if version else _("Connected, without encryption."),
         _("Signed in as %s.") % mailer.username if mailer.username else _("Without signing in."),
     ]
-    sent = _("%(server)s accepted a letter to %(address)s.")
+    sent = _("%(server)s accepted a message to %(address)s.")
     return [*found, sent % {"server": mailer.host, "address": address}]
 
 

@@ -83,7 +83,7 @@ def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
     mine = ReadingList.objects.filter(reader=reader)
     name = form.cleaned_data["new_list"].strip()
     if name and mine.count() >= MAX_LISTS and not mine.filter(name=name).exists():
-        most = _("You have %(most)d lists: delete one to make another.")
+        most = _("The limit is %(most)d lists. Delete one to create another.")
         messages.error(request, most % {"most": MAX_LISTS})
     elif name:
         ReadingList.objects.get_or_create(reader=reader, name=name)[0].papers.add(paper)
@@ -133,7 +133,7 @@ def zotero_(request: HttpRequest, reader: User) -> HttpResponse:
         except zotero.ZoteroError as error:
             messages.error(request, str(error))
         else:
-            counts = _("%(made)d sent; %(there)d were there already.")
+            counts = _("%(made)d sent; %(there)d were already there.")
             messages.success(request, counts % {"made": made, "there": there})
     else:
         context = {"part": part, "account": account, "form": form}

@@ -126,7 +126,7 @@ class _Server:
             try:
                 answer = self._http.request(verb, path, **sent)
             except httpx.HTTPError as error:
-                raise ZoteroError(gettext("Zotero was not reached: %s") % error) from error
+                raise ZoteroError(gettext("Zotero could not be reached: %s") % error) from error
             pause = answer.headers.get("Backoff") or answer.headers.get("Retry-After") or "0"
             self._not_before = time.monotonic() + (float(pause) if pause.isdecimal() else 1)
             if answer.status_code not in {429, 503}:
@@ -142,7 +142,7 @@ class _Server:
             return
         self._patience -= seconds
         if self._patience < 0:
-            wait = gettext("Zotero asks to wait %d s: send again after that.")
+            wait = gettext("Zotero asks you to wait %d s. Then send again.")
             raise ZoteroError(wait % seconds)
         time.sleep(seconds)
 

@@ -41,7 +41,7 @@ class DeliveryForm(forms.Form):
     q = forms.CharField(
         max_length=400,
         required=False,
-        label="Or what a search finds",
+        label="Or a search",
         help_text="As on the search page: words, author:“Jane Doe”, method:sparse_attention.",
     )
     frequency = forms.ChoiceField(choices=Delivery.Frequency.choices)
@@ -59,10 +59,10 @@ class DeliveryForm(forms.Form):
         data = self.cleaned_data
         q = data.get("q", "").strip()
         if bool(data.get("profile")) == bool(q):
-            raise forms.ValidationError(gettext("Choose a profile or write a search, one of both."))
+            raise forms.ValidationError(gettext("Choose a profile or write a search, not both."))
         others = self.mine.exclude(profile=data["profile"], q=q)
         if others.count() >= MOST:
-            most = gettext("You have %(most)d subscriptions: unsubscribe from one to make another.")
+            most = gettext("The limit is %(most)d subscriptions: unsubscribe from one.")
             raise forms.ValidationError(most % {"most": MOST})
         return data
 
@@ -93,7 +93,7 @@ def account_mail(request: HttpRequest, reader: User) -> HttpResponse:
                 "looked_on": today if data["frequency"] == "weekly" else today - timedelta(days=1),
             },
         )
-        messages.success(request, "Subscribed: you get a mail when there is something new.")
+        messages.success(request, "Subscribed. You will get a mail when there is something new.")
     else:
         context = {"form": form, "deliveries": mine, "mail_on": connections.mail_host()}
         status = 422 if form.is_bound else 200
@@ -132,7 +132,7 @@ def _ask_to_confirm(request: HttpRequest, reader: User, address: str) -> None:
         failed = gettext("The mail could not be sent: %(error)s")
         messages.error(request, failed % {"error": error})
         return
-    mailed = gettext("A link was mailed to %(address)s: it confirms the address.")
+    mailed = gettext("A link to confirm the address was mailed to %(address)s.")
     messages.success(request, mailed % {"address": address})
 
 
@@ -143,9 +143,9 @@ def confirm(request: HttpRequest, reader: User, token: str) -> HttpResponse:
     try:
         reader_id, address = signing.loads(token, salt=CONFIRM, max_age=LIFETIME)
     except signing.BadSignature:
-        raise Http404("This link is not valid any more.") from None
+        raise Http404("This link is no longer valid.") from None
     if reader_id != reader.pk:
-        raise Http404("This link is somebody else's.")
+        raise Http404("This link belongs to another reader.")
     if request.method == "POST":
         reader.email = address
         reader.save(update_fields=["email"])

@@ -78,7 +78,7 @@ def _switch(request: HttpRequest, me: User) -> None:
     """Switch the account of another reader off, or on again."""
     found = User.objects.exclude(pk=me.pk).filter(pk=number_in(request.POST["switch"])).first()
     if found is None:
-        messages.error(request, _("There is no such reader, or it is you."))
+        messages.error(request, _("There is no such reader, or it is your own account."))
         return
     found.is_active = not found.is_active
     found.save(update_fields=["is_active"])
@@ -92,7 +92,7 @@ def _invite(request: HttpRequest) -> str:
     try:
         if User.objects.filter(username=name).exists():
             raise ValidationError(
-                _("There is a reader called %(reader)s already.") % {"reader": name}
+                _("There is already a reader called %(reader)s.") % {"reader": name}
             )
         if mail:
             forms.EmailField().clean(mail)
@@ -106,7 +106,7 @@ def _invite(request: HttpRequest) -> str:
         try:
             links.send_link(reader, mail)
         except OSError as error:
-            failed = _("The mail could not be sent: %(error)s. Send the link yourself.")
+            failed = _("The mail could not be sent: %(error)s. Please pass on the link yourself.")
             messages.error(request, failed % {"error": error})
         else:
             mailed = _("An invitation was mailed to %(address)s.")

@@ -97,9 +97,9 @@ def send_link(reader: User, address_of_reader: str) -> None:
     with translation.override(Preference.language_of(reader)):
         send_mail(
             _("Your link to Assay"),
-            _("This signs you in as %(reader)s, once, within a day:") % {"reader": reader}
+            _("This link signs you in as %(reader)s once, within a day:") % {"reader": reader}
             + f"\n\n{link}\n\n"
-            + _("If you did not ask for it, do nothing.")
+            + _("If you did not request it, ignore this mail.")
             + "\n",
             None,
             [address_of_reader],

@@ -41,11 +41,11 @@ def admit(reader: User, method: str, seconds: int) -> None:
     The caller holds the reader's row locked, so two requests at once count each other.
     """
     if not may_run(reader, method):
-        closed = _("Only readers in the groups that the administrator chose may run %s.")
+        closed = _("Only readers in groups chosen by the administrator may run %s.")
         raise QuotaError(closed % method)
     open_runs = Run.objects.filter(reader=reader, state__in=OPEN).count()
     if open_runs >= RUNNING + QUEUED:
-        most = _("You have %d runs waiting or running, the most at a time. Wait, or cancel one.")
+        most = _("You have %d runs waiting or running, which is the limit. Wait, or cancel one.")
         raise QuotaError(most % open_runs)
     left = seconds_left(reader)
     if seconds > left:

@@ -184,5 +184,5 @@ def _status_error(status: int, headers: Any, message: str) -> ModelError:
         403: _("the model’s server refused the key"),
         404: _("the model’s server knows no such model or address"),
     }
-    what = words.get(status, _("the model’s server did not take the request"))
+    what = words.get(status, _("the model’s server rejected the request"))
     return RefusedError(f"{what} ({status}): {said}", status)

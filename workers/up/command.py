@@ -51,10 +51,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="manage.py up", description=__doc__)
     parser.add_argument("--port", type=_port, default=8000, help="the first port to try (8000)")
     parser.add_argument(
-        "--no-ml", action="store_true", help="do not install what running methods needs"
+        "--no-ml", action="store_true", help="do not install the packages that methods need"
     )
     # Taken off by manage.py before this parser sees it; here for --help.
-    parser.add_argument("--data", metavar="DIR", help="where everything is kept (var/)")
+    parser.add_argument("--data", metavar="DIR", help="data directory (var/)")
     return parser
 
 

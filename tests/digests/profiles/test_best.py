@@ -67,9 +67,9 @@ def test_a_worker_finds_what_was_asked_for_on_the_page(
     best = [one.paper.arxiv_id for one in client.get(PAGE).context["entries"]]
     assert best == ["2603.00001", "2603.00003"]
     assert page.index("2603.00001") < page.index("2603.00003")
-    assert "was changed since" not in page
+    assert "has changed since" not in page
     mine.save()
-    assert "was changed since" in client.get(PAGE).content.decode()
+    assert "has changed since" in client.get(PAGE).content.decode()
 
 
 def test_a_keyword_narrows_what_was_found(client: Client, mine: Profile, sent: list[Any]) -> None:
@@ -106,7 +106,7 @@ def test_it_tells_how_far_it_is(
     monkeypatch.setattr(backlog, "score_since", watched)
     backlog.store_best(mine.pk)
     for done, page in zip((2, 4, 5), seen, strict=True):
-        assert f'<b class="num">{done}</b> of <b class="num">5</b> papers are scored' in page
+        assert f'<b class="num">{done}</b> of <b class="num">5</b> papers scored' in page
         assert f'value="{done}"' in page
     assert BestSince.objects.get().ended_at
 
@@ -116,7 +116,7 @@ def test_a_look_that_stopped_says_so_and_can_be_started_again(
 ) -> None:
     client.post(PAGE, {"since": str(MONDAY)})
     BestSince.objects.update(heard_at=timezone.now() - timedelta(minutes=4))
-    assert "Looking stopped" in client.get(PAGE).content.decode()
+    assert "The search stopped early" in client.get(PAGE).content.decode()
     client.post(PAGE, {"since": str(TUESDAY)})
     assert len(sent) == 2
     backlog.store_best(mine.pk)
@@ -129,7 +129,7 @@ def test_what_cannot_be_asked_is_refused_aloud(
     for wrong in ("", "yesterday", "2026-02-31"):
         page = client.post(PAGE, {"since": wrong})
         assert page.status_code == 422
-        assert "Write a day as 2026-03-02." in page.content.decode()
+        assert "Write the day in the form 2026-03-02." in page.content.decode()
     monkeypatch.setattr(tasks, "send", lambda *_, **__: False)
     assert "queue cannot be reached" in client.post(PAGE, {"since": "2026-03-02"}).content.decode()
     assert not BestSince.objects.exists()

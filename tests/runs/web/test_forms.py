@@ -53,7 +53,7 @@ def test_a_model_is_chosen_among_those_that_the_operator_allows(settings: Settin
     fields = RunForm(*found).fields
     assert PREFIX + "folder" not in fields
     assert dict(fields[PREFIX + "model"].choices) == {  # type: ignore[attr-defined]
-        "": "as the preset says",
+        "": "as in the preset",
         "someone/a-model": "someone/a-model",
     }
 

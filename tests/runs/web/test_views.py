@@ -44,7 +44,7 @@ TOLD = {
     "running": ["Running on worker one", "42 %", "about 25 s left", "&lt;b&gt;variants&lt;/b&gt;"],
     "queued": ["Queued, ", "before it"],
     "waiting": ["no live worker can serve this", "It needs a GPU worker"],
-    "again": ["Queued again", "That costs you nothing"],
+    "again": ["Queued again", "This does not count against you"],
     "dispatched": ["Sent to a worker"],
     "cancelling": ["Being cancelled"],
     "timed_out": ["Timed out", "limit of 5 min", "the limit of 300 s was reached"],
@@ -270,7 +270,7 @@ class TestList:
         assert "Nothing has been measured here yet" in html
         queued()
         html = client.get(reverse("runs:runs"), {"device": "gpu"}).content.decode()
-        assert "No run matches" in html
+        assert "No matching runs" in html
 
     def test_it_turns_pages(self, client: Client) -> None:
         for _ in range(45):

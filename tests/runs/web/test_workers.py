@@ -33,7 +33,7 @@ def test_live_and_silent_ones(client: Client) -> None:
     ("told", "words"),
     [
         ({"state": "installing", "step": "torch", "seconds": 70}, "torch · 1 min 10 s so far"),
-        ({"state": "installing"}, "Installing what methods need"),
+        ({"state": "installing"}, "Installing the packages that methods need"),
         ({"state": "failed", "reason": "no <space>"}, "no &lt;space&gt;"),
     ],
 )

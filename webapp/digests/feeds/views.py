@@ -30,7 +30,7 @@ def category(request: HttpRequest, category: str, suffix: str) -> HttpResponse:
     try:
         date = Date.fromisoformat(wanted) if wanted else None
     except ValueError:
-        raise Http404(f"{wanted[:40]!r} is no day; write it as 2026-03-02.") from None
+        raise Http404(f"{wanted[:40]!r} is not a day; write it in the form 2026-03-02.") from None
     return feed_http.respond(request, suffix, sources.category_feed_source(category, date))
 
 

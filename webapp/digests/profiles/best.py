@@ -63,7 +63,7 @@ def _ask(profile: Profile, written: str) -> str:
     except ValueError:
         since = None
     if since is None:
-        return _("Write a day as 2026-03-02.")
+        return _("Write the day in the form 2026-03-02.")
     moment = timezone.now()
     times = {"since": since, "asked_at": moment, "heard_at": moment, "ended_at": None}
     defaults = times | {"scored": 0, "total": 0, "rows": []}

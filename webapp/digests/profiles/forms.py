@@ -36,14 +36,14 @@ class ProfileForm(forms.Form):
 
     name = forms.CharField(max_length=80)
     categories = forms.CharField(
-        max_length=2000, help_text="arXiv categories, for instance cs.CL cs.LG hep-th."
+        max_length=2000, help_text="arXiv categories, for example cs.CL cs.LG hep-th."
     )
     ranking = forms.ChoiceField(
         choices=Profile.Ranking.choices,
         required=False,
         label="Rank by",
-        help_text="What is learned comes from papers you save, read, note, or mark as not for you; "
-        "it begins with five.",
+        help_text="Learned from the papers you save, read, annotate or mark “Not for me”. "
+        "Learning starts with five papers.",
     )
     keywords = forms.CharField(
         required=False,
@@ -58,7 +58,7 @@ class ProfileForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 4}),
         max_length=MAX_TEXT,
         required=False,
-        help_text="One a line, written as keywords: a paper that contains one is left out.",
+        help_text="One per line, written like keywords. Papers that contain one are left out.",
     )
     announce_types = forms.MultipleChoiceField(
         choices=AnnounceType.choices,
@@ -68,7 +68,7 @@ class ProfileForm(forms.Form):
     )
     matching = forms.ChoiceField(choices=Profile.Matching.choices)
     min_score = forms.FloatField(min_value=0, max_value=10_000, label="Minimum score")
-    size = forms.IntegerField(min_value=1, max_value=MAX_SIZE, label="Papers a day")
+    size = forms.IntegerField(min_value=1, max_value=MAX_SIZE, label="Papers per day")
     language = forms.ChoiceField(choices=Profile.Language.choices, label="Language of summaries")
 
     profile_settings: ProfileSettings

@@ -47,7 +47,7 @@ class ProfileError(ValueError):
 def _clean(text: str) -> str:
     text = normalise(text)
     if not text.isprintable():
-        raise ValueError("holds a line break or a control character")
+        raise ValueError("contains a line break or a control character")
     return text
 
 
@@ -82,7 +82,7 @@ class ProfileSettings(BaseModel):
         if messages := _term_errors(texts, info.data.get("matching") == Profile.Matching.SUBSTRING):
             raise ValueError(" ".join(messages))
         if info.field_name == "keywords" and not value and info.data.get("ranking") != "learned":
-            raise ValueError(_("Write at least one: only a learned ranking needs none."))
+            raise ValueError(_("Write at least one, or choose a learned ranking."))
         return value
 
     @property
@@ -130,10 +130,10 @@ def _term_errors(texts: list[str], substring: bool) -> list[str]:
             regexes += parsed.kind is Kind.REGEX
         twin = seen.setdefault(meant, text)
         if twin is not text:
-            same = _("is there twice") if twin == text else _("means the same as “%s”") % twin[:60]
+            same = _("is listed twice") if twin == text else _("means the same as “%s”") % twin[:60]
             messages.append(f"{shown} {same}.")
     if regexes > MAX_REGEXES:
-        most = _("%(count)d regular expressions; %(most)d are the most.")
+        most = _("%(count)d regular expressions; at most %(most)d are allowed.")
         messages.append(most % {"count": regexes, "most": MAX_REGEXES})
     return messages
 

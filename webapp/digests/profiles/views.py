@@ -39,7 +39,7 @@ def profiles(request: HttpRequest) -> HttpResponse:
 def new(request: HttpRequest, reader: User) -> HttpResponse:
     """Make a profile."""
     if Profile.objects.filter(owner=reader).count() >= MAX_PROFILES:
-        most = _("You have %(most)d profiles: delete one to make another.")
+        most = _("The limit is %(most)d profiles. Delete one to create another.")
         messages.error(request, most % {"most": MAX_PROFILES})
         return redirect("digests:profiles")
     return _form(request, reader, None)

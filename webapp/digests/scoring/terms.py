@@ -153,7 +153,7 @@ def term(keyword: str, *, substring: bool = False) -> Term:
     if not keyword.strip():
         raise PatternError("is empty")
     if not keyword.isprintable():
-        raise PatternError("holds a line break or a control character")
+        raise PatternError("contains a line break or a control character")
     if substring:
         _check_length(keyword, MAX_KEYWORD)
         return Term(Kind.SUBSTRING, f"({re2.escape(keyword.lower())})")
@@ -195,11 +195,11 @@ def _regex(keyword: str) -> Term:
         reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         raise PatternError(f"is not a regular expression RE2 knows: {reason}") from None
     if compiled._regexp.ProgramSize() > MAX_PROGRAM:
-        raise PatternError("is too large a regular expression: repeat or alternate less")
+        raise PatternError("is too complex: use fewer repetitions or alternatives")
     for probe in ("", "a", "a a"):
         match = compiled.search(probe)
         if match and match.end() == match.start():
-            raise PatternError("matches the empty text, and so every paper")
+            raise PatternError("matches empty text, and therefore every paper")
     return parsed
 
 
@@ -219,7 +219,7 @@ def _words(keyword: str) -> Term:
     folded = _PREFIXED.sub(r"\1-", fold(keyword))
     pieces = list(_PIECE.finditer(folded))
     if not any(piece["word"] or TOKEN.match(piece[0]) for piece in pieces):
-        raise PatternError("holds neither a letter nor a digit")
+        raise PatternError("contains no letter and no digit")
     source = []
     for index, piece in enumerate(pieces):
         is_last = index == len(pieces) - 1

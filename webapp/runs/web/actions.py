@@ -82,5 +82,5 @@ def cancel(request: HttpRequest, reader: User, pk: UUID) -> HttpResponse:
     if not may_cancel(reader, run):
         raise PermissionDenied("Only its reader and staff may cancel a run.")
     if not submit.cancel(run):
-        messages.info(request, "It had ended before it could be cancelled.")
+        messages.info(request, "The run had ended before it could be cancelled.")
     return redirect("runs:run", pk)

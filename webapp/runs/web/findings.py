@@ -12,7 +12,7 @@ from webapp.runs.models import Check, Run
 STOPPED = {
     "narrow": gettext_noop("it ended when every interval was narrow enough"),
     "time": gettext_noop("it ended when its time was up"),
-    "most": gettext_noop("it ended after the most processes that there may be"),
+    "most": gettext_noop("it ended after the maximum number of processes"),
 }
 
 

@@ -23,7 +23,6 @@ from webapp.runs.submit import MAX_SEED, SECONDS, RunRequest
 from webapp.runs.times import span
 
 PREFIX = "set-"  # before a parameter's name, so that none can collide with the form's own fields
-BOOLEANS = (("", "as the preset says"), ("true", "yes"), ("false", "no"))
 
 
 class RunForm(forms.Form):
@@ -35,7 +34,7 @@ class RunForm(forms.Form):
         max_value=MAX_SEED,
         initial=0,
         required=False,
-        help_text="The same seed draws the same data.",
+        help_text="The same seed gives the same data.",
         error_messages=dict.fromkeys(
             ("invalid", "min_value", "max_value"), f"A seed is a whole number from 0 to {MAX_SEED}."
         ),
@@ -145,15 +144,17 @@ def _field(info: ParameterInfo, benchmark: Benchmark) -> forms.Field:
         "label": info.name,
         "help_text": _help(info, values),
     }
+    preset = gettext("as in the preset")
     if info.kind == "boolean" and not info.many:
-        return forms.ChoiceField(choices=BOOLEANS, **common)
+        choices = [("", preset), ("true", gettext("yes")), ("false", gettext("no"))]
+        return forms.ChoiceField(choices=choices, **common)
     offered = settings.RUN_MODELS if info.model else info.choices
     if offered and not info.many:
-        choices = [("", "as the preset says"), *((str(c), str(c)) for c in offered)]
+        choices = [("", preset), *((str(c), str(c)) for c in offered)]
         return forms.ChoiceField(choices=choices, **common)
     mode = "numeric" if info.kind == "integer" and not info.many else "text"
     widget = forms.TextInput(
-        attrs={"inputmode": mode, "placeholder": "as the preset says", "autocomplete": "off"}
+        attrs={"inputmode": mode, "placeholder": preset, "autocomplete": "off"}
     )
     return forms.CharField(max_length=2_000, widget=widget, **common)
 

@@ -8,11 +8,11 @@ from webapp.api.assistants import server
 
 
 class Command(BaseCommand):
-    help = "Serve assistants by the Model Context Protocol: on stdio, or over HTTP at /mcp."
+    help = "Serve assistants with the Model Context Protocol, on stdio or over HTTP at /mcp."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--http", type=int, metavar="PORT", help="by HTTP, with tokens")
-        parser.add_argument("--host", default="127.0.0.1", help="where it listens (%(default)s)")
+        parser.add_argument("--http", type=int, metavar="PORT", help="serve HTTP, with tokens")
+        parser.add_argument("--host", default="127.0.0.1", help="listen here (%(default)s)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["http"] is None:

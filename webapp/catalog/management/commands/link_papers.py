@@ -15,15 +15,15 @@ from webapp.ui.json_lines import read_lines
 
 class Command(BaseCommand):
     help = (
-        "Link every paper of the site to the methods it is about, or with --input the papers of "
-        "a file of JSON lines (id, title, abstract), without a database."
+        "Link every paper of the site to the methods it is about. With --input, link the papers "
+        "in a file of JSON lines (id, title, abstract), without a database."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--input", help="file of JSON lines: id, title, abstract")
-        parser.add_argument("--json", action="store_true", help="print one line of JSON a paper")
+        parser.add_argument("--json", action="store_true", help="print one line of JSON per paper")
         parser.add_argument(
-            "--report", help="labels to compare with (id, method, relation) that train no model"
+            "--report", help="compare with labels (id, method, relation) of held-out papers"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -27,7 +27,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--papers", required=True, help="JSON lines: id, title, abstract")
         parser.add_argument("--labels", default=labels.LABELS)
-        parser.add_argument("--decisions", action="store_true", help="also what operators decided")
+        parser.add_argument("--decisions", action="store_true", help="add operators' decisions")
 
     def handle(self, *args: Any, **options: Any) -> None:
         lines = read_lines(options["papers"], Text)
@@ -45,7 +45,7 @@ class Command(BaseCommand):
         for method in registry.all_methods():
             mine = {row.id: row.about for row in rows if row.method == method.slug}
             if sum(mine.values()) < training.FOLDS:
-                self.stdout.write(f"{method.slug}: too few labelled papers about it, left out.")
+                self.stdout.write(f"{method.slug}: too few labelled papers about it, skipped.")
             else:
                 labelled[method.slug] = mine
         trained, scores = _train(labelled, papers)

@@ -15,17 +15,17 @@ from webapp.papers.models import Paper
 
 
 class Command(BaseCommand):
-    help = "Print the digest of a day, or what a profile finds in every paper since one."
+    help = "Print the digest of a day, or the best papers since a day."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--date", metavar="D", type=day, help="for instance 2026-03-02 (default: the latest)"
+            "--date", metavar="D", type=day, help="for example 2026-03-02 (default: the latest)"
         )
         parser.add_argument(
             "--since",
             metavar="D",
             type=day,
-            help="score every paper since 2006, 2006-05 or 2006-05-04",
+            help="score all papers since 2006, 2006-05 or 2006-05-04",
         )
         parser.add_argument("--profile", metavar="P", help="slug or name (default: the site's)")
         parser.add_argument("--format", choices=FORMATS, default="text")

@@ -21,13 +21,13 @@ class Command(BaseCommand):
             nargs="+",
             action="extend",
             metavar="C",
-            help="arXiv categories, for instance cs.CL (default: those of all profiles)",
+            help="arXiv categories, for example cs.CL (default: those of all profiles)",
         )
         parser.add_argument(
             "--since",
             type=day,
             metavar="DATE",
-            help="fetch every incomplete day from this one on, for instance 2026-03-02",
+            help="fetch all incomplete days since this one, for example 2026-03-02",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -17,13 +17,13 @@ class Command(BaseCommand):
     help = "Import the seed bot's config.json as a profile; importing it again updates the profile."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("config", help="the seed bot's configuration, for instance config.json")
+        parser.add_argument("config", help="the seed bot's configuration, for example config.json")
         parser.add_argument("--name", help="the profile's name (default: the file's name)")
         parser.add_argument(
             "--matching",
             choices=Profile.Matching.values,
             default=Profile.Matching.TOKEN.value,
-            help="whole words (default), or substrings with exactly the seed bot's scores",
+            help="match whole words (default), or substrings with exactly the seed bot's scores",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -28,14 +28,14 @@ class PaperLine(BaseModel):
 
 class Command(BaseCommand):
     help = (
-        "Score papers with a profile's rules. Input: one JSON object a line with id, title, "
+        "Score papers with a profile's rules. Input: one JSON object per line with id, title, "
         "abstract, categories and announce_type (default: new). `kept` says whether the rules "
-        "keep a paper, whatever the profile's number of papers a day."
+        "keep a paper, regardless of the profile's number of papers per day."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--profile", metavar="NAME", help="slug or name (default: the site's)")
-        parser.add_argument("--input", required=True, help="JSON lines, - for standard input")
+        parser.add_argument("--input", required=True, help="JSON lines, or - for standard input")
         parser.add_argument("--json", action="store_true", help="JSON lines instead of a table")
 
     def handle(self, *args: Any, **options: Any) -> None:

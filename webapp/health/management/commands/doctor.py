@@ -12,7 +12,7 @@ MARKS = {"good": "  ok      ", "note": "  note    ", "problem": "  PROBLEM "}
 
 
 class Command(BaseCommand):
-    help = "Say what is wrong with this installation and what to do; exit 1 if something is."
+    help = "Check this installation and say what to do. Exits with 1 if there is a problem."
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

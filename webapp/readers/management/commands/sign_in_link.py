@@ -9,10 +9,10 @@ from webapp.readers import links
 
 
 class Command(BaseCommand):
-    help = "Print a link that signs a reader in, once, within 24 hours."
+    help = "Print a link that signs a reader in once, within 24 hours."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--user", metavar="NAME", help="whom; made if new (administrator)")
+        parser.add_argument("--user", metavar="NAME", help="created if new (administrator)")
         parser.add_argument(
             "--site", default=links.site_address(), help="address of the site (%(default)s)"
         )

@@ -10,7 +10,7 @@ from webapp.runs.results import BadResultError, import_file
 
 
 class Command(BaseCommand):
-    help = "Publish result files, as `python -m methods run … --json FILE` writes them."
+    help = "Publish result files written by `python -m methods run … --json FILE`."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -18,7 +18,7 @@ class Command(BaseCommand):
             nargs="*",
             type=Path,
             metavar="PATH",
-            help="files, or folders of them (benchmarks/results)",
+            help="files or folders (default: benchmarks/results)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -30,11 +30,11 @@ class Command(BaseCommand):
                 new += import_file(file)
             except BadResultError as error:
                 bad += 1
-                self.stderr.write(f"{file}: {error}. Nothing of it was imported.")
+                self.stderr.write(f"{file}: {error}. It was not imported.")
         known = len(files) - new - bad
-        self.stdout.write(f"Results published: {new} new, {known} known already, {bad} unreadable.")
+        self.stdout.write(f"Results published: {new} new, {known} already known, {bad} unreadable.")
         if bad:
-            raise CommandError(f"{bad} of {len(files)} files hold no result to publish.")
+            raise CommandError(f"{bad} of {len(files)} files contain no result to publish.")
 
 
 def _files(path: Path) -> list[Path]:

@@ -11,11 +11,11 @@ from webapp.runs.retention import tidy
 class Command(BaseCommand):
     help = (
         "Compress the logs of ended runs, delete runs older than ASSAY_RUNS_KEPT_DAYS (0: none) "
-        "and sessions that expired. The beat does it every day."
+        "and expired sessions. The beat runs this every day."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
         compressed, deleted = tidy()
         call_command("clearsessions")
         done = f"{compressed} logs compressed, {deleted} runs deleted"
-        self.stdout.write(f"{done}, expired sessions gone.")
+        self.stdout.write(f"{done}, expired sessions deleted.")

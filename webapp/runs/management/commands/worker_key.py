@@ -8,11 +8,11 @@ from webapp.runs import keys
 
 
 class Command(BaseCommand):
-    help = "Print the key of a bench worker: its machine sets ASSAY_WORKER_NAME and _KEY to it."
+    help = "Print a bench worker's key, for ASSAY_WORKER_NAME and ASSAY_WORKER_KEY on its machine."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="small letters, digits, - and _")
-        parser.add_argument("--rotate", action="store_true", help="make a new key, void the old")
+        parser.add_argument("name", help="lower-case letters, digits, - and _")
+        parser.add_argument("--rotate", action="store_true", help="replace the key by a new one")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -31,7 +31,7 @@ class Marked(BaseModel):
 class Command(BaseCommand):
     help = (
         'Print the claims of abstracts. Lines of --input: {"id", "title", "abstract"}. '
-        "With --report, how many of those that a person marked are found."
+        "With --report, compare them with those that a person annotated."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -65,7 +65,7 @@ class Command(BaseCommand):
             score = development if str(paper.id)[-1] in "012" else test
             score.add(paper.abstract, row.claims, row.optional)
         if not development.papers + test.papers:
-            raise CommandError(f"{texts} holds none of the annotated papers", returncode=2)
+            raise CommandError(f"{texts} contains none of the annotated papers", returncode=2)
         self.stdout.write(f"development (ids ending in 0 to 2): {development}")
         self.stdout.write(f"test (ids ending in 3 and 4):       {test}")
         if marked:

@@ -22,8 +22,8 @@ class Paper(BaseModel):
 
 class Command(BaseCommand):
     help = (
-        'Say of each claim whether its number and unit stand in the text. Lines of --input: {"id", '
-        '"text", "claims": [{"metric", "value", "unit", "quote"}]}.'
+        "Check whether the number and unit of each claim occur in the text. Lines of --input: "
+        '{"id", "text", "claims": [{"metric", "value", "unit", "quote"}]}.'
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

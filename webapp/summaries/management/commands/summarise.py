@@ -18,15 +18,15 @@ from webapp.summaries.summarise import summarise
 
 
 class Command(BaseCommand):
-    help = "Summarise the papers announced on a day, or one paper, and say how each ended."
+    help = "Summarise the papers of a day, or single papers, and print the outcome of each."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         which = parser.add_mutually_exclusive_group()
-        which.add_argument("--date", type=date.fromisoformat, help="a day, as 2025-12-18")
+        which.add_argument("--date", type=date.fromisoformat, help="a day, for example 2025-12-18")
         which.add_argument("--paper", action="append", metavar="ID", help="an arXiv id; repeatable")
-        parser.add_argument("--model", help="instead of ASSAY_SUMMARY_MODEL")
+        parser.add_argument("--model", help="use this instead of ASSAY_SUMMARY_MODEL")
         parser.add_argument("--language", choices=Summary.Language.values, default="en")
-        parser.add_argument("--retry", action="store_true", help="try failed ones again")
+        parser.add_argument("--retry", action="store_true", help="retry failed summaries")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["model"]:
@@ -54,7 +54,7 @@ class Command(BaseCommand):
             found = Paper.objects.filter(arxiv_id__in=ids)
             if missing := set(ids) - set(found.values_list("arxiv_id", flat=True)):
                 raise CommandError(
-                    f"No such paper here: {', '.join(sorted(missing))}. "
+                    f"No such paper on this site: {', '.join(sorted(missing))}. "
                     "Fetch its day first: manage.py fetch --since DATE.",
                     returncode=2,
                 )
