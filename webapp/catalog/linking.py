@@ -72,11 +72,12 @@ def link(papers: QuerySet[Paper]) -> int:
     return changed
 
 
-def decide(link: MethodLink, confirmed: bool | None) -> None:
-    """Remember an operator's word on a link; None forgets it."""
-    link.confirmed = confirmed
-    link.save(update_fields=["confirmed"])
-    _note_change()
+def decide(link: MethodLink, confirmed: bool | None) -> bool:
+    """Store an operator's decision on a link, or withdraw it (None); False if the link is gone."""
+    is_there = MethodLink.objects.filter(pk=link.pk).update(confirmed=confirmed) > 0
+    if is_there:
+        _note_change()
+    return is_there
 
 
 def _note_change() -> None:
@@ -105,7 +106,8 @@ def _write(papers: list[Paper]) -> int:
     gone = [row.pk for key, row in old.items() if key not in new and row.confirmed is None]
     said = attrgetter(*SAID)
     written = [row for key, row in new.items() if key not in old or said(old[key]) != said(row)]
-    MethodLink.objects.filter(pk__in=gone).delete()
+    # Unless an operator has decided on one in the meantime.
+    MethodLink.objects.filter(pk__in=gone, confirmed=None).delete()
     MethodLink.objects.bulk_create(
         written, update_conflicts=True, unique_fields=["paper", "method"], update_fields=SAID
     )
