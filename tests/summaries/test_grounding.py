@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -170,6 +171,38 @@ def test_what_is_written_at_a_number_makes_it_another(
     text: str, value: str, unit: str, state: State
 ) -> None:
     assert GroundTruth(text).ground(value, unit, text).state == state
+
+
+def test_hostile_claims_are_judged_as_by_hand() -> None:
+    """Altered numbers, other units, directions turned round, ranges, words, TeX and Chinese."""
+    wrong, judged, text = [], 0, ""
+    for line in Path(__file__).with_name("hostile_claims.txt").read_text().splitlines():
+        if not line.startswith(" "):
+            text = line
+            continue
+        value, unit, state = line.strip().split(" | ")
+        judged += 1
+        if GroundTruth(text).ground(value, unit.strip(), text).state != state:
+            wrong.append((text, value, unit, state))
+    assert judged > 500
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("quote", "value", "unit", "state"),
+    [
+        ("234 ms on one core", "234", "ms", State.MISSING),
+        ("takes 1 234", "1234", "ms", State.UNIT),
+        ("takes 1 234", "234", "ms", State.MISSING),
+        ("and then 1/2", "2", "ms", State.MISSING),
+        ("and then 1/2", "0.5", "ms", State.UNIT),
+    ],
+)
+def test_a_quote_that_cuts_a_number_makes_no_other(
+    quote: str, value: str, unit: str, state: State
+) -> None:
+    text = "The pass takes 1 234 ms on one core and then 1/2 ms on all of them."
+    assert GroundTruth(text).ground(value, unit, quote).state == state
 
 
 def test_inventions_made_of_true_claims_are_told_from_them() -> None:

@@ -19,26 +19,27 @@ _ONES = (
     "nineteen",
 )
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-SMALL = {word: n for n, word in enumerate(_ONES)}
-SMALL |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
-SMALL |= {
-    f"{ten}{joint}{one}": SMALL[ten] + SMALL[one]
-    for ten in _TENS
-    for one in _ONES[1:10]
-    for joint in ("", " ")  # the fold takes the hyphen out of "twenty-five"
-}
+_SMALL = {word: n for n, word in enumerate(_ONES)}
+_SMALL |= {word: 10 * n for n, word in enumerate(_TENS, 2)}
+# The fold takes the hyphen out of "twenty-five".
+_SMALL |= {f"{ten}{one}": _SMALL[ten] + _SMALL[one] for ten in _TENS for one in _ONES[1:10]}
 _LARGE = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
-_NUMBER = "|".join(sorted(SMALL, key=len, reverse=True))
+_ANY_LARGE = "|".join(_LARGE)
+_DIGIT = "|".join(_ONES[:10])
+_NUMBER = "|".join(sorted(_SMALL, key=len, reverse=True))
+_NUMBER = rf"(?:(?:{'|'.join(_TENS)}) (?:{'|'.join(_ONES[1:10])})|{_NUMBER})(?!\w)"
+# What may follow "hundred" or "thousand"; "between one hundred and two hundred" are two numbers.
+_REST = rf"(?: {_NUMBER}| and {_NUMBER}(?! (?:{_ANY_LARGE})))?"
 
 _FIXED: dict[str, list[list[str]]] = table(__file__, "words.toml")
 _WORDS = re.compile(
     rf"(?<![\w-])(?:"
     rf"(?P<orders>(?:(?P<order_count>{_NUMBER}|\d+|an?)(?: to (?:{_NUMBER}|\d+))? )"
     r"orders? of magnitude)"
-    rf"|(?P<fold>{_NUMBER}|hundred|thousand) ?fold"
-    rf"|(?P<number>{_NUMBER})(?: (?P<large>hundred|thousand|million|billion))?"
-    rf"|(?P<half>half an?(?= [a-z]))"
-    rf"|(?:an? )?(?P<bare>hundred|thousand|million|billion)"
+    rf"|(?P<fold>{'|'.join([*_SMALL, *_LARGE])}) ?fold"
+    rf"|(?P<number>(?:{_NUMBER}|(?:an? )?(?:{_ANY_LARGE}){_REST})(?: (?:{_ANY_LARGE}){_REST})*)"
+    rf"(?: point(?P<fraction>(?: (?:{_DIGIT}))+))?(?P<and_half> and a half)?"
+    r"|(?P<half>half an?(?= [a-z]))"
     rf")(?!\w)(?!-\d)"
 )
 _FIXED_WORDS = tuple(
@@ -49,7 +50,7 @@ _CHINESE_PLACES = {"十": 10, "百": 100, "千": 1000, "万": 10**4, "亿": 10**
 _CHINESE = "[零〇一二两三四五六七八九十百千万亿]+(?:点[零〇一二三四五六七八九]+)?"
 _CHINESE_NUMBER = re.compile(
     rf"(?P<percent>百分之)(?P<part>{_CHINESE}|\d+(?:\.\d+)?)"
-    rf"|(?P<whole>{_CHINESE})(?=(?P<unit>倍|成|个?百分点|毫秒|微秒|秒|分钟|小时|天))"
+    rf"|(?P<whole>{_CHINESE})(?=(?P<unit>倍|成[一二三四五六七八九]?|个?百分点|毫秒|微秒|秒|分钟|小时|天))"
 )
 
 
@@ -64,9 +65,9 @@ def word_numbers(text: str) -> Iterator[Number]:
     for match in _CHINESE_NUMBER.finditer(text):
         if match["percent"]:
             yield _number(text, chinese_value(match["part"]), "%", match.span())
-        elif match["unit"] == "成":  # 三成 is 30 %
-            span = match.start(), match.end() + 1
-            yield _number(text, 10 * chinese_value(match["whole"]), "%", span)
+        elif match["unit"][0] == "成":  # 三成 is 30 %, 八成五 is 85 %
+            value = 10 * chinese_value(match["whole"]) + _CHINESE_DIGITS.get(match["unit"][1:], 0)
+            yield _number(text, value, "%", (match.start(), match.end("unit")))
         else:
             yield _number(text, chinese_value(match["whole"]), None, match.span("whole"))
 
@@ -74,17 +75,35 @@ def word_numbers(text: str) -> Iterator[Number]:
 def _english(text: str, match: re.Match[str]) -> Number:
     if match["orders"]:
         count = match["order_count"]
-        power = 1 if count in {"a", "an"} else SMALL.get(count) or int(count[:2])
-        return _number(text, Decimal(10) ** power, "x", match.span(), ((Decimal(power), ""),))
+        figures = re.match(r"\d{1,2}", count)
+        power = Decimal(figures[0]) if figures else _english_value(count)
+        return _number(text, 10**power, "x", match.span(), ((power, ""),))
     if match["fold"]:
-        value = SMALL.get(match["fold"]) or _LARGE[match["fold"]]
-        return _number(text, Decimal(value), "x", match.span())
+        return _number(text, _english_value(match["fold"]), "x", match.span())
     if match["half"]:  # half a second
         return _number(text, Decimal("0.5"), None, match.span(), ((Decimal(50), "%"),))
-    if match["bare"]:
-        return _number(text, Decimal(_LARGE[match["bare"]]), None, match.span())
-    value = SMALL[match["number"]] * _LARGE.get(match["large"], 1)
-    return _number(text, Decimal(value), None, match.span())
+    value = _english_value(match["number"])
+    if match["fraction"]:
+        value += Decimal("0." + "".join(str(_SMALL[one]) for one in match["fraction"].split()))
+    if match["and_half"]:
+        value += Decimal("0.5")
+    return _number(text, value, None, match.span())
+
+
+def _english_value(written: str) -> Decimal:
+    """The value of "two thousand three hundred and five" or "an"."""
+    if written in {"a", "an"}:
+        return Decimal(1)
+    total = section = 0
+    for word in written.split():
+        if word == "hundred":
+            section = (section or 1) * 100
+        elif word in _LARGE:
+            total += (section or 1) * _LARGE[word]
+            section = 0
+        else:
+            section += _SMALL.get(word, 0)
+    return Decimal(total + section)
 
 
 def _number(
