@@ -16,7 +16,7 @@ from django.utils import timezone
 from methods.spec import Family
 from webapp.catalog import linking, phrases
 from webapp.catalog.evidence import Answer, Link, links
-from webapp.catalog.labels import Agreement, Label, agreement
+from webapp.catalog.labels import Label, agreement
 from webapp.catalog.models import MethodLink
 from webapp.catalog.phrases import pattern
 from webapp.papers.models import Announcement, Listing, Paper
@@ -145,8 +145,11 @@ def test_a_line_that_is_no_paper_is_named(tmp_path: Path) -> None:
 def test_agreement_counts_what_is_right_found_and_there() -> None:
     relations = {"1": "about", "2": "about", "3": "uses"}
     rows = [Label(id=key, method="m", relation=value) for key, value in relations.items()]
-    (mine, _) = agreement(rows, {("1", "m"), ("3", "m"), ("9", "m")})
-    assert mine == Agreement("m", right=1, found=2, there=2)
+    mine, whole = agreement(rows, {("1", "m"), ("3", "m"), ("9", "m")})
+    assert mine.startswith("m: precision 0.500")
+    assert "1 of 2), recall 0.500" in mine
+    assert whole == mine.replace("m:", "all methods:")
+    assert list(agreement([], set())) == []
 
 
 def test_an_interval_is_wilsons() -> None:

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from webapp.readers import links
@@ -19,10 +19,10 @@ admin.site.unregister(User)
 
 
 class ReaderForm(UserChangeForm):  # type: ignore[type-arg]
-    """Django's, but the only administrator keeps their rights."""
+    """Django's form, which leaves the only administrator their rights."""
 
     def clean(self) -> dict[str, Any]:
-        """Refuse to take the rights of the last one."""
+        """Refuse to take the rights of the only administrator."""
         data: dict[str, Any] = super().clean() or self.cleaned_data
         stays = data.get("is_superuser") and data.get("is_active")
         if not stays and links.lock_administrators() == {self.instance.pk}:
@@ -32,22 +32,17 @@ class ReaderForm(UserChangeForm):  # type: ignore[type-arg]
 
 @admin.register(User)
 class ReaderAdmin(UserAdmin):  # type: ignore[type-arg]
-    """Django's, but one administrator always remains."""
+    """Django's pages, which refuse to remove the only administrator."""
 
     form = ReaderForm
 
-    # One transaction from the check to the end of a deletion of many readers.
-    @transaction.atomic
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """The list, whose actions delete."""
-        return super().changelist_view(request, extra_context)
+    # Its action deletes many readers: one transaction from the check to the end.
+    changelist_view = transaction.atomic(UserAdmin.changelist_view)
 
     def get_deleted_objects(
         self, objs: QuerySet[User] | Sequence[User], request: HttpRequest
     ) -> Any:
-        """What a deletion takes; no administrator where none would remain."""
+        """What would be deleted; "protected" where no administrator would remain."""
         found, counts, perms_needed, protected = super().get_deleted_objects(objs, request)
         if not links.lock_administrators() - {one.pk for one in objs}:
             protected = [*protected, _("This is the only administrator.")]
