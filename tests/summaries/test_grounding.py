@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -326,6 +327,28 @@ def test_a_wrong_unit_is_not_verified(paper: tuple[str, str, str], unit: str) ->
 def test_hostile_text_never_raises(text: str, value: str, quote: str) -> None:
     GroundTruth(text).ground(value, value, quote)
     GroundTruth(text).holds_number(value)
+
+
+@pytest.mark.parametrize("repeated", ["亿", "零点零", "hundred ", "123 ", "1/2 ", "one point "])
+def test_a_hostile_full_text_is_read_in_time(repeated: str) -> None:
+    before = time.process_time()
+    numbers(repeated * (100_000 // len(repeated)))
+    assert time.process_time() - before < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("一亿二千万倍", "120000000"),
+        ("三倍", "3"),
+        ("两三倍", "3"),
+        ("三点零五倍", "3.05"),
+        ("two million three hundred thousand and five", "2300005"),
+        ("an order of magnitude", "10"),
+    ],
+)
+def test_numbers_in_words_have_their_value(text: str, value: str) -> None:
+    assert [f"{one.value:f}" for one in numbers(text)] == [value]
 
 
 @pytest.mark.parametrize(

@@ -230,8 +230,7 @@ def best(measurements: Iterable[Measurement]) -> Best | None:
             if ratio.verdict in {"faster", "better"} and ratio.low <= series.most(point):
                 where = series.x.at(point.x)
                 found.append(Best(ratio.value, ratio.verdict, where, measurement))
-    found.sort(key=_weight)
-    return found[-1] if found else None
+    return max(reversed(found), key=_weight, default=None)
 
 
 def _weight(one: Best) -> tuple[bool, bool, bool, float]:

@@ -23,7 +23,7 @@ _NUMBER = re.compile(
     r"(?!\d|\.\d|,\d)"
 )
 # Before a unit these are one number: "1 234 ms", "1/2 ms", "1 1/2 ms".
-_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?: \d{3})+(?:\.\d+)?(?!\d|[.,:/]\d)")
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?: \d{3}){1,4}(?:\.\d+)?(?!\d|[.,:/]\d)")
 _FRACTION = re.compile(r"(?<!/)(?P<whole>\d{1,3} )?(?P<part>1/2|1/3|2/3|1/4|3/4)(?![\d/.])")
 _PARTS = {"1/2": ".5", "1/3": ".333", "2/3": ".667", "1/4": ".25", "3/4": ".75"}
 _PARTED = {"ns", "us", "ms", "s", "min", "h", "day", "byte", "kb", "mb", "gb", "tb"}

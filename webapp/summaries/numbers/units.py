@@ -26,7 +26,7 @@ def unit_at(text: str, start: int) -> tuple[str, int]:
     The longest spelling wins: "% points" is not "%", "mb/s" is not "mb".
     """
     if rate := _RATE.match(text, start):
-        noun = rate[1].removesuffix("s") if rate[1] != "s" else rate[1]
+        noun = rate[1].removesuffix("s")
         per, _ = unit_at(rate[2], 0)
         return f"{_RATE_NAMES.get(noun, noun)}/{per}", rate.end()
     if compound := _COMPOUND.match(text, start):
