@@ -102,10 +102,10 @@ def test_a_source_is_its_own_and_a_cited_paper_counts_as_use() -> None:
 
 def test_a_models_answer_counts_only_with_a_quote_that_stands_there() -> None:
     text = GroundTruth("\n".join(SWIN))
-    assert Answer("sparse_attention", "about", "shifted window  attention").speaks(text) > 0
-    assert Answer("sparse_attention", "none", "shifted window attention").speaks(text) < 0
-    assert Answer("sparse_attention", "about", "we invent a sparse attention").speaks(text) == 0
-    assert Answer("sparse_attention", "about", " ").speaks(text) == 0
+    assert Answer("sparse_attention", "about", "shifted window  attention").log_odds(text) > 0
+    assert Answer("sparse_attention", "none", "shifted window attention").log_odds(text) < 0
+    assert Answer("sparse_attention", "about", "we invent a sparse attention").log_odds(text) == 0
+    assert Answer("sparse_attention", "about", " ").log_odds(text) == 0
 
 
 def test_a_file_is_linked_and_reported_without_a_database(tmp_path: Path) -> None:

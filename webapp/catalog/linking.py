@@ -1,4 +1,4 @@
-"""Papers to methods: the links of the database, by the evidence of now."""
+"""Links from papers to methods in the database, by the current evidence."""
 
 from datetime import UTC, datetime
 from functools import cache
@@ -24,7 +24,7 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 @cache
 def fingerprint() -> str:
-    """A digest of all that links are made by: families, identifiers, weights."""
+    """A digest of everything that decides links: families, identifiers, weights."""
     digest = sha256()
     for method in registry.all_methods():
         digest.update(repr((method.slug, method.papers, method.family)).encode())
@@ -34,8 +34,8 @@ def fingerprint() -> str:
 
 
 def link_new() -> int:
-    """Link what came since the last call, or everything where the methods changed; how many."""
-    # None where nothing was linked yet, or by other signs than those of now.
+    """Link the papers new since the last call, all if the methods changed; how many changed."""
+    # None where nothing was linked yet, or the methods have changed since.
     pulse = LinkPulse.objects.filter(pk=1, signs=fingerprint()).first()
     listings = Listing.objects.order_by("changed_at")
     if pulse:
@@ -81,7 +81,7 @@ def decide(link: MethodLink, confirmed: bool | None) -> bool:
 
 
 def _note_change() -> None:
-    """Let kept pages know that links are others than before."""
+    """Invalidate kept pages: links have changed."""
     now = timezone.now()
     LinkPulse.objects.update_or_create(
         pk=1,
@@ -117,7 +117,7 @@ def _write(papers: list[Paper]) -> int:
 
 
 def _answers(papers: list[Paper]) -> dict[int, tuple[tuple[Answer, ...], str]]:
-    """What a model answered to the question of the relation, with the text that it had read."""
+    """The relations that a model answered, with the text that it had read."""
     version = {paper.pk: paper.version for paper in papers}
     done = Summary.objects.filter(paper__in=papers, state=Summary.State.DONE).order_by(
         "finished_at"

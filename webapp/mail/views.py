@@ -1,4 +1,4 @@
-"""What is mailed to a reader: their address, what they asked for, and one click to end it."""
+"""A reader's mail: the address, the subscriptions, and the one-click unsubscribe."""
 
 from collections.abc import Mapping
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A reader's account: what is kept of them, to take along or to delete; and invitations."""
+"""A reader's account: export and deletion of their data, and invitations of others."""
 
 from typing import Any
 

@@ -36,8 +36,8 @@ def redeem(token: str) -> User | None:
     Of two requests with the same token one gets the reader: the row changes hands in one UPDATE.
     """
     now = timezone.now()
-    # A join would go into a subquery of the UPDATE, which PostgreSQL does not ask again for a row
-    # that somebody else has changed meanwhile.
+    # A join would become a subquery of the UPDATE, and PostgreSQL does not evaluate that again for
+    # a row that another transaction has changed in the meantime.
     active = User.objects.filter(is_active=True)
     link = SignInLink.objects.filter(token_hash=hashed(token), reader__in=active)
     if not link.filter(used_at=None, expires_at__gt=now).update(used_at=now):
@@ -46,7 +46,7 @@ def redeem(token: str) -> User | None:
 
 
 def site_address() -> str:
-    """Where the site is reached: as configured, else as its web server says, else the usual."""
+    """The site's address: as configured, else as its web server reports, else the default."""
     with suppress(OSError):
         return settings.BASE_URL or (settings.DATA_DIR / "address").read_text().strip()
     return "http://localhost:8000"

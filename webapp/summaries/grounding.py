@@ -1,8 +1,8 @@
-"""Does a claim stand in the paper? The quote must be in the text, the number and unit in the quote.
+"""Whether a claim is in the paper: its quote in the text, its number and unit in the quote.
 
 A model may invent a number, a unit or a quote, or cut a true quote so that 23.52 reads 3.5. So the
 quote is looked up in the folded text, and the value is compared with the numbers that the text
-holds at that place, never with what the model says stands there.
+has at that place, never with those in the model's quote.
 """
 
 import re
@@ -20,7 +20,7 @@ from .numbers import Number, fold, fold_with_places, numbers, numbers_in, unit_a
 State = Claim.State
 MIN_QUOTE_WORDS = 3
 MAX_QUOTE = 1000  # characters: a quote is a sentence or two, not the paper
-MAX_PLACES = 20  # a quote that stands more often than this says nothing about a place
+MAX_PLACES = 20  # of a quote that are looked at
 _FILLERS = frozenset(
     {"of", "the", "per", "in", "on", "for", "an", "at", "to", "by", "than", "with"}
 )
@@ -38,7 +38,7 @@ _MARK = re.compile(r"[^\W\d_]|[€£¥₩₹‰″]")  # of a unit that is no wo
 
 @dataclass(frozen=True)
 class Grounding:
-    """The finding, why it is not the best one, and the words around the number."""
+    """The finding, the reason where it is not the best one, and the words around the number."""
 
     state: State
     reason: str = ""
@@ -58,7 +58,7 @@ class _Claimed:
 
 
 class GroundTruth:
-    """A paper's text, folded and read once, against which claims and numbers are held."""
+    """A paper's text, folded and read once, against which claims and numbers are checked."""
 
     def __init__(self, text: str) -> None:
         self._folded = fold_with_places(text)
@@ -75,16 +75,16 @@ class GroundTruth:
         )
 
     def holds_number(self, written: str) -> bool:
-        """Whether every number in `written` stands somewhere in the text, as figures or a word."""
+        """Whether every number in `written` is somewhere in the text, as figures or a word."""
         return all(abs(n.value) in self._values for n in numbers(written))
 
     def holds_quote(self, quote: str) -> bool:
-        """Whether a quote long enough to be found again stands in the text."""
+        """Whether a quote, if long enough to identify a place, is in the text."""
         folded = fold(quote)
         return not _unusable(folded) and folded in self._text
 
     def ground(self, value: str, unit: str, quote: str) -> Grounding:
-        """Hold one claim against the text.
+        """Check one claim against the text.
 
         `value` is as the model wrote it ("3.5", "74.97 -> 79.66", "2-3"), `unit` may be empty.
         """

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from .folding import Folded, fold_with_places
 from .number import Number
-from .units import unit_at
+from .units import SIZES, TIMES, unit_at
 from .words import word_numbers
 
 # A number begins neither inside a word (v2, resnet50), nor after a word and a hyphen (gpt-4),
@@ -26,7 +26,7 @@ _NUMBER = re.compile(
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?: \d{3}){1,4}(?:\.\d+)?(?!\d|[.,:/]\d)")
 _FRACTION = re.compile(r"(?<!/)(?P<whole>\d{1,3} )?(?P<part>1/2|1/3|2/3|1/4|3/4)(?![\d/.])")
 _PARTS = {"1/2": ".5", "1/3": ".333", "2/3": ".667", "1/4": ".25", "3/4": ".75"}
-_PARTED = {"ns", "us", "ms", "s", "min", "h", "day", "byte", "kb", "mb", "gb", "tb"}
+_PARTED = TIMES | SIZES | {"day", "byte"}
 _LABEL_BEFORE = re.compile(  # "Table 3 120 ms" and "layer 7 128 MB" are two
     r"(?<![a-z])(?:tab(?:le|\.)|sec(?:tion|\.)|fig(?:ure|\.)|eq(?:uation|\.)|appendix|chapter|page"
     r"|layer|block|head|level|step|stage|phase|epoch|round|day|week|version|experiment|case|model"

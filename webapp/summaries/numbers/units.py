@@ -4,6 +4,9 @@ import re
 
 from webapp.ui.tables import table
 
+TIMES = frozenset({"ns", "us", "ms", "s", "min", "h"})
+SIZES = frozenset({"kb", "mb", "gb", "tb"})
+
 _SPELLINGS: dict[str, str] = table(__file__, "units.toml")
 _SECOND = r"(?:seconds?|sec|s|秒)"
 _RATE = re.compile(
