@@ -195,6 +195,26 @@ def test_an_operators_word_outlives_the_evidence() -> None:
 
 
 @pytest.mark.django_db
+def test_a_decision_made_while_papers_are_linked_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    about = {"method": "sparse_attention", "relation": "about"}
+    link = MethodLink.objects.create(paper=paper("Dense layers", "All is dense."), **about)
+    answers = linking._answers
+
+    def decide_first(papers: list[Paper]) -> Any:
+        MethodLink.objects.filter(pk=link.pk).update(confirmed=True)
+        return answers(papers)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(linking, "_answers", decide_first)
+        linking.link(Paper.objects.all())
+    assert MethodLink.objects.get().confirmed is True
+    MethodLink.objects.update(confirmed=None)
+    linking.link(Paper.objects.all())
+    assert not MethodLink.objects.exists()
+    assert not linking.decide(link, True)
+
+
+@pytest.mark.django_db
 def test_a_tick_links_what_came_since_the_last_one() -> None:
     def announce(arxiv_id: str, day: str) -> None:
         one = paper(*ABOUT, arxiv_id=arxiv_id)

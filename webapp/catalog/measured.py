@@ -195,8 +195,8 @@ class Best:
     @property
     def hardware(self) -> str:
         """What the figure holds for."""
-        where = self.measurement.where
-        return "the same on any machine" if self.measurement.counted else where
+        of = self.measurement
+        return "the same on any machine" if of.counted else of.row.hardware
 
     @property
     def verb(self) -> str:
