@@ -47,7 +47,7 @@ def _grounded(paper: Paper) -> list[dict[str, Any]]:
     grounded = []
     for claim in paper.claims:
         # What is printed is what was compared: no invisible character reverses a number on screen.
-        shown = clean_json(claim)
+        shown: Any = clean_json(claim)
         given = (shown.get(name) for name in ("value", "unit", "quote"))
         value, unit, quote = ("" if one is None else str(one) for one in given)
         grounded.append({**shown, "state": truth.ground(value, unit, quote).state.value})
