@@ -44,6 +44,7 @@ FILES = (
     "papers/test_settling.py",
     "papers/test_store.py",
     "papers/test_views.py",
+    "readers/test_at_once.py",
     "readers/test_links.py",
     *(f"runs/{name}" for name in RUNS),
     "summaries/test_summarise.py",

@@ -16,7 +16,7 @@ from django.utils import timezone
 from methods.spec import Family
 from webapp.catalog import linking, phrases
 from webapp.catalog.evidence import Answer, Link, links
-from webapp.catalog.labels import Agreement, Label, agreement
+from webapp.catalog.labels import Label, agreement
 from webapp.catalog.models import MethodLink
 from webapp.catalog.phrases import pattern
 from webapp.papers.models import Announcement, Listing, Paper
@@ -102,10 +102,10 @@ def test_a_source_is_its_own_and_a_cited_paper_counts_as_use() -> None:
 
 def test_a_models_answer_counts_only_with_a_quote_that_stands_there() -> None:
     text = GroundTruth("\n".join(SWIN))
-    assert Answer("sparse_attention", "about", "shifted window  attention").speaks(text) > 0
-    assert Answer("sparse_attention", "none", "shifted window attention").speaks(text) < 0
-    assert Answer("sparse_attention", "about", "we invent a sparse attention").speaks(text) == 0
-    assert Answer("sparse_attention", "about", " ").speaks(text) == 0
+    assert Answer("sparse_attention", "about", "shifted window  attention").log_odds(text) > 0
+    assert Answer("sparse_attention", "none", "shifted window attention").log_odds(text) < 0
+    assert Answer("sparse_attention", "about", "we invent a sparse attention").log_odds(text) == 0
+    assert Answer("sparse_attention", "about", " ").log_odds(text) == 0
 
 
 def test_a_file_is_linked_and_reported_without_a_database(tmp_path: Path) -> None:
@@ -145,8 +145,11 @@ def test_a_line_that_is_no_paper_is_named(tmp_path: Path) -> None:
 def test_agreement_counts_what_is_right_found_and_there() -> None:
     relations = {"1": "about", "2": "about", "3": "uses"}
     rows = [Label(id=key, method="m", relation=value) for key, value in relations.items()]
-    (mine, _) = agreement(rows, {("1", "m"), ("3", "m"), ("9", "m")})
-    assert mine == Agreement("m", right=1, found=2, there=2)
+    mine, whole = agreement(rows, {("1", "m"), ("3", "m"), ("9", "m")})
+    assert mine.startswith("m: precision 0.500")
+    assert "1 of 2), recall 0.500" in mine
+    assert whole == mine.replace("m:", "all methods:")
+    assert list(agreement([], set())) == []
 
 
 def test_an_interval_is_wilsons() -> None:
@@ -189,6 +192,26 @@ def test_an_operators_word_outlives_the_evidence() -> None:
     kept.save()
     linking.link(Paper.objects.all())
     assert MethodLink.objects.get().confirmed is True
+
+
+@pytest.mark.django_db
+def test_a_decision_made_while_papers_are_linked_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    about = {"method": "sparse_attention", "relation": "about"}
+    link = MethodLink.objects.create(paper=paper("Dense layers", "All is dense."), **about)
+    answers = linking._answers
+
+    def decide_first(papers: list[Paper]) -> Any:
+        MethodLink.objects.filter(pk=link.pk).update(confirmed=True)
+        return answers(papers)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(linking, "_answers", decide_first)
+        linking.link(Paper.objects.all())
+    assert MethodLink.objects.get().confirmed is True
+    MethodLink.objects.update(confirmed=None)
+    linking.link(Paper.objects.all())
+    assert not MethodLink.objects.exists()
+    assert not linking.decide(link, True)
 
 
 @pytest.mark.django_db

@@ -48,11 +48,11 @@ def test_an_account_is_switched_off_and_on(client: Client, admin: User) -> None:
     ada = factories.make_reader("ada")
     guest = Client()
     guest.force_login(ada)
-    client.post("/account/readers/", {"switch": ada.pk})
+    client.post("/account/readers/", {"off": ada.pk})
     assert guest.get("/account/")["Location"].startswith("/sign-in/")
-    client.post("/account/readers/", {"switch": ada.pk})
+    client.post("/account/readers/", {"on": ada.pk})
     assert guest.get("/account/").status_code == 200
-    client.post("/account/readers/", {"switch": admin.pk})
+    client.post("/account/readers/", {"off": admin.pk})
     admin.refresh_from_db()
     assert admin.is_active
 

@@ -132,3 +132,12 @@ def test_a_link_leads_to_where_the_site_listens(
     settings.BASE_URL = "https://assay.example"
     call_command("sign_in_link")
     assert capsys.readouterr().out.startswith("https://assay.example/sign-in/")
+
+
+def test_a_site_without_an_administrator_gets_one_from_the_command() -> None:
+    links.reader_named("ada")
+    User.objects.update(is_superuser=False, is_staff=False)
+    made = links.administrator()
+    assert made.is_superuser
+    assert made.is_staff
+    assert links.administrator() == made

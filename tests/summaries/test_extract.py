@@ -48,6 +48,8 @@ def test_claims_are_found_with_high_precision_and_recall() -> None:
         ("We cut consumption to 15.7% ~ 32.7% of it.", "15.7% ~ 32.7%"),
         ("Our attack cuts the passwords found, going from 37 to 0.", "from 37 to 0"),
         ("Our model runs at 31 FPS.", "31 FPS"),
+        ("Our decoder cuts latency to 1 234 ms.", "1 234 ms"),
+        ("Our decoder cuts latency to 1/2 ms.", "1/2 ms"),
         ("Our attack improves, with a success rate of 94%.", "94%"),
         ("We achieve gains over standard training ranging from 9.7%-16.3%.", "9.7%-16.3%"),
         ("Accuracy improves by 3% when trained longer.", "3%"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -172,6 +174,38 @@ def test_what_is_written_at_a_number_makes_it_another(
     assert GroundTruth(text).ground(value, unit, text).state == state
 
 
+def test_hostile_claims_are_judged_as_by_hand() -> None:
+    """Altered numbers, other units, directions turned round, ranges, words, TeX and Chinese."""
+    wrong, judged, text = [], 0, ""
+    for line in Path(__file__).with_name("hostile_claims.txt").read_text().splitlines():
+        if not line.startswith(" "):
+            text = line
+            continue
+        value, unit, state = line.strip().split(" | ")
+        judged += 1
+        if GroundTruth(text).ground(value, unit.strip(), text).state != state:
+            wrong.append((text, value, unit, state))
+    assert judged > 500
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("quote", "value", "unit", "state"),
+    [
+        ("234 ms on one core", "234", "ms", State.MISSING),
+        ("takes 1 234", "1234", "ms", State.UNIT),
+        ("takes 1 234", "234", "ms", State.MISSING),
+        ("and then 1/2", "2", "ms", State.MISSING),
+        ("and then 1/2", "0.5", "ms", State.UNIT),
+    ],
+)
+def test_a_quote_that_cuts_a_number_makes_no_other(
+    quote: str, value: str, unit: str, state: State
+) -> None:
+    text = "The pass takes 1 234 ms on one core and then 1/2 ms on all of them."
+    assert GroundTruth(text).ground(value, unit, quote).state == state
+
+
 def test_inventions_made_of_true_claims_are_told_from_them() -> None:
     told: dict[str, list[bool]] = {}
     for case in inventions.written_for_tests():
@@ -293,6 +327,28 @@ def test_a_wrong_unit_is_not_verified(paper: tuple[str, str, str], unit: str) ->
 def test_hostile_text_never_raises(text: str, value: str, quote: str) -> None:
     GroundTruth(text).ground(value, value, quote)
     GroundTruth(text).holds_number(value)
+
+
+@pytest.mark.parametrize("repeated", ["亿", "零点零", "hundred ", "123 ", "1/2 ", "one point "])
+def test_a_hostile_full_text_is_read_in_time(repeated: str) -> None:
+    before = time.process_time()
+    numbers(repeated * (100_000 // len(repeated)))
+    assert time.process_time() - before < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("一亿二千万倍", "120000000"),
+        ("三倍", "3"),
+        ("两三倍", "3"),
+        ("三点零五倍", "3.05"),
+        ("two million three hundred thousand and five", "2300005"),
+        ("an order of magnitude", "10"),
+    ],
+)
+def test_numbers_in_words_have_their_value(text: str, value: str) -> None:
+    assert [f"{one.value:f}" for one in numbers(text)] == [value]
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_what_is_no_number_of_a_row_names_none(client: Client, text: str) -> Non
     assert number_in(text) == 0
     client.force_login(User.objects.create_superuser("admin"))
     for where, field in (
-        ("/account/readers/", "switch"),
+        ("/account/readers/", "off"),
         ("/account/mail/", "end"),
         ("/account/tokens/", "revoke"),
     ):

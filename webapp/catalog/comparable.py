@@ -1,8 +1,8 @@
-"""What of ours may stand beside a number that a paper reports: a ratio to a ratio, of one quantity.
+"""Which of our figures may be shown beside a number that a paper reports: ratios of one quantity.
 
-Values never meet: the paper's machine, model and data are not ours. A gain ("3.5×") meets the gain
-of a method that the paper is about, where both are of one quantity (time, memory, operations) and,
-if the paper names a stage such as decoding or training, of that stage.
+Absolute values are never compared: the paper's machine, model and data are not ours. A gain
+("3.5×") is compared with the gain of a method that the paper is about, if both are of one quantity
+(time, memory, operations) and, where the paper names a stage such as decoding, of that stage.
 """
 
 import re
@@ -44,13 +44,13 @@ def comparable(claim: Claim | RuleClaim, carried: Iterable[Carried]) -> Best | N
         return None
     described = f"{claim.metric} {near}"
     stages = [name for name, words in _STAGES.items() if words.search(described)]
-    for method in carried:
-        for one in method.in_order:
-            if one.series.y.unit in _UNITS[quantity] and _is_of(stages, one):
-                figure = best([one])
-                if figure:
-                    return figure
-    return None
+    figures = (
+        best([one])
+        for method in carried
+        for one in method.in_order
+        if one.series.y.unit in _UNITS[quantity] and _is_of(stages, one)
+    )
+    return next(filter(None, figures), None)
 
 
 def _near(claim: Claim | RuleClaim) -> str:
@@ -63,13 +63,11 @@ def _near(claim: Claim | RuleClaim) -> str:
 
 
 def _nearest_quantity(text: str) -> str:
-    """The quantity that is named last, which is next to the number."""
-    places = {
-        name: max((found.end() for found in words.finditer(text)), default=0)
-        for name, words in _QUANTITIES.items()
-    }
-    best_name = max(places, key=places.__getitem__)
-    return best_name if places[best_name] else ""
+    """The quantity that is named last, so nearest to the number, or ""."""
+    named = (
+        (found.end(), name) for name, words in _QUANTITIES.items() for found in words.finditer(text)
+    )
+    return max(named, default=(0, ""))[1]
 
 
 def _is_of(stages: Sequence[str], measurement: Measurement) -> bool:

@@ -16,10 +16,10 @@ from webapp.learning import linear, tfidf
 from webapp.summaries.grounding import GroundTruth
 
 ABOUT = 0.5  # probability from which a paper is about a method: more likely than not
-USES = 0.12  # below it a paper that says the words mentions it
-SAYS = 1.5  # weight of the phrases from which the words are said
+USES = 0.12  # below it, a paper that names the method only mentions it
+NAMED = 1.5  # weight of the phrases from which a paper names the method
 SHOWN = 4  # pieces of evidence that are kept, and terms that are looked at
-ANSWERED = 2.0  # what a model's answer with a quote that stands in the text adds to the log-odds
+ANSWERED = 2.0  # what a model's answer with a grounded quote adds to the log-odds
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Link:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a summary model answered to the question of the relation, with its quote."""
+    """A relation that a summary model answered, with its quote."""
 
     method: str
     relation: str
     quote: str
 
-    def speaks(self, truth: GroundTruth) -> float:
-        """What it adds to the log-odds; nothing where its quote does not stand in the text."""
+    def log_odds(self, truth: GroundTruth) -> float:
+        """What it adds to the log-odds; 0 where its quote is not in the text."""
         if not truth.holds_quote(self.quote):
             return 0.0
         return ANSWERED if self.relation == "about" else -ANSWERED
@@ -55,10 +55,10 @@ def links(
     `text` is what else of the paper the answers may quote.
     """
     truth = GroundTruth(f"{title}\n{abstract}\n{text}") if answers else None
-    said = {one: speaking for one in answers if truth and (speaking := one.speaks(truth))}
+    grounded = {one: added for one in answers if truth and (added := one.log_odds(truth))}
     vector = tfidf.vector(title, abstract)
     paper = arxiv_id, title, abstract
-    found = (_link(method, paper, vector, said) for method in registry.all_methods())
+    found = (_link(method, paper, vector, grounded) for method in registry.all_methods())
     return [one for one in found if one]
 
 
@@ -72,44 +72,44 @@ def _link(
     roles = {paper.arxiv_id: paper.role for paper in method.papers}
     if roles.get(arxiv_id) == "source":
         return Link(method.slug, "source", 1.0, [_evidence(arxiv_id, "identifier", 0.0)])
-    said = phrases.find(method.family, title, abstract)
-    speaking = phrases.summary(said)
-    evidence = [_evidence(one.words, one.place, one.weight) for one in said]
+    found = phrases.find(method.family, title, abstract)
+    weights = phrases.summary(found)
+    evidence = [_evidence(one.words, one.place, one.weight) for one in found]
     model = linear.models().get(method.slug)
-    loudness = sum(speaking[:3])
+    for_it, against = sum(weights[:3]), weights[3]
     if model:
-        odds = model.with_phrases(vector, speaking)
+        odds = model.with_phrases(vector, weights)
         terms = [part for part in model.parts(vector) if part[1] > 0][:SHOWN]
         evidence += [_evidence(term, "terms", model.combination[1] * part) for term, part in terms]
     else:
-        odds = loudness - speaking[3] - 4.0
+        odds = for_it - against - 4.0
     for answer, added in answers.items():
         if answer.method == method.slug:
             odds += added
             evidence.append(_evidence(answer.quote, "answer", added))
     if (known := _named(method, arxiv_id, f"{title} {abstract}")) is not None:
         evidence.insert(0, known)
-    relation = _relation(linear.probability(odds), loudness, known is not None)
+    relation = _relation(linear.probability(odds), for_it, known is not None)
     if relation is None:
         return None
     evidence.sort(key=lambda one: (one["place"] != "answer", -abs(one["weight"])))
     return Link(method.slug, relation, round(linear.probability(odds), 3), evidence[:SHOWN])
 
 
-def _relation(score: float, said: float, known: bool) -> str | None:
+def _relation(score: float, phrases_for: float, known: bool) -> str | None:
     if score >= ABOUT:
         return "about"
-    if known or (said >= SAYS and score >= USES):
+    if known or (phrases_for >= NAMED and score >= USES):
         return "uses"
-    return "mentions" if said >= SAYS else None
+    return "mentions" if phrases_for >= NAMED else None
 
 
 def _named(method: Method, arxiv_id: str, text: str) -> dict[str, Any] | None:
     """The identifier by which a paper is one that the method names, or cites one."""
     if arxiv_id in {paper.arxiv_id for paper in method.papers}:
-        return _evidence(arxiv_id, "identifier", SAYS)
+        return _evidence(arxiv_id, "identifier", NAMED)
     cited = _cited(tuple(paper.arxiv_id for paper in method.papers)).search(text)
-    return _evidence(cited[0], "identifier", SAYS) if cited else None
+    return _evidence(cited[0], "identifier", NAMED) if cited else None
 
 
 @cache

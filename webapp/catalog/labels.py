@@ -1,9 +1,7 @@
-"""Labels: which papers are about which methods, as people judged; and how well links agree."""
+"""Labels: which papers are about which methods, as people judged, and how well links agree."""
 
-from collections.abc import Iterable
-from itertools import groupby
-from operator import attrgetter
-from typing import Annotated, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel
 
@@ -21,7 +19,7 @@ def is_trained_on(identifier: str) -> bool:
 
 
 class Text(BaseModel):
-    """A paper as it is linked and as a line of JSON gives it, blanks folded."""
+    """A paper to be linked, from the database or a line of JSON, with single spaces."""
 
     id: Folded
     title: Folded
@@ -34,7 +32,7 @@ class Text(BaseModel):
 
 
 class Label(BaseModel):
-    """What a person says of a paper and a method."""
+    """A person's judgement of a paper's relation to a method."""
 
     id: str
     method: str
@@ -47,7 +45,7 @@ class Label(BaseModel):
 
 
 def decisions() -> tuple[list[Label], dict[str, Text]]:
-    """What operators confirmed or rejected on this site, with the papers."""
+    """Labels from the links that operators confirmed or rejected on this site, and the papers."""
     rows = MethodLink.objects.exclude(confirmed=None).select_related("paper")
     labels, texts = [], {}
     for row in rows:
@@ -57,31 +55,12 @@ def decisions() -> tuple[list[Label], dict[str, Text]]:
     return labels, texts
 
 
-class Agreement(NamedTuple):
-    """Papers about a method: found and right, found, and there to find."""
-
-    method: str
-    right: int
-    found: int
-    there: int
-
-    def text(self) -> str:
-        """Precision and recall with their 95 % intervals (Wilson)."""
-        return f"{self.method}: {precision_and_recall(self.right, self.found, self.there)}"
-
-
-def agreement(labels: Iterable[Label], about: set[tuple[str, str]]) -> list[Agreement]:
-    """How the links that say *about* agree with the labels, by method and over all."""
-    of_method = attrgetter("method")
-    rows = sorted(labels, key=of_method)
-    by_method = [(name, list(mine)) for name, mine in groupby(rows, key=of_method)]
-    return [
-        Agreement(
-            name,
-            sum(row.about and (row.id, row.method) in about for row in mine),
-            sum((row.id, row.method) in about for row in mine),
-            sum(row.about for row in mine),
-        )
-        for name, mine in [*by_method, ("all methods", rows)]
-        if mine
-    ]
+def agreement(labels: Iterable[Label], about: set[tuple[str, str]]) -> Iterator[str]:
+    """Precision and recall of the links that say *about*, a line per method and one over all."""
+    rows = list(labels)
+    for method in [*sorted({row.method for row in rows}), ""]:
+        mine = [row for row in rows if method in {row.method, ""}]
+        found = [row for row in mine if (row.id, row.method) in about]
+        right, there = (sum(row.about for row in some) for some in (found, mine))
+        if mine:
+            yield f"{method or 'all methods'}: {precision_and_recall(right, len(found), there)}"

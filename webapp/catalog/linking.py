@@ -1,4 +1,4 @@
-"""Papers to methods: the links of the database, by the evidence of now."""
+"""Links from papers to methods in the database, by the current evidence."""
 
 from datetime import UTC, datetime
 from functools import cache
@@ -24,7 +24,7 @@ _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 @cache
 def fingerprint() -> str:
-    """A digest of all that links are made by: families, identifiers, weights."""
+    """A digest of everything that decides links: families, identifiers, weights."""
     digest = sha256()
     for method in registry.all_methods():
         digest.update(repr((method.slug, method.papers, method.family)).encode())
@@ -34,8 +34,8 @@ def fingerprint() -> str:
 
 
 def link_new() -> int:
-    """Link what came since the last call, or everything where the methods changed; how many."""
-    # None where nothing was linked yet, or by other signs than those of now.
+    """Link the papers new since the last call, all if the methods changed; how many changed."""
+    # None where nothing was linked yet, or the methods have changed since.
     pulse = LinkPulse.objects.filter(pk=1, signs=fingerprint()).first()
     listings = Listing.objects.order_by("changed_at")
     if pulse:
@@ -72,15 +72,16 @@ def link(papers: QuerySet[Paper]) -> int:
     return changed
 
 
-def decide(link: MethodLink, confirmed: bool | None) -> None:
-    """Remember an operator's word on a link; None forgets it."""
-    link.confirmed = confirmed
-    link.save(update_fields=["confirmed"])
-    _note_change()
+def decide(link: MethodLink, confirmed: bool | None) -> bool:
+    """Store an operator's decision on a link, or withdraw it (None); False if the link is gone."""
+    is_there = MethodLink.objects.filter(pk=link.pk).update(confirmed=confirmed) > 0
+    if is_there:
+        _note_change()
+    return is_there
 
 
 def _note_change() -> None:
-    """Let kept pages know that links are others than before."""
+    """Invalidate kept pages: links have changed."""
     now = timezone.now()
     LinkPulse.objects.update_or_create(
         pk=1,
@@ -105,7 +106,8 @@ def _write(papers: list[Paper]) -> int:
     gone = [row.pk for key, row in old.items() if key not in new and row.confirmed is None]
     said = attrgetter(*SAID)
     written = [row for key, row in new.items() if key not in old or said(old[key]) != said(row)]
-    MethodLink.objects.filter(pk__in=gone).delete()
+    # Unless an operator has decided on one in the meantime.
+    MethodLink.objects.filter(pk__in=gone, confirmed=None).delete()
     MethodLink.objects.bulk_create(
         written, update_conflicts=True, unique_fields=["paper", "method"], update_fields=SAID
     )
@@ -115,7 +117,7 @@ def _write(papers: list[Paper]) -> int:
 
 
 def _answers(papers: list[Paper]) -> dict[int, tuple[tuple[Answer, ...], str]]:
-    """What a model answered to the question of the relation, with the text that it had read."""
+    """The relations that a model answered, with the text that it had read."""
     version = {paper.pk: paper.version for paper in papers}
     done = Summary.objects.filter(paper__in=papers, state=Summary.State.DONE).order_by(
         "finished_at"

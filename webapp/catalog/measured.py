@@ -169,14 +169,14 @@ def _against(point: Point, others: list[Point]) -> list[Point]:
         ratio = Ratio(
             value=value, low=low, high=high, verdict="better" if low > 1 else "no difference shown"
         )
-    except (ValueError, ArithmeticError):  # of numbers so wild that their ratio is none
+    except (ValueError, ArithmeticError):  # overflow: such a ratio is no number
         return []
     return [point.model_copy(update={"ratio": ratio})]
 
 
 def _interval(logs: list[float]) -> tuple[float, float, float]:
     """The geometric mean of ratios and its 95 % interval, as `methods.measure.statistics` draws it:
-    that needs scipy, which a site without PyTorch's company lacks.
+    that needs scipy, which is installed only with PyTorch.
     """
     mean = fmean(logs)
     half = STUDENT[min(len(logs) - 1, len(STUDENT)) - 1] * stdev(logs) / math.sqrt(len(logs))
@@ -195,8 +195,8 @@ class Best:
     @property
     def hardware(self) -> str:
         """What the figure holds for."""
-        where = self.measurement.where
-        return "the same on any machine" if self.measurement.counted else where
+        of = self.measurement
+        return "the same on any machine" if of.counted else of.row.hardware
 
     @property
     def verb(self) -> str:
@@ -211,7 +211,7 @@ class Best:
 
 
 def best(measurements: Iterable[Measurement]) -> Best | None:
-    """The largest ratio of ours that was shown to be better, and that nothing speaks against.
+    """The largest ratio of ours that was shown to be better and is not in doubt.
 
     A point in doubt does not count, nor one whose interval lies above what its chart says is
     possible: the headline, its chart and the limit in it agree.
@@ -230,8 +230,7 @@ def best(measurements: Iterable[Measurement]) -> Best | None:
             if ratio.verdict in {"faster", "better"} and ratio.low <= series.most(point):
                 where = series.x.at(point.x)
                 found.append(Best(ratio.value, ratio.verdict, where, measurement))
-    found.sort(key=_weight)
-    return found[-1] if found else None
+    return max(reversed(found), key=_weight, default=None)
 
 
 def _weight(one: Best) -> tuple[bool, bool, bool, float]:

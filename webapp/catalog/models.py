@@ -1,4 +1,4 @@
-"""Which papers are related to which methods, each link with its evidence and a person's word."""
+"""Which papers are related to which methods, each link with its evidence and any decision on it."""
 
 from django.db import models
 from django.db.models import Q
@@ -21,7 +21,9 @@ class MethodLink(models.Model):
     relation = models.CharField(max_length=8, choices=Relation.choices)
     score = models.FloatField(default=0.0)  # probability that the paper is about it
     evidence = models.JSONField(default=list)  # [{"words", "place", "weight"}], weightiest first
-    confirmed = models.BooleanField(null=True)  # an operator's word; it stays and becomes a label
+    confirmed = models.BooleanField(
+        null=True
+    )  # an operator's decision; it is kept and becomes a label
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["paper", "method"], name="linked_once")]

@@ -19,7 +19,7 @@ from webapp.runs.models import StandingMeasurement
 from webapp.summaries.queries import summaries_stamp
 
 PAPERS_SHOWN = 12
-# By hand, because it is asked for every page that is answered from memory.
+# In SQL, because it runs for every page that is answered from memory.
 _STAMP = """
     SELECT
         (SELECT count(*) FROM runs_standingmeasurement),
@@ -34,18 +34,18 @@ _STAMP = """
 
 
 def stamp() -> tuple[object, ...]:
-    """All that decides what the pages of methods show to the anonymous. One query."""
+    """Everything that the pages of methods show anonymous readers depends on this. One query."""
     return rows(_STAMP)[0]
 
 
 def paper_stamp(paper: int, reader: int | None) -> tuple[object, ...]:
-    """All that decides what a paper's page shows a reader of methods, summaries and digests."""
+    """Everything about methods, summaries and digests that a paper's page shows depends on this."""
     return stamp(), summaries_stamp(paper), entries_stamp(paper, reader)
 
 
 @dataclass(frozen=True)
 class Carried:
-    """A method with what was measured of it, each part read when it is asked for."""
+    """A method with its measurements, each part read on first use."""
 
     method: Method
 
@@ -56,7 +56,7 @@ class Carried:
 
     @cached_property
     def measurements(self) -> list[Measurement]:
-        """Of these the ones that stand now."""
+        """The ones of these that are current."""
         return current(self.standing)
 
     @cached_property
@@ -71,7 +71,7 @@ class Carried:
 
     @cached_property
     def in_order(self) -> list[Measurement]:
-        """What stands now: the headline's first, then what is faster, then by how much."""
+        """The current ones: the headline's first, then what is faster, then by how much."""
         first = self.best.measurement if self.best else None
         return sorted(self.measurements, key=lambda one: (one is first, *_gain(one)), reverse=True)
 
@@ -113,7 +113,7 @@ def paper_counts() -> dict[str, int]:
 
 
 def papers_of(method: str, *, undecided: bool = False) -> list[MethodLink]:
-    """The latest papers about a method, with the evidence; for an operator the others behind."""
+    """The latest papers about a method, with the evidence; for an operator all linked ones last."""
     links = MethodLink.objects.filter(method=method).select_related("paper")
     if not undecided:
         links = links.filter(MethodLink.counting())

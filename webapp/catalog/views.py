@@ -54,10 +54,11 @@ def _method_page(request: HttpRequest, carried: Carried) -> HttpResponse:
 @require_POST
 @staff_member_required
 def decide(request: HttpRequest, pk: int) -> HttpResponse:
-    """An operator's word on a link: it stays, counts, and becomes a label for training."""
+    """An operator's decision on a link: it is kept, counts, and becomes a label for training."""
     link = get_object_or_404(MethodLink.objects.select_related("paper"), pk=pk)
     words = {"yes": True, "no": False}
-    linking.decide(link, words.get(request.POST.get("confirmed", "")))
+    if not linking.decide(link, words.get(request.POST.get("confirmed", ""))):
+        raise Http404("This link was removed.")
     chips.refresh()
     return redirect("papers:paper", link.paper.arxiv_id)
 

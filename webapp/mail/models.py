@@ -21,7 +21,7 @@ class Delivery(models.Model):
     frequency = models.CharField(max_length=6, choices=Frequency.choices)
     sent_until = models.DateField()  # the last day announced that was mailed or looked at
     looked_on = models.DateField()  # the day of the last mail or look
-    leased_until = models.DateTimeField(null=True, blank=True)  # while a worker is at it
+    leased_until = models.DateTimeField(null=True, blank=True)  # while a worker sends it
 
     class Meta:
         ordering = ("pk",)

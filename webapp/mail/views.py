@@ -1,4 +1,4 @@
-"""What is mailed to a reader: their address, what they asked for, and one click to end it."""
+"""A reader's mail: the address, the subscriptions, and the one-click unsubscribe."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -55,7 +55,7 @@ class DeliveryForm(forms.Form):
         self.fields["profile"].queryset = mine  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, object]:
-        """One of both."""
+        """Accept a profile or a search, not both."""
         data = self.cleaned_data
         q = data.get("q", "").strip()
         if bool(data.get("profile")) == bool(q):
@@ -82,13 +82,14 @@ def account_mail(request: HttpRequest, reader: User) -> HttpResponse:
         messages.success(request, "Unsubscribed." if ended else "You were unsubscribed already.")
     elif form.is_bound and form.is_valid():
         data, today = form.cleaned_data, eastern_date(now())
+        chosen = {"frequency": data["frequency"]}
         Delivery.objects.update_or_create(  # not `mine`: PostgreSQL locks no outer join
             reader=reader,
             profile=data["profile"],
             q=data["q"].strip(),
-            defaults={"frequency": data["frequency"]},
-            create_defaults={
-                "frequency": data["frequency"],
+            defaults=chosen,
+            create_defaults=chosen
+            | {
                 "sent_until": max(dates(1), default=today),
                 "looked_on": today if data["frequency"] == "weekly" else today - timedelta(days=1),
             },
@@ -113,7 +114,7 @@ def searches(request: HttpRequest, reader: User) -> HttpResponse:
 
 
 def _ask_to_confirm(request: HttpRequest, reader: User, address: str) -> None:
-    """Mail a link that makes the address the reader's: nobody subscribes somebody else."""
+    """Mail a link that confirms the address, so that nobody can subscribe another person's."""
     try:
         forms.EmailField().clean(address)
     except forms.ValidationError as error:
@@ -147,8 +148,7 @@ def confirm(request: HttpRequest, reader: User, token: str) -> HttpResponse:
     if reader_id != reader.pk:
         raise Http404("This link belongs to another reader.")
     if request.method == "POST":
-        reader.email = address
-        reader.save(update_fields=["email"])
+        User.objects.filter(pk=reader.pk).update(email=address)
         confirmed = gettext("Mail goes to %(address)s.")
         messages.success(request, confirmed % {"address": address})
         return redirect("mail:account")
@@ -159,7 +159,7 @@ def confirm(request: HttpRequest, reader: User, token: str) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def unsubscribe(request: HttpRequest, token: str) -> HttpResponse:
-    """A button on GET, the end on POST: a scanner that follows links ends nothing."""
+    """A button on GET; POST unsubscribes: a mail scanner that follows links changes nothing."""
     try:
         pk = signing.loads(token, salt=UNSUBSCRIBE)
     except signing.BadSignature:

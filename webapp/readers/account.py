@@ -1,4 +1,4 @@
-"""A reader's account: what is kept of them, to take along or to delete; and invitations."""
+"""A reader's account: export and deletion of their data, and invitations of others."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from django.contrib.auth import logout
 from django.contrib.auth.models import User
 from django.core import serializers
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
@@ -29,12 +30,14 @@ def account(request: HttpRequest, reader: User) -> HttpResponse:
         if request.POST.get("delete", "").strip() != reader.username:
             messages.error(request, _("Nothing was deleted: type your name to confirm."))
             return redirect("readers:account")
-        others = User.objects.filter(is_superuser=True, is_active=True).exclude(pk=reader.pk)
-        if reader.is_superuser and not others.exists():
-            messages.error(request, _("Nothing was deleted: you are the only administrator."))
-            return redirect("readers:account")
-        logout(request)
-        reader.delete()
+        with transaction.atomic():
+            if links.lock_administrators() == {reader.pk}:
+                messages.error(request, _("Nothing was deleted: you are the only administrator."))
+                return redirect("readers:account")
+            logout(request)
+            # Locked, so that no row is added for the reader while theirs are collected.
+            if locked := User.objects.select_for_update().filter(pk=reader.pk).first():
+                locked.delete()
         messages.success(request, _("Your account and all its data are deleted."))
         return redirect(settings.LOGIN_REDIRECT_URL)
     return render(request, "readers/account.html")
@@ -66,43 +69,40 @@ def readers(request: HttpRequest, reader: User) -> HttpResponse:
     """Who reads here; administrators invite, and switch accounts off and on."""
     if not reader.is_superuser:
         raise PermissionDenied
-    if "switch" in request.POST:
-        _switch(request, reader)
+    for button, is_active in (("off", False), ("on", True)):
+        if button in request.POST:
+            _switch(request, reader, number_in(request.POST[button]), is_active=is_active)
     made = _invite(request) if "name" in request.POST else ""
     everyone = User.objects.order_by("username")[:MAX_READERS]
     context = {"everyone": everyone, "made": made}
     return render(request, "readers/readers.html", context)
 
 
-def _switch(request: HttpRequest, me: User) -> None:
+@transaction.atomic
+def _switch(request: HttpRequest, me: User, pk: int, *, is_active: bool) -> None:
     """Switch the account of another reader off, or on again."""
-    found = User.objects.exclude(pk=me.pk).filter(pk=number_in(request.POST["switch"])).first()
-    if found is None:
+    if me.pk not in links.lock_administrators():
+        raise PermissionDenied  # another administrator has just taken these rights away
+    others = User.objects.exclude(pk=me.pk)
+    if not others.filter(pk=pk).update(is_active=is_active):
         messages.error(request, _("There is no such reader, or it is your own account."))
         return
-    found.is_active = not found.is_active
-    found.save(update_fields=["is_active"])
     off, on = _("%(reader)s can no longer sign in."), _("%(reader)s may sign in.")
-    messages.success(request, (on if found.is_active else off) % {"reader": found})
+    messages.success(request, (on if is_active else off) % {"reader": User.objects.get(pk=pk)})
 
 
 def _invite(request: HttpRequest) -> str:
     """Make a reader; the link of the invitation, shown once, or "" where it was mailed."""
     name, mail = (request.POST.get(field, "").strip() for field in ("name", "email"))
     try:
-        if User.objects.filter(username=name).exists():
-            raise ValidationError(
-                _("There is already a reader called %(reader)s.") % {"reader": name}
-            )
         if mail:
             forms.EmailField().clean(mail)
-        reader = links.reader_named(name)
+        reader = links.new_reader(name)
     except ValidationError as error:
         messages.error(request, " ".join(error.messages))
         return ""
     if mail and connections.mail_host():
-        reader.email = mail
-        reader.save(update_fields=["email"])
+        User.objects.filter(pk=reader.pk).update(email=mail)
         try:
             links.send_link(reader, mail)
         except OSError as error:

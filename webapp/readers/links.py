@@ -6,10 +6,11 @@ from hashlib import sha256
 from secrets import token_urlsafe
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.core.mail import send_mail
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone, translation
 from django.utils.translation import gettext as _
@@ -35,8 +36,8 @@ def redeem(token: str) -> User | None:
     Of two requests with the same token one gets the reader: the row changes hands in one UPDATE.
     """
     now = timezone.now()
-    # A join would go into a subquery of the UPDATE, which PostgreSQL does not ask again for a row
-    # that somebody else has changed meanwhile.
+    # A join would become a subquery of the UPDATE, and PostgreSQL does not evaluate that again for
+    # a row that another transaction has changed in the meantime.
     active = User.objects.filter(is_active=True)
     link = SignInLink.objects.filter(token_hash=hashed(token), reader__in=active)
     if not link.filter(used_at=None, expires_at__gt=now).update(used_at=now):
@@ -45,7 +46,7 @@ def redeem(token: str) -> User | None:
 
 
 def site_address() -> str:
-    """Where the site is reached: as configured, else as its web server says, else the usual."""
+    """The site's address: as configured, else as its web server reports, else the default."""
     with suppress(OSError):
         return settings.BASE_URL or (settings.DATA_DIR / "address").read_text().strip()
     return "http://localhost:8000"
@@ -61,20 +62,27 @@ def address(token: str, site: str = "") -> str:
     return page_address("readers:use-link", token, site=site)
 
 
-@transaction.atomic
 def reader_named(name: str) -> User:
-    """The reader of that name, made if new. The first of all is the administrator.
+    """The reader of that name, created if there is none. Raises ValidationError as `new_reader`."""
+    return User.objects.filter(username=name).first() or new_reader(name)
 
-    Nobody has a password: links alone sign in. Raises ValidationError for a name that cannot be.
+
+@transaction.atomic
+def new_reader(name: str) -> User:
+    """A new reader without a password: links alone sign in. The first reader is the administrator.
+
+    Raises ValidationError for a name that is taken or not allowed.
     """
-    users = get_user_model().objects
-    if reader := users.filter(username=name).first():
-        return reader
-    first = not users.exists()
+    first = not User.objects.exists()
     reader = User(username=name, is_staff=first, is_superuser=first)
     reader.set_unusable_password()
-    reader.full_clean(exclude=["password"])
-    reader.save()
+    reader.full_clean(exclude=["password"], validate_unique=False)
+    try:
+        with transaction.atomic():
+            reader.save()
+    except IntegrityError:
+        taken = _("There is a reader called %(reader)s already.")
+        raise ValidationError(taken % {"reader": name}) from None
     return reader
 
 
@@ -107,9 +115,26 @@ def send_link(reader: User, address_of_reader: str) -> None:
 
 
 def administrator() -> User:
-    """The first administrator, made if there is none."""
-    first = User.objects.filter(is_superuser=True, is_active=True).order_by("pk").first()
-    return first or reader_named("admin")
+    """The first administrator; where there is none, a reader called admin who becomes one."""
+    if first := _administrators().first():
+        return first
+    reader = reader_named("admin")
+    reader.is_staff = reader.is_superuser = True
+    reader.save(update_fields=["is_staff", "is_superuser"])
+    return reader
+
+
+def lock_administrators() -> set[int]:
+    """Keys of the administrators who may sign in, locked until the transaction ends.
+
+    Whatever takes an administrator's rights or account away locks them first: two administrators
+    who remove each other at once would leave the site without one.
+    """
+    return set(_administrators().select_for_update().values_list("pk", flat=True))
+
+
+def _administrators() -> QuerySet[User]:
+    return User.objects.filter(is_superuser=True, is_active=True).order_by("pk")
 
 
 def hashed(token: str) -> str:

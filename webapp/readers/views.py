@@ -1,4 +1,4 @@
-"""Signing in and out. There are no passwords: whoever runs the site hands out links."""
+"""Signing in and out. There are no passwords: the site's administrator hands out links."""
 
 from django.conf import settings
 from django.contrib import messages
@@ -18,16 +18,16 @@ from webapp import connections, tasks
 from webapp.readers import links
 from webapp.readers.models import Preference
 
-MOST_WAITING = 1000  # tasks on the site's queue: whoever asks without end fills no broker
+MOST_WAITING = 1000  # tasks on the site's queue, so that endless requests cannot fill the broker
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    """How to come by a link; where mail is set up, one is mailed."""
+    """How to get a link; where mail is set up, one is mailed."""
     mail_on = connections.mail_host()
     context: dict[str, object] = {"mail_on": mail_on}
     if request.method == "POST" and mail_on:
-        # A worker looks whose it is, whoever asks: an answer and its time tell nothing of that.
+        # A worker looks the address up: neither response nor time reveals who is known here.
         address = request.POST.get("address", "").strip()[:254]
         sent = tasks.send_if_room(
             "site.mail_link", [address], MOST_WAITING, lost="a sign-in link is not mailed"
@@ -40,10 +40,10 @@ def sign_in(request: HttpRequest) -> HttpResponse:
 @sensitive_variables("token")
 @require_http_methods(["GET", "HEAD", "POST"])
 def use_link(request: HttpRequest, token: str) -> HttpResponse:
-    """A button on GET, the sign-in on POST: a mail scanner that looks at a link does not use it."""
+    """A button on GET, the sign-in on POST: a mail scanner that opens it does not use it up."""
     if request.method != "POST":
         return render(request, "readers/use_link.html")
-    with transaction.atomic():  # where the session cannot be stored, the link is not spent
+    with transaction.atomic():  # where the session cannot be stored, the link stays valid
         reader = links.redeem(token)
         if reader is None:
             return render(request, "readers/sign_in.html", {"spent": True}, status=410)

@@ -1,4 +1,4 @@
-"""Summaries and what they cost, for whoever runs the site."""
+"""Summaries and their cost, for the administrators of the site."""
 
 from django.contrib import admin
 
@@ -7,7 +7,7 @@ from webapp.summaries.models import FullText, ModelCall, ServerCapability, Summa
 
 @admin.register(Summary)
 class SummaryAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Every summary with its state and its reason; what it cost stands in its requests."""
+    """Every summary with its state and reason; its cost is listed by request."""
 
     list_display = ("paper", "version", "language", "model", "state", "reason")
     list_filter = ("state", "language", "model")

@@ -1,4 +1,4 @@
-"""From a model's words to a validated summary: parse, repair once, else say why not."""
+"""From a model's answer to a validated summary: parse, repair once, else explain the failure."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def _without_bounds(node: Any, in_properties: bool = False) -> Any:
 
 
 def question(title: str, text: str, read: str, language: str) -> list[Message]:
-    """The messages that ask for a summary of `text`; `read` says in words what it is."""
+    """The messages that ask for a summary of `text`; `read` describes which part of it is given."""
     system = (_PROMPTS / f"{PROMPT_VERSION}.system.txt").read_text()
     user = (_PROMPTS / f"{PROMPT_VERSION}.user.txt").read_text()
     fence = re.compile(r"={5,}")
@@ -80,14 +80,14 @@ def _families() -> tuple[str, ...]:
 
 
 def parse(text: str) -> PaperSummary:
-    """The summary in a model's words, whether bare, fenced or with prose around it.
+    """The summary in a model's answer, whether bare, fenced or with prose around it.
 
-    Raises ValueError (pydantic's, with every field that is wrong) where there is none.
+    Raises ValidationError, with every field that is wrong, where there is none.
     """
     text = _THINKING.sub("", text).strip()
     fenced = _FENCE.match(text)
     inner = text[max(text.find("{"), 0) : text.rfind("}") + 1]
-    # The error about the JSON that was there helps more than "not JSON at all": it is the last.
+    # Of two errors the last is raised: one about the JSON inside helps more than "not JSON at all".
     for candidate in (fenced[1] if fenced else text, inner or text):
         try:
             return PaperSummary.model_validate_json(candidate)
@@ -106,8 +106,8 @@ def ask_for_summary(ask: Ask, mode: str, messages: list[Message]) -> PaperSummar
         reply = ask(messages, wanted)
         try:
             return parse(reply.text)
-        except ValueError as error:
-            wrong = _in_words(error, reply)
+        except ValidationError as error:
+            wrong = _explained(error, reply)
         again = (
             f"That answer cannot be used: {wrong}. "
             "Answer again with the whole json object, corrected, and nothing around it."
@@ -120,14 +120,13 @@ def ask_for_summary(ask: Ask, mode: str, messages: list[Message]) -> PaperSummar
     raise UnusableError(f"the model's answer cannot be used: {wrong}")
 
 
-def _in_words(error: ValueError, reply: Reply) -> str:
+def _explained(error: ValidationError, reply: Reply) -> str:
+    """Why an answer cannot be used, for the model that is asked again and for the page."""
     if not reply.text.strip():
         return "it is empty"
     if reply.cut:
         return "it was cut off at the server's length limit"
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_input=False, include_context=False)
-        places = [f"{'.'.join(map(str, e['loc'])) or 'the answer'}: {e['msg']}" for e in first[:4]]
-        more = f" (and {len(first) - 4} more)" if len(first) > 4 else ""
-        return "; ".join(places)[:600] + more
-    return str(error)[:300]
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    places = [f"{'.'.join(map(str, e['loc'])) or 'the answer'}: {e['msg']}" for e in errors[:4]]
+    more = f" (and {len(errors) - 4} more)" if len(errors) > 4 else ""
+    return "; ".join(places)[:600] + more

@@ -1,4 +1,4 @@
-"""One question to an OpenAI-compatible server, and its answer as text, or a reason in words.
+"""One question to an OpenAI-compatible server: its answer as text, or the reason for a failure.
 
 Only `model`, `messages` and, where the server was seen to understand it, `response_format` are
 sent: some servers answer 422 to any other field. Answers are read as bytes, capped in size and
@@ -34,7 +34,7 @@ Message = dict[str, str]
 
 
 class ModelError(Exception):
-    """The server gave no usable answer; the message is for the reader of the page."""
+    """The server gave no usable answer; the message is shown on the paper's page."""
 
 
 class RefusedError(ModelError):
@@ -55,7 +55,7 @@ class BusyError(ModelError):
 
 @dataclass(frozen=True)
 class Reply:
-    """A model's words and what they cost, in tokens as the server counted them (0: it did not)."""
+    """A model's answer and its cost in tokens as the server counted them (0: it did not)."""
 
     text: str
     tokens_in: int
@@ -70,7 +70,7 @@ class Server:
     base_url: str
     model: str
     key: str
-    until: float = math.inf  # on the monotonic clock, when it has nothing more to say
+    until: float = math.inf  # deadline for its answers, on the monotonic clock
 
     @staticmethod
     def of(connected: Settings) -> Server:
@@ -134,7 +134,7 @@ def _capped_body(
 
 
 def _model_error(error: Exception, key: str) -> ModelError:
-    """What went wrong between us and the server, in words, and whether asking again may help."""
+    """The error for a page: what went wrong, and whether asking again may help."""
     import httpx2  # noqa: PLC0415 - as above
     import openai  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""A paper's words: arXiv's HTML, else its PDF, else the abstract; fetched once a version."""
+"""A paper's text: arXiv's HTML, else its PDF, else the abstract; fetched once per version."""
 
 import hashlib
 import json
@@ -19,14 +19,14 @@ _READERS = {Source.HTML: sections_of_html, Source.PDF: sections_of_pdf}
 
 
 class NotYetError(Exception):
-    """arXiv cannot be asked now, which says nothing of the paper; the message says why."""
+    """arXiv cannot be asked now, so nothing is known about the paper; the message says why."""
 
 
 def full_text(paper: Paper) -> FullText:
     """The text of the paper's latest version, from the cache or, within the limiter, from arXiv.
 
-    Raises NotYetError where arXiv is out of reach or wants us to wait: an abstract then would be
-    kept although the paper itself can be had tomorrow.
+    Raises NotYetError where arXiv is unreachable or asks us to wait: the abstract would otherwise
+    be stored for good although the full text can be fetched later.
     """
     known = FullText.objects.filter(paper=paper, version=paper.version).first()
     if known:

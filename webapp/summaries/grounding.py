@@ -1,8 +1,8 @@
-"""Does a claim stand in the paper? The quote must be in the text, the number and unit in the quote.
+"""Whether a claim is in the paper: its quote in the text, its number and unit in the quote.
 
 A model may invent a number, a unit or a quote, or cut a true quote so that 23.52 reads 3.5. So the
 quote is looked up in the folded text, and the value is compared with the numbers that the text
-holds at that place, never with what the model says stands there.
+has at that place, never with those in the model's quote.
 """
 
 import re
@@ -20,23 +20,25 @@ from .numbers import Number, fold, fold_with_places, numbers, numbers_in, unit_a
 State = Claim.State
 MIN_QUOTE_WORDS = 3
 MAX_QUOTE = 1000  # characters: a quote is a sentence or two, not the paper
-MAX_PLACES = 20  # a quote that stands more often than this says nothing about a place
+MAX_PLACES = 20  # of a quote that are looked at
 _FILLERS = frozenset(
     {"of", "the", "per", "in", "on", "for", "an", "at", "to", "by", "than", "with"}
 )
-_BEHIND_NUMBERS = _FILLERS | frozenset(
+_CONJUNCTIONS = frozenset(
     {"and", "or", "over", "from", "across", "against", "compared", "versus", "vs", "while", "which"}
-    | {"when", "using", "respectively", "as", "is", "are", "was", "were", "but", "points", "score"}
+    | {"when", "using", "respectively", "as", "is", "are", "was", "were", "but"}
 )
 PAIR_REACH = 120  # characters between the two numbers of "from 74.97 (dense) to 79.66"
 NOUN_REACH = 32  # characters between a number and the words it counts
+_PER = re.compile(r" ?(?:/|per) ?([^\W\d_]+)")
+_NEXT_NUMBER = re.compile(r"(?<![\w@.])(?<![a-z]-)\d|[.;] ")
 _TAIL = re.compile(r"[\^:]-?\d+")  # 2^10 and 8:1 are other numbers than 2 and 8
 _MARK = re.compile(r"[^\W\d_]|[€£¥₩₹‰″]")  # of a unit that is no word: V, F1, €
 
 
 @dataclass(frozen=True)
 class Grounding:
-    """The finding, why it is not the best one, and the words around the number."""
+    """The finding, the reason where it is not the best one, and the words around the number."""
 
     state: State
     reason: str = ""
@@ -50,12 +52,13 @@ class _Claimed:
     numbers: tuple[Number, ...]
     unit: str
     words: tuple[str, ...]
+    per: str  # the "token" of "ms/token"
     tail: str
     is_change: bool
 
 
 class GroundTruth:
-    """A paper's text, folded and read once, against which claims and numbers are held."""
+    """A paper's text, folded and read once, against which claims and numbers are checked."""
 
     def __init__(self, text: str) -> None:
         self._folded = fold_with_places(text)
@@ -72,16 +75,16 @@ class GroundTruth:
         )
 
     def holds_number(self, written: str) -> bool:
-        """Whether every number in `written` stands somewhere in the text, as figures or a word."""
+        """Whether every number in `written` is somewhere in the text, as figures or a word."""
         return all(abs(n.value) in self._values for n in numbers(written))
 
     def holds_quote(self, quote: str) -> bool:
-        """Whether a quote long enough to be found again stands in the text."""
+        """Whether a quote, if long enough to identify a place, is in the text."""
         folded = fold(quote)
         return not _unusable(folded) and folded in self._text
 
     def ground(self, value: str, unit: str, quote: str) -> Grounding:
-        """Hold one claim against the text.
+        """Check one claim against the text.
 
         `value` is as the model wrote it ("3.5", "74.97 -> 79.66", "2-3"), `unit` may be empty.
         """
@@ -163,17 +166,25 @@ class GroundTruth:
             return False
         # What follows a unit ("% accuracy") may stand anywhere near; what is counted stands beside.
         if claimed.unit or not claimed.words:
-            return all(word in context for word in claimed.words)
-        if standing.unit:
+            per = _PER.match(self._text, standing.end)
+            is_per_other = per and claimed.per and not per[1].startswith(claimed.per)
+            return not is_per_other and all(word in context for word in claimed.words)
+        if standing.unit not in {"", "points"}:
             return False  # 12 of "12 ms per image" counts no images
-        end = standing.digits_end + len(claimed.tail)
-        after = self._text[end : end + NOUN_REACH]
-        beside = re.split(r"(?<![\w@])\d|[.;] ", after)[0]
-        noun = re.match(r"[\s-]*([^\W\d_]+)", beside)
-        if noun is None or noun[1] in _BEHIND_NUMBERS:  # "a BLEU of 27.3 on"; not "on 8 GPUs"
-            before = self._text[max(0, standing.start - NOUN_REACH) : standing.start]
-            beside += " " + re.split(r"(?<![\w@])\d|[.;] ", before)[-1]
+        beside = self._beside(standing, standing.digits_end + len(claimed.tail))
         return all(_stands(word, beside) for word in claimed.words)
+
+    def _beside(self, number: Number, end: int) -> str:
+        """The words that may say what a number counts, up to the next number or sentence."""
+        start = max(0, number.start - NOUN_REACH)
+        before = _NEXT_NUMBER.split(self._text[start : number.start])[-1]
+        after = _NEXT_NUMBER.split(self._text[end : end + NOUN_REACH])[0]
+        noun = re.match(r"[\s-]*([^\W\d_]+)", after)
+        if noun and noun[1] not in _FILLERS | _CONJUNCTIONS:
+            return after
+        # "a BLEU of 27.3 on", but not "on 8 GPUs"; another clause is about another number.
+        is_other = noun[1] in _CONJUNCTIONS if noun else after.lstrip()[:1] in set(",:)]")
+        return before if is_other else f"{after} {before}"
 
 
 def _unusable(quote: str) -> str:
@@ -215,9 +226,10 @@ def _claimed(value: str, unit: str) -> _Claimed | None:
         unit = "usd"
     joint = "" if unit in {"k", "K", "M", "B"} else " "
     together = [n for n in numbers(f"{value}{joint}{unit}") if not n.is_spread] if unit else alone
-    if unit and not alone[-1].unit and len(together) == len(alone):
-        power = together[-1].value / alone[-1].value if alone[-1].value else Decimal(1)
-        # "47.4 -> 43.3" with the unit "K" are thousands both.
+    if unit and not alone[-1].unit and 0 < len(together) <= len(alone):
+        # "47.4 -> 43.3" with the unit "K" are thousands both; "1 234" with "ms" is one number.
+        is_scaled = len(together) == len(alone) and alone[-1].value
+        power = together[-1].value / alone[-1].value if is_scaled else Decimal(1)
         alone = [*(replace(n, value=n.value * power) for n in together[:-1]), together[-1]]
         rest = fold(f"{value} {unit}")[together[-1].end :]
         named = together[-1].unit
@@ -228,11 +240,17 @@ def _claimed(value: str, unit: str) -> _Claimed | None:
             named = f"{named} and {further[0]}"  # two units: no number has both
         elif unit:
             rest += " " + fold(unit)[further[1] if further[0] == named else 0 :]
-    words = tuple(
-        word.removesuffix("s") for word in re.findall(r"[^\W\d_]{2,}", rest) if word not in _FILLERS
-    )
+    found = re.findall(r"[^\W\d_]{2,}(?:-\d+)?", rest)  # "top-5" is another word than "top-1"
+    words = tuple(word.removesuffix("s") for word in found if word not in _FILLERS)
+    per = _PER.match(rest)
     mark = rest.strip(" .,;:()[]+*~<>=\"'")
     if not words and not named and _MARK.search(mark):
         words = (mark,)
-    tail, is_change = _tail(written, alone[-1]), bool(re.search(r"->|\bto\b", written))
-    return _Claimed(tuple(alone), named, words, tail, is_change)
+    return _Claimed(
+        numbers=tuple(alone),
+        unit=named,
+        words=words,
+        per=per[1].removesuffix("s") if per else "",
+        tail=_tail(written, alone[-1]),
+        is_change=bool(re.search(r"->|\bto\b", written)),
+    )

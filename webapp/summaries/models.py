@@ -1,4 +1,4 @@
-"""A paper's words, what a model made of them, and what that cost."""
+"""A paper's text, a model's summary of it with claims, and what it cost."""
 
 from django.db import models
 
@@ -14,7 +14,7 @@ class FullText(models.Model):
         ABSTRACT = "abstract", "the abstract"
 
         def read(self, share: float) -> str:
-            """What was read of it, in words: "the first 60 % of the full text (PDF)"."""
+            """What was read of it: "the first 60 % of the full text (PDF)"."""
             return self.label if share > 0.995 else f"the first {share:.0%} of {self.label}"
 
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="full_texts")
@@ -59,7 +59,7 @@ class Summary(models.Model):
     model = models.CharField(max_length=128)
     language = models.CharField(max_length=2, choices=Language.choices)
     state = models.CharField(max_length=7, choices=State.choices, default=State.WAITING)
-    reason = models.TextField(blank=True)  # why it failed or waits, in words
+    reason = models.TextField(blank=True)  # why it failed or waits
     attempt = models.PositiveSmallIntegerField(default=0)
     lease = models.CharField(max_length=36, blank=True)  # who runs it
     leased_until = models.DateTimeField(null=True, blank=True)

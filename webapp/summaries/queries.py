@@ -22,7 +22,7 @@ State = Summary.State
 
 @dataclass(frozen=True)
 class PaperSummaryView:
-    """All that a paper's page says of its summary."""
+    """Everything that a paper's page shows about its summary."""
 
     language: str
     languages: list[str]  # those that the paper has summaries in
@@ -37,7 +37,7 @@ class PaperSummaryView:
 
     @property
     def claims_in_doubt(self) -> int:
-        """Of how many claims the number or its unit was not found in the text."""
+        """How many claims have a number or unit that was not found in the text."""
         return sum(not claim.verified for claim in self.claims)
 
     @property
@@ -58,7 +58,7 @@ class PaperSummaryView:
 
     @property
     def read(self) -> str:
-        """What the model read, in words: "the first 60 % of the full text (HTML)"."""
+        """What the model read: "the first 60 % of the full text (HTML)"."""
         if not self.summary or not self.summary.text_source:
             return ""
         return FullText.Source(self.summary.text_source).read(self.summary.text_share)
@@ -67,7 +67,7 @@ class PaperSummaryView:
 def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
     """The newest done summary of a paper in a language; else the state of the newest; else none.
 
-    Without a summary in the language asked for, English is taken before another.
+    Where the requested language has no summary, English is preferred to any other.
     """
     known = list(Summary.objects.filter(paper=paper).order_by("-version", "-id")[:20])
     languages = sorted({row.language for row in known})
@@ -85,7 +85,7 @@ def of_paper(paper: Paper, language: str = "") -> PaperSummaryView:
     )
 
 
-# By hand, as other stamps. Claims are never changed, only made anew.
+# In SQL, as other stamps, for speed. Claims are never changed, only created anew.
 _STAMP = """
     SELECT summary.state, summary.*,
         (SELECT max(id) FROM summaries_claim WHERE summary_id = summary.id)
@@ -98,7 +98,7 @@ _QUEUE_STAMP = """
 
 
 def summaries_stamp(paper: int) -> tuple[object, ...]:
-    """All that decides what a paper's page says of its summaries.
+    """Everything that a paper's page shows about its summaries depends on this.
 
     One query; two while one is under way, which may wait for those of other papers.
     """
@@ -108,7 +108,7 @@ def summaries_stamp(paper: int) -> tuple[object, ...]:
 
 
 def done_lately() -> QuerySet[Summary]:
-    """The summaries done in the last two days, with what a card says of them."""
+    """The summaries finished in the last two days, with what a card shows of them."""
     since = timezone.now() - timedelta(days=2)
     return Summary.objects.filter(state=State.DONE, finished_at__gte=since).defer("content")
 
@@ -143,13 +143,13 @@ class Batch:
 
     @property
     def held(self) -> Summary | None:
-        """Of those that something holds up, the one to be tried first."""
+        """The first to be tried again of the summaries that were postponed."""
         waiting = [row for row in self.rows if row.state == State.WAITING and row.not_before]
         return min(waiting, key=lambda row: row.not_before or timezone.now(), default=None)
 
 
 def of_day(day: date) -> Batch:
-    """The summaries asked for papers that were announced on a day."""
+    """The requested summaries of the papers that were announced on a day."""
     asked = Summary.objects.filter(paper__announcements__listing__date=day).distinct()
     asked = asked.select_related("paper").defer("content", "html", "gist_html", "paper__abstract")
     newest: dict[tuple[int, str], Summary] = {}

@@ -1,4 +1,4 @@
-"""Which summaries wait, run, are done or failed: every transition, by compare-and-set."""
+"""The states of summaries (waiting, running, done, failed): each transition compares and sets."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -47,20 +47,20 @@ def request_and_send(wanted: Iterable[tuple[str, list[int]]], send: Callable[[in
     return len(waiting)
 
 
-def ready(limit: int = 100) -> list[int]:
-    """The ids of summaries that may run now, the longest waiting first."""
+def ready() -> list[int]:
+    """The ids of at most 100 summaries that may run now, the longest waiting first."""
     waiting = _may_run().order_by("requested_at", "id")
-    return list(waiting.values_list("id", flat=True)[:limit])
+    return list(waiting.values_list("id", flat=True)[:100])
 
 
 def _may_run() -> QuerySet[Summary]:
-    """Those that wait, and that no server asked to wait longer."""
+    """The waiting summaries whose time has come: a server may have asked for a pause."""
     due = Q(not_before=None) | Q(not_before__lte=timezone.now())
     return Summary.objects.filter(due, state=State.WAITING)
 
 
 def take(summary_id: int) -> Summary | None:
-    """waiting → running, for one worker alone; None where there is no place or another has it."""
+    """waiting → running, for one worker; None where all places are taken or another has it."""
     now, mine = timezone.now(), _may_run().filter(id=summary_id)
     with transaction.atomic():
         running = Summary.objects.filter(state=State.RUNNING, leased_until__gt=now).count()
@@ -83,12 +83,12 @@ def keep_lease(summary: Summary) -> AbstractContextManager[None]:
 
 
 def finish(summary: Summary, state: State, reason: str = "", **values: object) -> bool:
-    """running → done or failed, by the worker that holds the lease; whether it still did."""
+    """running → done or failed, by the worker that holds the lease; False if it lost the lease."""
     return _leave(summary, state, reason, finished_at=timezone.now(), **values)
 
 
 def put_back(summary: Summary, reason: str, not_before: datetime | None) -> bool:
-    """running → waiting, or failed once it was tried often enough; whether the lease held."""
+    """running → waiting, or failed after the last attempt; False if the lease was lost."""
     if summary.attempt >= MAX_ATTEMPTS:
         return finish(summary, State.FAILED, f"{reason} (tried {summary.attempt} times)")
     return _leave(summary, State.WAITING, reason, not_before=not_before)
@@ -111,7 +111,7 @@ def _made_by(language: str, server: Server) -> dict[str, str]:
 
 
 def retry(summaries: QuerySet[Summary]) -> int:
-    """failed → waiting, at a reader's wish; how many were."""
+    """failed → waiting, because a reader asked; how many."""
     return summaries.filter(state=State.FAILED).update(
         state=State.WAITING, attempt=0, not_before=None, reason="", requested_at=timezone.now()
     )

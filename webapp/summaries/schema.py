@@ -1,4 +1,4 @@
-"""The shape of a model's answer. Whatever does not fit it is not shown."""
+"""The schema of a model's answer. An answer that does not match is not shown."""
 
 from typing import Annotated, Any, Literal
 
@@ -19,7 +19,7 @@ Sentences = Annotated[list[Sentence], Field(max_length=12)]
 
 
 def _written(value: object) -> object:
-    """A value as text: models answer 79.66 where "79.66" was asked for."""
+    """A value as text: some models answer 79.66 where the schema has "79.66"."""
     if isinstance(value, bool):
         return value
     return str(value) if isinstance(value, int | float) else value

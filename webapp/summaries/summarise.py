@@ -1,4 +1,4 @@
-"""One summary from waiting to done: read the paper, ask the model, hold the answer against it."""
+"""One summary from waiting to done: read the paper, ask the model, check the answer against it."""
 
 import logging
 from datetime import datetime, time, timedelta
@@ -24,10 +24,10 @@ State = Summary.State
 
 
 def summarise(summary_id: int) -> str:
-    """Run one waiting summary, if it is still waiting; its state afterwards, in a word.
+    """Run one waiting summary, if it is still waiting; its state afterwards.
 
-    Whatever happens ends in a state that the page can tell: nothing is raised for a model's, a
-    server's or arXiv's failure, and no other paper is touched.
+    Every outcome ends in a state that the page can show: failures of the model, its server or arXiv
+    are not raised, and no other paper is affected.
     """
     server = Server.configured()
     summary = queue.take(summary_id) if server else None
@@ -52,7 +52,7 @@ def summarise(summary_id: int) -> str:
     except ModelError as error:
         queue.finish(summary, State.FAILED, str(error))
     except Exception as error:
-        # A defect of ours must not leave the page saying "running" for ever.
+        # A bug in Assay must not leave the page saying "running" for ever.
         log.exception("summary %s failed", summary_id)
         queue.finish(summary, State.FAILED, f"an error of Assay's own: {type(error).__name__}")
         raise

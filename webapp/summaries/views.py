@@ -1,4 +1,4 @@
-"""Asking for a summary, and watching it come."""
+"""Request a summary and follow its progress."""
 
 from datetime import date as Date
 
@@ -18,13 +18,13 @@ from webapp.summaries.models import Summary
 from webapp.ui.language import current_language
 from webapp.ui.pages import for_readers
 
-DONE = 286  # htmx: show this, and ask no more
+DONE = 286  # htmx: swap this in and stop polling
 PAPERS_A_PAGE = 100
 
 
 @require_safe
 def summary(request: HttpRequest, arxiv_id: str) -> HttpResponse:
-    """The summary's part of a paper's page, asked for again while it is under way."""
+    """The summary section of a paper's page, which polls it while it is in progress."""
     paper = get_object_or_404(Paper, arxiv_id=arxiv_id)
     if not request.headers.get("HX-Request"):
         return redirect("papers:paper", arxiv_id)

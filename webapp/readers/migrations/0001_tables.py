@@ -1,9 +1,18 @@
-import django.db.models.deletion
+from importlib import import_module
+
 from django.conf import settings
-from django.db import migrations, models
+from django.db import migrations
+
+_REPLACED = [
+    import_module(f'webapp.readers.migrations.{name}').Migration
+    for name in ('0001_initial', '0002_preference')
+]
 
 
 class Migration(migrations.Migration):
+    """Both tables at once. Sites exist that have applied this one, and sites that have applied only
+    the first of the two that it replaces: all three stay.
+    """
 
     initial = True
 
@@ -16,23 +25,4 @@ class Migration(migrations.Migration):
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
-    operations = [
-        migrations.CreateModel(
-            name='SignInLink',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('token_hash', models.CharField(max_length=64, unique=True)),
-                ('expires_at', models.DateTimeField()),
-                ('used_at', models.DateTimeField(blank=True, null=True)),
-                ('reader', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL)),
-            ],
-        ),
-        migrations.CreateModel(
-            name='Preference',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('language', models.CharField(max_length=16)),
-                ('reader', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL)),
-            ],
-        ),
-    ]
+    operations = [operation for one in _REPLACED for operation in one.operations]

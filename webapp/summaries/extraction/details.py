@@ -5,6 +5,8 @@ Taken from the words beside the number; what is not written stays empty.
 
 import re
 
+from webapp.summaries.numbers import SIZES, TIMES
+
 from .expressions import Expression
 from .factors import VERBS
 from .place import Place
@@ -68,8 +70,8 @@ _SETTING = re.compile(
 )
 # What a number with this unit is of, where no word beside it says so.
 _KINDS = {
-    **dict.fromkeys(("ms", "us", "ns", "s", "min", "h"), "time"),
-    **dict.fromkeys(("kb", "mb", "gb", "tb"), "memory"),
+    **dict.fromkeys(TIMES, "time"),
+    **dict.fromkeys(SIZES, "memory"),
     "fps": "frame rate",
     **dict.fromkeys(("token/s", "image/s", "sample/s", "request/s"), "throughput"),
 }

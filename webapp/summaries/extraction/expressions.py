@@ -4,13 +4,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from webapp.summaries.numbers import Folded, Number, numbers_in
+from webapp.summaries.numbers import SIZES, TIMES, Folded, Number, numbers_in
 
 _RANGE = re.compile(r" ?(?:-|to|->|/) ?")
 _FROM = re.compile(r"(?:from |从)$")
 # "from 12 minutes, up to 95%" is no change
 _TO = re.compile(r"^(?!.*(?:[.;]|, up) ).* to $|^[^。，；,;]{0,8}[到至为]$")
-_KINDS = ({"ms", "us", "ns", "s", "min", "h"}, {"kb", "mb", "gb", "tb"})
 _CHANGE_REACH = 70  # characters between the two ends of "from 0.535 (scattering only) to 0.685"
 
 
@@ -57,7 +56,7 @@ def expressions(folded: Folded) -> Iterator[Expression]:
 def _are_of_a_kind(first: Number, second: Number) -> bool:
     """Whether a number can change into another: 2 minutes into 30 seconds, not into 95 %."""
     units = {first.unit, second.unit}
-    return not first.own_unit or len(units) == 1 or any(units <= kind for kind in _KINDS)
+    return not first.own_unit or len(units) == 1 or units <= TIMES or units <= SIZES
 
 
 def _alike(first: Number, second: Number, joint: str) -> bool:

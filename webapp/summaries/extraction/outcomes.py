@@ -7,6 +7,8 @@ and hardware, thresholds, p-values, intervals, names and background facts are no
 
 import re
 
+from webapp.summaries.numbers import SIZES, TIMES
+
 from .expressions import Expression
 from .factors import is_factor, is_of_setting
 from .place import Place
@@ -14,8 +16,7 @@ from .scores import is_score
 from .vocabulary import CHANGES, DATA_DESCRIBED, OTHERS_RESULT, RESULT, words
 
 _GAINS = {"%", "pp", "points"}
-_TIMES = {"ms", "us", "ns", "s", "min", "h"}
-_MEMORY = {"kb", "mb", "gb", "tb", "byte", "kb/s", "mb/s", "gb/s", "tb/s"}
+_MEMORY = SIZES | {f"{size}/s" for size in SIZES} | {"byte"}
 _LENGTHS = {"mm", "cm", "m", "km", "px", "°"}
 _LEVELS = {"db", "fps", "hz", "w", "mw", "kw", "wh", "kwh", "j", "mj", "kj", "bpp", "usd", "ml"}
 _RATES = {"fps", "hz"}
@@ -225,12 +226,12 @@ def _is_level(expression: Expression, place: Place) -> bool:
     unit = expression.unit
     if unit in _LENGTHS:
         return _is_length(expression, place)
-    if unit not in _TIMES | _MEMORY | _LEVELS and "/" not in unit:
+    if unit not in TIMES | _MEMORY | _LEVELS and "/" not in unit:
         return is_score(expression, place)
     is_given = unit != "fps" and _GIVEN.search(place.before)
     if is_given or _INPUT_AFTER.match(place.after):
         return False
-    if unit in _TIMES:
+    if unit in TIMES:
         return _is_time(expression, place)
     if unit in _MEMORY:
         is_size = _HARDWARE_BEFORE.search(place.before) or _MEMORY_OF_DATA.match(place.after)

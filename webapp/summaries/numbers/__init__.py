@@ -7,4 +7,4 @@ puts them together.
 from .folding import Folded, fold, fold_with_places
 from .number import Number
 from .reader import numbers, numbers_in
-from .units import unit_at, unit_named
+from .units import SIZES, TIMES, unit_at, unit_named

@@ -69,7 +69,7 @@ def _plain_characters(text: str) -> tuple[str, Places]:
             written.append(cluster[0])
             places.extend((at, at + 1) for at in range(start, end))
             continue
-        plain = cluster[0][0]  # a thin space between thousands is told from others later
+        plain = cluster[0][0]  # thin spaces stay: a rewrite removes those between thousands
         if plain not in "\u2009\u202f\u00a0":
             plain = "".join(_SIGNS.get(c, c) for c in cluster[0])
             plain = unicodedata.normalize("NFKC", plain)

@@ -7,20 +7,30 @@ from decimal import Decimal
 
 from .folding import Folded, fold_with_places
 from .number import Number
-from .units import unit_at
+from .units import SIZES, TIMES, unit_at
 from .words import word_numbers
 
 # A number begins neither inside a word (v2, resnet50), nor after a word and a hyphen (gpt-4),
 # nor inside another number; it ends where no digit goes on. Words are Latin here: in Chinese a
 # number stands beside its neighbours without a blank.
 _NUMBER = re.compile(
-    r"(?<![a-z0-9_.^@])(?<![a-wyz^]-)(?<![^\d]x-)(?<![a-z]\.)(?<!\d[,:])"
+    r"(?<![a-z0-9_.^@])(?<![a-wyz^_]-)(?<![\^_]\+)(?<![^\d]x-)(?<![a-z]\.)(?<!\d[,:])"
     r"(?P<factor>(?<![\d%)])x ?)?"
     r"(?P<sign>(?<![\d%x])(?<![\d%x] )(?:[-+] ?(?=[\d.])))?"
     r"(?P<digits>\d+(?:\.\d+)?|\.\d+)"
     r"(?:e(?P<exponent>[-+]?\d{1,3})(?![\d.])|x10 ?\^ ?(?P<power>[-+]?\d{1,3})"
     r"|(?<=10)(?<![\d.]10)\^ ?(?P<ten>[-+]?\d{1,3}))?"
     r"(?!\d|\.\d|,\d)"
+)
+# Before a unit these are one number: "1 234 ms", "1/2 ms", "1 1/2 ms".
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?: \d{3}){1,4}(?:\.\d+)?(?!\d|[.,:/]\d)")
+_FRACTION = re.compile(r"(?<!/)(?P<whole>\d{1,3} )?(?P<part>1/2|1/3|2/3|1/4|3/4)(?![\d/.])")
+_PARTS = {"1/2": ".5", "1/3": ".333", "2/3": ".667", "1/4": ".25", "3/4": ".75"}
+_PARTED = TIMES | SIZES | {"day", "byte"}
+_LABEL_BEFORE = re.compile(  # "Table 3 120 ms" and "layer 7 128 MB" are two
+    r"(?<![a-z])(?:tab(?:le|\.)|sec(?:tion|\.)|fig(?:ure|\.)|eq(?:uation|\.)|appendix|chapter|page"
+    r"|layer|block|head|level|step|stage|phase|epoch|round|day|week|version|experiment|case|model"
+    r"|gpu|node)s? $"
 )
 _SPREAD = re.compile(r" ?± ?(\d+(?:\.\d+)?|\.\d+)(?P<percent>%?)")
 _MAGNITUDES = {"k": 3, "m": 6, "b": 9, "t": 12, "mn": 6, "bn": 9, "thousand": 3, "million": 6}
@@ -66,20 +76,20 @@ def _figures(folded: Folded) -> Iterator[Number]:
 
 def _figure(folded: Folded, match: re.Match[str]) -> Iterator[Number]:
     text = folded.text
-    written = (match["sign"] or "").strip() + match["digits"]
-    value = Decimal(written)
+    digits, end = _digits(text, match)
+    value = Decimal((match["sign"] or "").strip() + digits)
     if match["exponent"] or match["power"]:
         value = value.scaleb(int(match["exponent"] or match["power"]))
     elif match["ten"]:
         value = Decimal(1).scaleb(int(match["ten"]))
-    end = digits_end = match.end()
+    digits_end = end
     before = text[max(0, match.start() - 4) : match.start()]
     is_size = bool(_SIZE_AFTER.match(text, end) or _SIZE_BEFORE.search(before))
     power, end = _magnitude(folded, end)
     value = value.scaleb(power)
     spread = _SPREAD.match(text, end)
     after = spread.end() if spread else end
-    unit, unit_end = ("%", after) if spread and spread["percent"] else _unit(text, after, match)
+    unit, unit_end = ("%", after) if spread and spread["percent"] else _unit(text, after, digits)
     if match["factor"] or (not unit and text.endswith("factor of ", 0, match.start())):
         unit, unit_end = "x", after
     elif not unit and text.endswith("\\$", 0, match.start()):
@@ -97,6 +107,22 @@ def _figure(folded: Folded, match: re.Match[str]) -> Iterator[Number]:
         yield Number(Decimal(spread[1]), unit, *at, at[1], is_spread=True)
 
 
+def _digits(text: str, match: re.Match[str]) -> tuple[str, int]:
+    """The digits of a number and where they end; "1 234" and "1/2" are one before a unit."""
+    start, end = match.start("digits"), match.end("digits")
+    if end == match.end():
+        thousands = _THOUSANDS.match(text, start)
+        if thousands and not _LABEL_BEFORE.search(text[max(0, start - 20) : start]):
+            is_size = _SIZE_AFTER.match(text, thousands.end())
+            if not is_size and _unit(text, thousands.end())[0]:
+                return thousands[0].replace(" ", ""), thousands.end()
+        fraction = _FRACTION.match(text, start)
+        if fraction and _unit(text, fraction.end())[0] in _PARTED:
+            whole = (fraction["whole"] or "").strip()
+            return whole + _PARTS[fraction["part"]], fraction.end()
+    return match["digits"], match.end()
+
+
 def _magnitude(folded: Folded, at: int) -> tuple[int, int]:
     """The power of ten that K, M, B or a word behind a number stands for, and where it ends."""
     if word := _MAGNITUDE_WORD.match(folded.text, at):
@@ -106,8 +132,8 @@ def _magnitude(folded: Folded, at: int) -> tuple[int, int]:
     return 0, at
 
 
-def _unit(text: str, at: int, match: re.Match[str]) -> tuple[str, int]:
-    if len(match["digits"]) == 4 and _PLURAL_OF_A_NAME.match(text, at):
+def _unit(text: str, at: int, digits: str = "") -> tuple[str, int]:
+    if len(digits) == 4 and _PLURAL_OF_A_NAME.match(text, at):
         return "", at
     for start in (at, at + 1):
         if start > at and text[at : at + 1] not in {" ", "-"}:

@@ -4,6 +4,9 @@ import re
 
 from webapp.ui.tables import table
 
+TIMES = frozenset({"ns", "us", "ms", "s", "min", "h"})
+SIZES = frozenset({"kb", "mb", "gb", "tb"})
+
 _SPELLINGS: dict[str, str] = table(__file__, "units.toml")
 _SECOND = r"(?:seconds?|sec|s|秒)"
 _RATE = re.compile(
@@ -26,7 +29,7 @@ def unit_at(text: str, start: int) -> tuple[str, int]:
     The longest spelling wins: "% points" is not "%", "mb/s" is not "mb".
     """
     if rate := _RATE.match(text, start):
-        noun = rate[1].removesuffix("s") if rate[1] != "s" else rate[1]
+        noun = rate[1].removesuffix("s")
         per, _ = unit_at(rate[2], 0)
         return f"{_RATE_NAMES.get(noun, noun)}/{per}", rate.end()
     if compound := _COMPOUND.match(text, start):

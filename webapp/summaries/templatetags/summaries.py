@@ -1,4 +1,4 @@
-"""A paper's summary and claims, for the pages of other rooms."""
+"""A paper's summary and claims, for the pages of other apps."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def summary_of(context: dict[str, Any], paper: Paper) -> queries.PaperSummaryView:
-    """The summary of a paper, the state of one under way, or what the rules take from it."""
+    """A paper's summary, the state of one in progress, or the claims that rules extract."""
     return queries.of_paper(paper, context["request"].GET.get("language", current_language()))
 
 

@@ -50,4 +50,4 @@ class Command(BaseCommand):
                 links = [asdict(one) for one in found]
                 self.stdout.write(json.dumps({"id": paper.id, "links": links}))
         for line in labels.agreement((row for row in rows if row.id in seen), about):
-            self.stdout.write(line.text())
+            self.stdout.write(line)

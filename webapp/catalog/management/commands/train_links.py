@@ -57,7 +57,7 @@ class Command(BaseCommand):
         }
         training.write_models(trained)
         for line in labels.agreement((row for row in rows if row.method in trained), about):
-            self.stdout.write(line.text())
+            self.stdout.write(line)
 
 
 def _train(

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from pydantic import BaseModel
 
-from methods.protocol import clean
+from methods.protocol import clean_json
 from webapp.summaries.grounding import GroundTruth
 from webapp.ui.json_lines import read_lines
 
@@ -46,8 +46,8 @@ def _grounded(paper: Paper) -> list[dict[str, Any]]:
     truth = GroundTruth(paper.text)
     grounded = []
     for claim in paper.claims:
-        # What is printed is what was compared: no character turns a number round on the screen.
-        shown = {name: clean(v) if isinstance(v, str) else v for name, v in claim.items()}
+        # What is printed is what was compared: no invisible character reverses a number on screen.
+        shown: Any = clean_json(claim)
         given = (shown.get(name) for name in ("value", "unit", "quote"))
         value, unit, quote = ("" if one is None else str(one) for one in given)
         grounded.append({**shown, "state": truth.ground(value, unit, quote).state.value})
