@@ -81,7 +81,7 @@ def new_reader(name: str) -> User:
         with transaction.atomic():
             reader.save()
     except IntegrityError:
-        taken = _("There is a reader called %(reader)s already.")
+        taken = _("There is already a reader called %(reader)s.")
         raise ValidationError(taken % {"reader": name}) from None
     return reader
 
