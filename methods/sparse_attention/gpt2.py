@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from methods.errors import InputError
 from methods.kit.frozen import load_frozen
 from methods.sparse_attention.cache import SparseKVCache
-from methods.sparse_attention.config import SparseAttentionConfig
+from methods.sparse_attention.config import SparseAttentionConfig, head_groups
 from methods.sparse_attention.module import SparseAttention
 
 SHAPE = ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd")  # called so by transformers
@@ -36,11 +36,8 @@ class GPT2Config:
     def __post_init__(self) -> None:
         if self.n_embd % self.n_head:
             raise InputError(f"n_embd {self.n_embd} does not divide into {self.n_head} heads")
-        if self.use_sparse_attention and self.sparse_config.heads != self.n_head:
-            raise InputError(
-                f"sparse_config has {self.sparse_config.local_heads} + "
-                f"{self.sparse_config.global_heads} heads, the model {self.n_head}"
-            )
+        if self.use_sparse_attention:
+            head_groups(self.sparse_config, self.n_head, self.n_positions)  # refuses what misfits
 
     def attending(self, sparse: SparseAttentionConfig | None) -> Self:
         """The same, attending by `sparse`, or densely."""
