@@ -1,5 +1,7 @@
 """The ways to choose that ours is measured against, one registry: chance, published, oracle."""
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -225,58 +227,37 @@ def divprune(context: Context, k: int) -> Tensor:
     return torch.stack(chosen, 1).sort(dim=-1).values
 
 
-def relevance(context: Context) -> Tensor:
-    r"""Each token's best cosine similarity to a word of the question, scaled to [0, 1]: (B, n).
+def relevance(context: Context, *, mean: bool = False) -> Tensor:
+    r"""How relevant each token is to the question, scaled to [0, 1]: (B, n).
 
-    Equation: $r_i = \max_w \cos(v_i, t_w), \quad r \gets \frac{r - \min r}{\max r - \min r}$
+    The best cosine similarity to a word of the question; with `mean` the mean of -cos over its
+    words, as in CDPruner's repository.
+
+    Equation: $r_i = \max_w \cos(v_i, t_w) \;\mathrm{or}\;
+    \operatorname{mean}_w (-\cos(v_i, t_w)), \quad r \gets \frac{r - \min r}{\max r - \min r}$
     """
-    return _scaled(_likeness(context).masked_fill(~context.asked[:, None], -torch.inf).amax(-1))
-
-
-def mean_relevance(context: Context) -> Tensor:
-    r"""The mean of -cos to the words of the question, as in CDPruner's repository: (B, n).
-
-    Equation: $r_i = \operatorname{mean}_w (-\cos(v_i, t_w)), \quad
-    r \gets \frac{r - \min r}{\max r - \min r}$
-    """
-    words = context.asked[:, None].float()
-    return _scaled(-(_likeness(context) * words).sum(-1) / words.sum(-1))
-
-
-def _likeness(context: Context) -> Tensor:
-    """Cosines of tokens and words: (B, n, t)."""
-    words = F.normalize(context.text.float(), dim=-1)
-    return F.normalize(context.visual.float(), dim=-1) @ words.mT
-
-
-def _scaled(r: Tensor) -> Tensor:
+    words = F.normalize(context.text.float(), dim=-1)  # (B, t, d)
+    cosines = F.normalize(context.visual.float(), dim=-1) @ words.mT  # (B, n, t)
+    asked = context.asked[:, None]  # (B, 1, t)
+    if mean:
+        r = -(cosines * asked).sum(-1) / asked.sum(-1)  # (B, n)
+    else:
+        r = cosines.masked_fill(~asked, -torch.inf).amax(-1)  # (B, n)
     low, high = r.amin(1, keepdim=True), r.amax(1, keepdim=True)
     return (r - low) / (high - low).clamp_min(1e-6)
 
 
-def cdpruner(context: Context, k: int) -> Tensor:
-    r"""Greedy DPP MAP, relevance on both sides (Zhang et al., arXiv:2506.10967).
+def cdpruner(context: Context, k: int, *, mean: bool = False) -> Tensor:
+    r"""Greedy DPP MAP, relevance on both sides (Zhang et al., arXiv:2506.10967): (B, k).
 
     Equation: $S = \arg\max_S \det (\mathrm{diag}(r) L\, \mathrm{diag}(r))_S$
 
     L is cosine similarity; the greedy choice updates a Cholesky factor (Chen et al.,
-    arXiv:1709.05135). In its repository r is the mean of -cos between CLIP's own embeddings of
-    patches and text; a LLaVA carries no text tower, so r is measured between projected features
-    and word embeddings: by the best word here, by the mean of -cos in `cdpruner_mean`.
+    arXiv:1709.05135). In the authors' repository r is the mean of -cos between CLIP's embeddings
+    of patches and text. A LLaVA has no text tower, so r compares projected features with word
+    embeddings: by the best word, or with `mean` by the mean of -cos.
     """
-    return _determinantal(context, k, relevance(context))
-
-
-def cdpruner_mean(context: Context, k: int) -> Tensor:
-    r"""CDPruner with its repository's mean of -cos, on word embeddings in the place of CLIP's.
-
-    Equation: $S = \arg\max_S \det (\mathrm{diag}(r) L\, \mathrm{diag}(r))_S$
-    """
-    return _determinantal(context, k, mean_relevance(context))
-
-
-def _determinantal(context: Context, k: int, r: Tensor) -> Tensor:
-    """The greedy choice for relevance r (B, n)."""
+    r = relevance(context, mean=mean)  # (B, n)
     unit = F.normalize(context.visual.float(), dim=-1)
     B, n, _ = unit.shape
     L = r[:, :, None] * (unit @ unit.mT) * r[:, None]  # (B, n, n)
@@ -327,7 +308,7 @@ REGISTRY = {
         Selector("sparsevlm", "SparseVLM's choice, no recycling", sparsevlm, before=False),
         Selector("divprune", "DivPrune", divprune),
         Selector("cdpruner", "CDPruner, best word", cdpruner),
-        Selector("cdpruner_mean", "CDPruner, mean of -cos to words", cdpruner_mean),
+        Selector("cdpruner_mean", "CDPruner, mean of -cos to words", partial(cdpruner, mean=True)),
         Selector("oracle", "oracle", oracle),
     )
 }
