@@ -72,7 +72,10 @@ class Texts:
 
         Equation: $\hat t_w = t_w / \lVert t_w \rVert, \quad E = \frac{1}{W} \sum_w t_w$
         """
-        return Prepared(F.normalize(self.words, dim=-1), self.real, self.mean())
+        unit = F.normalize(self.words, dim=-1)  # (T, W, C)
+        # Padding may hold NaN, which would reach the gradient of every token that meets it.
+        unit = unit.masked_fill(~self.real[..., None], 0.0)  # (T, W, C)
+        return Prepared(unit, self.real, self.mean())
 
     def take(self, rows: slice | Tensor) -> Self:
         r"""Some of the captions, i (n,). Equation: $t'_j = t_{i_j}$"""

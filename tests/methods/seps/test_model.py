@@ -1,6 +1,7 @@
 """Inputs that are refused, and what the options change."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -71,6 +72,48 @@ def test_bad_texts():
     Texts(torch.where(real[..., None], words, torch.nan), real)  # padding may hold anything
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("keep", [0.5, 1.0])
+@pytest.mark.parametrize("name", checks.VARIANTS)
+def test_half_precision_finds_what_single_finds(name, keep, dtype):
+    """With keep = 1 nothing is dropped, and the extra token is zero."""
+    config = replace(checks.VARIANTS[name], keep=keep)
+    made = checks.example("cpu", config, exact=False)
+    given = checks.inputs("cpu", config, batch=3, exact=False)
+    half = {
+        key: Texts(x.words.to(dtype), x.real) if isinstance(x, Texts) else x.to(dtype)
+        for key, x in given.items()
+        if x is not None
+    }
+    wanted = made(**given).similarity
+    found = made.to(dtype)(**half).similarity
+    assert found.dtype == dtype
+    assert torch.allclose(found.float(), wanted, atol=0.2 if dtype == torch.bfloat16 else 0.01)
+    drawn = made.train()(**half)
+    assert drawn.similarity.isfinite().all()
+    if keep < 1:
+        torch.autograd.backward(sum(made.losses(drawn)))
+        assert all(p.grad.isfinite().all() for p in made.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("name", checks.VARIANTS)
+def test_padding_that_is_no_number_reaches_neither_scores_nor_gradients(name):
+    config = checks.VARIANTS[name]
+    made, given = checks.example("cpu", config), checks.inputs("cpu", config, batch=3)
+    patches = given["patches"].requires_grad_()
+    found = []
+    for filling in (0.0, torch.nan, torch.inf):
+        texts = {
+            key: Texts(x.words.masked_fill(~x.real[..., None], filling), x.real)
+            for key, x in given.items()
+            if isinstance(x, Texts)
+        }
+        similarity = made(patches, **texts).similarity
+        found.append([similarity, *torch.autograd.grad(similarity.square().sum(), patches)])
+    for other in found[1:]:
+        assert all(map(torch.equal, found[0], other))
+
+
 def test_open_source_s_leak_is_a_tenth():
     """One token, two words with cosines -1 and -.5: LeakyReLU(.1), then the two means."""
     A = torch.tensor([[[[-1.0, -0.5]]]])
@@ -134,6 +177,9 @@ def test_noise_is_that_of_two_gumbel_variables():
     noise = slimming.logistic_noise(torch.empty(200_000, dtype=torch.float64))
     assert float(noise.mean()) == pytest.approx(0, abs=0.02)
     assert float(noise.var()) == pytest.approx(math.pi**2 / 3, rel=0.02)
+    coarse = slimming.logistic_noise(torch.empty(200_000, dtype=torch.bfloat16))
+    assert coarse.dtype == torch.bfloat16
+    assert len(coarse.unique()) > 1000  # a uniform number of bfloat16 has 256 values
     config = mended(dim=32, patches=16, aggregate=0.5, temperature=0.5)
     made = checks.example("cpu", config).train()
     level = torch.full((1, 400, 16), 1.0)  # middle is 3/4: logits of (1 - 3/4) / (1/2)
