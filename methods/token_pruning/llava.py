@@ -178,13 +178,13 @@ def images_in(llava: Any, ids: Tensor, mask: Tensor, pixels: Tensor | None) -> T
         pixels: (images, 3, side, side), in the order of rows; None for words alone.
 
     Raises:
-        InputError: for an empty batch, ids outside the vocabulary, another number of
-            placeholders than the images have patches.
+        InputError: for an empty batch, ids that are no integers or outside the vocabulary, another
+            number of placeholders than the images have patches.
     """
-    if ids.ndim != 2 or ids.numel() == 0 or mask.shape != ids.shape:
+    if ids.ndim != 2 or ids.numel() == 0 or mask.shape != ids.shape or ids.is_floating_point():
         raise InputError(
-            f"tokens {tuple(ids.shape)} with a mask {tuple(mask.shape)}; both (batch, time), not "
-            "empty, are needed"
+            f"tokens {tuple(ids.shape)} {ids.dtype} with a mask {tuple(mask.shape)}; integers and "
+            "a mask, both (batch, time), not empty, are needed"
         )
     vocab = llava.config.text_config.vocab_size
     low, high = int(ids.min()), int(ids.max())

@@ -183,7 +183,7 @@ def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor]:
     mask = prompt.real()
     images_of(llava, prompt)
     visual = (prompt.ids == llava.config.image_token_id) & mask
-    asked = (mask if prompt.asked is None else prompt.asked & mask) & ~visual
+    asked = (mask if prompt.asked is None else prompt.asked.bool() & mask) & ~visual
     if not bool(asked.any(1).all()):
         raise InputError("a row has no words beside the image; choices need a question to read")
     return visual, asked

@@ -66,7 +66,10 @@ def tome(context: Context, k: int) -> Entered:
     are averaged into it, weighed by how many patches each stands for; log of that number is added
     to the keys. The paper spreads the rounds over the tower's layers; here they follow it.
     """
-    x, keys = context.vision.features, context.vision.keys
+    features = context.vision.features
+    # Sums and sizes in single precision at least: bfloat16 cannot count beyond 256.
+    x = features.to(torch.promote_types(features.dtype, torch.float32))  # (B, n, d_vision)
+    keys = context.vision.keys  # (B, n, d_head)
     B, n, _ = x.shape
     size = x.new_ones(B, n, 1)
     place = torch.arange(n, device=x.device).expand(B, n)
@@ -88,7 +91,7 @@ def tome(context: Context, k: int) -> Entered:
         x, keys, size = (take(part, order) for part in parts)
         x, keys = x / size, keys / size
         n -= r
-    return Entered(x, place, size[..., 0].log())
+    return Entered(x.to(features.dtype), place, size[..., 0].log())
 
 
 def fastv(context: Context, k: int) -> Tensor:

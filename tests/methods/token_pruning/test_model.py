@@ -66,8 +66,21 @@ def test_prompts_and_images_that_do_not_fit(llava):
         read(llava, replace(prompt, ids=prompt.ids[:, 3:], mask=None))
     with pytest.raises(InputError, match="token ids lie in"):
         read(llava, replace(prompt, ids=prompt.ids + 60))
+    with pytest.raises(InputError, match="torch.float32 with a mask .* integers"):
+        read(llava, replace(prompt, ids=prompt.ids.float()))
     with pytest.raises(InputError, match="not empty"):
         read(llava, replace(prompt, ids=prompt.ids[:, :0], mask=None))
+
+
+def test_masks_of_integers_are_read_as_those_of_truth_values(llava):
+    """As a processor's attention_mask comes."""
+    prompt, pruner = prompt_of(llava, 2, padding=(0, 3)), pruner_of(llava)
+    asked = prompt.mask & (torch.arange(prompt.ids.shape[1]) > 20)
+    plain = replace(prompt, asked=asked)
+    whole = replace(prompt, asked=asked.long(), mask=prompt.mask.long())
+    found, wanted = (read(llava, one, pruner.stages()) for one in (whole, plain))
+    assert torch.equal(found.logits, wanted.logits)
+    assert torch.equal(generate(llava, whole, [], 3), generate(llava, plain, [], 3))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 from methods.errors import InputError
 from methods.token_pruning import choice, selectors
 from methods.token_pruning.checks import example, prompt_of
-from methods.token_pruning.llava import encode
+from methods.token_pruning.llava import encode, load_llava, sized
 from methods.token_pruning.loop import BEFORE, Stage, first_context, read
 from methods.token_pruning.selectors import REGISTRY
 
@@ -136,6 +136,20 @@ def test_tome_merges_the_most_alike_and_weighs_by_what_each_stands_for(context, 
         assert found.index[row].tolist() == [one[0] for one in tokens]
         assert found.bias[row].exp().tolist() == pytest.approx([one[1] for one in tokens])
         assert torch.allclose(found.features[row], torch.stack([t[2] for t in tokens]), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@torch.no_grad()
+def test_tome_counts_and_averages_in_single_precision(dtype):
+    """All of 576 patches in one token: their number and their mean, rounded once."""
+    llava = load_llava(sized(vision={"image_size": 192, "patch_size": 8}), dtype=dtype)
+    prompt = prompt_of(llava, 1)
+    vision = encode(llava, prompt.pixels)
+    found = selectors.tome(first_context(llava, prompt, vision, None), 1)
+    assert float(found.bias.exp()) == pytest.approx(576, rel=1e-5)
+    assert found.features.dtype == dtype
+    mean = vision.features.float().mean(1, keepdim=True)
+    assert torch.allclose(found.features.float(), mean, rtol=8e-3, atol=1e-6)
 
 
 @torch.no_grad()
