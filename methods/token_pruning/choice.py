@@ -12,8 +12,18 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from methods.errors import InputError
 from methods.token_pruning.llava import Vision
 from methods.token_pruning.relax import check_budget
+
+
+def no_attention(*_: object) -> Tensor:
+    r"""The attention (B, n) of a layer where none has attended. Equation: $\varnothing$
+
+    Raises:
+        InputError: always.
+    """
+    raise InputError("this choice reads a layer's attention, and before layer 0 there is none")
 
 
 @dataclass(frozen=True)
@@ -23,9 +33,9 @@ class Context:
     `look` gives `visual` (B, n, d), projected features or hidden states; `patches` (B, n) says
     which patch each comes from; `text` (B, t, d) and `asked` (B, t) bool are the question; `vision`
     is the tower's view of all N patches; `attention` gives (B, n), the last token's attention in
-    the layer before, and is None before the first, `ahead` that in the layer that comes, of the
-    last token or of words by their weights (B, t); `needed` (B, 2) are the patch asked about and
-    the one with the answer, on scenes that know them.
+    the layer before, and `ahead` that in the layer to come, of the last token or of words by their
+    weights (B, t); `needed` (B, 2) are the patch asked about and the one with the answer, on scenes
+    that know them.
     """
 
     look: Callable[[], Tensor]
@@ -33,8 +43,8 @@ class Context:
     text: Tensor
     asked: Tensor
     vision: Vision
-    attention: Callable[[], Tensor] | None = None
-    ahead: Callable[[Tensor | None], Tensor] | None = None
+    attention: Callable[[], Tensor] = no_attention
+    ahead: Callable[[Tensor | None], Tensor] = no_attention
     generator: torch.Generator | None = None
     needed: Tensor | None = None
 

@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from transformers import DynamicCache
 
 from methods.errors import InputError
-from methods.token_pruning.choice import Context, Entered, Selector, wide
+from methods.token_pruning.choice import Context, Entered, Selector, no_attention, wide
 from methods.token_pruning.llava import (
     MIN_MASK,
     Rotary,
@@ -58,7 +58,7 @@ class Before:
             self.stream.patch.gather(1, self.stream.places()),
             *self.stream.words(),
             vision,
-            attention=None if previous is None else previous.attention,
+            attention=no_attention if previous is None else previous.attention,
             ahead=self.attention,
             generator=generator,
             needed=prompt.needed,

@@ -100,10 +100,8 @@ def fastv(context: Context, k: int) -> Tensor:
     Equation: $\mathrm{idx} = \mathrm{topk}_i\, \frac{1}{H} \sum_h A_{h, last, i}$
 
     Raises:
-        InputError: before the first layer, where nothing has attended yet.
+        InputError: before layer 0, where nothing has attended yet.
     """
-    if context.attention is None:
-        raise InputError("FastV reads the attention of the layer before; layer 0 has none")
     return top(context.attention(), k)
 
 
@@ -175,15 +173,13 @@ def prumerge(context: Context, k: int) -> Entered:
 
 
 def pyramiddrop(context: Context, k: int) -> Tensor:
-    r"""The tokens (B, k) the last word attends to most in the layer that comes (arXiv:2410.17247).
+    r"""The tokens (B, k) the last word attends to most in the layer to come (arXiv:2410.17247).
 
     Equation: $\mathrm{idx} = \mathrm{topk}_i\, \frac{1}{H} \sum_h A_{h, last, i}$
 
     Raises:
-        InputError: before the language model, where no layer comes.
+        InputError: before the language model, where there is no layer.
     """
-    if context.ahead is None:
-        raise InputError("PyramidDrop reads the attention of a layer; before the model is none")
     return top(context.ahead(None), k)
 
 
@@ -197,10 +193,8 @@ def sparsevlm(context: Context, k: int) -> Tensor:
     What is dropped is not recycled into new tokens, and the budget is given, not found by rank.
 
     Raises:
-        InputError: before the language model, where no layer comes.
+        InputError: before the language model, where there is no layer.
     """
-    if context.ahead is None:
-        raise InputError("SparseVLM reads the attention of a layer; before the model is none")
     likeness = context.visual.float() @ context.text.float().mT  # (B, n, t)
     likeness = likeness.masked_fill(~context.asked[:, None], -torch.inf)
     p = likeness.softmax(-1).mean(1)  # (B, t)

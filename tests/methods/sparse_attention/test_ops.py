@@ -166,6 +166,17 @@ def test_gradients_of_scores_too_large_for_their_logsumexp_are_right(backend: st
     assert exact[2].norm() > 10
 
 
+def test_gradients_of_half_precision_are_summed_in_single() -> None:
+    """Each of 60 anchors has its gradient from up to 19 tiles; in bfloat16 they lose 0.006."""
+    config = SparseAttentionConfig(0, 1, global_token_ratio=0.01)
+    q, k, v, grad = (torch.randn(1, 1, 6000, 16).bfloat16() for _ in range(4))
+    inputs = [x.requires_grad_() for x in (0.1 * q, k, v)]
+    out = sparse_attention(*inputs, config, backend="cpu")
+    _, *found = torch.autograd.grad(out, inputs, grad)
+    _, *exact = torch.autograd.grad(oracle_attention(*inputs, config), inputs, grad.double())
+    assert max(map(relative_error, found, exact)) < 0.0055
+
+
 @pytest.mark.parametrize("backend", ["auto", "cpu", "portable", "gpu"])
 def test_what_is_kept_of_one_call_serves_another(backend: str) -> None:
     """Plans, masks and ranges made where nothing is to be learnt, or by another default device."""

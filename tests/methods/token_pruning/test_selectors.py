@@ -294,7 +294,7 @@ def test_places_where_a_rule_cannot_stand(llava, context):
         read(llava, prompt, [Stage(BEFORE, 4, REGISTRY["fastv"])])
     with pytest.raises(InputError, match="ToMe cannot choose inside"):
         read(llava, prompt, [Stage(1, 4, REGISTRY["tome"])])
-    with pytest.raises(InputError, match="layer 0 has none"):
+    with pytest.raises(InputError, match="before layer 0 there is none"):
         read(llava, prompt, [Stage(0, 4, REGISTRY["fastv"])])
     with pytest.raises(InputError, match="the oracle knows drawn scenes only"):
         read(llava, prompt, [Stage(0, 4, REGISTRY["oracle"])])
