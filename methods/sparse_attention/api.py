@@ -136,11 +136,8 @@ def validated(
         )
     wanted = (q.shape[0], k.shape[1], q.shape[2], q.shape[3])
     if tuple(k.shape) != wanted or tuple(v.shape) != wanted:
-        raise InputError(
-            f"for q {tuple(q.shape)}, k and v must both be "
-            f"({wanted[0]}, kv_heads, {wanted[2]}, {wanted[3]}), not {tuple(k.shape)} and "
-            f"{tuple(v.shape)}"
-        )
+        given = f"{tuple(k.shape)} and {tuple(v.shape)} for q {tuple(q.shape)}"
+        raise InputError(f"k and v must both have q's batch, length and d_head, not {given}")
     if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
         given = f"{q.dtype}, {k.dtype}, {v.dtype}"
@@ -169,7 +166,7 @@ def _check_backend(backend: str, q: Tensor) -> None:
         )
     if backend == "kernel" and not kernel.fits(q):
         raise InputError(
-            "backend 'kernel' needs float32 on the CPU, a d_head that is a multiple of "
-            f"{kernel.MULTIPLE} and to be built (python -m methods.sparse_attention.build_kernel); "
+            f"backend 'kernel' needs float32 on the CPU, d_head a multiple of {kernel.MULTIPLE}, "
+            "and to be built (python -m methods.sparse_attention.build_kernel); "
             f"q is {q.dtype}, {tuple(q.shape)} on {q.device}. 'portable' runs anywhere"
         )

@@ -60,7 +60,7 @@ def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
 
 
 def _calls(ctx: Context, params: LatencyParams, n: int, backward: bool) -> Variants:
-    """Every variant at this length, once ours is known to be right at this very shape."""
+    """Every variant at this length, after ours is checked at this very shape."""
     configs, dtype = _configs(params), getattr(torch, params.dtype)
     peers.forget()
     heads = configs["adaptive"].heads
@@ -94,7 +94,7 @@ def _step(attend: peers.Attention, inputs: Inputs, grad: Tensor | None) -> objec
 
 @torch.no_grad()
 def _as_peers(attentions: Mapping[str, peers.Attention], qkv: Inputs) -> Iterator[Case]:
-    """Peers that compute the very same function find the same."""
+    """Peers that compute the same function give the same output."""
     for name in ("sdpa_mask", "flex"):
         if name in attentions:
             apart = relative(attentions["adaptive"](*qkv), attentions[name](*qkv))
@@ -166,7 +166,7 @@ def memory(ctx: Context, params: MemoryParams) -> None:
 
 
 def model(ctx: Context, params: ModelParams) -> None:
-    """A whole GPT-2 with either attention: what is left of the gain when the rest is counted."""
+    """A whole GPT-2 with either attention: the gain when all other layers count as well."""
     charts = Charts(ctx, __file__)
     opened = {
         name: charts.open(f"model_{name}", ("dense", "adaptive"), way=way, params=params)

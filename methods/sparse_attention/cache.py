@@ -71,7 +71,7 @@ class SparseKVCache:
         key_lengths: Tensor | None = None,
         padding_side: PaddingSide = "right",
     ) -> Tensor:
-        r"""Take in new tokens and attend from them to all that they may see.
+        r"""Append new tokens and attend from them to every token that they may see.
 
         Equation: $o_i = \frac{\sum_j M_{pj} e^{s_{ij}} v_j}{\sum_j M_{pj} e^{s_{ij}}}, \quad
         s_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}}, \quad p = L_b + i$
@@ -141,7 +141,7 @@ class _Store:
     def _write(
         self, kept: Tensor, slots: Tensor, k: Tensor, v: Tensor, *, add: bool = False
     ) -> None:
-        """Put the new tokens that are `kept` (batch, new) into their slots, or add them there."""
+        """Write the new tokens that are `kept` (batch, new) to their slots, or add them."""
         b, t = kept.nonzero(as_tuple=True)
         for held, new in ((self.k, k), (self.v, v)):
             rows = new.transpose(1, 2)[b, t].to(held.dtype)
@@ -156,7 +156,7 @@ class _Ring(_Store):
         self.group = group
 
     def put(self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor) -> None:
-        """Put the last real ones of new tokens into their slots."""
+        """Store the last real ones of the new tokens."""
         size = self.k.shape[2]
         end = torch.where(real, positions, -1).amax(1, keepdim=True)  # (batch, 1)
         self._write(real & (positions > end - size), positions % size, k, v)
@@ -180,7 +180,7 @@ class _Ring(_Store):
 class _Anchors(_Store):
     """Every s-th key of a global group, or the mean of the s keys that end there.
 
-    A mean grows token by token, in single precision at least; nobody sees it before it is whole.
+    A mean grows token by token, in single precision at least; it is not read before it is complete.
     """
 
     def __init__(self, group: GlobalGroup, context: int, row: Tensor) -> None:
@@ -189,7 +189,7 @@ class _Anchors(_Store):
         super().__init__(group.anchors(context), row.to(dtype))
 
     def put(self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor) -> None:
-        """Store the anchors among new tokens, or add each token to the mean that it is part of."""
+        """Store the anchors among the new tokens, or add each token to its anchor's mean."""
         slots = -(-positions // self.group.stride)  # anchor t ends tokens (t - 1) s + 1 .. t s
         if not self.pooled:
             self._write(real & (positions % self.group.stride == 0), slots, k, v)

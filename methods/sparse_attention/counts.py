@@ -1,4 +1,4 @@
-"""What the source's numbers come to when the pairs of its own definition are counted."""
+"""The source's numbers, recomputed by counting the query-key pairs of its own definition."""
 
 import math
 from collections.abc import Sequence

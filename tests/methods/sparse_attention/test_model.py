@@ -187,7 +187,7 @@ def test_a_pooled_anchor_of_half_precision_is_summed_in_single() -> None:
 @pytest.mark.parametrize(("lengths", "new"), [([0, 3], 2), ([3, 3], 0)])
 def test_a_prompt_has_a_token_and_so_has_what_is_written(lengths: list[int], new: int) -> None:
     tokens = torch.zeros(2, 3, dtype=torch.long)
-    with pytest.raises(InputError, match="has a token at least"):
+    with pytest.raises(InputError, match="at least one token each"):
         GPT2(TINY).generate(tokens, new, key_lengths=torch.tensor(lengths))
 
 

@@ -122,8 +122,8 @@ def test_autocast_of_a_model_reaches_the_operator_in_bfloat16() -> None:
     [
         (lambda q, k, v: (q[0], k, v), "batch, heads, n, d_head"),
         (lambda q, k, v: (q[:, :, :0], k[:, :, :0], v[:, :, :0]), "empty"),
-        (lambda q, k, v: (q, k[:, :, :9], v), "must both be"),
-        (lambda q, k, v: (q, k, v[..., :8]), "must both be"),
+        (lambda q, k, v: (q, k[:, :, :9], v), "must both have"),
+        (lambda q, k, v: (q, k, v[..., :8]), "must both have"),
         (lambda q, k, v: (q, k.double(), v), "one dtype"),
         (lambda q, k, v: (q.int(), k.int(), v.int()), "one dtype"),
         (lambda q, k, v: (q, k[:, :4], v[:, :4]), "evenly"),
