@@ -63,7 +63,7 @@ class Shares:
 
 
 def share(strengths: Tensor, gate: Tensor, scores: Tensor) -> Shares:
-    r"""Who is merged into what.
+    r"""The weights with which patches are merged.
 
     Args:
         strengths: (B, N, J), `Aggregation`'s, the same for every caption.

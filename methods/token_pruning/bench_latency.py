@@ -94,7 +94,7 @@ def latency(ctx: Context, params: LatencyParams) -> None:
 def _comparisons(
     ctx: Context, params: LatencyParams, llava: Any, stages: Plans, timed: dict[str, OpenSeries]
 ) -> Iterator[Comparison]:
-    """To the first token, reading and decoding, at every batch; what is kept of each is told."""
+    """Time to the first token, reading and decoding at every batch; memory is counted once."""
 
     def first(prompt: Prompt) -> Variants:
         ctx.check_all("at_shape", at_shape(llava, prompt, stages))
@@ -107,7 +107,7 @@ def _comparisons(
             vision = encode(llava, prompt.pixels)
         seen = partial(read, llava, prompt, cached=True, vision=vision)
         calls: Variants = {name: partial(seen, plan) for name, plan in stages.items()}
-        if not ctx.repeated:  # counted to the byte: another process would find the same
+        if not ctx.repeated:  # exact to the byte, so the same in every process
             peaks = {name: memory.peak(call, ctx.device) for name, call in calls.items()}
             timed["memory"].add_exact(batch, peaks)
         return calls
@@ -135,11 +135,11 @@ def _comparisons(
 
 @torch.no_grad()
 def at_shape(llava: Any, prompt: Prompt, stages: Plans) -> Iterator[Case]:
-    """What is timed, at this prompt: unpruned as transformers has it, pruned as the definition has
-    it, decoded as read anew.
+    """What is timed is right at this prompt: unpruned against transformers, pruned against masking
+    in the place of dropping, decoded against reading the whole sequence again.
 
-    float32 is held against float64, on the last row. Nothing is timed with gradients; the check
-    `gradients` compares those.
+    float32 is compared with float64, on the last row. Nothing is timed with gradients: see the
+    check `gradients`.
     """
     bound, rows = (1e-4, len(prompt.ids)) if llava.dtype == torch.float32 else (5e-2, 1)
     row = slice(rows - 1, rows)
@@ -161,7 +161,7 @@ def at_shape(llava: Any, prompt: Prompt, stages: Plans) -> Iterator[Case]:
 
 
 def hidden_instead(exact: Any, one: Prompt, found: Reading, row: slice) -> Tensor:
-    """Logits of that row of a reading where what left is hidden, and nothing is taken out."""
+    """Logits of that row of a reading when dropped tokens are masked instead of removed."""
     entered = found.entered and Entered(found.entered.features[row], found.entered.index[row])
     stream = embed(exact, one, encode(exact, one.pixels), entered)
     stream.gate = torch.zeros_like(stream.patch, dtype=exact.dtype)
@@ -210,7 +210,7 @@ def _theirs(llava: Any, prompt: Prompt) -> Any:
 
 
 def _decode(llava: Any, cache: Cache, token: Tensor, new: int) -> None:
-    """`new` steps, and back to where the cache was."""
+    """Decode `new` tokens, then restore the cache."""
     bias, position = list(cache.bias), cache.position
     for _ in range(new):
         step(llava, token, cache)

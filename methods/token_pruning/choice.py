@@ -1,7 +1,7 @@
 """What a choice of visual tokens may look at, and what it gives: `select(context, k) -> indices`.
 
-Indices are (B, k), rising. A way that also merges what it does not keep gives the tokens as well,
-`Entered`. All work on what the context holds: before the language model, or on hidden states before
+Indices are (B, k), rising. A choice that also merges what it does not keep gives the tokens as
+well, `Entered`. All read only the context: before the language model, or the hidden states before
 one of its layers.
 """
 
@@ -50,7 +50,7 @@ class Context:
 
     @cached_property
     def visual(self) -> Tensor:
-        r"""What there is to choose from, computed for those who look at it: (B, n, d).
+        r"""What there is to choose from, computed on first use: (B, n, d).
 
         Equation: $x_i = \mathrm{projector}(v_i) \;\mathrm{before\ the\ model}, \quad
         x_i = h_{p_i} \;\mathrm{inside}$

@@ -1,4 +1,4 @@
-"""Data that people have: LLaVA's conversations and VQA's questions, checked before any work."""
+"""Users' own data: LLaVA's conversations and VQA's questions, checked before any work."""
 
 import json
 import os
@@ -23,7 +23,7 @@ IMAGE = "<image>"  # stands for the picture, whose place in the prompt is our ow
 
 @dataclass(frozen=True)
 class Example:
-    """A question about an image, what was said before it, and the answers that count as right."""
+    """A question about an image, the conversation before it, and the answers that are right."""
 
     image: Path
     question: str

@@ -1,4 +1,4 @@
-"""Both stages learnt: merger and heads around a frozen LLaVA, soft in training, hard afterwards."""
+"""Both learned stages: merger and heads around a frozen LLaVA, soft in training, hard in use."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace

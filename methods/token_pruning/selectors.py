@@ -1,4 +1,4 @@
-"""The ways to choose that ours is measured against, one registry: chance, published, oracle."""
+"""The selectors that ours is measured against, in one registry: chance, published, oracle."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""What is read, and its tokens on their way through the layers."""
+"""The prompt, and its tokens on their way through the layers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -47,7 +47,7 @@ def spoil(given, name, change):
         ("patches", lambda x: x[:, 1:], r"\(images, 1 \+ 16, 32\) are needed"),
         ("patches", lambda x: x[..., :5], "are needed, CLS first"),
         ("patches", lambda x: x[:0], "are needed"),
-        ("patches", lambda x: x * float("nan"), "patches hold values that are no finite number"),
+        ("patches", lambda x: x * float("nan"), "patches hold NaN or infinity"),
         ("sparse", lambda x: Texts(x.words[..., :5], x.real), "sparse words are 5 wide"),
         ("dense", lambda x: None, "dense=True, the call has no dense text"),
         ("dense", lambda x: Texts(x.words[:1], x.real[:1]), "there are 1 dense texts for 2 rows"),
@@ -67,7 +67,7 @@ def test_bad_texts():
         Texts(words, real & False)
     with pytest.raises(InputError, match="must be boolean"):
         Texts(words, real.float())
-    with pytest.raises(InputError, match="no finite number"):
+    with pytest.raises(InputError, match="words hold NaN or infinity"):
         Texts(words / 0, real)
     Texts(torch.where(real[..., None], words, torch.nan), real)  # padding may hold anything
 

@@ -50,6 +50,7 @@ def test_dense_weights_of_transformers_give_the_same_logits(tmp_path: Path) -> N
     ).eval()
     theirs.save_pretrained(tmp_path)
     ours = GPT2.from_pretrained(tmp_path).eval()
+    assert all(p.requires_grad for p in ours.parameters())
     tokens = torch.randint(0, 61, (2, 70))
     torch.testing.assert_close(ours(tokens), theirs(tokens).logits, rtol=1e-4, atol=1e-5)
 

@@ -126,6 +126,7 @@ def test_autocast_of_a_model_reaches_the_operator_in_bfloat16() -> None:
         (lambda q, k, v: (q, k, v[..., :8]), "must both have"),
         (lambda q, k, v: (q, k.double(), v), "one dtype"),
         (lambda q, k, v: (q.int(), k.int(), v.int()), "one dtype"),
+        (lambda q, k, v: (q, k.to("meta"), v), "q, k and v are on cpu, meta and cpu"),
         (lambda q, k, v: (q, k[:, :4], v[:, :4]), "evenly"),
         (lambda q, k, v: (q[:, :5], k[:, :5], v[:, :5]), "the model has 5 heads"),
     ],
