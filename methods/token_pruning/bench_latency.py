@@ -187,20 +187,14 @@ def _series(
     counts = accounting.token_counts(config, shape.layers, shape.visual, params.text)
     ctx.log(f"tokens by layer in the measured model: {counts}")
     fewer = shape.layers * (shape.visual + params.text) / sum(counts)
-    limits = {
-        "first": ("operations", first),
-        "prefill": ("operations", prefill),
-        "kv_bytes": ("tokens", fewer),
-    }
+    fewest = {"first": first, "prefill": prefill, "kv_bytes": fewer}  # times fewer
     charts, made = Charts(ctx, __file__), {}
     for name in ("first", "prefill", "decode", "kv_bytes", "memory"):
-        bound = []
-        if name in limits:
-            what, times = limits[name]
-            points = tuple((float(batch), times) for batch in params.batches)
-            bound = [Limit(label=f"{what}, times fewer", points=points, of="ratio")]
+        label = f"{'tokens' if name == 'kv_bytes' else 'operations'}, times fewer"
+        points = tuple((float(batch), fewest[name]) for batch in params.batches if name in fewest)
+        limits = [Limit(label=label, points=points, of="ratio")] if points else []
         shown = None if name == "first" else ("plain", "random", "pruned")
-        made[name] = charts.open(name, shown, limits=bound)
+        made[name] = charts.open(name, shown, limits=limits)
     return made
 
 

@@ -106,7 +106,10 @@ def halve(data: Path) -> None:
             "id_mapping.json cannot be read",
         ),
         (lambda f: (f / "f30k/id_mapping.json").write_text("{}"), "8 images of f30k/train cannot"),
-        (lambda f: (f / "f30k/train_caps.txt").write_text("a\nb\n"), "8 lines, train_caps.txt 2 captions"),
+        (
+            lambda f: (f / "f30k/train_caps.txt").write_text("a\nb\n"),
+            "8 lines, train_caps.txt 2 captions",
+        ),
         (
             lambda f: (f / "f30k/train_caps.txt").write_text("a dog\n\n" + "a cat\n" * 38),
             "caption 2 is empty",

@@ -66,7 +66,7 @@ def test_prompts_and_images_that_do_not_fit(llava):
         read(llava, replace(prompt, ids=prompt.ids[:, 3:], mask=None))
     with pytest.raises(InputError, match="token ids lie in"):
         read(llava, replace(prompt, ids=prompt.ids + 60))
-    with pytest.raises(InputError, match="ids integers; not .* torch.float32"):
+    with pytest.raises(InputError, match=r"ids integers; not .* torch.float32"):
         read(llava, replace(prompt, ids=prompt.ids.float()))
     with pytest.raises(InputError, match="not empty"):
         read(llava, replace(prompt, ids=prompt.ids[:, :0], mask=None))
