@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,11 +20,11 @@ from methods.token_pruning import accounting, checks
 from methods.token_pruning.choice import Entered
 from methods.token_pruning.config import PruningConfig
 from methods.token_pruning.llava import MIN_MASK, encode, load_llava, sized, visual_tokens
-from methods.token_pruning.loop import Cache, Reading, Stage, embed, read, run_layer, step
-from methods.token_pruning.model import Pruner
+from methods.token_pruning.loop import Cache, Reading, Stage, embed, read, step
+from methods.token_pruning.model import Pruner, run
 from methods.token_pruning.selectors import REGISTRY
 from methods.token_pruning.spec import LatencyParams
-from methods.token_pruning.stream import Prompt
+from methods.token_pruning.stream import Prompt, Stream
 
 Plans = dict[str, list[Stage]]  # where tokens leave, by variant
 
@@ -152,7 +151,7 @@ def at_shape(llava: Any, prompt: Prompt, stages: Plans) -> Iterator[Case]:
     yield Case(relative(found, wanted), bound, label=f"unpruned, {len(prompt.ids)} rows")
     for name in sorted(stages.keys() - {"plain"}):
         reading = read(llava, prompt, stages[name], cached=True)
-        error = relative(reading.logits[row], hidden_instead(exact, one, reading, row))
+        error = relative(reading.logits[row, -1], hidden_instead(exact, one, reading, row))
         yield Case(error, bound, label=f"{name}, {len(prompt.ids)} rows")
     for name in ("plain", "pruned"):
         quick, slow = checks.continued(llava, prompt, stages[name], 2)
@@ -165,15 +164,14 @@ def hidden_instead(exact: Any, one: Prompt, found: Reading, row: slice) -> Tenso
     entered = found.entered and Entered(found.entered.features[row], found.entered.index[row])
     stream = embed(exact, one, encode(exact, one.pixels), entered)
     stream.gate = torch.zeros_like(stream.patch, dtype=exact.dtype)
-    decoder = exact.model.language_model
-    rotary = decoder.rotary_emb(stream.hidden, stream.positions)
-    for at, layer in enumerate(decoder.layers):
-        if at in found.kept:
-            gone = stream.visual & ~torch.isin(stream.patch, found.kept[at][row])
+    stream.targets[:, -1] = 0  # the last place predicts
+
+    def hide(layer: int, stream: Stream) -> None:
+        if layer in found.kept and stream.gate is not None:
+            gone = stream.visual & ~torch.isin(stream.patch, found.kept[layer][row])
             stream.gate = stream.gate.masked_fill(gone, MIN_MASK)
-        stream = replace(stream, hidden=run_layer(layer, stream.hidden, stream.bias(), rotary))
-    logits: Tensor = exact.lm_head(decoder.norm(stream.hidden[:, -1:]))
-    return logits
+
+    return run(exact, stream, (), hide)[1]
 
 
 def _series(

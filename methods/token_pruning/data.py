@@ -46,8 +46,8 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
         examples, and what was left out and why.
 
     Raises:
-        InputError: for a folder without conversations; without `skip` also for records that
-            are none, and images that are not there or cannot be read.
+        InputError: for a folder without conversations; without `skip` also for malformed records,
+            and images that do not exist or cannot be read.
     """
     found: list[Example] = []
     faults: list[str] = []
@@ -65,7 +65,7 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
             except (AttributeError, KeyError, TypeError):
                 why = "turns that are not human, gpt, human, gpt with values"
         faults += [f"{name}: {why}"] if why else []
-    _refuse(folder, found, [f for f in faults if skip is False and not f.endswith(": no image")])
+    _refuse(folder, found, [] if skip else [f for f in faults if not f.endswith(": no image")])
     return found, faults
 
 
