@@ -182,9 +182,9 @@ def images_in(llava: Any, ids: Tensor, mask: Tensor, pixels: Tensor | None) -> T
             number of placeholders than the images have patches.
     """
     if ids.ndim != 2 or ids.numel() == 0 or mask.shape != ids.shape or ids.is_floating_point():
-        given = f"{tuple(ids.shape)} {ids.dtype} with a mask {tuple(mask.shape)}"
+        shapes = f"{tuple(ids.shape)} {ids.dtype} with a mask {tuple(mask.shape)}"
         raise InputError(
-            f"ids and mask must be (batch, time), not empty, ids integers; not {given}"
+            f"ids and mask must be (batch, time), not empty, ids integers; not {shapes}"
         )
     vocab = llava.config.text_config.vocab_size
     low, high = int(ids.min()), int(ids.max())

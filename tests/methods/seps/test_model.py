@@ -150,6 +150,12 @@ def test_the_three_maps_are_their_equations():
     assert torch.allclose(relevance(best), wanted, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_scores_are_stretched_and_equal_ones_are_zero(dtype):
+    found = scores.minmax(torch.tensor([[0.25, 0.5, 0.75], [0.3, 0.3, 0.3]], dtype=dtype))
+    assert found.tolist() == [[0.0, 0.5, 1.0], [0.0, 0.0, 0.0]]
+
+
 def test_guides_learn_nothing_and_chance_looks_at_nothing():
     v, words = torch.randn(2, 7, 32, requires_grad=True), torch.randn(3, 4, 32, requires_grad=True)
     text = Texts(words, torch.ones(3, 4, dtype=torch.bool))
