@@ -47,7 +47,8 @@ def cosines(tokens: Tensor, words: Tensor) -> Tensor:
     """
     dots = torch.matmul(tokens.flatten(1, 2), words.mT)  # (T, B * J, W)
     length = torch.linalg.vector_norm(tokens, dim=-1, keepdim=True)  # (..., B, J, 1)
-    cosines: Tensor = torch.unflatten(dots, 1, tokens.shape[1:3]) / length.clamp_min(1e-12)
+    least = max(1e-12, torch.finfo(length.dtype).tiny)  # in float16 1e-12 would be 0
+    cosines: Tensor = torch.unflatten(dots, 1, tokens.shape[1:3]) / length.clamp_min(least)
     return cosines
 
 

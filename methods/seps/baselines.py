@@ -17,14 +17,10 @@ class Whole(Seps):
     """No slimming: every patch meets every word, with the paper's relevance MLP."""
 
     def __init__(self, config: SepsConfig) -> None:
-        super().__init__(replace(config, variant="paper", dense=False, keep=1.0))
+        kept = replace(config, variant="paper", dense=False, keep=1.0, tokens="kept")
+        super().__init__(kept)
         self.scores, self.aggregations = nn.ModuleList(), nn.ModuleList()
         self.scale.requires_grad = False
-
-    @property
-    def tokens(self) -> int:
-        """Every patch, and CLS."""
-        return int(self.config.cls) + self.config.patches
 
     def compare(self, patches: Tensor, texts: list[Prepared]) -> Output:
         r"""Similarities of all pairs, each patch (B, 1 + N, C) standing for itself.

@@ -31,7 +31,7 @@ from methods.spec import Case
 PLACES = tuple(f"{way}, R@{k}" for way in ("image to text", "text to image") for k in (1, 5, 10))
 FRONT = ("whole", "seps_learnt", "kept", "extra", "merged", "fewer", "more")
 SEARCHED = 16  # images and captions of the search that is counted and timed
-MARGIN = 0.97  # not inferior: the interval of the ratio to no slimming lies above; set beforehand
+MARGIN = 0.97  # not inferior: the ratio to no slimming has its interval above; set beforehand
 
 
 def retrieval(ctx: Context, params: RetrievalParams) -> None:
@@ -87,7 +87,7 @@ def comparison(times: Interval, seeds: int) -> str:
 
 
 def _search(ctx: Context, name: str, model: Seps) -> Callable[[], Tensor]:
-    """Comparing prepared images with captions, the slimming included, once it is right."""
+    """A search of captions and images, slimming included, after it is checked."""
     model = model.to(ctx.device).eval()
     given = checks.inputs(
         ctx.device, model.config, batch=SEARCHED, words=scenes.SPARSE_WORDS, exact=False
@@ -201,8 +201,8 @@ def _measured(
 ) -> dict[str, Callable[[], Tensor]]:
     """The similarity of all pairs by each variant, on the same random patches and words.
 
-    It is held against the definition at this size, and its peaks of memory are told, which no
-    second process need count again.
+    It is checked against the definition at this size. Peak memory is counted in the first process
+    alone, since it is the same in every one.
     """
     batch, long, keep = size
 

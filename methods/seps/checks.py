@@ -1,4 +1,4 @@
-"""The table of checks: what must hold before a recall or a time is worth printing."""
+"""The table of checks: what must hold before a recall or a time is reported."""
 
 import math
 from collections.abc import Iterator
@@ -128,7 +128,7 @@ def weights(device: str) -> Iterator[Case]:
 
 
 def gradients(device: str) -> Iterator[Case]:
-    """Mended, every trainable learns; as the source has it, the score learns by a side door."""
+    """In the mended variants every trainable has a gradient, the scores also through the choice."""
     for name, config in VARIANTS.items():
         if not name.startswith("mended"):
             continue
@@ -143,7 +143,7 @@ def gradients(device: str) -> Iterator[Case]:
 
 
 def defects(device: str) -> Iterator[Case]:
-    """The source's faults are there in the faithful variant: the ratio loss and D teach nothing."""
+    """The source's faults, in the faithful variant: the ratio loss and D have no gradient."""
     config = replace(VARIANTS["paper"], patches=15, aggregate=0.6)  # K / N is not exactly rho
     model, output = _trained(device, config, training=False)
     yield Case(_score_flow(model, output, "ratio"), 1e-9, label="ratio loss, no noise")
@@ -249,8 +249,8 @@ def _pad(text: Texts, count: int) -> Texts:
 
 
 def ratio(device: str) -> Iterator[Case]:
-    """Trained on the ratio loss alone, the mended share of patches reaches keep; the source's D
-    has nowhere to go, so its soft share never moves.
+    """Trained on the ratio loss alone, the share of patches that the mended variant keeps reaches
+    `keep`.
     """
     for keep in (0.3, 0.7):
         config = mended(dim=32, patches=64, keep=keep, aggregate=0.5)
@@ -268,6 +268,6 @@ def ratio(device: str) -> Iterator[Case]:
 
 
 def gate(device: str) -> Iterator[Case]:
-    """What every benchmark asks before it measures: the self-test and the definition."""
+    """What every benchmark checks before it measures: the self-test and the definition."""
     yield from self_test(device)
     yield from oracle(device)

@@ -12,7 +12,7 @@ MENDED: dict[str, Any] = {"relaxation": "gumbel_sigmoid", "gate": True, "idle_bi
 
 @configuration
 class SepsConfig:
-    """The shape of a slimming model and which of the source's faults are mended.
+    """The shape of a slimming model, and which of the source's faults are mended.
 
     The defaults of `relaxation`, `gate`, `idle_biases` and `dense_of` are the source's; `mended`
     changes the first three. `tokens` and `halves` are ablations.
@@ -31,7 +31,7 @@ class SepsConfig:
     # What stands for the hard choice in the backward pass.
     relaxation: Literal["softmax", "gumbel_sigmoid"] = "softmax"
     gate: bool = False  # whether the choice multiplies the patches, so that it can be learnt
-    idle_biases: bool = True  # the two biases that every loss here is blind to
+    idle_biases: bool = True  # the two biases that no loss here depends on
     # Whose dense text a pair uses: the caption's or the image's.
     dense_of: Literal["caption", "image"] = "caption"
     beta: Annotated[float, Field(ge=0, le=0.5)] = 0.25  # weight of the guides in the score

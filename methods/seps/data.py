@@ -68,8 +68,8 @@ def load(
         the split, and what was left out and why.
 
     Raises:
-        InputError: naming every file that is missing and where it is to be had; for files that do
-            not fit each other; without `skip` also for images and captions that cannot be used.
+        InputError: naming every file that is missing and where to get it; for files that do not
+            fit each other; without `skip` also for images and captions that cannot be used.
     """
     folder, base = root / dataset, root / IMAGES[dataset]
     names = [f"{split}_ids.txt", f"{split}_caps.txt", "id_mapping.json"]
@@ -81,10 +81,8 @@ def load(
     lines = _lines(folder / names[0])
     captions = _lines(folder / names[1])
     if not lines or not captions or len(captions) % len(lines):
-        raise InputError(
-            f"{names[1]} has {len(captions)} captions for the {len(lines)} images of {names[0]}: "
-            "every line of images needs as many captions as the others"
-        )
+        found = f"{names[0]} has {len(lines)} lines, {names[1]} {len(captions)} captions"
+        raise InputError(f"{found}: every line of images needs equally many")
     # A line of ids stands for one caption or for several; an image may have several lines.
     each = len(captions) // len(lines)
     ids = list(dict.fromkeys(lines))
@@ -101,8 +99,8 @@ def load(
     for row, (caption, owner) in enumerate(zip(captions, owners, strict=True), start=1):
         if not caption:
             why[owner] = why[owner] or f"caption {row} is empty"
-    for i in range(len(texts)):
-        if not texts[i]:
+    for i, text in enumerate(texts):
+        if not text:
             why[i] = why[i] or f"the dense text of image {ids[i]} is empty"
     faults = [fault for fault in why if fault]
     if not skip or len(faults) == len(ids):
@@ -156,9 +154,7 @@ def with_validation(
         return train, dev, faults + more
     count = len(train.images) - held_out
     if count < 2:
-        raise InputError(
-            f"{len(train.images)} images of train, of which {held_out} are held out: fewer than "
-            "two are left; lower held_out, or add dev_ids.txt and dev_caps.txt"
-        )
+        few = f"held_out={held_out} leaves fewer than two of train's {len(train.images)} images"
+        raise InputError(f"{few}; lower it, or add dev_ids.txt and dev_caps.txt")
     every = range(len(train.images))
     return train.take(every[:count]), train.take(every[count:]), faults

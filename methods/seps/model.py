@@ -50,7 +50,7 @@ class Texts:
     """Words of captions, padded to one length.
 
     Raises:
-        InputError: for shapes that disagree, a caption without a word, or values that are none.
+        InputError: for shapes that disagree, a caption without a word, or NaN or infinity.
     """
 
     words: Tensor  # (T, W, C)
@@ -58,21 +58,22 @@ class Texts:
 
     def __post_init__(self) -> None:
         if self.words.ndim != 3 or self.real.shape != self.words.shape[:2]:
-            raise InputError(
-                f"words are {tuple(self.words.shape)} and their mask {tuple(self.real.shape)}; "
-                "(captions, words, dim) and (captions, words) are needed"
-            )
+            given = f"words are {tuple(self.words.shape)}, their mask {tuple(self.real.shape)}"
+            raise InputError(f"{given}; (captions, words, dim) and (captions, words) are needed")
         if self.real.dtype != torch.bool or not bool(self.real.any(1).all()):
             raise InputError("the mask of words must be boolean, with a word in every caption")
         if not bool(torch.isfinite(self.words[self.real]).all()):
-            raise InputError("words hold values that are no finite number")
+            raise InputError("words hold NaN or infinity")
 
     def prepared(self) -> Prepared:
         r"""What every image asks of a text, computed once for all of them.
 
         Equation: $\hat t_w = t_w / \lVert t_w \rVert, \quad E = \frac{1}{W} \sum_w t_w$
         """
-        return Prepared(F.normalize(self.words, dim=-1), self.real, self.mean())
+        unit = F.normalize(self.words, dim=-1)  # (T, W, C)
+        # Padding may hold NaN, which would reach the gradient of every token that meets it.
+        unit = unit.masked_fill(~self.real[..., None], 0.0)  # (T, W, C)
+        return Prepared(unit, self.real, self.mean())
 
     def take(self, rows: slice | Tensor) -> Self:
         r"""Some of the captions, i (n,). Equation: $t'_j = t_{i_j}$"""
@@ -93,7 +94,7 @@ class Output:
     """What `Seps` says of all pairs; in masks and shares T is 1 where all captions choose alike."""
 
     similarity: Tensor  # (T, B)
-    masks: list[Tensor]  # (T, B, N) for each branch that is told of: 1 stays, with D's gradient
+    masks: list[Tensor]  # (T, B, N) of each branch, open_source's first alone: 1 stays
     shares: list[Shares]  # of each branch
 
 
@@ -124,8 +125,8 @@ class Seps(nn.Module):
         Equation: $S = S_{sparse} + S_{dense}$ for open_source; equation 5 for the paper
 
         Raises:
-            InputError: for shapes that disagree with the configuration or each other, or values
-                that are no number.
+            InputError: for shapes that disagree with the configuration or each other, or NaN or
+                infinity.
         """
         self.check(patches, sparse, dense)
         texts = [sparse] if dense is None else [sparse, dense]
@@ -301,11 +302,10 @@ class Seps(nn.Module):
             raise InputError(f"the model has dense={self.config.dense}, the call {has} dense text")
         for name, text in (("sparse", sparse), ("dense", dense)):
             if text is not None and text.words.shape[2] != self.config.dim:
-                raise InputError(
-                    f"{name} words are {text.words.shape[2]} wide, the model {self.config.dim}"
-                )
+                width = text.words.shape[2]
+                raise InputError(f"{name} words are {width} wide, the model {self.config.dim}")
         rows = len(patches) if self._by_image else len(sparse.words)
         if dense is not None and len(dense.words) != rows:
             raise InputError(f"there are {len(dense.words)} dense texts for {rows} rows")
         if not bool(torch.isfinite(patches).all()):
-            raise InputError("patches hold values that are no finite number")
+            raise InputError("patches hold NaN or infinity")

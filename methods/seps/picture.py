@@ -10,6 +10,7 @@ from methods.seps.model import Batch
 from methods.seps.train import Matcher
 
 SCALE, GAP = 6, 24  # pixels of the picture for one of the image's, and between the panels
+STEP = scenes.PATCH * SCALE
 # Of the aggregated tokens; neighbours differ in lightness, too, and every patch bears its number.
 HUES = [(hue * 47) % 360 for hue in range(24)]
 
@@ -22,18 +23,15 @@ def picture(matcher: Matcher, batch: Batch) -> str:
     output = matcher(one)
     stays = output.masks[0][0, 0] > 0.5  # (N,)
     token = output.shares[0].kept[0, 0].argmax(0)  # (N,): where a patch weighs most
-    side, step = scenes.SIDE * SCALE, scenes.PATCH * SCALE
+    side = scenes.SIDE * SCALE
     image = embedded(one.images[0], side, ' style="image-rendering:pixelated"')
+    patches = range(scenes.GRID**2)
+    faded = [_over(i, 'fill="#fff" fill-opacity=".82"') for i in patches if not stays[i]]
+    merged = [_merged(i, int(token[i])) for i in patches if stays[i]]
     panels = [
         ("the image", []),
-        ("kept; the others fade", [_veil(i, step) for i in range(scenes.GRID**2) if not stays[i]]),
-        (
-            f"merged into {output.shares[0].kept.shape[2]} tokens",
-            [
-                _merged(i, int(token[i]), step) if stays[i] else _veil(i, step)
-                for i in range(scenes.GRID**2)
-            ],
-        ),
+        ("kept; the others fade", faded),
+        (f"merged into {output.shares[0].kept.shape[2]} tokens", faded + merged),
     ]
     width, height, caption = 3 * side + 2 * GAP, side + 52, scenes.in_words(one.sparse[0])
     body = [
@@ -49,21 +47,16 @@ def picture(matcher: Matcher, batch: Batch) -> str:
     return drawing(caption, width, height, 'font-family="sans-serif"', body)
 
 
-def _box(patch: int, step: int) -> str:
-    row, column = divmod(patch, scenes.GRID)
-    return f'x="{column * step}" y="{row * step}" width="{step}" height="{step}"'
+def _over(patch: int, style: str) -> str:
+    """A square over a patch."""
+    y, x = (STEP * place for place in divmod(patch, scenes.GRID))
+    return f'<rect x="{x}" y="{y}" width="{STEP}" height="{STEP}" {style}/>'
 
 
-def _veil(patch: int, step: int) -> str:
-    return f'<rect {_box(patch, step)} fill="#fff" fill-opacity=".82"/>'
-
-
-def _merged(patch: int, token: int, step: int) -> str:
-    row, column = divmod(patch, scenes.GRID)
+def _merged(patch: int, token: int) -> str:
+    """A square over a patch in the colour of its token, with the token's number."""
+    y, x = (STEP * (place + 0.5) for place in divmod(patch, scenes.GRID))
     hue, light = HUES[token % len(HUES)], 78 if token % 2 else 64
-    return (
-        f'<rect {_box(patch, step)} fill="hsl({hue} 60% {light}%)" fill-opacity=".8" '
-        'stroke="#fff"/>'
-        f'<text x="{(column + 0.5) * step}" y="{(row + 0.5) * step + 4}" text-anchor="middle" '
-        f'font-size="11" fill="#111">{token + 1}</text>'
-    )
+    style = f'fill="hsl({hue} 60% {light}%)" fill-opacity=".8" stroke="#fff"'
+    text = f'<text x="{x}" y="{y + 4}" text-anchor="middle" font-size="11" fill="#111">'
+    return f"{_over(patch, style)}{text}{token + 1}</text>"

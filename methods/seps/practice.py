@@ -1,4 +1,4 @@
-"""Image–caption retrieval on data that people have: `train` and `evaluate`."""
+"""Image–caption retrieval on users' own data: `train` and `evaluate`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +25,8 @@ from methods.spec import OnProgress
 TOGETHER = 64  # images, or texts, that are encoded at once
 CAPTIONS = 5000  # that meet an image at once
 LEAK = (
-    "each caption brought the dense text of its own image, so a query describes its target: read "
-    "a model without it (--set candidate=seps_learnt) beside this one"
+    "each caption came with the dense text of its own image, so a query describes its target: "
+    "compare a model without it (--set candidate=seps_learnt)"
 )
 
 
@@ -119,7 +119,7 @@ def _encoded(matcher: Retriever, texts: tuple[str, ...], words: int) -> Texts:
 
 
 def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
-    """Train a matcher, keep the one that is best on validation; what was learnt, in words.
+    """Train a matcher and keep the one that is best on validation; returns a summary.
 
     Raises:
         InputError: for data, weights or settings that do not fit, before any work.
@@ -156,13 +156,13 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
     best = history.validation.index(max(history.validation))
     return (
         f"{len(split.captions)} captions of {len(split.images)} images, {len(left_out)} images "
-        f"left out; {len(dev.images)} for validation: rSum {history.validation[best]:.1f} at its "
-        f"{best + 1}. look of {len(history.validation)}; best.pt in {out}"
+        f"left out; {len(dev.images)} for validation: rSum {history.validation[best]:.1f} at "
+        f"validation {best + 1} of {len(history.validation)}; best.pt in {out}"
     )
 
 
 def evaluate(params: EvaluateParams, device: str, on_progress: OnProgress) -> str:
-    """Search a split both ways with what `train` kept; recalls in words.
+    """Search a split both ways with the matcher that `train` kept; returns the recalls.
 
     Raises:
         InputError: for data or weights that do not fit, before any work.

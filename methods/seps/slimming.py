@@ -18,10 +18,13 @@ def top_mask(scores: Tensor, kept: int) -> Tensor:
 def logistic_noise(like: Tensor) -> Tensor:
     r"""The difference of two Gumbel variables, (...) `like` another, by torch's global generator.
 
+    Drawn in single precision at least: in half precision u has a few hundred values.
+
     Equation: $g_1 - g_2 = \log u - \log (1 - u)$
     """
-    u = torch.rand_like(like).clamp(1e-6, 1 - 1e-6)
-    return u.log() - (-u).log1p()
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    u = torch.rand_like(like, dtype=dtype).clamp(1e-6, 1 - 1e-6)
+    return (u.log() - (-u).log1p()).to(like.dtype)
 
 
 class Aggregation(nn.Module):
@@ -60,7 +63,7 @@ class Shares:
 
 
 def share(strengths: Tensor, gate: Tensor, scores: Tensor) -> Shares:
-    r"""Who is merged into what.
+    r"""The weights with which patches are merged.
 
     Args:
         strengths: (B, N, J), `Aggregation`'s, the same for every caption.

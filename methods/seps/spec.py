@@ -1,4 +1,4 @@
-"""What semantic-enhanced patch slimming says of itself. Free of torch."""
+"""The description of patch slimming and its benchmarks' parameters. Free of torch."""
 
 from typing import Annotated, Literal
 

@@ -101,7 +101,7 @@ def teach(
     batch: int = 32,
     on_step: Callable[[int, kit.History], None] | None = None,
 ) -> tuple[ImageEncoder, TextEncoder]:
-    """An image encoder that knows the labels of patches, and a fresh text encoder."""
+    """An image encoder trained on the labels of patches, and an untrained text encoder."""
     with seeded(seed):
         images, texts = ImageEncoder(dim), TextEncoder(dim)
     begin = TEACHING + seed * 100_003
@@ -143,7 +143,7 @@ def train(
         matcher: what is trained.
         plan: steps, rates, seed.
         draw: the pairs of a step.
-        on_step: hears the steps done and the history so far.
+        on_step: called with the steps done and the history so far.
         checkpoint: where to go on from, when it is there, and to write, with what must agree
             beside plan and configuration.
 

@@ -15,6 +15,7 @@ from methods.sparse_attention.oracle import oracle_attention
 Backend = Literal["auto", "kernel", "cpu", "gpu", "portable", "reference"]
 PaddingSide = Literal["right", "left"]
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
 def sparse_attention(
@@ -58,19 +59,20 @@ def sparse_attention(
     Raises:
         InputError: if shapes, dtypes, devices, head counts or lengths do not fit together.
     """
-    _validate(q, k, v, padding_side, backend)
+    key_lengths = validated(q, k, v, key_lengths, padding_side)
+    _check_backend(backend, q)
     heads, n = q.shape[1], q.shape[2]
-    groups = head_groups(config, heads, context or n, k.shape[1])
+    context = n if context is None else context
+    groups = head_groups(config, heads, context, k.shape[1])
     if key_lengths is not None:
-        key_lengths = validated_lengths(key_lengths, q)
         real = torch.arange(n, device=q.device) < key_lengths[:, None]  # (batch, n)
         if padding_side == "left":
-            q, k, v = (left_to_right(x, key_lengths) for x in (q, k, v))
+            q, k, v = (shifted(x, key_lengths - n) for x in (q, k, v))
         # Zeros in the padding, so that not even an infinity there can reach a real token.
         q, k, v = (x.masked_fill(~real[:, None, :, None], 0.0) for x in (q, k, v))
 
     if backend == "reference":
-        out = oracle_attention(q, k, v, config, context=context or n).to(q.dtype)
+        out = oracle_attention(q, k, v, config, context=context).to(q.dtype)
     else:
         sharing, picked = heads // k.shape[1], _pick(backend, q)
         if sharing > 1 and picked != "gpu":
@@ -80,7 +82,7 @@ def sparse_attention(
     if key_lengths is not None:
         out = out.masked_fill(~real[:, None, :, None], 0.0)
         if padding_side == "left":
-            out = right_to_left(out, key_lengths)
+            out = shifted(out, n - key_lengths)
     return out
 
 
@@ -103,30 +105,30 @@ def _pick(backend: Backend, q: Tensor) -> str:
     return "cpu" if ops_cpu.HAS_FLASH and q.device.type == "cpu" else "portable"
 
 
-def left_to_right(x: Tensor, lengths: Tensor) -> Tensor:
-    r"""Move each sample's last `length` rows of (batch, heads, n, d) to the front.
+def shifted(x: Tensor, by: Tensor) -> Tensor:
+    r"""Move the rows of each sample in (batch, heads, n, d) towards the end, or the start if < 0.
 
-    Equation: $y_{bhi} = x_{b, h, \min(i + n - l_b, n - 1)}$
+    Equation: $y_{bhi} = x_{b, h, i - m_b} \;\mathrm{if}\; 0 \le i - m_b < n, \;\mathrm{else}\; 0$
 
-    `lengths` l is (batch,); the rows behind the first l_b repeat the last.
+    m is `by` (batch,).
     """
     n = x.shape[2]
-    source = torch.arange(n, device=x.device) + (n - lengths)[:, None]  # (batch, n)
-    return x.gather(2, source.clamp(max=n - 1)[:, None, :, None].expand_as(x))
+    source = torch.arange(n, device=x.device) - by[:, None]  # (batch, n)
+    outside = ((source < 0) | (source >= n))[:, None, :, None]  # (batch, 1, n, 1)
+    rows = source.clamp(0, n - 1)[:, None, :, None].expand_as(x)  # (batch, heads, n, d)
+    return x.gather(2, rows).masked_fill(outside, 0.0)
 
 
-def right_to_left(x: Tensor, lengths: Tensor) -> Tensor:
-    r"""Move each sample's first `length` rows of (batch, heads, n, d) to the end, 0 in front.
+def validated(
+    q: Tensor, k: Tensor, v: Tensor, key_lengths: Tensor | None, padding_side: str
+) -> Tensor | None:
+    r"""Check what is about to be attended; the lengths (batch,) as int64 on q's device, if given.
 
-    Equation: $y_{bhi} = [\, i \ge n - l_b \,]\, x_{b, h, i - n + l_b}$
+    Equation: $0 \le l_b \le n$
+
+    Raises:
+        InputError: for shapes, dtypes, devices or lengths that do not fit together.
     """
-    n = x.shape[2]
-    source = torch.arange(n, device=x.device) - (n - lengths)[:, None]  # (batch, n)
-    moved = x.gather(2, source.clamp(min=0)[:, None, :, None].expand_as(x))
-    return moved.masked_fill((source < 0)[:, None, :, None], 0.0)
-
-
-def _validate(q: Tensor, k: Tensor, v: Tensor, padding_side: str, backend: str) -> None:
     if q.dim() != 4 or k.dim() != 4 or 0 in q.shape:
         raise InputError(
             "q, k and v must be (batch, heads, n, d_head) without empty dimensions, not "
@@ -134,11 +136,8 @@ def _validate(q: Tensor, k: Tensor, v: Tensor, padding_side: str, backend: str) 
         )
     wanted = (q.shape[0], k.shape[1], q.shape[2], q.shape[3])
     if tuple(k.shape) != wanted or tuple(v.shape) != wanted:
-        raise InputError(
-            f"for q {tuple(q.shape)}, k and v must both be "
-            f"({wanted[0]}, kv_heads, {wanted[2]}, {wanted[3]}), not {tuple(k.shape)} and "
-            f"{tuple(v.shape)}"
-        )
+        given = f"{tuple(k.shape)} and {tuple(v.shape)} for q {tuple(q.shape)}"
+        raise InputError(f"k and v must both have q's batch, length and d_head, not {given}")
     if not q.dtype == k.dtype == v.dtype or q.dtype not in DTYPES:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
         given = f"{q.dtype}, {k.dtype}, {v.dtype}"
@@ -147,6 +146,17 @@ def _validate(q: Tensor, k: Tensor, v: Tensor, padding_side: str, backend: str) 
         raise InputError(f"q, k and v are on {q.device}, {k.device} and {v.device}")
     if padding_side not in get_args(PaddingSide):
         raise InputError(f"padding_side must be 'right' or 'left', not {padding_side!r}")
+    if key_lengths is None:
+        return None
+    if key_lengths.shape != q.shape[:1] or key_lengths.dtype not in INTEGERS:
+        given = f"{tuple(key_lengths.shape)} {key_lengths.dtype}"
+        raise InputError(f"key_lengths must be ({q.shape[0]},) integers, not {given}")
+    if bool((key_lengths < 0).any()) or bool((key_lengths > q.shape[2]).any()):
+        raise InputError(f"key_lengths must lie in 0 .. {q.shape[2]}, not {key_lengths.tolist()}")
+    return key_lengths.to(q.device, torch.long)
+
+
+def _check_backend(backend: str, q: Tensor) -> None:
     if backend not in get_args(Backend):
         raise InputError(f"backend must be one of {', '.join(get_args(Backend))}, not {backend!r}")
     if backend == "cpu" and (q.device.type != "cpu" or not ops_cpu.HAS_FLASH):
@@ -156,23 +166,7 @@ def _validate(q: Tensor, k: Tensor, v: Tensor, padding_side: str, backend: str) 
         )
     if backend == "kernel" and not kernel.fits(q):
         raise InputError(
-            "backend 'kernel' needs float32 on the CPU, a d_head that is a multiple of "
-            f"{kernel.MULTIPLE} and to be built (python -m methods.sparse_attention.build_kernel); "
+            f"backend 'kernel' needs float32 on the CPU, d_head a multiple of {kernel.MULTIPLE}, "
+            "and to be built (python -m methods.sparse_attention.build_kernel); "
             f"q is {q.dtype}, {tuple(q.shape)} on {q.device}. 'portable' runs anywhere"
         )
-
-
-def validated_lengths(lengths: Tensor, q: Tensor) -> Tensor:
-    r"""How many tokens of each sample of q (batch, heads, n, d) are real, checked: (batch,).
-
-    Equation: $0 \le l_b \le n$
-
-    Raises:
-        InputError: for other numbers, or another number of them.
-    """
-    if lengths.shape != q.shape[:1] or lengths.is_floating_point() or lengths.is_complex():
-        given = f"{tuple(lengths.shape)} {lengths.dtype}"
-        raise InputError(f"key_lengths must be ({q.shape[0]},) integers, not {given}")
-    if bool((lengths < 0).any()) or bool((lengths > q.shape[2]).any()):
-        raise InputError(f"key_lengths must lie in 0 .. {q.shape[2]}, not {lengths.tolist()}")
-    return lengths.to(q.device, torch.long)

@@ -23,8 +23,10 @@ from methods.sparse_attention.gpt2 import GPT2, GPT2Config
 from methods.sparse_attention.spec import LatencyParams, MemoryParams, ModelParams
 from methods.spec import Case
 
+Configs = dict[str, SparseAttentionConfig]  # of our variants
 
-def _configs(params: LatencyParams | MemoryParams) -> dict[str, SparseAttentionConfig]:
+
+def _configs(params: LatencyParams | MemoryParams) -> Configs:
     adaptive = SparseAttentionConfig(params.local_heads, params.global_heads)
     return {"adaptive": adaptive, "fixed": replace(adaptive, adaptive_window=False)}
 
@@ -58,18 +60,20 @@ def _comparisons(ctx: Context, params: LatencyParams) -> Iterator[Comparison]:
 
 
 def _calls(ctx: Context, params: LatencyParams, n: int, backward: bool) -> Variants:
-    """Every variant at this length, once ours is known to be right at this very shape."""
+    """Every variant at this length, after ours is checked at this very shape."""
     configs, dtype = _configs(params), getattr(torch, params.dtype)
     peers.forget()
-    shape = params.batch, configs["adaptive"].heads, n, params.d_head
+    heads = configs["adaptive"].heads
+    shape = params.batch, heads, n, params.d_head
     qkv, upstream = draw(*shape, device=ctx.device, dtype=dtype, seed=ctx.seed)
     grad = upstream if backward else None
     if _kernelled(ctx, params) and n <= params.linear_peers_up_to:
-        configs["dense_kernel"] = _every_pair(params)
+        # Dense attention as a pattern of ours: every token is an anchor of every head.
+        configs["dense_kernel"] = SparseAttentionConfig(0, heads, global_token_ratio=1.0)
     for name, config in configs.items():
         cases = at_shape(qkv, grad, config)
         ctx.check_all("at_shape", (replace(case, label=f"{name}, {case.label}") for case in cases))
-    attentions = _attentions(ctx, params, n, backward=backward)
+    attentions = _attentions(ctx, params, configs, n, backward=backward)
     ctx.check_all("same_as_peers", _as_peers(attentions, qkv))
     inputs = qkv.leaves(trained=backward)
     return {name: partial(_step, attend, inputs, grad) for name, attend in attentions.items()}
@@ -81,12 +85,6 @@ def _kernelled(ctx: Context, params: LatencyParams) -> bool:
     return ctx.device == "cpu" and fits and kernel.loaded()
 
 
-def _every_pair(params: LatencyParams) -> SparseAttentionConfig:
-    """Dense causal attention as a pattern of ours: every token is an anchor of every head."""
-    heads = params.local_heads + params.global_heads
-    return SparseAttentionConfig(0, heads, global_token_ratio=1.0)
-
-
 def _step(attend: peers.Attention, inputs: Inputs, grad: Tensor | None) -> object:
     """Attention, and with a gradient of the output those of the inputs."""
     with torch.set_grad_enabled(grad is not None):
@@ -96,34 +94,31 @@ def _step(attend: peers.Attention, inputs: Inputs, grad: Tensor | None) -> objec
 
 @torch.no_grad()
 def _as_peers(attentions: Mapping[str, peers.Attention], qkv: Inputs) -> Iterator[Case]:
-    """Peers that compute the very same function find the same."""
+    """Peers that compute the same function give the same output."""
     for name in ("sdpa_mask", "flex"):
         if name in attentions:
             apart = relative(attentions["adaptive"](*qkv), attentions[name](*qkv))
             yield Case(apart, BOUNDS[qkv.q.dtype], label=f"{name}, n = {qkv.q.shape[2]}")
 
 
-def _same_at(params: LatencyParams | MemoryParams, n: int) -> dict[str, peers.Attention]:
-    """Dense attention, ours, and to some length the masks that compute the same as ours."""
-    configs = _configs(params)
+def _dense_and_ours(configs: Configs, *, masked: bool) -> dict[str, peers.Attention]:
+    """Dense attention, ours by configuration and, if `masked`, ours by n x n masks."""
     found: dict[str, peers.Attention] = {"dense": peers.dense}
     found |= {name: partial(sparse_attention, config=config) for name, config in configs.items()}
-    if n <= params.peers_up_to:
+    if masked:
         found["naive"] = partial(peers.naive, configs["adaptive"])
         found["sdpa_mask"] = partial(peers.sdpa_mask, configs["adaptive"])
     return found
 
 
 def _attentions(
-    ctx: Context, params: LatencyParams, n: int, *, backward: bool
+    ctx: Context, params: LatencyParams, configs: Configs, n: int, *, backward: bool
 ) -> dict[str, peers.Attention]:
     """The variants that exist at this length, direction and device."""
-    found, configs = _same_at(params, n), _configs(params)
-    adaptive = configs["adaptive"]
+    found = _dense_and_ours(configs, masked=n <= params.peers_up_to)
     if n > params.linear_peers_up_to:
         return found
-    if _kernelled(ctx, params):
-        found["dense_kernel"] = partial(sparse_attention, config=_every_pair(params))
+    adaptive = configs["adaptive"]
     window = resolve_window(configs["fixed"], n)
     found["local_attention"] = peers.local_attention(window)
     if params.dtype == "float32" and n % 2 == 0:
@@ -157,7 +152,7 @@ def memory(ctx: Context, params: MemoryParams) -> None:
         ctx.check_all("at_shape", gate(configs, 1, n, params.d_head, device=ctx.device))
         qkv, grad = draw(1, heads, n, params.d_head, device=ctx.device, seed=ctx.seed)
         found, inputs = {}, qkv.leaves()
-        for name, attend in _same_at(params, n).items():
+        for name, attend in _dense_and_ours(configs, masked=n <= params.peers_up_to).items():
             run = partial(_step, attend, inputs, grad)
             run()
             found[name] = measured_memory.peak(run, ctx.device) / 2**20
@@ -171,7 +166,7 @@ def memory(ctx: Context, params: MemoryParams) -> None:
 
 
 def model(ctx: Context, params: ModelParams) -> None:
-    """A whole GPT-2 with either attention: what is left of the gain when the rest is counted."""
+    """A whole GPT-2 with either attention: the gain when all other layers count as well."""
     charts = Charts(ctx, __file__)
     opened = {
         name: charts.open(f"model_{name}", ("dense", "adaptive"), way=way, params=params)

@@ -2,9 +2,9 @@
 
     python -m methods.sparse_attention.build_kernel
 
-does it once, never while anything is measured or served. The kernel stands in the user's own cache,
-outside of what a sandbox may write to, under a name that changes with its source, PyTorch and the
-processor. PyTorch is imported only where something is to be built: `up` asks at each start.
+builds it once, never while anything is measured or served. The kernel is kept in the user's cache,
+where a sandbox cannot write, under a name that depends on its source, PyTorch and the processor.
+PyTorch is imported only to build, since `up` calls this at each start.
 """
 
 import fcntl
@@ -22,13 +22,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 SOURCE = Path(__file__).with_name("kernel.cpp")
-# Of the account, not of HOME: a sandbox has another.
+# The account's home, not HOME, which a sandbox sets to another folder.
 FOLDER = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cache" / "assay" / "kernels"
 FLAGS = ("-std=c++20", "-O3", "-march=native", "-fPIC")
 
 
 def place() -> Path:
-    """Where this machine's kernel stands, built or not."""
+    """The path of this machine's kernel, built or not."""
     known = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     features = re.findall(r"(?im)^(?:flags|features)\s*:.*$", known)[:1]
     versions = (importlib.metadata.version("torch"), platform.machine(), *FLAGS, *features)
@@ -37,7 +37,7 @@ def place() -> Path:
 
 
 def build() -> str:
-    """Build the kernel unless it is there, one process at a time; why it cannot be, or ""."""
+    """Build the kernel if it is missing, one process at a time; returns the error, or ""."""
     built = place()
     try:
         FOLDER.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def _compile(target: Path) -> None:
     include = [f"-I{path}" for path in cpp_extension.include_paths()]
     libraries = [f"-L{path}" for path in cpp_extension.library_paths()]
     middle = str(target.with_suffix(".o"))
-    # OpenMP is not linked: torch's own serves, a second one would have threads of its own.
+    # OpenMP is not linked: torch brings one, and a second would start threads of its own.
     compiler = cpp_extension.get_cxx_compiler()  # type: ignore[no-untyped-call]
     for arguments in (
         [*FLAGS, "-fopenmp", *include, "-c", str(SOURCE), "-o", middle],

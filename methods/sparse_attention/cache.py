@@ -10,13 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from methods.errors import InputError
-from methods.sparse_attention.api import (
-    PaddingSide,
-    left_to_right,
-    right_to_left,
-    sparse_attention,
-    validated_lengths,
-)
+from methods.sparse_attention.api import PaddingSide, shifted, sparse_attention, validated
 from methods.sparse_attention.config import (
     GlobalGroup,
     LocalGroup,
@@ -49,11 +43,11 @@ class SparseKVCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.config, self.context = config, context
-        self.kv_heads, self.sharing = kv_heads, config.heads // kv_heads
-        self.lengths = torch.zeros(batch, dtype=torch.long, device=device)  # tokens seen, a sample
-        self._most = 0  # an upper bound of `lengths` that needs no look at the device
         groups = head_groups(config, config.heads, context, kv_heads)
+        self.config, self.context, self.d_head = config, context, d_head
+        self.kv_heads, self.sharing = kv_heads, config.heads // kv_heads
+        self.lengths = torch.zeros(batch, dtype=torch.long, device=device)  # tokens of each sample
+        self._most = 0  # an upper bound of `lengths`, known without waiting for the device
         self._stores: list[_Ring | _Anchors] = []
         for group in groups:
             heads = (group.stop - group.start) // self.sharing
@@ -77,7 +71,7 @@ class SparseKVCache:
         key_lengths: Tensor | None = None,
         padding_side: PaddingSide = "right",
     ) -> Tensor:
-        r"""Take in new tokens and attend from them to all that they may see.
+        r"""Append new tokens and attend from them to every token that they may see.
 
         Equation: $o_i = \frac{\sum_j M_{pj} e^{s_{ij}} v_j}{\sum_j M_{pj} e^{s_{ij}}}, \quad
         s_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}}, \quad p = L_b + i$
@@ -97,19 +91,23 @@ class SparseKVCache:
             (batch, heads, new, d_head), padding 0.
 
         Raises:
-            InputError: if the tokens do not fit into the context, or the lengths the tokens.
+            InputError: if the tokens do not fit the cache, its context, each other or their
+                lengths; the cache is then as it was.
         """
-        batch, _, new, _ = q.shape
+        key_lengths = validated(q, k, v, key_lengths, padding_side)
+        batch, heads, new, d_head = q.shape
+        found = (batch, heads, k.shape[1], d_head)
+        wanted = (len(self.lengths), self.config.heads, self.kv_heads, self.d_head)
+        if found != wanted:
+            raise InputError(f"batch, heads, kv_heads, d_head: {found}, but the cache has {wanted}")
         if self._most + new > self.context:
             raise InputError(f"{self._most} + {new} tokens exceed the context of {self.context}")
         if key_lengths is None:
             key_lengths = torch.full((batch,), new, dtype=torch.long, device=q.device)
-        else:
-            key_lengths = validated_lengths(key_lengths, q)
-            if padding_side == "left":
-                moved = (left_to_right(x, key_lengths) for x in (q, k, v))
-                out = self.attend(*moved, key_lengths=key_lengths)
-                return right_to_left(out, key_lengths)
+        elif padding_side == "left":
+            moved = (shifted(x, key_lengths - new) for x in (q, k, v))
+            out = self.attend(*moved, key_lengths=key_lengths)
+            return shifted(out, new - key_lengths)
 
         steps = torch.arange(new, device=q.device)
         real = steps < key_lengths[:, None]  # (batch, new)
@@ -143,7 +141,7 @@ class _Store:
     def _write(
         self, kept: Tensor, slots: Tensor, k: Tensor, v: Tensor, *, add: bool = False
     ) -> None:
-        """Put the new tokens that are `kept` (batch, new) into their slots, or add them there."""
+        """Write the new tokens that are `kept` (batch, new) to their slots, or add them."""
         b, t = kept.nonzero(as_tuple=True)
         for held, new in ((self.k, k), (self.v, v)):
             rows = new.transpose(1, 2)[b, t].to(held.dtype)
@@ -158,7 +156,7 @@ class _Ring(_Store):
         self.group = group
 
     def put(self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor) -> None:
-        """Put the last real ones of new tokens into their slots."""
+        """Store the last real ones of the new tokens."""
         size = self.k.shape[2]
         end = torch.where(real, positions, -1).amax(1, keepdim=True)  # (batch, 1)
         self._write(real & (positions > end - size), positions % size, k, v)
@@ -173,7 +171,8 @@ class _Ring(_Store):
         at = torch.cat([held, torch.where(real, positions, -1)], dim=1)[:, None]
         i, block = positions[..., None], self.group.block
         near = i // block - at // block < -(-self.group.window // block)
-        keys, values = torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2)
+        keys = torch.cat([self.k.to(k.dtype), k], dim=2)  # (batch, heads, size + new, d)
+        values = torch.cat([self.v.to(v.dtype), v], dim=2)  # (batch, heads, size + new, d)
         self.put(k, v, positions, real)
         return keys, values, (at >= 0) & (at <= i) & near
 
@@ -181,7 +180,7 @@ class _Ring(_Store):
 class _Anchors(_Store):
     """Every s-th key of a global group, or the mean of the s keys that end there.
 
-    A mean grows token by token, in single precision at least; nobody sees it before it is whole.
+    A mean grows token by token, in single precision at least; it is not read before it is complete.
     """
 
     def __init__(self, group: GlobalGroup, context: int, row: Tensor) -> None:
@@ -190,7 +189,7 @@ class _Anchors(_Store):
         super().__init__(group.anchors(context), row.to(dtype))
 
     def put(self, k: Tensor, v: Tensor, positions: Tensor, real: Tensor) -> None:
-        """Store the anchors among new tokens, or add each token to the mean that it is part of."""
+        """Store the anchors among the new tokens, or add each token to its anchor's mean."""
         slots = -(-positions // self.group.stride)  # anchor t ends tokens (t - 1) s + 1 .. t s
         if not self.pooled:
             self._write(real & (positions % self.group.stride == 0), slots, k, v)

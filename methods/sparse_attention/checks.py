@@ -1,7 +1,7 @@
-"""The table of checks: what must hold before any speed is worth printing.
+"""The table of checks: what must hold before any speed is reported.
 
-Each function yields cases for one device; bounds are norm-relative unless they say otherwise. What
-a benchmark must pass besides, at the very shapes that it measures, is `gate`.
+Each function yields cases for one device; bounds are norm-relative unless they say otherwise.
+`gate` checks besides the very shapes that a benchmark measures.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -307,7 +307,7 @@ def at_shape(qkv: Inputs, grad: Tensor | None, config: SparseAttentionConfig) ->
 
 @torch.no_grad()
 def _change(inputs: Inputs, out: Tensor, config: SparseAttentionConfig) -> float:
-    """How far the outputs before t move when everything from t on is another."""
+    """The largest change of the outputs before t when the inputs from t on change."""
     t = out.shape[2] * 2 // 3
     changed = inputs.each(torch.clone)
     for x in changed:

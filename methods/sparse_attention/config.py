@@ -164,11 +164,12 @@ def head_groups(
 
 
 def _groups(config: SparseAttentionConfig, context: int) -> Iterator[Group]:
-    windows = config.window_sizes or (resolve_window(config, context),)
+    adaptive = resolve_window(config, context)  # refuses a context without a token
+    windows = [min(window, context) for window in config.window_sizes] or [adaptive]
     if config.local_heads:
         run = config.local_heads // len(windows)
         for g, window in enumerate(windows):
-            yield LocalGroup(g * run, (g + 1) * run, min(window, context), config.block_size or 1)
+            yield LocalGroup(g * run, (g + 1) * run, window, config.block_size or 1)
     if config.global_heads:
         yield GlobalGroup(
             config.local_heads, config.heads, config.stride, config.anchor, config.include_self
@@ -177,7 +178,7 @@ def _groups(config: SparseAttentionConfig, context: int) -> Iterator[Group]:
 
 def attended_pairs(config: SparseAttentionConfig, n: int, context: int | None = None) -> int:
     """Query-key pairs of all heads over n tokens, in closed form."""
-    groups = head_groups(config, config.heads, context or n)
+    groups = head_groups(config, config.heads, n if context is None else context)
     return sum((g.stop - g.start) * g.pairs(n) for g in groups)
 
 

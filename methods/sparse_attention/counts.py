@@ -1,4 +1,4 @@
-"""What the source's numbers come to when the pairs of its own definition are counted."""
+"""The source's numbers, recomputed by counting the query-key pairs of its own definition."""
 
 import math
 from collections.abc import Sequence
@@ -63,27 +63,22 @@ def sparsity() -> Count:
 
 
 def memory() -> Count:
-    """What attention keeps for the backward pass, against dense attention that is fused."""
-    kept = [_kept_for_backward(n) for n in (1024, 8192)]
+    """What attention keeps for the backward pass, against dense attention that is fused.
+
+    Both keep queries, keys, values, outputs and one logsumexp for each row: the ratio is 1.
+    """
     caches = ", ".join(f"{_cache_saving(n):.1f} times at {n:,}" for n in (1024, 16_384))
     return Count(
-        low=min(kept),
-        high=max(kept),
+        low=1.0,
+        high=1.0,
         without=1.0,
-        working=f"{max(kept):.1f} times less than fused dense attention, which never stores the "
-        f"n x n scores; the key-value cache does shrink, {caches} tokens",
+        working="1.0 times less than fused dense attention, which never stores the n x n scores; "
+        f"the key-value cache does shrink, {caches} tokens",
     )
 
 
-def _kept_for_backward(n: int, d_head: int = 64) -> float:
-    """Dense over sparse: queries, keys, values, outputs and a log-sum a row, for both alike."""
-    head = n * (4 * d_head + 1)
-    groups = config.head_groups(_CONFIG, _CONFIG.heads, n)
-    return _CONFIG.heads * head / sum((g.stop - g.start) * head for g in groups)
-
-
 def _cache_saving(n: int) -> float:
-    """Keys that all heads hold while decoding, dense over sparse: a window, or the anchors."""
+    """Keys that all heads hold while decoding, dense over sparse: the window, or the anchors."""
     held = sum(
         (g.stop - g.start) * (g.anchors(n) if isinstance(g, config.GlobalGroup) else g.window)
         for g in config.head_groups(_CONFIG, _CONFIG.heads, n)

@@ -1,7 +1,7 @@
-"""transformers' GPT-2 with grouped-head sparse attention in the place of its own, or not.
+"""transformers' GPT-2, with its own attention or grouped-head sparse attention.
 
-Published weights load as they are. `use_sparse_attention` swaps what stands between an attention
-layer's own projections, and nothing else.
+Published weights load unchanged. `use_sparse_attention` replaces what lies between the projections
+of each attention layer, and nothing else.
 """
 
 from dataclasses import dataclass, field, replace
@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from methods.errors import InputError
 from methods.kit.frozen import load_frozen
 from methods.sparse_attention.cache import SparseKVCache
-from methods.sparse_attention.config import SparseAttentionConfig
+from methods.sparse_attention.config import SparseAttentionConfig, head_groups
 from methods.sparse_attention.module import SparseAttention
 
-SHAPE = ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd")  # called so by transformers
+SHAPE = ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd")  # transformers' names
 UNDROPPED: dict[str, Any] = dict.fromkeys(("embd_pdrop", "resid_pdrop", "attn_pdrop"), 0.0)
 
 
@@ -36,14 +36,11 @@ class GPT2Config:
     def __post_init__(self) -> None:
         if self.n_embd % self.n_head:
             raise InputError(f"n_embd {self.n_embd} does not divide into {self.n_head} heads")
-        if self.use_sparse_attention and self.sparse_config.heads != self.n_head:
-            raise InputError(
-                f"sparse_config has {self.sparse_config.local_heads} + "
-                f"{self.sparse_config.global_heads} heads, the model {self.n_head}"
-            )
+        if self.use_sparse_attention:
+            head_groups(self.sparse_config, self.n_head, self.n_positions)  # refuses what misfits
 
     def attending(self, sparse: SparseAttentionConfig | None) -> Self:
-        """The same, attending by `sparse`, or densely."""
+        """A copy that attends by `sparse`, or densely for None."""
         if sparse is None:
             return replace(self, use_sparse_attention=False)
         return replace(self, use_sparse_attention=True, sparse_config=sparse)
@@ -68,7 +65,7 @@ class GroupedHeads(nn.Module):
         caches: list[SparseKVCache] | None = None,
         **_: object,
     ) -> tuple[Tensor, None]:
-        r"""(batch, n, n_embd) -> the same, and no weights; `_` is what else a block hands on.
+        r"""(batch, n, n_embd) -> the same, and no weights; `_` takes a block's other arguments.
 
         Equation: $y = W_o\, \mathrm{SparseAttn}(q, k, v) + b_o, \quad [q, k, v] = W x + b$
         """
@@ -140,10 +137,10 @@ class GPT2(nn.Module):
         l is the prompt's own length, from `key_lengths` (batch,), n where they are not given.
 
         Raises:
-            InputError: for a prompt without a token, or no token to write.
+            InputError: for a prompt without tokens, or `new` below 1.
         """
         if new < 1 or (key_lengths is not None and int(key_lengths.min()) < 1):
-            raise InputError("a prompt has a token at least, and so has what is written")
+            raise InputError("a prompt and its continuation need at least one token each")
         caches = self.new_caches(tokens.shape[0])
         logits = self(tokens, key_lengths=key_lengths, caches=caches)
         last = caches[0].lengths - 1
@@ -162,7 +159,7 @@ class GPT2(nn.Module):
         """GPT-2 weights from the hub or a folder, attending densely or by `sparse_config`.
 
         Raises:
-            InputError: if there are no such weights, naming what was looked for.
+            InputError: if the weights do not exist or cannot be read.
         """
         from transformers import GPT2LMHeadModel  # noqa: PLC0415 - slow to import
 

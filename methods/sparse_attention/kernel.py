@@ -1,6 +1,6 @@
 """The compiled CPU kernel (`kernel.cpp`): every head and tile of a call in one parallel region.
 
-`build_kernel` makes it. Without it tiles run as before.
+`build_kernel` builds it. Without it `ops_cpu` runs each tile in PyTorch's kernel.
 """
 
 import math
@@ -23,7 +23,7 @@ def loaded() -> bool:
         return False
     try:
         torch.ops.load_library(built)  # type: ignore[no-untyped-call]
-    except (OSError, RuntimeError):  # built by a compiler or for libraries that have gone since
+    except (OSError, RuntimeError):  # built for libraries that have been removed since
         return False
     return True
 
@@ -36,14 +36,14 @@ def fits(q: Tensor) -> bool:
 
 @lru_cache(maxsize=32)
 def ranges(group: Group, n: int) -> Tensor:
-    r"""The keys that each query sees, (2, n) int32: the first, and the one behind the last.
+    r"""The keys that each query sees, (2, n) int32: the first, and one past the last.
 
     Equation: $a_i = \max(0, (\lfloor i / b \rfloor - \lceil w / b \rceil + 1) b), \quad e_i = i + 1
     \;\mathrm{in\ a\ local\ group}$
     Equation: $a_i = 0, \quad e_i = \lfloor i / s \rfloor + 1 \;\mathrm{of\ the\ anchors\ in\ a\
     global\ one}$
     """
-    i = torch.arange(n, device="cpu")  # whatever the default device is: it is kept
+    i = torch.arange(n, device="cpu")  # cached, so independent of the default device
     if isinstance(group, GlobalGroup):
         return torch.stack([torch.zeros_like(i), i // group.stride + 1]).int()
     first = (i // group.block - math.ceil(group.window / group.block) + 1) * group.block

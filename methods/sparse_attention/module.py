@@ -14,7 +14,7 @@ from methods.sparse_attention.probes import Intermediate
 
 
 class AttentionResult(NamedTuple):
-    """Always this, whether the intermediate was asked for or not."""
+    """What the layer returns; `intermediate` is None unless it was asked for."""
 
     output: Tensor
     intermediate: Intermediate | None
@@ -60,7 +60,7 @@ class SparseAttention(nn.Module):
         cache: SparseKVCache | None = None,
         return_intermediate: bool = False,
     ) -> AttentionResult:
-        r"""(batch, n, n_embd) -> (batch, n, n_embd) and, if asked for, what was attended.
+        r"""(batch, n, n_embd) -> (batch, n, n_embd) and, if asked for, what was attended to.
 
         Equation: $y = W_o [o^h]_h + b_o, \quad o = \mathrm{SparseAttn}(q, k, v), \quad
         [q, k, v] = W x + b$
@@ -86,7 +86,7 @@ class SparseAttention(nn.Module):
         return AttentionResult(out, self.describe(x.shape[1]) if return_intermediate else None)
 
     def describe(self, n: int) -> Intermediate:
-        """What attending n tokens looks like in this layer."""
+        """What this layer attends to among n tokens."""
         return Intermediate(self.config, n, self.context)
 
     def new_cache(self, batch: int) -> SparseKVCache:

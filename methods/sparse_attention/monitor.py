@@ -21,9 +21,9 @@ def synchronise(device: torch.device | str) -> None:
 
 
 def measure_step(call: Callable[[], object], device: str = "cpu") -> tuple[float, int]:
-    """Wall-clock seconds of a call, and the bytes it needs at its worst moment.
+    """Wall-clock seconds of a call, and its peak memory in bytes.
 
-    It is called twice: recording memory would slow the first call.
+    It is called twice, since recording memory would slow the timed call.
     """
     synchronise(device)
     begin = time.perf_counter()
@@ -35,7 +35,7 @@ def measure_step(call: Callable[[], object], device: str = "cpu") -> tuple[float
 
 @dataclass
 class Watched:
-    """What a layer did."""
+    """What was recorded of a layer."""
 
     seconds: list[float] = field(default_factory=list)  # of each forward call
     last: Intermediate | None = None

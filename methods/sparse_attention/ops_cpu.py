@@ -112,7 +112,8 @@ class _Attention(torch.autograd.Function):
         q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
         b, h, n, d = q.shape
         out = q.new_empty(b, n, h, d).transpose(1, 2)
-        lse = q.new_empty(b, h, n, dtype=_accumulator(q.dtype))
+        # Softmax, L and sums of gradients are float32, or float64 for float64 inputs.
+        lse = q.new_empty(b, h, n, dtype=torch.promote_types(q.dtype, torch.float32))
         saved = _Saved(q, k, v, out, lse)
         parts = _parts(saved, groups)
         if compiled:
@@ -165,25 +166,18 @@ def _backward(s: _Saved, g: _Gradients, groups: tuple[Group, ...], *, compiled: 
     Equation: $P = e^{S - L}, \quad D = dO \cdot O, \quad dV = P^T dO, \quad dS = P \circ (dO V^T
     - D), \quad dQ = \frac{dS K}{\sqrt{d}}, \quad dK = \frac{dS^T Q}{\sqrt{d}}$
     """
-    # Where keys are read as they are, tiles add into dK and dV themselves; pooled anchors have
-    # gradients of their own, which are spread over the tokens of each afterwards.
-    parts = _parts(s, groups)
-    dks: list[Tensor] = []
-    dvs: list[Tensor] = []
-    for part in parts:
-        own = g.of(part.group)
-        for total, side, sides in ((own.k, part.k, dks), (own.v, part.v, dvs)):
-            pooled = isinstance(part.group, GlobalGroup) and part.group.anchor == "pool"
-            zeros = total.new_zeros(side.shape)
-            sides.append(zeros if pooled else _key_side(total, part.group))
+    parts, grads = _parts(s, groups), [g.of(group) for group in groups]
+    # Tiles add into views of dK and dV; pooled anchors have gradients of their own, zero at first,
+    # which are spread over the tokens of each afterwards.
+    dks = [_key_side(own.k, group) for own, group in zip(grads, groups, strict=True)]
+    dvs = [_key_side(own.v, group) for own, group in zip(grads, groups, strict=True)]
     if compiled:
         keys, values = [part.k for part in parts], [part.v for part in parts]
         seen = [kernel.ranges(group, s.q.shape[2]) for group in groups]
         torch.ops.assay_sparse_attention.backward(
             s.q, keys, values, seen, s.out, s.lse, g.out, g.q, dks, dvs
         )
-    for part, dk, dv in zip(parts, dks, dvs, strict=True):
-        own = g.of(part.group)
+    for part, own, dk, dv in zip(parts, grads, dks, dvs, strict=True):
         if not compiled:
             _backward_tiles(part, own, dk, dv)
         if isinstance(part.group, GlobalGroup):
@@ -219,11 +213,6 @@ def _exact_backward(s: _Saved, grad: Tensor, groups: tuple[Group, ...]) -> tuple
         return tuple(torch.autograd.grad(out, inputs, grad))
 
 
-def _accumulator(dtype: torch.dtype) -> torch.dtype:
-    """Softmax, L and gradient sums: float32, or float64 for float64 inputs."""
-    return torch.float64 if dtype == torch.float64 else torch.float32
-
-
 def _key_side(x: Tensor, group: Group) -> Tensor:
     """What a group's tiles index: all keys for windows, one row an anchor for global heads."""
     if isinstance(group, LocalGroup):
@@ -242,8 +231,7 @@ def _unpool(part: Tensor, total: Tensor, stride: int) -> None:
 
 
 def _self_scores(s: _Saved, group: GlobalGroup) -> Tensor:
-    dtype = _accumulator(s.q.dtype)
-    return own_scores(s.q.to(dtype), s.k.to(dtype), group)
+    return own_scores(s.q.to(s.lse.dtype), s.k.to(s.lse.dtype), group)
 
 
 def _add_self(s: _Saved, group: GlobalGroup) -> None:
@@ -280,7 +268,7 @@ def attend_portable(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) 
 
 def _portable(q: Tensor, k: Tensor, v: Tensor, group: Group) -> Tensor:
     batch, heads, n, d = q.shape
-    dtype = _accumulator(q.dtype)
+    dtype = torch.promote_types(q.dtype, torch.float32)
     keys, values = _key_side(k, group), _key_side(v, group)
     parts = []
     for tile in plan(group, n, FORWARD, dtype):

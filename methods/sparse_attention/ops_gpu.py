@@ -122,7 +122,7 @@ def compiled_flex(backend: str | Callable[..., Any] = "inductor") -> Any:
 
 
 def _flex(q: Tensor, k: Tensor, v: Tensor, mask: flex.BlockMask, *, compiled: bool) -> Tensor:
-    """Attention (b, h, n, d) under a mask. Compiled for the CPU it can do this and no more."""
+    """Attention (b, h, n, d) under a mask, all that FlexAttention compiled for the CPU can do."""
     if compiled:
         out: Tensor = compiled_flex()(q, k, v, block_mask=mask, enable_gqa=True)
         return out

@@ -108,7 +108,7 @@ def oracle_attention(
         (batch, heads, n or r, d_head) float64.
     """
     heads, n = q.shape[1], q.shape[2]
-    groups = head_groups(config, heads, context or n, k.shape[1])
+    groups = head_groups(config, heads, n if context is None else context, k.shape[1])
     sharing = heads // k.shape[1]
     q, k, v = q.double(), k.double(), v.double()
     # Grouped queries: each head gets the keys and values that it shares.

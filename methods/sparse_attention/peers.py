@@ -40,7 +40,7 @@ def forget() -> None:
 
 
 def naive(config: SparseAttentionConfig, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    r"""Scores of all n x n pairs, filled with -inf where the mask says so: the textbook's way.
+    r"""Scores of all n x n pairs, filled with -inf outside the mask, as in textbooks.
 
     (batch, heads, n, d) each -> the same. M is the mask of the head's group.
 
@@ -89,7 +89,7 @@ def local_attention(window: int) -> Attention:
 
 
 class _Given(nn.Module):
-    """Stands for a projection of a transformers layer and hands over q, k or v as they are."""
+    """Replaces a projection of a transformers layer: returns q, k or v unchanged."""
 
     x: Tensor  # set by `_given` before each call
 
@@ -98,7 +98,7 @@ class _Given(nn.Module):
 
 
 def _given(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, *, seq_first: bool) -> None:
-    """Hand (batch, heads, n, d) over in the layout of the layer's projections."""
+    """Set q, k and v (batch, heads, n, d) as what the layer's projections return."""
     for name, x in (("query", q), ("key", k), ("value", v)):
         flat = x.transpose(1, 2).flatten(2)  # (batch, n, heads * d)
         getattr(layer, name).x = flat.transpose(0, 1) if seq_first else flat

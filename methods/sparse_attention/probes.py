@@ -1,4 +1,4 @@
-"""Looking inside: what a layer attended to, without making it pay for the look."""
+"""What a layer attended to, computed only when asked for."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from methods.errors import InputError
 from methods.sparse_attention.config import SparseAttentionConfig, resolve_window, sparsity_ratio
 from methods.sparse_attention.oracle import head_masks
 
-MOST_MASKED = 2048  # a mask of 2048 x 2048 is 4 MiB; above, the closed forms must do
+MOST_MASKED = 2048  # a mask of 2048 x 2048 is 4 MiB; use the closed forms above
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,8 @@ class Intermediate:
             InputError: above 2048 tokens.
         """
         if self.n > MOST_MASKED:
-            raise InputError(
-                f"masks are made up to n = {MOST_MASKED}, not {self.n}; "
-                "sparsity_ratio and window need none"
-            )
+            limit = f"masks are limited to n = {MOST_MASKED}, not {self.n}"
+            raise InputError(f"{limit}; sparsity_ratio and window need none")
         return head_masks(self.config, self.n, self.context)
 
 

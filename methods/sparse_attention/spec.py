@@ -1,4 +1,4 @@
-"""What grouped-head sparse attention says of itself, and what can be set of it. Free of torch."""
+"""The description of grouped-head sparse attention and its benchmarks' parameters. No torch."""
 
 from typing import Annotated, Literal, Self
 

@@ -6,9 +6,9 @@ additive bias (0 or -inf) for the ragged edges. Both head groups come out the sa
 - a window over keys: block [a, a + B) of queries sees keys [a - w + 1, a + B), clipped at 0;
 - anchors, gathered so that anchor t is key t: queries [a, a + R) see anchors [0, (a + R - 1) / s].
 
-The bias of a tile depends only on where its keys end, not on where it stands in the sequence, so
-one small tensor serves a whole group and every tile takes a view of it. Unclipped windows are
-alike but for their place; `count` of them stand in one tile as overlapping strided views.
+The bias of a tile depends only on where its keys end, not on its place in the sequence, so one
+small tensor serves a whole group and every tile takes a view of it. Unclipped windows differ only
+in their place; `count` of them form one tile as overlapping strided views.
 """
 
 import math
@@ -141,7 +141,7 @@ def anchor_tiles(group: GlobalGroup, n: int, cut: Cut, dtype: torch.dtype) -> It
 @lru_cache(maxsize=32)
 def plan(group: Group, n: int, cut: Cut, dtype: torch.dtype) -> tuple[Tile, ...]:
     """The tiles of one head group over n tokens, remembered for the next step or layer."""
-    with torch.device("cpu"):  # whatever the default is
+    with torch.device("cpu"):  # cached, so independent of the default device
         if isinstance(group, LocalGroup):
             return tuple(local_tiles(group, n, cut, dtype))
         return tuple(anchor_tiles(group, n, cut, dtype))

@@ -30,7 +30,7 @@ Table = dict[tuple[str, float | str], list[float]]  # per cent right of each see
 MERGED = 32
 LAYERS = (0, 2)  # before which tokens are dropped, ours and others at equal cost
 TWICE = ("random", "divprune", "cdpruner", "cdpruner_mean", "sparsevlm", "pyramiddrop", "oracle")
-ELSEWHERE = ("random_both", "cdpruner_both", "ours", "oracle_both")  # on crowded scenes
+ELSEWHERE = ("random_both", "cdpruner_both", "ours", "oracle_both")  # also on crowded scenes
 TABLES = ("accuracy", "inside", "crowded")
 CROWDED = {"objects": 16, "clutter": 0.6}  # scenes of another kind than the heads were taught on
 LOSSES: tuple[Loss, ...] = ("adversarial", "mse", "none", "attention")
@@ -151,12 +151,12 @@ def _note(values: list[float], name: str, exam: Exam, stages: list[Stage], draws
 
 
 def _per_cent(shares: Sequence[float]) -> list[float]:
-    """Never quite 0, of which no ratio could be had."""
+    """In per cent, and at least 0.01: a ratio to 0 is undefined."""
     return [100 * max(share, 1e-4) for share in shares]
 
 
 def in_words(kinds: dict[str, float]) -> str:
-    """Accuracy by kind of question in words."""
+    """Accuracy by kind of question, as text."""
     return ", ".join(f"{name} {right:.1%}" for name, right in kinds.items())
 
 

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,11 +20,11 @@ from methods.token_pruning import accounting, checks
 from methods.token_pruning.choice import Entered
 from methods.token_pruning.config import PruningConfig
 from methods.token_pruning.llava import MIN_MASK, encode, load_llava, sized, visual_tokens
-from methods.token_pruning.loop import Cache, Reading, Stage, embed, read, run_layer, step
-from methods.token_pruning.model import Pruner
+from methods.token_pruning.loop import Cache, Reading, Stage, embed, read, step
+from methods.token_pruning.model import Pruner, run
 from methods.token_pruning.selectors import REGISTRY
 from methods.token_pruning.spec import LatencyParams
-from methods.token_pruning.stream import Prompt
+from methods.token_pruning.stream import Prompt, Stream
 
 Plans = dict[str, list[Stage]]  # where tokens leave, by variant
 
@@ -94,7 +93,7 @@ def latency(ctx: Context, params: LatencyParams) -> None:
 def _comparisons(
     ctx: Context, params: LatencyParams, llava: Any, stages: Plans, timed: dict[str, OpenSeries]
 ) -> Iterator[Comparison]:
-    """To the first token, reading and decoding, at every batch; what is kept of each is told."""
+    """Time to the first token, reading and decoding at every batch; memory is counted once."""
 
     def first(prompt: Prompt) -> Variants:
         ctx.check_all("at_shape", at_shape(llava, prompt, stages))
@@ -107,7 +106,7 @@ def _comparisons(
             vision = encode(llava, prompt.pixels)
         seen = partial(read, llava, prompt, cached=True, vision=vision)
         calls: Variants = {name: partial(seen, plan) for name, plan in stages.items()}
-        if not ctx.repeated:  # counted to the byte: another process would find the same
+        if not ctx.repeated:  # exact to the byte, so the same in every process
             peaks = {name: memory.peak(call, ctx.device) for name, call in calls.items()}
             timed["memory"].add_exact(batch, peaks)
         return calls
@@ -135,11 +134,11 @@ def _comparisons(
 
 @torch.no_grad()
 def at_shape(llava: Any, prompt: Prompt, stages: Plans) -> Iterator[Case]:
-    """What is timed, at this prompt: unpruned as transformers has it, pruned as the definition has
-    it, decoded as read anew.
+    """What is timed is right at this prompt: unpruned against transformers, pruned against masking
+    in the place of dropping, decoded against reading the whole sequence again.
 
-    float32 is held against float64, on the last row. Nothing is timed with gradients; the check
-    `gradients` compares those.
+    float32 is compared with float64, on the last row. Nothing is timed with gradients: see the
+    check `gradients`.
     """
     bound, rows = (1e-4, len(prompt.ids)) if llava.dtype == torch.float32 else (5e-2, 1)
     row = slice(rows - 1, rows)
@@ -152,7 +151,7 @@ def at_shape(llava: Any, prompt: Prompt, stages: Plans) -> Iterator[Case]:
     yield Case(relative(found, wanted), bound, label=f"unpruned, {len(prompt.ids)} rows")
     for name in sorted(stages.keys() - {"plain"}):
         reading = read(llava, prompt, stages[name], cached=True)
-        error = relative(reading.logits[row], hidden_instead(exact, one, reading, row))
+        error = relative(reading.logits[row, -1], hidden_instead(exact, one, reading, row))
         yield Case(error, bound, label=f"{name}, {len(prompt.ids)} rows")
     for name in ("plain", "pruned"):
         quick, slow = checks.continued(llava, prompt, stages[name], 2)
@@ -161,19 +160,18 @@ def at_shape(llava: Any, prompt: Prompt, stages: Plans) -> Iterator[Case]:
 
 
 def hidden_instead(exact: Any, one: Prompt, found: Reading, row: slice) -> Tensor:
-    """Logits of that row of a reading where what left is hidden, and nothing is taken out."""
+    """Logits of that row of a reading when dropped tokens are masked instead of removed."""
     entered = found.entered and Entered(found.entered.features[row], found.entered.index[row])
     stream = embed(exact, one, encode(exact, one.pixels), entered)
     stream.gate = torch.zeros_like(stream.patch, dtype=exact.dtype)
-    decoder = exact.model.language_model
-    rotary = decoder.rotary_emb(stream.hidden, stream.positions)
-    for at, layer in enumerate(decoder.layers):
-        if at in found.kept:
-            gone = stream.visual & ~torch.isin(stream.patch, found.kept[at][row])
+    stream.targets[:, -1] = 0  # the last place predicts
+
+    def hide(layer: int, stream: Stream) -> None:
+        if layer in found.kept and stream.gate is not None:
+            gone = stream.visual & ~torch.isin(stream.patch, found.kept[layer][row])
             stream.gate = stream.gate.masked_fill(gone, MIN_MASK)
-        stream = replace(stream, hidden=run_layer(layer, stream.hidden, stream.bias(), rotary))
-    logits: Tensor = exact.lm_head(decoder.norm(stream.hidden[:, -1:]))
-    return logits
+
+    return run(exact, stream, (), hide)[1]
 
 
 def _series(
@@ -187,20 +185,14 @@ def _series(
     counts = accounting.token_counts(config, shape.layers, shape.visual, params.text)
     ctx.log(f"tokens by layer in the measured model: {counts}")
     fewer = shape.layers * (shape.visual + params.text) / sum(counts)
-    limits = {
-        "first": ("operations", first),
-        "prefill": ("operations", prefill),
-        "kv_bytes": ("tokens", fewer),
-    }
+    fewest = {"first": first, "prefill": prefill, "kv_bytes": fewer}  # times fewer
     charts, made = Charts(ctx, __file__), {}
     for name in ("first", "prefill", "decode", "kv_bytes", "memory"):
-        bound = []
-        if name in limits:
-            what, times = limits[name]
-            points = tuple((float(batch), times) for batch in params.batches)
-            bound = [Limit(label=f"{what}, times fewer", points=points, of="ratio")]
+        label = f"{'tokens' if name == 'kv_bytes' else 'operations'}, times fewer"
+        points = tuple((float(batch), fewest[name]) for batch in params.batches if name in fewest)
+        limits = [Limit(label=label, points=points, of="ratio")] if points else []
         shown = None if name == "first" else ("plain", "random", "pruned")
-        made[name] = charts.open(name, shown, limits=bound)
+        made[name] = charts.open(name, shown, limits=limits)
     return made
 
 
@@ -210,7 +202,7 @@ def _theirs(llava: Any, prompt: Prompt) -> Any:
 
 
 def _decode(llava: Any, cache: Cache, token: Tensor, new: int) -> None:
-    """`new` steps, and back to where the cache was."""
+    """Decode `new` tokens, then restore the cache."""
     bias, position = list(cache.bias), cache.position
     for _ in range(new):
         step(llava, token, cache)

@@ -182,7 +182,7 @@ def gated(llava: Any, prompt: Prompt, drop: Tensor, log_m: float, *, scale: bool
     else:
         stream.gate = gate
     stream.targets[:, -1] = 0  # the last place predicts
-    return run(llava, stream, TINY, lambda *_: None)[1]
+    return run(llava, stream, (), lambda *_: None)[1]
 
 
 def log_gate(device: str) -> Iterator[Case]:

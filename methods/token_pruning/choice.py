@@ -1,7 +1,7 @@
 """What a choice of visual tokens may look at, and what it gives: `select(context, k) -> indices`.
 
-Indices are (B, k), rising. A way that also merges what it does not keep gives the tokens as well,
-`Entered`. All work on what the context holds: before the language model, or on hidden states before
+Indices are (B, k), rising. A choice that also merges what it does not keep gives the tokens as
+well, `Entered`. All read only the context: before the language model, or the hidden states before
 one of its layers.
 """
 
@@ -12,8 +12,18 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from methods.errors import InputError
 from methods.token_pruning.llava import Vision
 from methods.token_pruning.relax import check_budget
+
+
+def no_attention(*_: object) -> Tensor:
+    r"""The attention (B, n) of a layer where none has attended. Equation: $\varnothing$
+
+    Raises:
+        InputError: always.
+    """
+    raise InputError("this choice reads a layer's attention, and before layer 0 there is none")
 
 
 @dataclass(frozen=True)
@@ -23,9 +33,9 @@ class Context:
     `look` gives `visual` (B, n, d), projected features or hidden states; `patches` (B, n) says
     which patch each comes from; `text` (B, t, d) and `asked` (B, t) bool are the question; `vision`
     is the tower's view of all N patches; `attention` gives (B, n), the last token's attention in
-    the layer before, and is None before the first, `ahead` that in the layer that comes, of the
-    last token or of words by their weights (B, t); `needed` (B, 2) are the patch asked about and
-    the one with the answer, on scenes that know them.
+    the layer before, and `ahead` that in the layer to come, of the last token or of words by their
+    weights (B, t); `needed` (B, 2) are the patch asked about and the one with the answer, on scenes
+    that know them.
     """
 
     look: Callable[[], Tensor]
@@ -33,14 +43,14 @@ class Context:
     text: Tensor
     asked: Tensor
     vision: Vision
-    attention: Callable[[], Tensor] | None = None
-    ahead: Callable[[Tensor | None], Tensor] | None = None
+    attention: Callable[[], Tensor] = no_attention
+    ahead: Callable[[Tensor | None], Tensor] = no_attention
     generator: torch.Generator | None = None
     needed: Tensor | None = None
 
     @cached_property
     def visual(self) -> Tensor:
-        r"""What there is to choose from, computed for those who look at it: (B, n, d).
+        r"""What there is to choose from, computed on first use: (B, n, d).
 
         Equation: $x_i = \mathrm{projector}(v_i) \;\mathrm{before\ the\ model}, \quad
         x_i = h_{p_i} \;\mathrm{inside}$

@@ -68,10 +68,8 @@ class PruningConfig:
         if self.d_internal % self.num_heads:
             raise ValueError(f"{self.num_heads} heads do not divide d_internal {self.d_internal}")
         if self.temperature_min > self.temperature:
-            raise ValueError(
-                f"temperature falls from {self.temperature} to {self.temperature_min}; "
-                "temperature_min <= temperature is needed"
-            )
+            highest = f"temperature ({self.temperature})"
+            raise ValueError(f"temperature_min ({self.temperature_min}) exceeds {highest}")
 
     def tau(self, step: int, steps: int) -> float:
         r"""The temperature of a step; a rate of one half falls over half of training.
@@ -111,14 +109,12 @@ class PruningConfig:
         for layer in self.pruning_layers:
             if layer >= layers:
                 raise InputError(
-                    f"pruning layer {layer} does not exist: the model has layers 0 to {layers - 1}"
+                    f"no pruning layer {layer}: the model has layers 0 to {layers - 1}"
                 )
         for layer in self.discriminator_layers:
             if not -layers - 1 <= layer <= layers:
-                raise InputError(
-                    f"discriminator layer {layer} does not exist: the model has {layers + 1} "
-                    "hidden states"
-                )
+                states = f"the model has {layers + 1} hidden states"
+                raise InputError(f"no discriminator layer {layer}: {states}")
         first = self.merged(visual)
         if self.keep_tokens and (most := self.keep_tokens[0]) > first:
             raise InputError(f"a budget of {most} visual tokens exceeds the {first} there are")

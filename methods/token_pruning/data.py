@@ -1,4 +1,4 @@
-"""Data that people have: LLaVA's conversations and VQA's questions, checked before any work."""
+"""Users' own data: LLaVA's conversations and VQA's questions, checked before any work."""
 
 import json
 import os
@@ -23,7 +23,7 @@ IMAGE = "<image>"  # stands for the picture, whose place in the prompt is our ow
 
 @dataclass(frozen=True)
 class Example:
-    """A question about an image, what was said before it, and the answers that count as right."""
+    """A question about an image, the conversation before it, and the answers that are right."""
 
     image: Path
     question: str
@@ -46,8 +46,8 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
         examples, and what was left out and why.
 
     Raises:
-        InputError: for a folder without conversations; without `skip` also for records that
-            are none, and images that are not there or cannot be read.
+        InputError: for a folder without conversations; without `skip` also for malformed records,
+            and images that do not exist or cannot be read.
     """
     found: list[Example] = []
     faults: list[str] = []
@@ -65,7 +65,7 @@ def instruct(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[s
             except (AttributeError, KeyError, TypeError):
                 why = "turns that are not human, gpt, human, gpt with values"
         faults += [f"{name}: {why}"] if why else []
-    _refuse(folder, found, [f for f in faults if skip is False and not f.endswith(": no image")])
+    _refuse(folder, found, [] if skip else [f for f in faults if not f.endswith(": no image")])
     return found, faults
 
 

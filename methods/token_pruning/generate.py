@@ -1,4 +1,4 @@
-"""Writing after a pruned prompt: token by token, and in words where a processor is given."""
+"""Generation after a pruned prompt: token ids, or text where a processor is given."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from methods.token_pruning.llava import images_in
 from methods.token_pruning.loop import Stage, read, step
 from methods.token_pruning.stream import Prompt
 
-NEW = 20  # tokens written where neither the call nor generation_config says how many
+NEW = 20  # tokens generated where neither the call nor generation_config says how many
 TEMPLATE = "USER: {images}{question} ASSISTANT:"  # LLaVA-1.5's, where a processor has none
 
 
@@ -46,10 +46,10 @@ def generate(
     config = llava.generation_config
     mode = config.get_generation_mode()
     if mode not in ("greedy_search", "sample") or config.num_return_sequences not in (None, 1):
+        asked = f"{mode.value}, {config.num_return_sequences or 1} a row"
         raise InputError(
-            f"generation_config asks for {mode.value}, {config.num_return_sequences or 1} a row; "
-            "pruned decoding is greedy or samples, once a row: set num_beams and "
-            "num_return_sequences to 1, or measure with transformers' own generate"
+            "pruned decoding is greedy or samples, once a row; generation_config asks for "
+            f"{asked}: set num_beams and num_return_sequences to 1"
         )
     new = new if new is not None else (config.max_new_tokens or NEW)
     room = llava.config.text_config.max_position_embeddings - prompt.ids.shape[1]
@@ -75,7 +75,7 @@ def generate(
 
 
 def _padding(config: Any) -> int:
-    """What stands behind a row's end: the padding token, or else the first that ends a row."""
+    """What pads a finished row: the padding token, or else the first that ends a row."""
     ends = config.eos_token_id
     ends = ends if isinstance(ends, list) else [ends]
     return next((i for i in (config.pad_token_id, *ends) if i is not None), 0)
@@ -90,7 +90,7 @@ def _rows(prompt: Prompt, rows: Tensor, images: Tensor | None) -> Prompt:
 def _writer(
     prompt: Prompt, stages: Sequence[Stage], generator: torch.Generator | None
 ) -> Callable[..., Tensor]:
-    """How transformers' `generate` goes on with rows that hold as many images each."""
+    """The decoding loop for transformers' `generate`, for rows of equally many images."""
 
     def write(
         llava: Any, ids: Tensor, logits_processor: Any, stopping_criteria: Any,
@@ -141,7 +141,7 @@ def ask(llava: Any, processor: Any, questions: Sequence[str], images: Sequence[A
 
 
 def _worded(processor: Any, question: str, images: int) -> str:
-    """A question in the words the model was tuned with."""
+    """A question in the prompt format that the model was tuned with."""
     if getattr(processor, "chat_template", None):
         parts = [{"type": "image"}] * images + [{"type": "text", "text": question}]
         turn = [{"role": "user", "content": parts}]
@@ -158,7 +158,7 @@ def answer(
     *,
     new: int | None = None,
 ) -> list[str]:
-    """What the pruned model says: one text a question.
+    """The pruned model's answers: one text a question.
 
     Args:
         llava: the model.

@@ -178,13 +178,13 @@ def images_in(llava: Any, ids: Tensor, mask: Tensor, pixels: Tensor | None) -> T
         pixels: (images, 3, side, side), in the order of rows; None for words alone.
 
     Raises:
-        InputError: for an empty batch, ids outside the vocabulary, another number of
-            placeholders than the images have patches.
+        InputError: for an empty batch, ids that are no integers or outside the vocabulary, another
+            number of placeholders than the images have patches.
     """
-    if ids.ndim != 2 or ids.numel() == 0 or mask.shape != ids.shape:
+    if ids.ndim != 2 or ids.numel() == 0 or mask.shape != ids.shape or ids.is_floating_point():
+        shapes = f"{tuple(ids.shape)} {ids.dtype} with a mask {tuple(mask.shape)}"
         raise InputError(
-            f"tokens {tuple(ids.shape)} with a mask {tuple(mask.shape)}; both (batch, time), not "
-            "empty, are needed"
+            f"ids and mask must be (batch, time), not empty, ids integers; not {shapes}"
         )
     vocab = llava.config.text_config.vocab_size
     low, high = int(ids.min()), int(ids.max())
@@ -193,10 +193,8 @@ def images_in(llava: Any, ids: Tensor, mask: Tensor, pixels: Tensor | None) -> T
     found = ((ids == llava.config.image_token_id) & mask).sum(1)  # (B,)
     wanted = visual_tokens(llava)
     if bool((found % wanted).any()):
-        raise InputError(
-            f"rows hold {sorted(set(found.tolist()))} image placeholders; an image has {wanted} "
-            "patches and needs as many"
-        )
+        held = sorted(set(found.tolist()))
+        raise InputError(f"rows hold {held} image placeholders; each image needs {wanted}")
     counts: Tensor = found // wanted
     given = 0 if pixels is None else len(pixels)
     if given != int(counts.sum()):

@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from transformers import DynamicCache
 
 from methods.errors import InputError
-from methods.token_pruning.choice import Context, Entered, Selector, wide
+from methods.token_pruning.choice import Context, Entered, Selector, no_attention, wide
 from methods.token_pruning.llava import (
     MIN_MASK,
     Rotary,
@@ -58,7 +58,7 @@ class Before:
             self.stream.patch.gather(1, self.stream.places()),
             *self.stream.words(),
             vision,
-            attention=None if previous is None else previous.attention,
+            attention=no_attention if previous is None else previous.attention,
             ahead=self.attention,
             generator=generator,
             needed=prompt.needed,
@@ -108,7 +108,7 @@ class Cache:
 
 @dataclass
 class Reading:
-    """What reading a prompt gave.
+    """The result of reading a prompt.
 
     `logits` (B, 1, V) of the last token; `counts` tokens each layer read; `kept`
     patches (B, k) after each stage, by layer; `positions` of the tokens that reached the end;
@@ -183,7 +183,7 @@ def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor]:
     mask = prompt.real()
     images_of(llava, prompt)
     visual = (prompt.ids == llava.config.image_token_id) & mask
-    asked = (mask if prompt.asked is None else prompt.asked & mask) & ~visual
+    asked = (mask if prompt.asked is None else prompt.asked.bool() & mask) & ~visual
     if not bool(asked.any(1).all()):
         raise InputError("a row has no words beside the image; choices need a question to read")
     return visual, asked
@@ -197,10 +197,8 @@ def images_of(llava: Any, prompt: Prompt) -> int:
     """
     counts = images_in(llava, prompt.ids, prompt.real(), prompt.pixels)
     if bool((counts != counts[0]).any()):
-        raise InputError(
-            f"rows hold {sorted(set(counts.tolist()))} images; rows that are read together need as "
-            "many each, `generate` takes them apart"
-        )
+        held = sorted(set(counts.tolist()))
+        raise InputError(f"rows hold {held} images; all need equally many, except in `generate`")
     return int(counts[0])
 
 
@@ -231,10 +229,8 @@ def read(
     """
     by_layer, images = check_stages(llava, stages), images_of(llava, prompt)
     if not bool(prompt.real()[:, -1].all()):
-        raise InputError(
-            "a row ends with padding, so there is no last word to go on from; pad on the left "
-            '(tokenizer.padding_side = "left")'
-        )
+        side = 'pad on the left (tokenizer.padding_side = "left")'
+        raise InputError(f"a row ends with padding, not with the word to continue from; {side}")
     if not images or prompt.pixels is None:
         by_layer, vision = {}, None
     elif vision is None:
@@ -311,10 +307,8 @@ def check_stages(llava: Any, stages: Sequence[Stage]) -> dict[int, Stage]:
     here, last = visual_tokens(llava), BEFORE - 1
     for stage in stages:
         if not BEFORE <= stage.layer < layers:
-            raise InputError(
-                f"pruning layer {stage.layer} does not exist: the model has layers 0 to "
-                f"{layers - 1}, and {BEFORE} is before all"
-            )
+            known = f"the model has layers 0 to {layers - 1}, and {BEFORE} is before them"
+            raise InputError(f"no pruning layer {stage.layer}: {known}")
         if stage.layer <= last:
             raise InputError("pruning layers must rise")
         if not 1 <= stage.keep <= here:

@@ -1,6 +1,6 @@
-"""Both stages learnt: merger and heads around a frozen LLaVA, soft in training, hard afterwards."""
+"""Both learned stages: merger and heads around a frozen LLaVA, soft in training, hard in use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -145,7 +145,8 @@ class Pruner(nn.Module):
             else:
                 stream.gate = log_m
 
-        states, logits, targets = run(self.llava, stream, self.config, before)
+        layers = self.config.discriminator_layers
+        states, logits, targets = run(self.llava, stream, layers, before)
         return Soft(states, logits, targets, gates, merged)
 
     @torch.no_grad()
@@ -155,7 +156,7 @@ class Pruner(nn.Module):
         Equation: $h^{l + 1} = \mathrm{Layer}_l(h^l)$
         """
         stream = embed(self.llava, prompt, vision, None)
-        return run(self.llava, stream, self.config, lambda *_: None)[0]
+        return run(self.llava, stream, self.config.discriminator_layers, lambda *_: None)[0]
 
     def save(self, path: Path) -> None:
         """Write weights and configuration; the frozen model is not copied."""
@@ -186,7 +187,7 @@ def load_pruner(llava: Any, path: Path) -> Pruner:
 
 
 def run(
-    llava: Any, stream: Stream, config: PruningConfig, before: Callable[[int, Stream], None]
+    llava: Any, stream: Stream, layers: Sequence[int], before: Callable[[int, Stream], None]
 ) -> tuple[list[Tensor], Tensor, Tensor]:
     r"""All layers with gradients; states and logits at the places that predict an answer.
 
@@ -198,11 +199,11 @@ def run(
     Args:
         llava: the frozen model.
         stream: embedded tokens.
-        config: names the discriminator's layers.
+        layers: whose states are wanted, as `discriminator_layers`.
         before: `(layer, stream)`, called before each layer; what it changes in the stream is read.
 
     Returns:
-        states (a, d) for each of the discriminator's layers, logits (a, V), targets (a,).
+        states (a, d) for each of `layers`, logits (a, V), targets (a,).
 
     Raises:
         InputError: for prompts without an answer to predict.
@@ -219,4 +220,4 @@ def run(
         stream.hidden = run_layer(layer, stream.hidden, stream.bias(), rotary)
     states.append(decoder.norm(stream.hidden[at]))
     logits: Tensor = llava.lm_head(states[-1])
-    return [states[i] for i in config.discriminator_layers], logits, stream.targets[at]
+    return [states[i] for i in layers], logits, stream.targets[at]

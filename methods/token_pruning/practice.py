@@ -39,7 +39,7 @@ def load(source: str, dtype: str, device: str) -> tuple[Any, Any]:
 
 
 def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
-    """Teach a pruner; what was learnt and where it lies, in words.
+    """Train a pruner on conversations; returns a summary in a sentence.
 
     Raises:
         InputError: for a model, data or configuration that does not fit, before any work.
@@ -72,7 +72,7 @@ def train(params: TrainParams, device: str, on_progress: OnProgress) -> str:
 
 
 def evaluate(params: EvaluateParams, device: str, on_progress: OnProgress) -> str:
-    """Answer every question unpruned and pruned; both accuracies with 95 % intervals, in words.
+    """Answer every question unpruned and pruned; returns both accuracies with 95 % intervals.
 
     Raises:
         InputError: for a model, data or pruner that does not fit, before any work.

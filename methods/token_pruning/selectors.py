@@ -1,4 +1,6 @@
-"""The ways to choose that ours is measured against, one registry: chance, published, oracle."""
+"""The selectors that ours is measured against, in one registry: chance, published, oracle."""
+
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -64,7 +66,10 @@ def tome(context: Context, k: int) -> Entered:
     are averaged into it, weighed by how many patches each stands for; log of that number is added
     to the keys. The paper spreads the rounds over the tower's layers; here they follow it.
     """
-    x, keys = context.vision.features, context.vision.keys
+    features = context.vision.features
+    # Sums and sizes in single precision at least: bfloat16 cannot count beyond 256.
+    x = features.to(torch.promote_types(features.dtype, torch.float32))  # (B, n, d_vision)
+    keys = context.vision.keys  # (B, n, d_head)
     B, n, _ = x.shape
     size = x.new_ones(B, n, 1)
     place = torch.arange(n, device=x.device).expand(B, n)
@@ -86,7 +91,7 @@ def tome(context: Context, k: int) -> Entered:
         x, keys, size = (take(part, order) for part in parts)
         x, keys = x / size, keys / size
         n -= r
-    return Entered(x, place, size[..., 0].log())
+    return Entered(x.to(features.dtype), place, size[..., 0].log())
 
 
 def fastv(context: Context, k: int) -> Tensor:
@@ -95,10 +100,8 @@ def fastv(context: Context, k: int) -> Tensor:
     Equation: $\mathrm{idx} = \mathrm{topk}_i\, \frac{1}{H} \sum_h A_{h, last, i}$
 
     Raises:
-        InputError: before the first layer, where nothing has attended yet.
+        InputError: before layer 0, where nothing has attended yet.
     """
-    if context.attention is None:
-        raise InputError("FastV reads the attention of the layer before; layer 0 has none")
     return top(context.attention(), k)
 
 
@@ -170,15 +173,13 @@ def prumerge(context: Context, k: int) -> Entered:
 
 
 def pyramiddrop(context: Context, k: int) -> Tensor:
-    r"""The tokens (B, k) the last word attends to most in the layer that comes (arXiv:2410.17247).
+    r"""The tokens (B, k) the last word attends to most in the layer to come (arXiv:2410.17247).
 
     Equation: $\mathrm{idx} = \mathrm{topk}_i\, \frac{1}{H} \sum_h A_{h, last, i}$
 
     Raises:
-        InputError: before the language model, where no layer comes.
+        InputError: before the language model, where there is no layer.
     """
-    if context.ahead is None:
-        raise InputError("PyramidDrop reads the attention of a layer; before the model is none")
     return top(context.ahead(None), k)
 
 
@@ -192,10 +193,8 @@ def sparsevlm(context: Context, k: int) -> Tensor:
     What is dropped is not recycled into new tokens, and the budget is given, not found by rank.
 
     Raises:
-        InputError: before the language model, where no layer comes.
+        InputError: before the language model, where there is no layer.
     """
-    if context.ahead is None:
-        raise InputError("SparseVLM reads the attention of a layer; before the model is none")
     likeness = context.visual.float() @ context.text.float().mT  # (B, n, t)
     likeness = likeness.masked_fill(~context.asked[:, None], -torch.inf)
     p = likeness.softmax(-1).mean(1)  # (B, t)
@@ -225,58 +224,37 @@ def divprune(context: Context, k: int) -> Tensor:
     return torch.stack(chosen, 1).sort(dim=-1).values
 
 
-def relevance(context: Context) -> Tensor:
-    r"""Each token's best cosine similarity to a word of the question, scaled to [0, 1]: (B, n).
+def relevance(context: Context, *, mean: bool = False) -> Tensor:
+    r"""How relevant each token is to the question, scaled to [0, 1]: (B, n).
 
-    Equation: $r_i = \max_w \cos(v_i, t_w), \quad r \gets \frac{r - \min r}{\max r - \min r}$
+    The best cosine similarity to a word of the question; with `mean` the mean of -cos over its
+    words, as in CDPruner's repository.
+
+    Equation: $r_i = \max_w \cos(v_i, t_w) \;\mathrm{or}\;
+    \operatorname{mean}_w (-\cos(v_i, t_w)), \quad r \gets \frac{r - \min r}{\max r - \min r}$
     """
-    return _scaled(_likeness(context).masked_fill(~context.asked[:, None], -torch.inf).amax(-1))
-
-
-def mean_relevance(context: Context) -> Tensor:
-    r"""The mean of -cos to the words of the question, as in CDPruner's repository: (B, n).
-
-    Equation: $r_i = \operatorname{mean}_w (-\cos(v_i, t_w)), \quad
-    r \gets \frac{r - \min r}{\max r - \min r}$
-    """
-    words = context.asked[:, None].float()
-    return _scaled(-(_likeness(context) * words).sum(-1) / words.sum(-1))
-
-
-def _likeness(context: Context) -> Tensor:
-    """Cosines of tokens and words: (B, n, t)."""
-    words = F.normalize(context.text.float(), dim=-1)
-    return F.normalize(context.visual.float(), dim=-1) @ words.mT
-
-
-def _scaled(r: Tensor) -> Tensor:
+    words = F.normalize(context.text.float(), dim=-1)  # (B, t, d)
+    cosines = F.normalize(context.visual.float(), dim=-1) @ words.mT  # (B, n, t)
+    asked = context.asked[:, None]  # (B, 1, t)
+    if mean:
+        r = -(cosines * asked).sum(-1) / asked.sum(-1)  # (B, n)
+    else:
+        r = cosines.masked_fill(~asked, -torch.inf).amax(-1)  # (B, n)
     low, high = r.amin(1, keepdim=True), r.amax(1, keepdim=True)
     return (r - low) / (high - low).clamp_min(1e-6)
 
 
-def cdpruner(context: Context, k: int) -> Tensor:
-    r"""Greedy DPP MAP, relevance on both sides (Zhang et al., arXiv:2506.10967).
+def cdpruner(context: Context, k: int, *, mean: bool = False) -> Tensor:
+    r"""Greedy DPP MAP, relevance on both sides (Zhang et al., arXiv:2506.10967): (B, k).
 
     Equation: $S = \arg\max_S \det (\mathrm{diag}(r) L\, \mathrm{diag}(r))_S$
 
     L is cosine similarity; the greedy choice updates a Cholesky factor (Chen et al.,
-    arXiv:1709.05135). In its repository r is the mean of -cos between CLIP's own embeddings of
-    patches and text; a LLaVA carries no text tower, so r is measured between projected features
-    and word embeddings: by the best word here, by the mean of -cos in `cdpruner_mean`.
+    arXiv:1709.05135). In the authors' repository r is the mean of -cos between CLIP's embeddings
+    of patches and text. A LLaVA has no text tower, so r compares projected features with word
+    embeddings: by the best word, or with `mean` by the mean of -cos.
     """
-    return _determinantal(context, k, relevance(context))
-
-
-def cdpruner_mean(context: Context, k: int) -> Tensor:
-    r"""CDPruner with its repository's mean of -cos, on word embeddings in the place of CLIP's.
-
-    Equation: $S = \arg\max_S \det (\mathrm{diag}(r) L\, \mathrm{diag}(r))_S$
-    """
-    return _determinantal(context, k, mean_relevance(context))
-
-
-def _determinantal(context: Context, k: int, r: Tensor) -> Tensor:
-    """The greedy choice for relevance r (B, n)."""
+    r = relevance(context, mean=mean)  # (B, n)
     unit = F.normalize(context.visual.float(), dim=-1)
     B, n, _ = unit.shape
     L = r[:, :, None] * (unit @ unit.mT) * r[:, None]  # (B, n, n)
@@ -327,7 +305,7 @@ REGISTRY = {
         Selector("sparsevlm", "SparseVLM's choice, no recycling", sparsevlm, before=False),
         Selector("divprune", "DivPrune", divprune),
         Selector("cdpruner", "CDPruner, best word", cdpruner),
-        Selector("cdpruner_mean", "CDPruner, mean of -cos to words", cdpruner_mean),
+        Selector("cdpruner_mean", "CDPruner, mean of -cos to words", partial(cdpruner, mean=True)),
         Selector("oracle", "oracle", oracle),
     )
 }

@@ -1,4 +1,4 @@
-"""What vision-token pruning says of itself. Free of torch."""
+"""The description of vision-token pruning and its benchmarks' parameters. Free of torch."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""What is read, and its tokens on their way through the layers."""
+"""The prompt, and its tokens on their way through the layers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -32,7 +32,8 @@ class Prompt:
 
     def real(self) -> Tensor:
         r"""What is no padding (B, T). Equation: $r_{bt} = m_{bt}$, all True without a mask m."""
-        return torch.ones_like(self.ids, dtype=torch.bool) if self.mask is None else self.mask
+        mask = torch.ones_like(self.ids) if self.mask is None else self.mask
+        return mask.bool()  # a processor's attention_mask holds integers
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "Prompt":
         r"""Every part that is there, changed. Equation: $y_i = f(x_i)$, f being `change`."""

@@ -95,9 +95,9 @@ def trained(
         text, vision = llava.config.text_config, llava.config.vision_config
         if (text.vocab_size, vision.image_size) != (scenes.VOCAB, scenes.SIDE):
             raise InputError(
-                f"{source!r} has {text.vocab_size} words and images of {vision.image_size}; the "
-                f"questions about drawn scenes need {scenes.VOCAB} and {scenes.SIDE}: give a model "
-                "made by methods.token_pruning.toy, or measure this one with `latency`"
+                f"{source!r} has {text.vocab_size} words and images of {vision.image_size}, drawn "
+                f"scenes {scenes.VOCAB} and {scenes.SIDE}: measure it with `latency`, or give a "
+                "model made by methods.token_pruning.toy"
             )
         return llava
     llava = load_llava(sized("scenes"), seed=seed)

@@ -28,7 +28,7 @@ from methods.token_pruning.stream import IGNORE, Prompt
 
 @dataclass(frozen=True)
 class Lesson:
-    """What one head said and what it should have: logits and shares, (B, n) each."""
+    """What one head predicted and what it should: logits and shares, (B, n) each."""
 
     logits: Tensor
     wanted: Tensor
@@ -43,7 +43,7 @@ class Lesson:
         return F.kl_div(found, self.wanted, reduction="batchmean")
 
     def agreement(self) -> float:
-        """How often the token that is wanted most is the one the head ranks first."""
+        """How often the token with the largest share is the one that the head ranks first."""
         return float((self.logits.argmax(-1) == self.wanted.argmax(-1)).float().mean())
 
 
@@ -218,10 +218,8 @@ class Trainer:
             InputError: for a gradient of G that is no number.
         """
         if not math.isfinite(history.grad_norm[-1]):
-            raise InputError(
-                f"a gradient is infinite at step {step - 1}; load the model in bfloat16, or teach "
-                'by attention (loss="attention"), which needs no gradient through it'
-            )
+            ways = 'load the model in bfloat16, or train with loss="attention"'
+            raise InputError(f"a gradient is infinite at step {step - 1}; {ways}")
         self.parts["judge"] = 0.0
         if self.judge is not None and self.judge_optimiser is not None:
             self.parts["judge"] = float(self.judge_gradients(self.judge))

@@ -1,6 +1,7 @@
 """Inputs that are refused, and what the options change."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -46,7 +47,7 @@ def spoil(given, name, change):
         ("patches", lambda x: x[:, 1:], r"\(images, 1 \+ 16, 32\) are needed"),
         ("patches", lambda x: x[..., :5], "are needed, CLS first"),
         ("patches", lambda x: x[:0], "are needed"),
-        ("patches", lambda x: x * float("nan"), "patches hold values that are no finite number"),
+        ("patches", lambda x: x * float("nan"), "patches hold NaN or infinity"),
         ("sparse", lambda x: Texts(x.words[..., :5], x.real), "sparse words are 5 wide"),
         ("dense", lambda x: None, "dense=True, the call has no dense text"),
         ("dense", lambda x: Texts(x.words[:1], x.real[:1]), "there are 1 dense texts for 2 rows"),
@@ -66,9 +67,51 @@ def test_bad_texts():
         Texts(words, real & False)
     with pytest.raises(InputError, match="must be boolean"):
         Texts(words, real.float())
-    with pytest.raises(InputError, match="no finite number"):
+    with pytest.raises(InputError, match="words hold NaN or infinity"):
         Texts(words / 0, real)
     Texts(torch.where(real[..., None], words, torch.nan), real)  # padding may hold anything
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("keep", [0.5, 1.0])
+@pytest.mark.parametrize("name", checks.VARIANTS)
+def test_half_precision_finds_what_single_finds(name, keep, dtype):
+    """With keep = 1 nothing is dropped, and the extra token is zero."""
+    config = replace(checks.VARIANTS[name], keep=keep)
+    made = checks.example("cpu", config, exact=False)
+    given = checks.inputs("cpu", config, batch=3, exact=False)
+    half = {
+        key: Texts(x.words.to(dtype), x.real) if isinstance(x, Texts) else x.to(dtype)
+        for key, x in given.items()
+        if x is not None
+    }
+    wanted = made(**given).similarity
+    found = made.to(dtype)(**half).similarity
+    assert found.dtype == dtype
+    assert torch.allclose(found.float(), wanted, atol=0.2 if dtype == torch.bfloat16 else 0.01)
+    drawn = made.train()(**half)
+    assert drawn.similarity.isfinite().all()
+    if keep < 1:
+        torch.autograd.backward(sum(made.losses(drawn)))
+        assert all(p.grad.isfinite().all() for p in made.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("name", checks.VARIANTS)
+def test_padding_that_is_no_number_reaches_neither_scores_nor_gradients(name):
+    config = checks.VARIANTS[name]
+    made, given = checks.example("cpu", config), checks.inputs("cpu", config, batch=3)
+    patches = given["patches"].requires_grad_()
+    found = []
+    for filling in (0.0, torch.nan, torch.inf):
+        texts = {
+            key: Texts(x.words.masked_fill(~x.real[..., None], filling), x.real)
+            for key, x in given.items()
+            if isinstance(x, Texts)
+        }
+        similarity = made(patches, **texts).similarity
+        found.append([similarity, *torch.autograd.grad(similarity.square().sum(), patches)])
+    for other in found[1:]:
+        assert all(map(torch.equal, found[0], other))
 
 
 def test_open_source_s_leak_is_a_tenth():
@@ -107,6 +150,12 @@ def test_the_three_maps_are_their_equations():
     assert torch.allclose(relevance(best), wanted, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_scores_are_stretched_and_equal_ones_are_zero(dtype):
+    found = scores.minmax(torch.tensor([[0.25, 0.5, 0.75], [0.3, 0.3, 0.3]], dtype=dtype))
+    assert found.tolist() == [[0.0, 0.5, 1.0], [0.0, 0.0, 0.0]]
+
+
 def test_guides_learn_nothing_and_chance_looks_at_nothing():
     v, words = torch.randn(2, 7, 32, requires_grad=True), torch.randn(3, 4, 32, requires_grad=True)
     text = Texts(words, torch.ones(3, 4, dtype=torch.bool))
@@ -134,6 +183,9 @@ def test_noise_is_that_of_two_gumbel_variables():
     noise = slimming.logistic_noise(torch.empty(200_000, dtype=torch.float64))
     assert float(noise.mean()) == pytest.approx(0, abs=0.02)
     assert float(noise.var()) == pytest.approx(math.pi**2 / 3, rel=0.02)
+    coarse = slimming.logistic_noise(torch.empty(200_000, dtype=torch.bfloat16))
+    assert coarse.dtype == torch.bfloat16
+    assert len(coarse.unique()) > 1000  # a uniform number of bfloat16 has 256 values
     config = mended(dim=32, patches=16, aggregate=0.5, temperature=0.5)
     made = checks.example("cpu", config).train()
     level = torch.full((1, 400, 16), 1.0)  # middle is 3/4: logits of (1 - 3/4) / (1/2)

@@ -106,7 +106,10 @@ def halve(data: Path) -> None:
             "id_mapping.json cannot be read",
         ),
         (lambda f: (f / "f30k/id_mapping.json").write_text("{}"), "8 images of f30k/train cannot"),
-        (lambda f: (f / "f30k/train_caps.txt").write_text("a\nb\n"), "2 captions for the 8 images"),
+        (
+            lambda f: (f / "f30k/train_caps.txt").write_text("a\nb\n"),
+            "8 lines, train_caps.txt 2 captions",
+        ),
         (
             lambda f: (f / "f30k/train_caps.txt").write_text("a dog\n\n" + "a cat\n" * 38),
             "caption 2 is empty",
@@ -315,7 +318,7 @@ def test_the_model_that_is_kept_is_the_best_on_validation(folder, encoders, monk
     monkeypatch.setattr(practice, "similarities", similarities)
     monkeypatch.setattr(practice, "recall", recall)
     assert train(folder, encoders, steps=6, judge_every=2) == 0
-    assert "rSum 300.0 at its 2. look of 3" in capsys.readouterr().out
+    assert "rSum 300.0 at validation 2 of 3" in capsys.readouterr().out
     dev, _ = data.load(folder / "data", "f30k", "dev", dense=False)
     assert [split for split, _ in looks] == [dev] * 3
     kept = best(folder)["slimmer.scale"]

@@ -179,7 +179,8 @@ def test_published_peers_have_the_fixed_window(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(peers, "local_attention", given.append)
     monkeypatch.setattr(peers, "longformer", lambda *sizes: given.append(sizes[2]))
     params = benchmark.resolve("smoke", {"flex": False, "linear_peers_up_to": 1024})
-    bench._attentions(Context("cpu", 0, lambda event: None), params, 1024, backward=False)
+    ctx = Context("cpu", 0, lambda event: None)
+    bench._attentions(ctx, params, bench._configs(params), 1024, backward=False)
     assert given == [128, 128]
 
 

@@ -73,6 +73,15 @@ def test_heads_must_add_up_and_respect_shared_key_heads() -> None:
     assert len(head_groups(config, 12, 512, kv_heads=3)) == 2
 
 
+@pytest.mark.parametrize("fields", [{}, {"window_sizes": (32, 64)}, {"adaptive_window": False}])
+@pytest.mark.parametrize("context", [0, -5])
+def test_a_context_holds_a_token(fields: dict[str, object], context: int) -> None:
+    config = SparseAttentionConfig(**fields)  # type: ignore[arg-type]
+    for use in (head_groups, lambda config, _, n: sparsity_ratio(config, 64, n)):
+        with pytest.raises(InputError, match=f"at least 1 token, not {context}"):
+            use(config, 12, context)  # type: ignore[operator]
+
+
 @pytest.mark.parametrize(
     ("n", "ratio"), [(128, 0.646), (256, 0.677), (512, 0.733), (1024, 0.789), (2048, 0.837)]
 )

@@ -1,9 +1,11 @@
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 import torch
 
 from methods.errors import InputError
+from methods.kit.compare import relative
 from methods.sparse_attention import monitor, probes
 from methods.sparse_attention.api import sparse_attention
 from methods.sparse_attention.cache import SparseKVCache
@@ -33,7 +35,7 @@ def test_the_source_s_model() -> None:
 
 
 def test_a_model_refuses_heads_that_do_not_fit() -> None:
-    with pytest.raises(InputError, match=r"6, the model 12|8 \+ 4 heads, the model 16"):
+    with pytest.raises(InputError, match="= 12, but the model has 16 heads"):
         GPT2Config(n_head=16, n_embd=256, use_sparse_attention=True)
     with pytest.raises(InputError, match="does not divide"):
         GPT2Config(n_head=5)
@@ -48,6 +50,7 @@ def test_dense_weights_of_transformers_give_the_same_logits(tmp_path: Path) -> N
     ).eval()
     theirs.save_pretrained(tmp_path)
     ours = GPT2.from_pretrained(tmp_path).eval()
+    assert all(p.requires_grad for p in ours.parameters())
     tokens = torch.randint(0, 61, (2, 70))
     torch.testing.assert_close(ours(tokens), theirs(tokens).logits, rtol=1e-4, atol=1e-5)
 
@@ -121,6 +124,57 @@ def test_a_cache_refuses_lengths_that_its_tokens_do_not_have(wrong: list[int]) -
             cache.attend(*qkv)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda q, k, v: (q, k, v.double()), "one dtype"),
+        (
+            lambda q, k, v: (q[:1], k[:1], v[:1]),
+            r"\(1, 6, 3, 16\), but the cache has \(2, 6, 3, 16\)",
+        ),
+        (lambda q, k, v: (q[:, :3], k, v), "but the cache has"),
+        (lambda q, k, v: (q, *(x.repeat_interleave(2, 1) for x in (k, v))), "but the cache has"),
+        (lambda *qkv: (x[..., :8] for x in qkv), "but the cache has"),
+        (lambda *qkv: (x[:, :, :0] for x in qkv), "empty"),
+    ],
+)
+@torch.no_grad()
+def test_a_cache_refuses_tokens_that_do_not_fit_and_stays_as_it_was(
+    change: Callable[..., Iterable[torch.Tensor]], message: str
+) -> None:
+    config, qkv = sharing("pool", 12)
+    cache = cache_of(config)
+    for first, last in ((0, 9), (9, 12)):
+        chunk = [x[:, :, first:last] for x in qkv]
+        with pytest.raises(InputError, match=message):
+            cache.attend(*change(*chunk))
+        with pytest.raises(InputError, match="padding_side must be"):
+            cache.attend(*chunk, padding_side="top")  # type: ignore[arg-type]
+        out = cache.attend(*chunk)
+    torch.testing.assert_close(out, sparse_attention(*qkv, config, context=40)[:, :, 9:])
+
+
+def test_a_cache_refuses_key_heads_that_cannot_be_shared() -> None:
+    with pytest.raises(InputError, match="6 query heads cannot share 0 key-value heads"):
+        SparseKVCache(CONFIG, batch=1, kv_heads=0, d_head=16, context=8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("anchor", ["stride", "pool"])
+@torch.no_grad()
+def test_tokens_of_half_precision_go_on_from_a_cache_of_another(
+    anchor: str, dtype: torch.dtype
+) -> None:
+    config, qkv = sharing(anchor)
+    wanted = sparse_attention(*qkv, config, context=40)[:, :, 30:]
+    for held in (torch.float32, torch.float16, torch.bfloat16):
+        cache = SparseKVCache(config, batch=2, kv_heads=3, d_head=16, context=40, dtype=held)
+        cache.attend(*(x[:, :, :30].to(dtype) for x in qkv))
+        found = cache.attend(*(x[:, :, 30:].to(dtype) for x in qkv))
+        assert found.dtype == dtype
+        assert relative(found, wanted) < 1e-2
+
+
 def test_a_pooled_anchor_of_half_precision_is_summed_in_single() -> None:
     """The mean of 100 ones, token by token; summed in bfloat16 it would be 1.05."""
     config = SparseAttentionConfig(0, 1, global_token_ratio=1 / 100, anchor="pool")
@@ -134,7 +188,7 @@ def test_a_pooled_anchor_of_half_precision_is_summed_in_single() -> None:
 @pytest.mark.parametrize(("lengths", "new"), [([0, 3], 2), ([3, 3], 0)])
 def test_a_prompt_has_a_token_and_so_has_what_is_written(lengths: list[int], new: int) -> None:
     tokens = torch.zeros(2, 3, dtype=torch.long)
-    with pytest.raises(InputError, match="has a token at least"):
+    with pytest.raises(InputError, match="at least one token each"):
         GPT2(TINY).generate(tokens, new, key_lengths=torch.tensor(lengths))
 
 

@@ -10,9 +10,9 @@ from transformers import AutoProcessor, GPT2Config, SiglipVisionConfig
 from methods.errors import InputError
 from methods.token_pruning.checks import TINY, answered, example, keep_all, prompt_of, pruner_of
 from methods.token_pruning.generate import answer, ask, generate
-from methods.token_pruning.llava import load_llava, sized
-from methods.token_pruning.loop import BEFORE, Stage, read
-from methods.token_pruning.model import load_pruner
+from methods.token_pruning.llava import encode, load_llava, sized
+from methods.token_pruning.loop import BEFORE, Stage, embed, read
+from methods.token_pruning.model import load_pruner, run
 from methods.token_pruning.selectors import REGISTRY
 from methods.token_pruning.stream import Prompt
 from methods.token_pruning.training import train
@@ -225,14 +225,32 @@ def test_a_pruner_learns_under_autocast(llava, gate):
     assert found[0] == pytest.approx(found[1], rel=0.05)
 
 
-def test_half_precision_s_gradients_are_those_of_full(tmp_path, saved):
-    """The scaled loss of float16 gives the gradients that float32 gives."""
-    found = []
+@pytest.mark.parametrize("weight", [25.0, 1e-5])
+def test_half_precision_s_gradients_are_those_of_full(tmp_path, saved, weight):
+    """The loss of float16 is scaled: small gradients would vanish in it, or double by rounding."""
+    config, found = replace(TINY, loss="none", task_loss_weight=weight), []
+    config = replace(config, sparsity_weight=0.0, merge_sparsity_weight=0.0)
     for dtype in (torch.float32, torch.float16):
         llava = load_llava(saved(tmp_path / str(dtype), torch.float16), dtype=dtype)
-        pruner = pruner_of(llava, replace(TINY, loss="none"))
+        pruner = pruner_of(llava, config)
         found.append(train(pruner, lambda _, m=llava: answered(m), 1).grad_norm[0])
     assert found[0] == pytest.approx(found[1], rel=0.1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@torch.no_grad()
+def test_a_gate_that_is_shut_hides_no_whole_row_in_half_precision(dtype):
+    """The first token is visual and sees itself alone, by a gate below the least float16."""
+    llava = load_llava(sized(), dtype=dtype)
+    prompt = answered(llava, 2)
+    prompt = prompt.each(lambda part: part[:, 2:] if part.shape == prompt.ids.shape else part)
+    stream = embed(llava, prompt, encode(llava, prompt.pixels), None)
+    stream.gate = torch.where(stream.visual, -1e5, 0.0)
+    states, logits, _ = run(llava, stream, (-1, -3), lambda *_: None)
+    assert all(part.isfinite().all() for part in (*states, logits))
+    rows = stream.bias()
+    assert rows is not None
+    assert rows.isfinite().all()
 
 
 def test_the_readme_s_first_example_runs_as_written(tmp_path, saved, monkeypatch):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from methods.errors import InputError
 from methods.token_pruning import losses, training
 from methods.token_pruning.checks import TINY, answered, example, pruner_of
 from methods.token_pruning.llava import encode
@@ -46,6 +47,8 @@ def test_feature_matching_is_the_relative_square():
     real, fake = [torch.tensor([[2.0], [2.0]])], [torch.tensor([[3.0], [2.0]])]
     config = replace(TINY, loss="mse", adv_loss_weight=2.0)
     assert float(losses.matching(real, fake)) == pytest.approx(0.5 / 4)
+    large = [[300 * h.half() for h in states] for states in (real, fake)]  # squares above 65,504
+    assert float(losses.matching(*large)) == pytest.approx(0.5 / 4)
     assert float(losses.closeness(config, None, real, fake)) == pytest.approx(2 * 0.5 / 4)
     assert float(losses.closeness(replace(config, loss="none"), None, real, fake)) == 0
 
@@ -215,6 +218,14 @@ def test_the_judge_steps_once_the_generator_has(llava):
     trainer.end_step(1, training.History(grad_norm=[1.0]))
     after = list(trainer.judge.parameters())
     assert all(not torch.equal(p, q) for p, q in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("norm", [math.inf, math.nan])
+def test_a_gradient_that_is_infinite_ends_the_training(llava, norm):
+    trainer = trainer_of(llava)
+    trainer.backward(trainer.generator_loss(answered(llava), 1.0))
+    with pytest.raises(InputError, match="a gradient is infinite at step 6; load the model in bf"):
+        trainer.end_step(7, training.History(grad_norm=[norm]))
 
 
 @pytest.mark.parametrize("training_now", [True, False])

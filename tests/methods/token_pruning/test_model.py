@@ -66,14 +66,27 @@ def test_prompts_and_images_that_do_not_fit(llava):
         read(llava, replace(prompt, ids=prompt.ids[:, 3:], mask=None))
     with pytest.raises(InputError, match="token ids lie in"):
         read(llava, replace(prompt, ids=prompt.ids + 60))
+    with pytest.raises(InputError, match=r"ids integers; not .* torch.float32"):
+        read(llava, replace(prompt, ids=prompt.ids.float()))
     with pytest.raises(InputError, match="not empty"):
         read(llava, replace(prompt, ids=prompt.ids[:, :0], mask=None))
+
+
+def test_masks_of_integers_are_read_as_those_of_truth_values(llava):
+    """As a processor's attention_mask comes."""
+    prompt, pruner = prompt_of(llava, 2, padding=(0, 3)), pruner_of(llava)
+    asked = prompt.mask & (torch.arange(prompt.ids.shape[1]) > 20)
+    plain = replace(prompt, asked=asked)
+    whole = replace(prompt, asked=asked.long(), mask=prompt.mask.long())
+    found, wanted = (read(llava, one, pruner.stages()) for one in (whole, plain))
+    assert torch.equal(found.logits, wanted.logits)
+    assert torch.equal(generate(llava, whole, [], 3), generate(llava, plain, [], 3))
 
 
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
-        ([(4, 4)], "pruning layer 4 does not exist: the model has layers 0 to 3"),
+        ([(4, 4)], "no pruning layer 4: the model has layers 0 to 3"),
         ([(1, 17)], "a budget of 17 visual tokens; 16 are there"),
         ([(1, 4), (2, 5)], "a budget of 5 visual tokens; 4 are there"),
         ([(2, 4), (1, 3)], "must rise"),
@@ -87,7 +100,7 @@ def test_stages_that_do_not_fit(llava, stages, message):
 
 
 def test_pruners_that_do_not_fit(llava, tmp_path):
-    with pytest.raises(InputError, match="pruning layer 9 does not exist"):
+    with pytest.raises(InputError, match="no pruning layer 9: the model"):
         Pruner(llava, replace(TINY, pruning_layers=(1, 2, 9)))
     pruner = pruner_of(llava)
     path = tmp_path / "pruner.pt"

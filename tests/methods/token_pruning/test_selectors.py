@@ -8,7 +8,7 @@ import torch
 from methods.errors import InputError
 from methods.token_pruning import choice, selectors
 from methods.token_pruning.checks import example, prompt_of
-from methods.token_pruning.llava import encode
+from methods.token_pruning.llava import encode, load_llava, sized
 from methods.token_pruning.loop import BEFORE, Stage, first_context, read
 from methods.token_pruning.selectors import REGISTRY
 
@@ -138,6 +138,20 @@ def test_tome_merges_the_most_alike_and_weighs_by_what_each_stands_for(context, 
         assert torch.allclose(found.features[row], torch.stack([t[2] for t in tokens]), atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@torch.no_grad()
+def test_tome_counts_and_averages_in_single_precision(dtype):
+    """All of 576 patches in one token: their number and their mean, rounded once."""
+    llava = load_llava(sized(vision={"image_size": 192, "patch_size": 8}), dtype=dtype)
+    prompt = prompt_of(llava, 1)
+    vision = encode(llava, prompt.pixels)
+    found = selectors.tome(first_context(llava, prompt, vision, None), 1)
+    assert float(found.bias.exp()) == pytest.approx(576, rel=1e-5)
+    assert found.features.dtype == dtype
+    mean = vision.features.float().mean(1, keepdim=True)
+    assert torch.allclose(found.features.float(), mean, rtol=8e-3, atol=1e-6)
+
+
 @torch.no_grad()
 def test_divprune_is_its_greedy_rule(context):
     for row, visual in enumerate(context.visual):
@@ -208,7 +222,7 @@ def test_relevances():
     # best word: 1, .8, 0 -> as it is; mean of -cos: -.5, -.7, .5 -> (.2, 0, 1.2) / 1.2
     assert torch.allclose(selectors.relevance(made), torch.tensor([[1.0, 0.8, 0.0]]))
     wanted = torch.tensor([[0.2 / 1.2, 0.0, 1.0]])
-    assert torch.allclose(selectors.mean_relevance(made), wanted, atol=1e-6)
+    assert torch.allclose(selectors.relevance(made, mean=True), wanted, atol=1e-6)
 
 
 def test_choices_by_the_layer_that_comes(llava):
@@ -260,7 +274,7 @@ def test_cdpruner_grows_the_determinant_greedily(monkeypatch):
     for _ in range(20):  # relevance on one side alone often chooses alike
         visual = torch.randn(1, 9, 4, generator=generator)
         r = 0.1 + torch.rand(1, 9, generator=generator)
-        monkeypatch.setattr(selectors, "relevance", lambda _, r=r: r)
+        monkeypatch.setattr(selectors, "relevance", lambda _, mean, r=r: r)
         made = choice.Context(
             lambda visual=visual: visual, torch.arange(9)[None], visual[:, :1], r[:, :1] > 0, None
         )
@@ -280,7 +294,7 @@ def test_places_where_a_rule_cannot_stand(llava, context):
         read(llava, prompt, [Stage(BEFORE, 4, REGISTRY["fastv"])])
     with pytest.raises(InputError, match="ToMe cannot choose inside"):
         read(llava, prompt, [Stage(1, 4, REGISTRY["tome"])])
-    with pytest.raises(InputError, match="layer 0 has none"):
+    with pytest.raises(InputError, match="before layer 0 there is none"):
         read(llava, prompt, [Stage(0, 4, REGISTRY["fastv"])])
     with pytest.raises(InputError, match="the oracle knows drawn scenes only"):
         read(llava, prompt, [Stage(0, 4, REGISTRY["oracle"])])
