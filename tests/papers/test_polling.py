@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 from datetime import date, timedelta
 
 import pytest
+from django.urls import reverse
 
 from tests.papers.conftest import WEDNESDAY, noon
 from tests.papers.rows import rows
@@ -11,6 +13,7 @@ from tests.servers.arxiv import ArxivServer
 from webapp.papers import fetch as http
 from webapp.papers import limiter
 from webapp.papers.days import DAY, batch_days
+from webapp.papers.identifiers import checked_category
 from webapp.papers.models import Announcement, Listing, Paper
 from webapp.papers.queries import announced_on
 from webapp.papers.sample import load_sample
@@ -343,9 +346,16 @@ def test_an_api_that_fails_leaves_the_days_failed_and_missed(arxiv: ArxivServer)
     assert listing(TUESDAY).state == State.COMPLETE
 
 
-def test_a_name_that_is_no_category_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'\.\./cs' is no arXiv category"):
-        fetch(["cs.CL", "../cs"])
+# The last two have no address among the pages, or no place in PostgreSQL's columns.
+@pytest.mark.parametrize("name", ["../cs", "cs.C", "cs." + 20 * "A", 33 * "a"])
+def test_a_name_that_is_no_category_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"'{re.escape(name)}' is no arXiv category"):
+        fetch(["cs.CL", name])
+
+
+def test_every_category_that_is_accepted_has_a_page() -> None:
+    for name in ("cs.CL", "hep-th", "cond-mat.quant-gas", "physics.atm-clus", "astro-ph"):
+        assert reverse("digests:category", args=[checked_category(name)]) == f"/category/{name}/"
 
 
 def test_the_sample_day_gives_way_to_the_first_real_one(arxiv: ArxivServer) -> None:

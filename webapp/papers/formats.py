@@ -18,17 +18,8 @@ import feedparser
 
 from methods.protocol import one_line
 from webapp.papers.days import eastern_date
-from webapp.papers.entries import (
-    Author,
-    BadEntryError,
-    Batch,
-    Entry,
-    Problem,
-    category_names,
-    one_a_paper,
-    paragraph,
-)
-from webapp.papers.identifiers import parse_identifier
+from webapp.papers.entries import Author, BadEntryError, Batch, Entry, Problem, merged, paragraph
+from webapp.papers.identifiers import category_names, parse_identifier
 from webapp.papers.models import AnnounceType
 
 _DECLARATION = re.compile(
@@ -79,7 +70,7 @@ def parse_feed(body: bytes, category: str, today: date) -> Batch:
             problems.append(Problem(one_line(name)[:120], str(error)))
     if problems and not entries:
         raise BrokenFeedError(f"none of its entries can be read; the first: {problems[0].reason}")
-    return Batch(category, _day(parsed.feed, today), one_a_paper(entries), tuple(problems))
+    return Batch(category, _day(parsed.feed, today), merged(entries), tuple(problems))
 
 
 def error_title(body: bytes) -> str:

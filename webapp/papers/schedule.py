@@ -16,7 +16,7 @@ from webapp.papers.days import (
     next_batch_day,
     now,
 )
-from webapp.papers.entries import checked_category
+from webapp.papers.identifiers import checked_category
 from webapp.papers.listings import open_rows
 from webapp.papers.models import Listing
 from webapp.papers.polling import FetchReport, Poller

@@ -23,7 +23,7 @@ from webapp.digests.profiles.defaults import EXCLUDE, KEYWORDS
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.digests.scoring.terms import Kind, PatternError, normalise, term
 from webapp.learning.linear import Linear
-from webapp.papers.entries import checked_category
+from webapp.papers.identifiers import checked_category
 from webapp.papers.models import AnnounceType
 
 MAX_KEYWORDS = 100
