@@ -160,6 +160,8 @@ def test_dates_of_a_query() -> None:
     assert parse("year:2024").until == date(2024, 12, 31)
     assert parse("date:2024-02").until == date(2024, 2, 29)
     assert parse("year:2024-13").since is None
+    both = parse("after:2026-02 year:2026 before:2026-03 date:2026")
+    assert (both.since, both.until) == (date(2026, 2, 1), date(2026, 2, 28))
     for text in ("before:0001", "after:0000-05", "year:9999"):  # no day to be counted from
         assert (parse(text).since, parse(text).until) == (None, None)
 
@@ -279,6 +281,10 @@ def test_other_rooms_answer_for_their_fields(papers: None, monkeypatch: pytest.M
     assert found("attention method:pruning") == [2]
     assert found("method:pruning") == [2]
     assert found("attention method:none") == []
+    assert found("attention -method:pruning") == [1]
+    assert found("attention -method:none") == [1, 2]
+    assert found("-method:pruning after:2026-03-03") == [3, 1]
+    assert found("-method:pruning") == []
 
 
 class Hostile(TestCase):
