@@ -2,6 +2,7 @@
 
 from django.contrib.auth.models import User
 from django.db import models
+from django.db.models import UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
 from webapp.papers.models import Paper
@@ -47,7 +48,7 @@ class Profile(models.Model):
     class Meta:
         ordering = ("-is_site", "name")
         constraints = [
-            models.UniqueConstraint(
+            UniqueConstraint(
                 fields=["is_site"], condition=models.Q(is_site=True), name="one_site_profile"
             )
         ]
@@ -70,7 +71,7 @@ class Digest(models.Model):
 
     class Meta:
         ordering = ("-date",)
-        constraints = [models.UniqueConstraint(fields=["profile", "date"], name="one_digest_a_day")]
+        constraints = [UniqueConstraint(fields=["profile", "date"], name="one_digest_a_day")]
 
 
 class DigestEntry(models.Model):
@@ -95,8 +96,8 @@ class DigestEntry(models.Model):
     class Meta:
         ordering = ("rank",)
         constraints = [
-            models.UniqueConstraint(fields=["digest", "paper"], name="a_paper_once_a_digest"),
-            models.UniqueConstraint(fields=["digest", "rank"], name="a_rank_once_a_digest"),
+            UniqueConstraint(fields=["digest", "paper"], name="a_paper_once_a_digest"),
+            UniqueConstraint(fields=["digest", "rank"], name="a_rank_once_a_digest"),
         ]
 
 
@@ -140,9 +141,7 @@ class Gist(models.Model):
     details = models.TextField(blank=True)  # the summary and its claims, for feeds; sanitised
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["paper", "language"], name="one_gist_a_language")
-        ]
+        constraints = [UniqueConstraint(fields=["paper", "language"], name="one_gist_a_language")]
 
 
 class Chips(models.Model):
@@ -173,4 +172,4 @@ class Star(models.Model):
 
     class Meta:
         ordering = ("-created_at",)
-        constraints = [models.UniqueConstraint(fields=["reader", "paper"], name="starred_once")]
+        constraints = [UniqueConstraint(fields=["reader", "paper"], name="starred_once")]

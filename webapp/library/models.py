@@ -2,6 +2,7 @@
 
 from django.contrib.auth.models import User
 from django.db import models
+from django.db.models import UniqueConstraint
 from django.db.models.signals import post_save
 from django.dispatch import receiver
 
@@ -23,9 +24,7 @@ class LibraryEntry(models.Model):
     class Meta:
         ordering = ("-changed_at", "-pk")
         verbose_name_plural = "library entries"
-        constraints = [
-            models.UniqueConstraint(fields=["reader", "paper"], name="one_entry_a_reader")
-        ]
+        constraints = [UniqueConstraint(fields=["reader", "paper"], name="one_entry_a_reader")]
 
 
 # A paper is saved or not for its reader, never both: what was said last counts.
@@ -51,9 +50,7 @@ class ReadingList(models.Model):
 
     class Meta:
         ordering = ("name",)
-        constraints = [
-            models.UniqueConstraint(fields=["reader", "name"], name="a_list_once_a_reader")
-        ]
+        constraints = [UniqueConstraint(fields=["reader", "name"], name="a_list_once_a_reader")]
 
     def __str__(self) -> str:
         return self.name
@@ -67,6 +64,4 @@ class LikedText(models.Model):
     abstract = models.TextField(blank=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["reader", "title"], name="liked_once_a_reader")
-        ]
+        constraints = [UniqueConstraint(fields=["reader", "title"], name="liked_once_a_reader")]

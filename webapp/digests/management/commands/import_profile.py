@@ -28,14 +28,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         path = Path(options["config"])
+        name, matching = options["name"] or path.stem, Profile.Matching(options["matching"])
         try:
-            raw = path.read_bytes()
+            new = read_config(path.read_bytes(), name, matching)
         except OSError as error:
             raise CommandError(f"{path}: {error.strerror}", returncode=2) from None
-        try:
-            new = read_config(
-                raw, options["name"] or path.stem, Profile.Matching(options["matching"])
-            )
         except ProfileError as error:
             message = f"{path} cannot be imported; nothing was changed: {error}"
             raise CommandError(message, returncode=2) from None
