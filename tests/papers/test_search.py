@@ -13,8 +13,8 @@ from tests.papers.test_store import entry
 from webapp.papers.days import DAY
 from webapp.papers.entries import Author, Batch
 from webapp.papers.models import Listing, Paper
-from webapp.papers.search import MAX_PAGES, PAGE, filters, parse, search, spelling
-from webapp.papers.search.query import Query, Term
+from webapp.papers.search import MAX_PAGES, PAGE, filters, search, spelling
+from webapp.papers.search.query import Query, Term, parse
 from webapp.papers.store import store_batch
 
 pytestmark = pytest.mark.django_db

@@ -41,10 +41,8 @@ def find_profile(name: str | None) -> Profile:
     )
     if found is None:
         site_profile()  # so that there is one to suggest
-        known = [one for pair in Profile.objects.values_list("slug", "name") for one in pair]
-        raise NotFoundError(
-            f"There is no profile {name!r}. {_suggestion(name, sorted(set(known)))}"
-        )
+        known = {one for pair in Profile.objects.values_list("slug", "name") for one in pair}
+        raise NotFoundError(f"There is no profile {name!r}. {_suggestion(name, sorted(known))}")
     return found
 
 

@@ -86,15 +86,13 @@ def _render_digest(
 def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
     """A day without a digest: why, and the nearest days that have one."""
     found = profile_at(slug)
-    previous, following = (
-        queries.neighbouring_dates(found, date) if date and found.pk else (None, None)
-    )
+    near = queries.neighbouring_dates(found, date) if date and found.pk else (None, None)
     context = {
         "date": date,
         "today": eastern_date(now()),
         "profile": found,
-        "previous": previous,
-        "next": following,
+        "previous": near[0],
+        "next": near[1],
         "listings": Listing.objects.filter(date=date) if date else queries.last_polls(),
     }
     return render(request, "digests/day.html", context, status=404 if date else 200)

@@ -1,4 +1,4 @@
-"""First steps: a profile from categories, phrases and papers one likes, on one page."""
+"""First steps: a profile from categories, phrases and liked papers, on one page."""
 
 from django import forms
 from django.conf import settings

@@ -97,7 +97,7 @@ def save_named(reader_id: int, identifiers: Sequence[str]) -> int:
 
 
 def ask_for(reader: User, identifiers: Sequence[str]) -> bool:
-    """Have a worker do `save_named`; False where the broker is down."""
+    """Have a worker run `save_named`; False where the broker is down."""
     parts = (list(identifiers[at : at + IDS]) for at in range(0, len(identifiers), IDS))
     lost = "papers are not asked for"
     return all(tasks.send("site.save_named", [reader.pk, part], lost=lost) for part in parts)
@@ -136,16 +136,14 @@ def _bibtex(text: str) -> Iterator[Reference]:
     starts = [match.start() for match in _BIBTEX_ENTRY.finditer(text)]
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         entry = text[start:end]
-        fields = {
-            match[1].lower(): _value(entry, match.end() - 1)
-            for match in _BIBTEX_FIELD.finditer(entry)
-        }
+        found = _BIBTEX_FIELD.finditer(entry)
+        fields = {match[1].lower(): _value(entry, match.end() - 1) for match in found}
         title = fields.get("title", "")
         yield Reference(entry, title if words_of(title) else "", fields.get("abstract", ""))
 
 
 def _value(entry: str, start: int) -> str:
-    """The value of a field that opens at `start`, without its braces."""
+    """The value of a field that starts at `start`, without braces."""
     depth, quoted = 0, entry[start] == '"'
     for at in range(start + quoted, len(entry)):
         depth += {"{": 1, "}": -1}.get(entry[at], 0)

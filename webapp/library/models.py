@@ -1,4 +1,4 @@
-"""What a reader keeps of papers, beside the stars of `digests`."""
+"""A reader's library, beside the stars in `digests`."""
 
 from django.contrib.auth.models import User
 from django.db import models
@@ -11,7 +11,7 @@ from webapp.papers.models import Paper
 
 
 class LibraryEntry(models.Model):
-    """What one reader has to do with one paper: read, not for them, a note, tags."""
+    """One reader's marks on one paper: read, not for me, a note, tags."""
 
     reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="library")
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="library_entries")
@@ -27,7 +27,7 @@ class LibraryEntry(models.Model):
         constraints = [UniqueConstraint(fields=["reader", "paper"], name="one_entry_a_reader")]
 
 
-# A paper is saved or not for its reader, never both: what was said last counts.
+# A paper is either saved or not for its reader: the later one wins.
 @receiver(post_save, sender=LibraryEntry)
 def _unsave_not_for_me(instance: LibraryEntry, **_: object) -> None:
     if instance.not_for_me:
@@ -57,7 +57,7 @@ class ReadingList(models.Model):
 
 
 class LikedText(models.Model):
-    """A paper a reader named as liked that this site has not fetched: enough to learn from."""
+    """The text of a liked paper that this site lacks, to learn from."""
 
     reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="liked_texts")
     title = models.TextField()

@@ -94,8 +94,10 @@ def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | Problem]:
     size = min(PAGE, search.max_results or PAGE)
     start, total = 0, 1
     while start < total:
-        check = partial(_check, start, doubts=[] if start else [None])
-        body = fetch.get(client._format_url(search, start, size), check=check).body
+        url, check = client._format_url(search, start, size), partial(_check, start)
+        body = fetch.get(url, check=check).body
+        if not _total(body):  # sometimes a mistake: request it once more
+            body = fetch.get(url, check=check).body
         try:
             for one in one_by_one(body):
                 yield one if isinstance(one, Problem) else _read(*one, category)
@@ -105,19 +107,14 @@ def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | Problem]:
         start += len(_ENTRY.findall(body))
 
 
-def _check(start: int, body: bytes, doubts: list[None]) -> None:
-    """Raise FetchError for a page that must be wrong, or that may be: an empty first page.
-
-    The first empty answer to a search empties `doubts` and is requested again; the second is taken
-    as it is.
-    """
+def _check(start: int, body: bytes) -> None:
+    """Raise FetchError for a page that cannot be right; `start` papers came before it."""
     total = _total(body)
     if total > MOST:
         raise fetch.RefusedError(f"the API finds {total} papers, more than it can list")
     if start < total and not _ENTRY.search(body):
         raise fetch.RefusedError(f"the API says {total} papers and sends an empty page")
-    if total == 0 and (start or doubts):
-        doubts.clear()
+    if start and not total:
         raise fetch.RefusedError("the API sends an empty page")
 
 

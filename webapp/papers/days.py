@@ -69,10 +69,8 @@ def submission_window(day: date) -> tuple[datetime, datetime]:
     """The time range (UTC, end exclusive) in which the papers of `day`'s batch were submitted."""
     last = last_batch_day(day - DAY)
     first = last_batch_day(last - DAY)
-    return (
-        datetime.combine(first, CLOSING).astimezone(UTC),
-        datetime.combine(last, CLOSING).astimezone(UTC),
-    )
+    start, end = (datetime.combine(one, CLOSING).astimezone(UTC) for one in (first, last))
+    return start, end
 
 
 def batch_day_of(submitted: datetime) -> date:

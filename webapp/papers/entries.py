@@ -97,8 +97,8 @@ def merged(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """The most significant announcement of each paper, in order of first appearance."""
     best: dict[str, Entry] = {}
     for entry in entries:
-        known = best.get(entry.arxiv_id)
-        if known is None or _weight(entry) < _weight(known):
+        known = best.setdefault(entry.arxiv_id, entry)
+        if _weight(entry) < _weight(known):
             best[entry.arxiv_id] = entry
     return tuple(best.values())
 

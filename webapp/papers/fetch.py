@@ -72,9 +72,7 @@ def get(
         try:
             answer = _follow(url, dict(headers or {}))
         except limiter.BusyError as busy:
-            raise AskedToWaitError(
-                f"arXiv asks for patience: next request in {busy.seconds:.0f} s"
-            ) from busy
+            raise AskedToWaitError(f"next request to arXiv in {busy.seconds:.0f} s") from busy
         except OutOfReachError:
             # A third attempt would keep the first page of a new site waiting.
             if attempt >= 1:
@@ -110,9 +108,7 @@ def _follow(url: str, headers: dict[str, str]) -> Answer:
             return answer
         target = urljoin(url, answer.headers.get("location", ""))
         if not _same_place(url, target):
-            raise RefusedError(
-                f"{_host(url)} redirects to another host, {_host(target)}: not followed"
-            )
+            raise RefusedError(f"{_host(url)} redirects to another host, {_host(target)}")
         url = target
     raise RefusedError(f"{_host(url)} redirects more than {MAX_REDIRECTS} times")
 

@@ -49,17 +49,13 @@ def slot(patience: float) -> Iterator[None]:
         with renewed(lambda: held.update(held_until=_lease_end()), LEASE):
             yield
     finally:
-        held.update(
-            holder="", held_until=Now(), free_at=Greatest(F("free_at"), Now() + _interval())
-        )
+        held.update(holder="", held_until=Now(), free_at=_later(_interval()))
 
 
 def pause(seconds: float) -> None:
     """Block all requests to arXiv for `seconds` from now."""
     _make_row()
-    ArxivSlot.objects.filter(pk=_SLOT).update(
-        free_at=Greatest(F("free_at"), Now() + timedelta(seconds=seconds))
-    )
+    ArxivSlot.objects.filter(pk=_SLOT).update(free_at=_later(timedelta(seconds=seconds)))
 
 
 def _take(holder: str, patience: float) -> None:
@@ -80,6 +76,11 @@ def _take(holder: str, patience: float) -> None:
         # The end of a pause is known; a holder may finish at any moment.
         nap = paused if paused > 0 else 0.1
         time.sleep(min(remaining, nap + random.uniform(0.0, 0.05)))
+
+
+def _later(wait: timedelta) -> Greatest:
+    """`free_at`, moved to after `wait` if it is earlier."""
+    return Greatest(F("free_at"), Now() + wait)
 
 
 def _lease_end() -> CombinedExpression:

@@ -67,10 +67,8 @@ def due(categories: list[str], at: datetime) -> list[str]:
     A complete day is polled again every AGAIN; one that is stale, late, failed or, on a working
     day, empty, after a time that doubles from five minutes to an hour.
     """
-    today = eastern_date(at)
-    rows = {
-        row.category: row for row in Listing.objects.filter(date=today, category__in=categories)
-    }
+    polled = Listing.objects.filter(date=eastern_date(at), category__in=categories)
+    rows = {row.category: row for row in polled}
     return [name for name in categories if name not in rows or at >= _next_poll(rows[name])]
 
 

@@ -7,7 +7,6 @@ server and all other fields are ignored.
 from collections import Counter
 from typing import Any
 
-from django.db import transaction
 from pydantic import BaseModel, ValidationError
 
 from webapp.digests.models import Profile
@@ -16,7 +15,6 @@ from webapp.digests.profiles.validation import (
     ProfileSettings,
     checked_settings,
     errors_by_field,
-    save_settings,
 )
 from webapp.papers.models import AnnounceType
 
@@ -67,15 +65,3 @@ def read_config(raw: bytes, name: str, matching: Profile.Matching) -> ProfileSet
         raise ProfileError(
             {_THEIR_NAMES.get(name, name): messages for name, messages in error.errors.items()}
         ) from None
-
-
-def import_profile(new: ProfileSettings) -> tuple[Profile, bool]:
-    """Store a profile without an owner under its name; whether it is new.
-
-    Importing again under the same name updates that profile.
-    """
-    with transaction.atomic():
-        found = Profile.objects.select_for_update().filter(name=new.name, owner=None).first()
-        profile = found or Profile()
-        save_settings(profile, new)
-    return profile, found is None

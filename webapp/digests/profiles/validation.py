@@ -11,7 +11,6 @@ from django.utils.translation import gettext as _
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
     Field,
     StringConstraints,
     ValidationError,
@@ -40,9 +39,8 @@ class ProfileError(ValueError):
 
     def __init__(self, errors: Mapping[str, list[str]]) -> None:
         self.errors = dict(errors)
-        super().__init__(
-            "; ".join(f"{name}: {', '.join(messages)}" for name, messages in errors.items())
-        )
+        parts = (f"{name}: {', '.join(messages)}" for name, messages in errors.items())
+        super().__init__("; ".join(parts))
 
 
 def _clean(text: str) -> str:
@@ -52,10 +50,8 @@ def _clean(text: str) -> str:
     return text
 
 
-class ProfileSettings(BaseModel):
-    """Everything a reader sets on a profile. `checked_settings` reports errors by field."""
-
-    model_config = ConfigDict(extra="forbid", use_enum_values=True)
+class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
+    """Everything that can be set on a profile. `checked_settings` reports errors by field."""
 
     name: Annotated[
         str,

@@ -60,9 +60,9 @@ def own_profile(reader: User, slug: str) -> Profile:
 def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpResponse:
     """The form with a preview of its effect, or a redirect once it is saved."""
     q, category = request.GET.get("q", ""), request.GET.get("category", "")
-    initial = ProfileForm.initial_of(profile) | (
-        initial_of_search(q, category) if q or category else {}
-    )
+    initial = ProfileForm.initial_of(profile)
+    if q or category:
+        initial |= initial_of_search(q, category)
     form = ProfileForm(request.POST or None, initial=initial, label_suffix="")
     valid = form.is_bound and form.is_valid()
     if valid and "save" in request.POST:
@@ -70,12 +70,10 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
         message = _("“%(name)s” is saved, and its latest days are ranked by it.")
         messages.success(request, message % {"name": saved.name})
         return redirect("digests:profile", saved.slug) if saved.owner else redirect("digests:today")
-    owner = profile.owner_id if profile else reader.pk
-    changes = (
-        preview_profile(profile, _rules(profile), with_learned(form.profile_settings, owner))
-        if valid
-        else []
-    )
+    changes = []
+    if valid:
+        rules = with_learned(form.profile_settings, profile.owner_id if profile else reader.pk)
+        changes = preview_profile(profile, _rules(profile), rules)
     # How often each occurs in 1,000 papers, if it was counted.
     stored = [Keyword(**one) for one in profile.keywords] if profile else []
     keywords = form.profile_settings.keywords if valid else stored

@@ -148,7 +148,7 @@ class Scorer:
         self._matchers = term_matchers(self._terms, single=len(self.rules) == 1)
         # A paper without a match is never kept, even with a minimum score of 0.
         self._least = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
-        self._learning = [i for i, one in enumerate(self.rules) if one.learned is not None]
+        self._learned = {rule: one.learned for rule, one in enumerate(self.rules) if one.learned}
         self._admitting = lru_cache(10_000)(self._find_admitting)
 
     def kept(self, candidates: Iterable[Candidate]) -> list[list[Kept]]:
@@ -159,6 +159,10 @@ class Scorer:
             if not admitted:
                 continue
             totals, excluded = self._points_by_rule(candidate)
+            for rule in admitted & self._learned.keys():
+                vector = learned.paper_vector(candidate.title, candidate.abstract)
+                earned = round(learned.points(self._learned[rule], vector) * _UNIT)
+                totals[rule] = totals.get(rule, 0) + earned
             for rule, total in totals.items():
                 if total >= self._least[rule] and rule in admitted and rule not in excluded:
                     keeping[rule].append(Kept(index, total / _UNIT))
@@ -226,7 +230,7 @@ class Scorer:
         return frozenset(index for index, one in rules if one.admits(categories, announce_type))
 
     def _points_by_rule(self, candidate: Candidate) -> tuple[dict[int, int], set[int]]:
-        """The points by rule, and the rules that exclude the paper."""
+        """The points of keywords by rule, and the rules that exclude the paper."""
         title, abstract = candidate.title, candidate.abstract
         if not (title.isascii() and abstract.isascii()):
             title, abstract = normalise(title), normalise(abstract)
@@ -247,14 +251,6 @@ class Scorer:
                     totals[rule] = totals.get(rule, 0) + points
             for name in names & self._excluded_authors.keys():
                 excluded.update(self._excluded_authors[name])
-        for rule in self._learning:
-            model = self.rules[rule].learned
-            if model is not None and rule in self._admitting(
-                candidate.categories, candidate.announce_type
-            ):
-                vector = learned.paper_vector(candidate.title, candidate.abstract)
-                earned = round(learned.points(model, vector) * _UNIT)
-                totals[rule] = totals.get(rule, 0) + earned
         return totals, excluded
 
 

@@ -114,11 +114,10 @@ def _page(query: Query, page: int, order: Order) -> Results:
 
 def _in_title(query: Query) -> list[int]:
     """The latest papers with every plain term in the title."""
-    terms = [
-        replace(term, column="title") if not term.column and not term.exclude else term
-        for term in query.terms
+    here = [
+        one if one.exclude else replace(one, column=one.column or "title") for one in query.terms
     ]
-    return index.matches(replace(query, terms=tuple(terms)), CANDIDATES)
+    return index.matches(replace(query, terms=tuple(here)), CANDIDATES)
 
 
 def _load(keys: list[int], fields: Iterable[str] = ()) -> list[Paper]:
@@ -178,6 +177,3 @@ def _by_identifier(text: str) -> Paper | None:
     with suppress(ValueError):
         return Paper.objects.filter(arxiv_id=parse_identifier(text)[0]).first()
     return None
-
-
-__all__ = ["MAX_PAGES", "PAGE", "Order", "Results", "filters", "parse", "search"]
