@@ -154,6 +154,11 @@ def test_terms() -> None:
     )
 
 
+def test_a_short_word_is_no_prefix_and_a_rest() -> None:
+    assert Term(("pretraining",)).spellings() == [("pretraining",), ("pre", "training")]
+    assert Term(("preen",)).spellings() == [("preen",)]
+
+
 def test_dates_of_a_query() -> None:
     asked = parse("x after:2026-02 before:2026-03-01")
     assert (asked.since, asked.until) == (date(2026, 2, 1), date(2026, 2, 28))

@@ -16,6 +16,7 @@ from webapp.digests.scoring.scorer import Scorer, in_order
 from webapp.papers.models import AnnounceType, Paper
 from webapp.papers.queries import Announced
 
+Progress = Callable[[int, int], object]  # gets the number of papers scored, and their total
 CHUNK = 5_000  # papers in memory at a time
 # The fields that are scored, then those that are shown of the best.
 READ = (
@@ -34,13 +35,10 @@ class Backlog:
     scoring_seconds: float
 
 
-def score_since(
-    profile: Profile, since: Date, on_progress: Callable[[int, int], object] = lambda done, of: None
-) -> Backlog:
+def score_since(profile: Profile, since: Date, on_progress: Progress) -> Backlog:
     """Score every paper announced since a day; the best, as many as the profile shows in a day.
 
-    Each counts as new in its own categories. `on_progress` gets the number of papers scored and
-    their total. Raises ProfileError for an invalid profile.
+    Each counts as new in its own categories. Raises ProfileError for an invalid profile.
     """
     rules = rules_of(profile)
     scorer = Scorer([rules])

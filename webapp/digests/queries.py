@@ -14,13 +14,14 @@ from webapp.papers.queries import rows
 # In SQL for speed: it runs for every page served from memory, and the ORM would take longer to
 # compile it than the database to answer it.
 _STAMP = """
-    SELECT digest.id, digest.fingerprint, digest.changed_at, profile.updated_at,
+    SELECT digest.id,
         (SELECT max(date) FROM digests_digest
             WHERE profile_id = profile.id AND date < digest.date),
         (SELECT min(date) FROM digests_digest
             WHERE profile_id = profile.id AND date > digest.date),
+        (SELECT count(*) FROM papers_listing WHERE source = 'sample'),
         (SELECT max(polled_at) FROM papers_listing WHERE date {} digest.date),
-        (SELECT count(*) FROM papers_listing WHERE source = 'sample')
+        digest.fingerprint, digest.changed_at, profile.updated_at
     FROM digests_digest AS digest
     JOIN digests_profile AS profile ON profile.id = digest.profile_id
     WHERE {} ORDER BY digest.date DESC LIMIT 1
@@ -38,13 +39,10 @@ class PageStamp(NamedTuple):
     """All that the page of a digest depends on: with the same stamp it is the same page."""
 
     digest: int
-    fingerprint: str
-    changed_at: object  # as the database's driver returns it: it is only compared
-    profile_changed_at: object
     previous: Date | None  # the neighbouring dates that have a digest
     next: Date | None
-    polled_at: object
     sample_listings: int
+    others: tuple[object, ...]  # only compared
 
 
 def page_stamp(slug: str | None = None, date: Date | None = None) -> PageStamp | None:
@@ -58,8 +56,8 @@ def page_stamp(slug: str | None = None, date: Date | None = None) -> PageStamp |
     found = rows(_STAMP.format("=" if date else ">=", where), values)
     if not found:
         return None
-    stamp = PageStamp(*found[0])
-    return stamp._replace(previous=_day(stamp.previous), next=_day(stamp.next))
+    digest, previous, following, samples, *others = found[0]
+    return PageStamp(digest, _day(previous), _day(following), samples, tuple(others))
 
 
 def _day(value: object) -> Date | None:

@@ -3,7 +3,7 @@
 import json
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from methods.protocol import one_line
 from webapp.digests.models import Digest, DigestEntry
@@ -75,11 +75,7 @@ def as_json(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     )
 
 
-FORMATS: Mapping[str, Callable[[Digest, Sequence[DigestEntry]], str]] = {
-    "text": as_text,
-    "markdown": as_markdown,
-    "json": as_json,
-}
+FORMATS = {"text": as_text, "markdown": as_markdown, "json": as_json}
 
 
 def score_terms(entry: DigestEntry) -> str:
