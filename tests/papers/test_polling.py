@@ -96,6 +96,15 @@ def test_a_feed_that_was_not_built_yet_is_stale_today(arxiv: ArxivServer) -> Non
     assert listing(THURSDAY).state == State.COMPLETE
 
 
+def test_a_first_poll_that_is_sent_the_day_before_leaves_today_stale(arxiv: ArxivServer) -> None:
+    arxiv.behave("late")
+    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    assert stored(TUESDAY) == keys(arxiv, TUESDAY)
+    assert listing(WEDNESDAY).state == State.STALE
+    assert listing(WEDNESDAY).reason == "arXiv still serves the batch of Tuesday 2026-03-03"
+    assert due(["cs.CL"], noon(WEDNESDAY) + timedelta(minutes=5)) == ["cs.CL"]
+
+
 def test_a_weekend_without_a_feed_of_its_own_is_left_in_peace(arxiv: ArxivServer) -> None:
     arxiv.be(FRIDAY)
     fetch(["cs.CL"], at=noon(FRIDAY))

@@ -140,7 +140,7 @@ def _learn_after_change(
 ) -> None:
     """Ask for learning once after each transaction that changes feedback: an import has many."""
     call = _asking(instance.reader_id)
-    if all(waiting is not call for _, waiting, _ in connection.run_on_commit):
+    if not any(call in waiting for waiting in connection.run_on_commit):
         transaction.on_commit(call)
 
 

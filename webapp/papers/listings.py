@@ -92,7 +92,7 @@ def _weaker_than(listing: Listing) -> set[Listing.State]:
     return {Listing.State.FAILED}
 
 
-def locked_listing(category: str, day: date, at: datetime, state: Listing.State) -> Listing:
+def locked_listing(category: str, day: date, at: datetime, state: str) -> Listing:
     """The day's listing, in `state` if it is new, locked until the transaction ends.
 
     The lock makes processes that poll the same batch write one after the other.
