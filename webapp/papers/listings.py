@@ -71,7 +71,7 @@ def record_outcome(outcome: Listing) -> Listing:
     the day.
     """
     at = outcome.polled_at
-    listing = locked_listing(outcome.category, outcome.date, at, outcome.state)
+    listing = Listing.locked(outcome.category, outcome.date, at, outcome.state)
     _store_evidence(listing, outcome)
     if listing.state == outcome.state or outcome.state not in _weaker_than(listing):
         if (listing.state, listing.reason) != (outcome.state, outcome.reason):
@@ -90,17 +90,6 @@ def _weaker_than(listing: Listing) -> set[Listing.State]:
     if listing.state == Listing.State.STALE:
         return {Listing.State.FAILED, Listing.State.EMPTY}
     return {Listing.State.FAILED}
-
-
-def locked_listing(category: str, day: date, at: datetime, state: str) -> Listing:
-    """The day's listing, in `state` if it is new, locked until the transaction ends.
-
-    The lock makes processes that poll the same batch write one after the other.
-    """
-    listing, _ = Listing.objects.select_for_update().get_or_create(
-        category=category, date=day, defaults={"state": state, "polled_at": at, "changed_at": at}
-    )
-    return listing
 
 
 def _store_evidence(listing: Listing, outcome: Listing) -> None:

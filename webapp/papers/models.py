@@ -1,6 +1,7 @@
 """arXiv's papers, and the audit of every batch that was requested."""
 
 import re
+from datetime import date as Date
 from datetime import datetime
 
 from django.db import models
@@ -132,6 +133,16 @@ class Listing(models.Model):
     class Meta:
         ordering = ("-date", "category")
         constraints = [UniqueConstraint(fields=["category", "date"], name="one_listing_a_day")]
+
+    @classmethod
+    def locked(cls, category: str, day: Date, at: datetime, state: str) -> "Listing":
+        """The day's listing, in `state` if it is new, locked until the transaction ends.
+
+        The lock makes processes that poll the same batch write one after the other.
+        """
+        new = {"state": state, "polled_at": at, "changed_at": at}
+        rows = cls.objects.select_for_update()
+        return rows.get_or_create(category=category, date=day, defaults=new)[0]
 
     def record_poll(self, at: datetime) -> None:
         """Count one more poll, and save."""

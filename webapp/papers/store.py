@@ -14,7 +14,6 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from webapp.papers.entries import Batch, Entry
-from webapp.papers.listings import locked_listing
 from webapp.papers.models import Announcement, Listing, Paper, PaperVersion
 from webapp.ui.markup import render
 
@@ -68,7 +67,7 @@ def store_batch(
         is_sample=is_sample,
         known_at=at if source == Listing.Source.API else None,
     )
-    listing = locked_listing(batch.category, batch.date, at, Listing.State.EMPTY)
+    listing = Listing.locked(batch.category, batch.date, at, Listing.State.EMPTY)
     if replaces:
         listing.announcements.all().delete()
     _announce(listing, batch.entries, papers)
