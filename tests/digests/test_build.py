@@ -12,7 +12,7 @@ from webapp.digests import build as building
 from webapp.digests.build import build
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.profiles.defaults import KEYWORDS
-from webapp.digests.profiles.validation import apply_settings, settings_of, site_profile
+from webapp.digests.profiles.validation import save_settings, settings_of, site_profile
 from webapp.papers.models import Announcement, Listing, Paper
 
 pytestmark = pytest.mark.django_db
@@ -176,7 +176,7 @@ def test_the_site_has_one_profile_with_the_default_keywords() -> None:
     assert [one["keyword"] for one in site.keywords] == list(KEYWORDS)
     assert site.categories == ["cs.AI", "cs.CL", "cs.DC", "cs.LG"]
     kept = settings_of(site)
-    apply_settings(site, kept)
+    save_settings(site, kept)
     site.save()
     assert settings_of(Profile.objects.get(pk=site.pk)) == kept
 

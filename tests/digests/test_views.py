@@ -91,6 +91,15 @@ def test_filters_live_in_the_query_string(client):
     assert ids == sorted(ids, reverse=True)
 
 
+def test_the_longest_keyword_narrows_a_day_too(client):
+    words = "/attention" + "|owl" * 47 + "/"
+    assert len(words) > 190
+    announce(MONDAY, paper(1), paper(2, "Boats"))
+    build([MONDAY], [profile(slug="long", words=[words, "models"])])
+    assert text(client.get("/p/long/")).count("<article") == 2
+    assert text(client.get("/p/long/", {"keyword": words})).count("<article") == 1
+
+
 @pytest.mark.parametrize(
     "query", ["keyword=%00%27%22%3Cscript%3E", "category=nope", "order=x&view=y&page=z", "type="]
 )

@@ -187,7 +187,6 @@ def test_points_that_were_taken_are_part_of_the_learned_share() -> None:
     assert learned_share([DigestEntry(matches=[of_rules])]) is None
 
 
-@pytest.mark.usefixtures("reader")
 def test_a_star_asks_for_learning_when_it_is_stored(
     reader: User, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: object
 ) -> None:
@@ -196,6 +195,21 @@ def test_a_star_asks_for_learning_when_it_is_stored(
     with django_capture_on_commit_callbacks(execute=True):  # type: ignore[operator]
         star(reader, 1)
     assert asked == [reader.pk]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_changes_at_once_ask_for_learning_once(
+    client: Client, reader: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(learning, "ask", asked.append)
+    for name in ("One", "Two", "Three"):
+        ReadingList.objects.create(reader=reader, name=name)
+    client.force_login(reader)
+    client.post("/library/import/", {"text": " ".join(f"2603.{n:05d}" for n in range(20))})
+    assert Star.objects.count() == 20
+    client.post("/library/papers/2603.00001/", {"note": "Read it.", "new_list": "Four"})
+    assert asked == [reader.pk, reader.pk]
 
 
 class TestMachine:

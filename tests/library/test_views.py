@@ -189,6 +189,13 @@ def test_papers_are_imported_as_they_are_named(
     assert LikedText.objects.count() == became[1]
 
 
+def test_an_old_identifier_is_known_with_its_subject_class(client: Client, reader: User) -> None:
+    for identifier in ("math/0309136", "cond-mat/9901001"):
+        factories.make_paper(arxiv_id=identifier)
+    given = "math.GT/0309136 and https://arxiv.org/abs/cond-mat.str-el/9901001v2"
+    assert client.post("/library/import/", {"text": given}).context["done"].starred == 2
+
+
 def test_a_file_is_read_and_nothing_is_an_error(client: Client, reader: User) -> None:
     factories.make_paper(1)
     file = SimpleUploadedFile("zotero.bib", BIBTEX.encode() + b"\xff")

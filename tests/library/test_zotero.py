@@ -156,9 +156,10 @@ def test_it_waits_as_long_as_it_is_told(server: Zotero, monkeypatch: pytest.Monk
     server.answers = [Response(answer, headers={"Backoff": "4"})]
     zotero.send(zotero.Account(**ACCOUNT), "One", papers)
     assert slept == [3, 2, 4]
-    server.answers = [Response("slow", 429, headers={"Retry-After": "60"})]
-    with pytest.raises(zotero.ZoteroError, match="asks you to wait 60 s"):
-        zotero.send(zotero.Account(**ACCOUNT), "One", papers)
+    for asked, told in (("60", 60), ("9" * 400, 3600), ("Wed, 01 Jan 2098 00:00:00 GMT", 3600)):
+        server.answers = [Response("slow", 429, headers={"Retry-After": asked})]
+        with pytest.raises(zotero.ZoteroError, match=f"asks you to wait {told} s"):
+            zotero.send(zotero.Account(**ACCOUNT), "One", papers)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_an_empty_page_of_many_papers_is_never_believed(
 
 @pytest.mark.parametrize(
     ("scenario", "reason"),
-    [("feed-error", "HTTP 400: Feed error"), ("not-a-feed", "no list"), ("huge", "20 MB")],
+    [("feed-error", "HTTP 400: Feed error"), ("not-a-feed", "not a list"), ("huge", "20 MB")],
 )
 def test_a_wrong_answer_is_said(arxiv: ArxivServer, scenario: str, reason: str) -> None:
     arxiv.behave(scenario)

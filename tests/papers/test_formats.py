@@ -97,7 +97,7 @@ def test_a_byte_order_mark_is_believed() -> None:
         (b"<!doctype html><title>Back soon</title><br>", "neither RSS nor Atom"),
         (b"<html><body>Back soon</body></html>", "neither RSS nor Atom"),
         (b"<?xml version='1.0' encoding='klingon'?><rss></rss>", "unknown encoding"),
-        (b"\xff\xfe<\x00r", "not the UTF-16"),
+        (b"\xff\xfe<\x00r", "not valid UTF-16"),
         (
             arxiv_xml.error("Feed error for query: cs.XX", "").encode(),
             "Feed error for query: cs.XX",

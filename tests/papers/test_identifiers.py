@@ -24,7 +24,17 @@ def test_every_way_arxiv_writes_an_identifier(text: str, expected: tuple[str, in
 
 
 @pytest.mark.parametrize(
-    "text", ["", "2512.149", "2512.14925v0", "2512.14925v1x", "hep-th/99", "٢٥١٢.١٤٩٢٥", "../etc"]
+    "text",
+    [
+        "",
+        "2512.149",
+        "2512.14925v0",
+        "2512.14925v1x",
+        "hep-th/99",
+        "٢٥١٢.١٤٩٢٥",
+        "../etc",
+        30 * "a" + "/9901001",
+    ],
 )
 def test_what_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not an arXiv identifier"):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 from datetime import date, timedelta
 
 import pytest
+from django.urls import reverse
 
 from tests.papers.conftest import WEDNESDAY, noon
 from tests.papers.rows import rows
@@ -11,6 +13,7 @@ from tests.servers.arxiv import ArxivServer
 from webapp.papers import fetch as http
 from webapp.papers import limiter
 from webapp.papers.days import DAY, batch_days
+from webapp.papers.identifiers import checked_category
 from webapp.papers.models import Announcement, Listing, Paper
 from webapp.papers.queries import announced_on
 from webapp.papers.sample import load_sample
@@ -91,6 +94,15 @@ def test_a_feed_that_was_not_built_yet_is_stale_today(arxiv: ArxivServer) -> Non
     arxiv.be(THURSDAY)
     fetch(["cs.CL"], at=noon(THURSDAY) + timedelta(minutes=5))
     assert listing(THURSDAY).state == State.COMPLETE
+
+
+def test_a_first_poll_that_is_sent_the_day_before_leaves_today_stale(arxiv: ArxivServer) -> None:
+    arxiv.behave("late")
+    fetch(["cs.CL"], at=noon(WEDNESDAY))
+    assert stored(TUESDAY) == keys(arxiv, TUESDAY)
+    assert listing(WEDNESDAY).state == State.STALE
+    assert listing(WEDNESDAY).reason == "arXiv still serves the batch of Tuesday 2026-03-03"
+    assert due(["cs.CL"], noon(WEDNESDAY) + timedelta(minutes=5)) == ["cs.CL"]
 
 
 def test_a_weekend_without_a_feed_of_its_own_is_left_in_peace(arxiv: ArxivServer) -> None:
@@ -343,9 +355,16 @@ def test_an_api_that_fails_leaves_the_days_failed_and_missed(arxiv: ArxivServer)
     assert listing(TUESDAY).state == State.COMPLETE
 
 
-def test_a_name_that_is_no_category_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'\.\./cs' is no arXiv category"):
-        fetch(["cs.CL", "../cs"])
+# The last two have no address among the pages, or no place in PostgreSQL's columns.
+@pytest.mark.parametrize("name", ["../cs", "cs.C", "cs." + 20 * "A", 33 * "a"])
+def test_a_name_that_is_no_category_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"'{re.escape(name)}' is no arXiv category"):
+        fetch(["cs.CL", name])
+
+
+def test_every_category_that_is_accepted_has_a_page() -> None:
+    for name in ("cs.CL", "hep-th", "cond-mat.quant-gas", "physics.atm-clus", "astro-ph"):
+        assert reverse("digests:category", args=[checked_category(name)]) == f"/category/{name}/"
 
 
 def test_the_sample_day_gives_way_to_the_first_real_one(arxiv: ArxivServer) -> None:

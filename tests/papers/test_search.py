@@ -13,8 +13,8 @@ from tests.papers.test_store import entry
 from webapp.papers.days import DAY
 from webapp.papers.entries import Author, Batch
 from webapp.papers.models import Listing, Paper
-from webapp.papers.search import MAX_PAGES, PAGE, filters, parse, search, spelling
-from webapp.papers.search.query import Query, Term
+from webapp.papers.search import MAX_PAGES, PAGE, filters, search, spelling
+from webapp.papers.search.query import Query, Term, parse
 from webapp.papers.store import store_batch
 
 pytestmark = pytest.mark.django_db
@@ -154,12 +154,19 @@ def test_terms() -> None:
     )
 
 
+def test_a_short_word_is_no_prefix_and_a_rest() -> None:
+    assert Term(("pretraining",)).spellings() == [("pretraining",), ("pre", "training")]
+    assert Term(("preen",)).spellings() == [("preen",)]
+
+
 def test_dates_of_a_query() -> None:
     asked = parse("x after:2026-02 before:2026-03-01")
     assert (asked.since, asked.until) == (date(2026, 2, 1), date(2026, 2, 28))
     assert parse("year:2024").until == date(2024, 12, 31)
     assert parse("date:2024-02").until == date(2024, 2, 29)
     assert parse("year:2024-13").since is None
+    both = parse("after:2026-02 year:2026 before:2026-03 date:2026")
+    assert (both.since, both.until) == (date(2026, 2, 1), date(2026, 2, 28))
     for text in ("before:0001", "after:0000-05", "year:9999"):  # no day to be counted from
         assert (parse(text).since, parse(text).until) == (None, None)
 
@@ -279,6 +286,10 @@ def test_other_rooms_answer_for_their_fields(papers: None, monkeypatch: pytest.M
     assert found("attention method:pruning") == [2]
     assert found("method:pruning") == [2]
     assert found("attention method:none") == []
+    assert found("attention -method:pruning") == [1]
+    assert found("attention -method:none") == [1, 2]
+    assert found("-method:pruning after:2026-03-03") == [3, 1]
+    assert found("-method:pruning") == []
 
 
 class Hostile(TestCase):

@@ -14,8 +14,8 @@ from tests.papers.test_store import entry
 from webapp.papers.days import DAY
 from webapp.papers.entries import Author, Batch, Entry
 from webapp.papers.models import Listing
-from webapp.papers.search import index, parse
-from webapp.papers.search.query import Query
+from webapp.papers.search import index
+from webapp.papers.search.query import Query, parse
 from webapp.papers.store import store_batch
 
 pytestmark = pytest.mark.django_db

@@ -41,7 +41,7 @@ def test_a_304_that_nobody_asked_for_is_no_batch(
     monkeypatch.setattr(http, "get", lambda url, *_: http.Answer(url, 304, {}, b""))
     report = fetch(["cs.CL"], at=noon(WEDNESDAY))
     assert report.failed
-    assert "304 to a question without conditions" in listing(WEDNESDAY).reason
+    assert "304 to a request without conditions" in listing(WEDNESDAY).reason
 
 
 # The API fails at first, or does not know the paper yet.

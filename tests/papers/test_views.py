@@ -44,7 +44,14 @@ def test_one_paper_has_one_address(client, asked, found):
 
 
 @pytest.mark.parametrize(
-    "path", ["/papers/2603.99999/", "/papers/x/", "/papers/2603.00001v0/", "/papers/2603.99999.bib"]
+    "path",
+    [
+        "/papers/2603.99999/",
+        "/papers/x/",
+        "/papers/2603.00001v0/",
+        "/papers/2603.99999.bib",
+        "/papers/٢٦٠٣.٠٠٠٠١/",
+    ],
 )
 def test_an_unknown_paper_is_a_404(client, path):
     factories.make_paper(1)

@@ -1,4 +1,4 @@
-"""A profile over every paper that is stored: what it would have shown from a day on, best first."""
+"""A profile's best papers since a day, of all that are stored."""
 
 import time
 from collections.abc import Callable
@@ -7,22 +7,27 @@ from datetime import date as Date
 
 from django.utils import timezone
 
-from webapp.digests.batch import Batch, candidate_of
+from webapp.digests.batch import Batch
 from webapp.digests.build import entries_of
 from webapp.digests.models import BestSince, Digest, DigestEntry, Profile
 from webapp.digests.profiles.validation import rules_of
 from webapp.digests.queries import MATCH
-from webapp.digests.scoring.scorer import Candidate, Scorer, in_order
+from webapp.digests.scoring.scorer import Scorer, in_order
 from webapp.papers.models import AnnounceType, Paper
 from webapp.papers.queries import Announced
 
-CHUNK = 5_000  # papers held at a time
-SCORED = ("arxiv_id", "title", "abstract", "categories", "submitted_at", "authors")
+Progress = Callable[[int, int], object]  # gets the number of papers scored, and their total
+CHUNK = 5_000  # papers in memory at a time
+# The fields that are scored, then those that are shown of the best.
+READ = (
+    *("arxiv_id", "title", "abstract", "categories", "submitted_at", "authors"),
+    *("version", "comment", "primary_category"),
+)
 
 
 @dataclass(frozen=True)
 class Backlog:
-    """The best papers since a day as a digest, not stored, and what finding them took."""
+    """The best papers since a day as a digest that is not stored, and the time it took."""
 
     digest: Digest
     entries: list[DigestEntry]
@@ -30,57 +35,54 @@ class Backlog:
     scoring_seconds: float
 
 
-def score_since(
-    profile: Profile, since: Date, on_progress: Callable[[int, int], object] = lambda done, of: None
-) -> Backlog:
-    """Score every paper announced since a day by a profile's rules; the best, as many as it shows.
+def score_since(profile: Profile, since: Date, on_progress: Progress) -> Backlog:
+    """Score every paper announced since a day; the best, as many as the profile shows in a day.
 
-    Each counts as announced anew in its own categories. `on_progress` learns how many papers were
-    scored, of how many. Raises ProfileError for a profile that cannot be read.
+    Each counts as new in its own categories. Raises ProfileError for an invalid profile.
     """
     rules = rules_of(profile)
     scorer = Scorer([rules])
     stored = Paper.objects.filter(announced_on__gte=since).order_by()
-    # By their keys, not by an open cursor: whoever tells how far it is writes meanwhile, which
-    # SQLite refuses to a connection that reads what others have changed since.
+    # By keys, not by an open cursor: SQLite refuses a write, such as that of the progress, to a
+    # connection that reads what others have changed since.
     keys = list(stored.values_list("pk", flat=True))
-    best: list[Candidate] = []
+    best: list[Announced] = []
     digest = Digest(profile=profile, date=since)
     scoring, began = 0.0, time.perf_counter()
     for start in range(0, len(keys), CHUNK):
-        papers = Paper.objects.filter(pk__in=keys[start : start + CHUNK]).only(*SCORED)
-        chunk = [candidate_of(one, one.categories, AnnounceType.NEW) for one in papers]
+        papers = Paper.objects.filter(pk__in=keys[start : start + CHUNK]).only(*READ)
+        chunk = Batch(since, [_as_new(paper) for paper in papers])
+        candidates = chunk.candidates
         read = time.perf_counter()
-        kept = scorer.kept(chunk)[0]
+        kept = scorer.kept(candidates)[0]
         digest.matched += len(kept)
-        digest.considered += sum(rules.admits(one.categories, one.announce_type) for one in chunk)
-        # The best so far are ranked again with the new: memory holds no more than both.
-        contenders = [*best, *(chunk[one.at] for one in kept)]
-        ranked = in_order(rules, scorer.kept(contenders)[0], contenders)[: rules.size]
-        best = [contenders[one.at] for one in ranked]
+        digest.considered += chunk.considered(rules)
+        # Rank the best so far again with the new, so that memory holds no more than both.
+        contenders = Batch(since, [*best, *(chunk.announced[one.at] for one in kept)])
+        ranked = in_order(rules, scorer.kept(contenders.candidates)[0], contenders.candidates)
+        best = [contenders.announced[one.at] for one in ranked[: rules.size]]
         scoring += time.perf_counter() - read
-        on_progress(start + len(chunk), len(keys))
+        on_progress(start + len(candidates), len(keys))
     reading = time.perf_counter() - began - scoring
-    papers_of = Paper.objects.in_bulk([one.id for one in best], field_name="arxiv_id")
-    announced = [
-        Announced(paper, AnnounceType.NEW, paper.version, tuple(paper.categories))
-        for paper in (papers_of[one.id] for one in best)
-    ]
-    day = Batch(since, announced)
-    entries = entries_of(day, scorer.kept(best)[0], scorer, 0)
+    day = Batch(since, best)
+    entries = entries_of(day, scorer.kept(day.candidates)[0], scorer, 0)
     return Backlog(digest, entries, reading, scoring)
 
 
-def store_best(profile_id: int) -> bool:
-    """Look for what was asked for of a profile, telling how far it is; whether it was stored.
+def _as_new(paper: Paper) -> Announced:
+    return Announced(paper, AnnounceType.NEW, paper.version, tuple(paper.categories))
 
-    Idempotent: what has ended is not looked for again.
+
+def store_best(profile_id: int) -> bool:
+    """Run a profile's pending search and store its progress and result; whether it was stored.
+
+    Idempotent: a search that has ended is not repeated.
     """
     asked = BestSince.objects.select_related("profile").filter(profile=profile_id, ended_at=None)
     found = asked.first()
     if found is None:
         return False
-    mine = asked.filter(asked_at=found.asked_at)
+    mine = asked.filter(asked_at=found.asked_at)  # a new request meanwhile gets no old result
 
     def on_progress(done: int, of: int) -> None:
         mine.update(scored=done, total=of, heard_at=timezone.now())

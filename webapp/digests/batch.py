@@ -1,7 +1,6 @@
-"""A day's papers as digests are built from them, and fingerprints: where nothing changed, nothing
-is done.
+"""A day's papers, and fingerprints of all inputs of a digest: an unchanged one is not rebuilt.
 
-Gists and method chips are no inputs: they are written straight into the entries (`entries.py`).
+Gists and method chips are not inputs: they are written straight into the entries (`entries.py`).
 """
 
 from collections import defaultdict
@@ -13,10 +12,9 @@ from hashlib import sha256
 
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.scoring.scorer import Candidate, Rules
-from webapp.papers.models import AnnounceType, Paper
 from webapp.papers.queries import Announced
 
-# In a fingerprint: raise it when what a digest stores of the same papers looks different.
+# Part of fingerprints: raise it when digests store the same papers differently.
 ENTRY_FORMAT = 2
 
 
@@ -29,9 +27,18 @@ class Batch:
 
     @cached_property
     def candidates(self) -> Sequence[Candidate]:
-        """As scoring sees them."""
+        """As scoring reads them."""
         return [
-            candidate_of(one.paper, one.categories, one.announce_type) for one in self.announced
+            Candidate(
+                one.paper.arxiv_id,
+                one.paper.title,
+                one.paper.abstract,
+                one.categories,
+                one.announce_type.value,
+                one.paper.submitted_at,
+                tuple(one.paper.author_names),
+            )
+            for one in self.announced
         ]
 
     def considered(self, rules: Rules) -> int:
@@ -44,21 +51,8 @@ class Batch:
         return any(one.paper.is_sample for one in self.announced)
 
 
-def candidate_of(paper: Paper, categories: Sequence[str], announced_as: AnnounceType) -> Candidate:
-    """A paper as scoring sees it, announced in some categories."""
-    return Candidate(
-        paper.arxiv_id,
-        paper.title,
-        paper.abstract,
-        tuple(categories),
-        announced_as.value,
-        paper.submitted_at,
-        tuple(paper.author_names),
-    )
-
-
 def fingerprints(day: Batch, profiles: Sequence[tuple[Profile, Rules]]) -> dict[int, str]:
-    """Of every profile's digest of `day`, what it is built from; one query for all of them."""
+    """A hash of all inputs of each profile's digest of `day`, by profile; one query for all."""
     papers = _of_papers(day)
     before = shown_before(day, [profile for profile, _ in profiles])
     return {
@@ -70,13 +64,13 @@ def fingerprints(day: Batch, profiles: Sequence[tuple[Profile, Rules]]) -> dict[
 
 
 def unchanged(date: Date, inputs: Mapping[int, str]) -> list[Digest]:
-    """The digests of `date` that were built from just these inputs; one query."""
+    """The digests of `date` that were built from these inputs; one query."""
     digests = Digest.objects.filter(date=date, profile__in=inputs).order_by("profile_id")
     return [digest for digest in digests if digest.inputs == inputs[digest.profile_id]]
 
 
 def _of_papers(day: Batch) -> str:
-    """All that a digest shows or scores of the day's papers."""
+    """A hash of all that a digest shows or scores of the day's papers."""
     seen = sha256(repr((ENTRY_FORMAT, day.is_sample)).encode())
     for one, candidate in zip(day.announced, day.candidates, strict=True):
         paper = one.paper
@@ -86,7 +80,7 @@ def _of_papers(day: Batch) -> str:
 
 
 def shown_before(day: Batch, profiles: Sequence[Profile]) -> Mapping[int, set[int]]:
-    """Which of the day's papers stand in an earlier digest, by profile."""
+    """Which of the day's papers are in an earlier digest, by profile."""
     earlier = DigestEntry.objects.filter(
         digest__profile__in=[profile.pk for profile in profiles],
         digest__date__lt=day.date,

@@ -1,4 +1,4 @@
-"""Digests of days: scored, explained, marked; written only where a reader would see a change."""
+"""Build the digests of days; they are written only if a reader would see a change."""
 
 import json
 import logging
@@ -33,22 +33,22 @@ REPLACEMENTS = {AnnounceType.REPLACE, AnnounceType.REPLACE_CROSS}
 def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> list[Digest]:
     """Build the digests of `dates` for `profiles` (all, with the site's, if None).
 
-    Idempotent, and atomic by profile and date; the same rows whatever the order of the calls:
-    where a day's papers changed, later days that announce them again are built too. A day
-    without papers has no digest. A profile stored with rules that cannot be read is logged and
-    skipped. Returns the digests that these days have now.
+    Idempotent, and one transaction per profile and date. The result does not depend on the order
+    of calls: where the papers of a digest changed, later days that announce them again are built
+    too. A day without papers has no digest. An invalid profile is logged and skipped. Returns the
+    digests of these days.
     """
     if profiles is None:
         site_profile()
         profiles = Profile.objects.all()
     with_rules = _with_valid_rules(profiles)
-    # A sample day that gave way leaves digests without papers behind.
+    # Once the sample day is replaced its digests are empty.
     Digest.objects.filter(is_sample=True, entries__isnull=True).exclude(
         date__in=Announcement.objects.filter(paper__is_sample=True).values("listing__date")
     ).delete()
     to_build: dict[Date, set[int]] = {date: set(range(len(with_rules))) for date in dates}
     built: list[Digest] = []
-    # Oldest day first: what it shows decides what later days may show again.
+    # Oldest day first: later days do not show its papers again.
     while to_build:
         date = min(to_build)
         indexes = sorted(to_build.pop(date))
@@ -62,7 +62,7 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
             continue
         scorer = Scorer([with_rules[index][1] for index in chosen])
         for rule, (index, kept) in enumerate(zip(chosen, scorer.kept(day.candidates), strict=True)):
-            profile, _rules = with_rules[index]
+            profile = with_rules[index][0]
             digest, changed = _write_digest(
                 profile, day, scorer, rule, kept=kept, inputs=inputs[profile.pk]
             )
@@ -84,7 +84,7 @@ def _with_valid_rules(profiles: Iterable[Profile]) -> list[tuple[Profile, Rules]
 
 
 def rank_unseen(day: Batch, rules: Rules, kept: Iterable[Kept], shown: set[int]) -> list[Kept]:
-    """What is kept, in order, without papers `shown` earlier: replacements may come again."""
+    """What is kept, in order, without papers `shown` earlier, unless they are replacements."""
     unseen = [
         one
         for one in kept
@@ -102,7 +102,7 @@ def _announced_later(profile: Profile, date: Date, papers: set[int]) -> list[Dat
 
 
 def _facts(day: Batch, one: Kept, scorer: Scorer, rule: int) -> dict[str, Any]:
-    """What an entry says of a paper beside its words."""
+    """The fields of an entry beside its paper and texts."""
     announced = day.announced[one.at]
     return {
         "score": one.score,
@@ -113,7 +113,7 @@ def _facts(day: Batch, one: Kept, scorer: Scorer, rule: int) -> dict[str, Any]:
 
 
 def entries_of(day: Batch, ranked: Sequence[Kept], scorer: Scorer, rule: int) -> list[DigestEntry]:
-    """The papers of a day in an order, as entries of a digest that are not stored yet."""
+    """The ranked papers of a day as entries that are not stored yet."""
     entries = []
     for number, one in enumerate(ranked, start=1):
         facts = _facts(day, one, scorer, rule)
@@ -147,19 +147,19 @@ def _visible_fields(entry: DigestEntry) -> list[object]:
 def _write_digest(
     profile: Profile, day: Batch, scorer: Scorer, rule: int, *, kept: Sequence[Kept], inputs: str
 ) -> tuple[Digest | None, set[int]]:
-    """Write one digest if it changed; also the papers that came into it or left it.
+    """Write one digest if it changed; returns it, and the papers added to it or removed.
 
-    `inputs` is the fingerprint of all that it is written from.
+    `inputs` is the fingerprint of all its inputs.
     """
     rules = scorer.rules[rule]
     with transaction.atomic():
-        # Two builders of one profile take turns: what was shown before must stand still.
+        # Builders of one profile take turns, so that earlier digests do not change meanwhile.
         if not Profile.objects.select_for_update().filter(pk=profile.pk).first():
-            return None, set()  # deleted since it was read
+            return None, set()  # deleted meanwhile
         old = Digest.objects.filter(profile=profile, date=day.date).first()
         before = list(old.entries.select_related("paper")) if old else []
         papers = {entry.paper_id for entry in before}
-        # A day that lost its papers (the sample gave way) loses its digest.
+        # A day that lost its papers (of the sample) loses its digest.
         if not day.announced:
             if old:
                 old.delete()
@@ -173,7 +173,7 @@ def _write_digest(
         rest = [(day.announced[one.at].paper.arxiv_id, one.score) for one in further]
         visible = [ENTRY_FORMAT, [considered, len(ranked), day.is_sample, seen, rest]]
         fingerprint = sha256(json.dumps(visible, sort_keys=True).encode()).hexdigest()
-        # Nothing that a reader sees has changed: feeds and cached pages stay valid.
+        # Nothing visible changed: feeds and cached pages stay valid.
         if old and old.fingerprint == fingerprint:
             old.inputs = inputs
             old.save(update_fields=["inputs"])
@@ -196,7 +196,7 @@ def _write_digest(
 def _replace_entries(
     digest: Digest, before: list[DigestEntry], entries: list[DigestEntry], now: datetime
 ) -> None:
-    """Write the entries; one with the same content keeps the time it last changed."""
+    """Write the entries; one with the same content keeps its `changed_at`."""
     unchanged_since = {_entry_content(entry): entry.changed_at for entry in before}
     digest.entries.all().delete()
     for entry in entries:
@@ -206,6 +206,6 @@ def _replace_entries(
 
 
 def _entry_content(entry: DigestEntry) -> tuple[str, ...]:
-    """What an entry shows of its paper, whatever its rank."""
-    # Sorted: PostgreSQL keeps keys in its own order.
+    """What an entry shows of its paper, regardless of its rank."""
+    # Sorted, since PostgreSQL returns keys in an order of its own.
     return tuple(json.dumps(getattr(entry, name), sort_keys=True) for name in SHOWN_OF_ENTRY)

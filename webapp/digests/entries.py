@@ -1,6 +1,6 @@
-"""Gists and method chips in the entries that hold their papers, without building a digest anew.
+"""Write gists and method chips into entries of digests without rebuilding the digests.
 
-A gist is one sentence of a paper's summary; a chip a method with its best figure.
+A gist is one sentence of a paper's summary, a chip a method with its best figure.
 """
 
 from collections.abc import Iterable
@@ -15,12 +15,10 @@ from webapp.digests.models import Chips, Digest, DigestEntry, Gist, Profile
 
 
 def store_gist(paper_id: int, language: str, text: str, html: str, details: str) -> list[Date]:
-    """Store a paper's gist and show it in every digest that holds the paper; the days changed.
+    """Store a paper's gist and show it in every digest with the paper; returns the days changed.
 
-    `text` is plain, for a feed's description; `html` stands on cards, `details` (the summary and
-    its claims) in a feed's content; both are sanitised.
-
-    Idempotent: a gist that is known changes nothing.
+    `text` is plain, for a feed's description; `html` is for cards, `details` (the summary and its
+    claims) for a feed's content; both are sanitised. Idempotent.
     """
     texts = {"text": text, "html": html, "details": details}
     if Gist.objects.filter(paper_id=paper_id, language=language, **texts).exists():
@@ -34,7 +32,7 @@ def store_gist(paper_id: int, language: str, text: str, html: str, details: str)
 
 
 def papers_to_summarise(papers_a_day: int, days: int = 2) -> Iterable[tuple[str, list[int]]]:
-    """(Language, paper ids) to summarise without a request: the top of the latest digests."""
+    """(Language, paper ids) to summarise automatically: the top of the latest digests."""
     for profile in Profile.objects.all():
         for digest in profile.digests.filter(is_sample=False).order_by("-date")[:days]:
             top = digest.entries.filter(rank__lte=papers_a_day)
@@ -44,7 +42,7 @@ def papers_to_summarise(papers_a_day: int, days: int = 2) -> Iterable[tuple[str,
 def store_chips(chips_by_paper: dict[int, list[dict[str, str]]]) -> int:
     """Store all chips ({paper id: [{"method", "name", "figure"}]}), also in digest entries.
 
-    A paper that is not named loses its chips. Idempotent; returns how many papers changed.
+    A paper that is missing loses its chips. Idempotent; returns how many papers changed.
     """
     stored: dict[int, list[dict[str, str]]] = dict(Chips.objects.values_list("paper_id", "chips"))
     changed = {
@@ -57,9 +55,8 @@ def store_chips(chips_by_paper: dict[int, list[dict[str, str]]]) -> int:
     with transaction.atomic():
         _lock_profiles(Profile.objects.all())
         Chips.objects.filter(paper_id__in=changed).delete()
-        Chips.objects.bulk_create(
-            [Chips(paper_id=key, chips=chips) for key, chips in changed.items() if chips]
-        )
+        rows = [Chips(paper_id=key, chips=chips) for key, chips in changed.items() if chips]
+        Chips.objects.bulk_create(rows)
         shown = list(DigestEntry.objects.filter(paper__in=changed))
         now = timezone.now()
         for entry in shown:
@@ -70,12 +67,12 @@ def store_chips(chips_by_paper: dict[int, list[dict[str, str]]]) -> int:
 
 
 def _lock_profiles(profiles: QuerySet[Profile]) -> None:
-    """Wait until no digest of `profiles` is being built; hold it off until the transaction ends."""
+    """Keep digests of `profiles` from being built until the transaction ends."""
     list(profiles.order_by("pk").select_for_update().values_list("pk"))
 
 
 def _mark_changed(digests: Iterable[int]) -> list[Date]:
-    """Let pages and feeds know that entries of these digests are others now. The days, in order."""
+    """Invalidate pages and feeds of these digests; returns their days, in order."""
     now = timezone.now()
     changed = Digest.objects.filter(pk__in=list(digests))
     fingerprint = sha256(now.isoformat().encode()).hexdigest()

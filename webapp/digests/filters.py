@@ -1,4 +1,4 @@
-"""What a reader narrows a day down to, kept in the query string."""
+"""The filters and order of a day's papers, kept in the query string."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from dataclasses import dataclass, fields
 from django.http import QueryDict
 
 from webapp.digests.models import DigestEntry
-from webapp.digests.scoring.terms import keyword_name
+from webapp.digests.scoring.terms import MAX_REGEX, keyword_name
 from webapp.papers.models import AnnounceType
 
 ORDERS = {"score": "Score", "new": "Newest first", "title": "Title"}
 VIEWS = {"list": "List", "abstracts": "Abstracts"}
-# What a day is narrowed by: the heading of each facet, and what an entry has of it.
-WAYS: dict[str, tuple[str, Callable[[DigestEntry], Iterable[str]]]] = {
+# By field: the heading of the facet, and an entry's values.
+FACETS: dict[str, tuple[str, Callable[[DigestEntry], Iterable[str]]]] = {
     "category": ("Category", lambda entry: entry.paper.categories),
     "type": ("Announced as", lambda entry: {entry.announce_type}),
     "keyword": ("Keyword", lambda entry: {match["keyword"] for match in entry.matches}),
 }
 MAX_OPTIONS = 12  # of one facet
+MAX_VALUE = MAX_REGEX + 2  # characters, of the longest keyword with its slashes
 
 
 @dataclass(frozen=True)
@@ -35,25 +36,25 @@ class Filters:
 
     @classmethod
     def read(cls, query: Mapping[str, str]) -> Filters:
-        """The choice a query string makes; what it does not know, it leaves."""
-        given = {field.name: query.get(field.name, "")[:80] for field in fields(cls)}
+        """The choice in a query string; unknown values of `order` and `view` are ignored."""
+        given = {field.name: query.get(field.name, "")[:MAX_VALUE] for field in fields(cls)}
         if given["order"] not in ORDERS:
             given["order"] = "score"
-        if given["view"] not in VIEWS:  # none: what this browser remembers, else the list
+        if given["view"] not in VIEWS:  # "": as this browser remembers, else the list
             given["view"] = ""
         return cls(**given)
 
     @property
     def narrowed(self) -> bool:
         """Whether some papers may be left out."""
-        return any(getattr(self, way) for way in WAYS)
+        return any(getattr(self, name) for name in FACETS)
 
     def apply(self, entries: Iterable[DigestEntry]) -> list[DigestEntry]:
         """The entries this choice lets through, in its order."""
         kept = [
             entry
             for entry in entries
-            if all(getattr(self, way) in ("", *has(entry)) for way, (_, has) in WAYS.items())
+            if all(getattr(self, name) in ("", *has(entry)) for name, (_, has) in FACETS.items())
         ]
         if self.order == "title":
             kept.sort(key=lambda entry: entry.paper.title.casefold())
@@ -62,19 +63,19 @@ class Filters:
         return kept
 
 
-# A way to narrow: what it is called, how many papers it leaves, what asks for it, if it is chosen.
+# A value of a facet: its label, its number of papers, the query that toggles it, if it is chosen.
 Option = tuple[str, int, QueryDict, bool]
 
 
 def facets(
     query: QueryDict, filters: Filters, entries: Sequence[DigestEntry]
 ) -> list[tuple[str, list[Option]]]:
-    """Every way this day can be narrowed from where a query is, counted over the whole day.
+    """The facets of a day, each with its heading and options, the most frequent first.
 
-    Each has a heading and its options, the most frequent first.
+    Papers are counted over the whole day. `query` is the current query string.
     """
     made = []
-    for field, (label, has) in WAYS.items():
+    for field, (label, has) in FACETS.items():
         counts = Counter(value for entry in entries for value in has(entry))
         chosen = getattr(filters, field)
         if chosen and chosen not in counts:

@@ -1,4 +1,4 @@
-"""Finds papers, profiles and digests by the names people type; an error names what comes near."""
+"""Find papers, profiles and digests by the names people type; errors suggest similar names."""
 
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from datetime import date as Date
 from difflib import get_close_matches
 
 from django.http import Http404
+from django.shortcuts import get_object_or_404
 
 from webapp.digests.models import Digest, Profile
 from webapp.digests.profiles.validation import site_profile
@@ -15,11 +16,11 @@ from webapp.papers.models import Paper
 
 
 class NotFoundError(Http404):
-    """Nothing has this name; the message says what comes near."""
+    """Nothing has this name; the message suggests similar names."""
 
 
 def find_paper(text: str) -> Paper:
-    """The paper that an arXiv identifier or address names. Raises NotFoundError."""
+    """The paper with an arXiv identifier or URL. Raises NotFoundError."""
     try:
         identifier, _ = parse_identifier(text)
         return Paper.objects.get(arxiv_id=identifier)
@@ -39,12 +40,21 @@ def find_profile(name: str | None) -> Profile:
         or Profile.objects.filter(name__iexact=name).order_by("pk").first()
     )
     if found is None:
-        site_profile()  # so that there is one to name
-        known = [one for pair in Profile.objects.values_list("slug", "name") for one in pair]
-        raise NotFoundError(
-            f"There is no profile {name!r}. {_suggestion(name, sorted(set(known)))}"
-        )
+        site_profile()  # so that there is one to suggest
+        known = {one for pair in Profile.objects.values_list("slug", "name") for one in pair}
+        raise NotFoundError(f"There is no profile {name!r}. {_suggestion(name, sorted(known))}")
     return found
+
+
+def profile_at(slug: str | None) -> Profile:
+    """The profile of a URL; without a slug the site's own, unsaved while there is none.
+
+    Raises Http404.
+    """
+    if slug:
+        return get_object_or_404(Profile, slug=slug)
+    site = Profile.objects.filter(is_site=True).first()
+    return site or Profile(name="Assay", slug="site", is_site=True)
 
 
 def find_digest(profile: Profile, date: Date | None) -> Digest:
@@ -60,7 +70,7 @@ def find_digest(profile: Profile, date: Date | None) -> Digest:
 
 
 def day(text: str) -> Date:
-    """The day an option of a command names; the first of a year or month."""
+    """The day in a command's option; the first of a year or month."""
     try:
         return Date.fromisoformat(f"{text}-01-01"[: max(len(text), 10)])
     except ValueError:

@@ -1,7 +1,8 @@
-"""What a reader wants, and what a day holds of it."""
+"""Profiles and their digests, and what is learned from a reader."""
 
 from django.contrib.auth.models import User
 from django.db import models
+from django.db.models import UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
 from webapp.papers.models import Paper
@@ -47,7 +48,7 @@ class Profile(models.Model):
     class Meta:
         ordering = ("-is_site", "name")
         constraints = [
-            models.UniqueConstraint(
+            UniqueConstraint(
                 fields=["is_site"], condition=models.Q(is_site=True), name="one_site_profile"
             )
         ]
@@ -57,24 +58,24 @@ class Profile(models.Model):
 
 
 class Digest(models.Model):
-    """One profile's day: how many papers were looked at, how many stand in it."""
+    """One profile's day, with how many papers were considered and how many matched."""
 
     profile = models.ForeignKey(Profile, on_delete=models.CASCADE, related_name="digests")
     date = models.DateField(db_index=True)
     considered = models.PositiveIntegerField(default=0)  # announced in the profile's categories
     matched = models.PositiveIntegerField(default=0)  # passed the profile's rules
-    fingerprint = models.CharField(max_length=64)  # of everything a reader sees: same, same page
-    inputs = models.CharField(max_length=64, default="")  # of all that it was built from
+    fingerprint = models.CharField(max_length=64)  # of everything visible: same, same page
+    inputs = models.CharField(max_length=64, default="")  # fingerprint of all its inputs
     changed_at = models.DateTimeField()  # when the fingerprint last changed
     is_sample = models.BooleanField(default=False)
 
     class Meta:
         ordering = ("-date",)
-        constraints = [models.UniqueConstraint(fields=["profile", "date"], name="one_digest_a_day")]
+        constraints = [UniqueConstraint(fields=["profile", "date"], name="one_digest_a_day")]
 
 
 class DigestEntry(models.Model):
-    """A paper in a digest, with the reason for its place."""
+    """A paper in a digest, with the reasons for its rank."""
 
     digest = models.ForeignKey(Digest, on_delete=models.CASCADE, related_name="entries")
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="digest_entries")
@@ -87,21 +88,21 @@ class DigestEntry(models.Model):
     # The paper's HTML with the matches marked: <mark data-k="0">…</mark>.
     title_html = models.TextField()
     abstract_html = models.TextField()
-    gist = models.TextField(blank=True)  # one sentence, where a summary gave one
+    gist = models.TextField(blank=True)  # one sentence of its summary, if there is one
     gist_html = models.TextField(blank=True)
     chips = models.JSONField(default=list)  # [{"method": slug, "name", "figure"}]
-    changed_at = models.DateTimeField()  # when what it says last changed
+    changed_at = models.DateTimeField()  # when its content last changed
 
     class Meta:
         ordering = ("rank",)
         constraints = [
-            models.UniqueConstraint(fields=["digest", "paper"], name="a_paper_once_a_digest"),
-            models.UniqueConstraint(fields=["digest", "rank"], name="a_rank_once_a_digest"),
+            UniqueConstraint(fields=["digest", "paper"], name="a_paper_once_a_digest"),
+            UniqueConstraint(fields=["digest", "rank"], name="a_rank_once_a_digest"),
         ]
 
 
 class FurtherMatches(models.Model):
-    """The papers that matched beyond a digest's size, in order; apart, so that lists stay light."""
+    """The papers that matched beyond a digest's size, in order; apart, to keep digests small."""
 
     digest = models.OneToOneField(Digest, on_delete=models.CASCADE, related_name="further")
     # [{"paper": primary key, "score", "announce_type", "version", "matches": as in DigestEntry}]
@@ -112,12 +113,12 @@ class FurtherMatches(models.Model):
 
 
 class BestSince(models.Model):
-    """The best of every paper since a day by a profile's rules, or how far looking for it is."""
+    """A search for a profile's best papers since a day: its result, or its progress."""
 
     profile = models.OneToOneField(Profile, on_delete=models.CASCADE, related_name="best_since")
     since = models.DateField()
     asked_at = models.DateTimeField()
-    heard_at = models.DateTimeField()  # when it was asked for, or papers were last scored
+    heard_at = models.DateTimeField()  # when it was requested, or last made progress
     ended_at = models.DateTimeField(null=True, blank=True)
     total = models.PositiveIntegerField(default=0)  # papers to be scored
     scored = models.PositiveIntegerField(default=0)
@@ -136,13 +137,11 @@ class Gist(models.Model):
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="gists")
     language = models.CharField(max_length=2, choices=Profile.Language.choices)
     text = models.TextField()
-    html = models.TextField()  # sanitised; numbers that do not stand in the paper marked
+    html = models.TextField()  # sanitised; numbers that are not in the paper are marked
     details = models.TextField(blank=True)  # the summary and its claims, for feeds; sanitised
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["paper", "language"], name="one_gist_a_language")
-        ]
+        constraints = [UniqueConstraint(fields=["paper", "language"], name="one_gist_a_language")]
 
 
 class Chips(models.Model):
@@ -153,13 +152,13 @@ class Chips(models.Model):
 
 
 class LearnedModel(models.Model):
-    """What a reader likes, as weights of words: learned from the papers they keep or leave."""
+    """What a reader likes, as weights of words, learned from the papers they keep or reject."""
 
     reader = models.OneToOneField(User, on_delete=models.CASCADE, related_name="learned_model")
     intercept = models.FloatField()
     weights = models.JSONField()  # {word or pair of words: weight}
     liked = models.PositiveIntegerField()  # papers it was learned from
-    disliked = models.PositiveIntegerField()  # of these marked as not for me
+    disliked = models.PositiveIntegerField()  # papers marked as not for me
     fingerprint = models.CharField(max_length=64)  # of the examples: same, same model
     trained_at = models.DateTimeField()
 
@@ -173,4 +172,4 @@ class Star(models.Model):
 
     class Meta:
         ordering = ("-created_at",)
-        constraints = [models.UniqueConstraint(fields=["reader", "paper"], name="starred_once")]
+        constraints = [UniqueConstraint(fields=["reader", "paper"], name="starred_once")]

@@ -1,4 +1,4 @@
-"""What digest pages read."""
+"""Reads for digest pages."""
 
 from calendar import Calendar
 from collections.abc import Iterable
@@ -11,16 +11,17 @@ from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.papers.models import Listing, Paper
 from webapp.papers.queries import rows
 
-# By hand, because it is asked for every page that is answered from memory: the ORM would take
-# longer to write the statement than the database to answer it.
+# In SQL for speed: it runs for every page served from memory, and the ORM would take longer to
+# compile it than the database to answer it.
 _STAMP = """
-    SELECT digest.id, digest.fingerprint, digest.changed_at, profile.updated_at,
+    SELECT digest.id,
         (SELECT max(date) FROM digests_digest
             WHERE profile_id = profile.id AND date < digest.date),
         (SELECT min(date) FROM digests_digest
             WHERE profile_id = profile.id AND date > digest.date),
+        (SELECT count(*) FROM papers_listing WHERE source = 'sample'),
         (SELECT max(polled_at) FROM papers_listing WHERE date {} digest.date),
-        (SELECT count(*) FROM papers_listing WHERE source = 'sample')
+        digest.fingerprint, digest.changed_at, profile.updated_at
     FROM digests_digest AS digest
     JOIN digests_profile AS profile ON profile.id = digest.profile_id
     WHERE {} ORDER BY digest.date DESC LIMIT 1
@@ -35,22 +36,19 @@ _ENTRIES_STAMP = """
 
 
 class PageStamp(NamedTuple):
-    """All that decides what the page of a digest shows: while it stays the same, so does it."""
+    """All that the page of a digest depends on: with the same stamp it is the same page."""
 
     digest: int
-    fingerprint: str
-    changed_at: object  # as the database's driver gives it: it is only compared
-    profile_changed_at: object
     previous: Date | None  # the neighbouring dates that have a digest
     next: Date | None
-    polled_at: object
     sample_listings: int
+    others: tuple[object, ...]  # only compared
 
 
 def page_stamp(slug: str | None = None, date: Date | None = None) -> PageStamp | None:
     """The stamp of a profile's digest of `date`, or its latest; the site's own without a slug.
 
-    None where there is no digest. One query.
+    None without a digest. One query.
     """
     where, values = ("profile.slug = %s", [slug]) if slug else ("profile.is_site", [])
     if date:
@@ -58,19 +56,19 @@ def page_stamp(slug: str | None = None, date: Date | None = None) -> PageStamp |
     found = rows(_STAMP.format("=" if date else ">=", where), values)
     if not found:
         return None
-    stamp = PageStamp(*found[0])
-    return stamp._replace(previous=_day(stamp.previous), next=_day(stamp.next))
+    digest, previous, following, samples, *others = found[0]
+    return PageStamp(digest, _day(previous), _day(following), samples, tuple(others))
 
 
 def _day(value: object) -> Date | None:
-    """SQLite answers with text."""
+    """SQLite returns text."""
     return Date.fromisoformat(str(value)) if value else None
 
 
 def entries_stamp(paper: int, reader: int | None) -> list[tuple[object, ...]]:
-    """All that decides what is said of a paper's places in the site's digests and a reader's own.
+    """All that a paper's places in the site's digests and a reader's own depend on. One query.
 
-    A digest that changes gets new entries. One query.
+    A digest that changes gets new entries.
     """
     return rows(_ENTRIES_STAMP, [paper, reader])
 
@@ -81,9 +79,9 @@ def digest_entries(digest: Digest) -> list[DigestEntry]:
 
 
 def all_matches(digest: Digest) -> list[DigestEntry]:
-    """Every paper that matched, in order: the digest's entries and, not stored, the further ones.
+    """Every paper that matched, in order: the stored entries, then further ones that are not.
 
-    Those have no texts yet: `load_texts` gets them for the few that a page shows.
+    The latter have no texts: `load_texts` gets them for the few that a page shows.
     """
     first = digest_entries(digest)
     further = getattr(digest, "further", None)
@@ -92,13 +90,13 @@ def all_matches(digest: Digest) -> list[DigestEntry]:
     return first + entries_of_rows(digest, further.rows, len(first) + 1)
 
 
-MATCH = ("score", "announce_type", "version", "matches")  # what a row says beside its paper
+MATCH = ("score", "announce_type", "version", "matches")  # fields of a row beside its paper
 
 
 def entries_of_rows(
     digest: Digest | None, rows: Iterable[dict[str, Any]], rank: int
 ) -> list[DigestEntry]:
-    """Matches that are kept as rows, as entries without texts, their ranks from `rank` on."""
+    """Matches stored as rows, as entries without texts, ranked from `rank` on."""
     bare = Paper.objects.defer("abstract", "abstract_html", "title_html")
     papers = bare.in_bulk([row["paper"] for row in rows])
     known = [row for row in rows if row["paper"] in papers]
@@ -109,7 +107,7 @@ def entries_of_rows(
 
 
 def learned_share(entries: Iterable[DigestEntry]) -> int | None:
-    """Of all points that papers got or lost, how many per cent were learned; None without any."""
+    """The percentage of all points added or subtracted that were learned; None without any."""
     points = {True: 0.0, False: 0.0}
     for entry in entries:
         for match in entry.matches:
@@ -126,7 +124,7 @@ def load_texts(shown: Iterable[DigestEntry]) -> None:
 
 
 def incomplete_after(listings: Iterable[Listing], date: Date) -> list[Listing]:
-    """What is stale or failed of the days after `date`, the last word of arXiv at the end."""
+    """The stale and failed listings of the days after `date`, the latest poll at the end."""
     bad = {Listing.State.STALE, Listing.State.FAILED}
     late = [row for row in listings if row.date > date and row.state in bad]
     return sorted(late, key=lambda row: (row.date, row.polled_at))
@@ -135,10 +133,8 @@ def incomplete_after(listings: Iterable[Listing], date: Date) -> list[Listing]:
 def neighbouring_dates(profile: Profile, date: Date) -> tuple[Date | None, Date | None]:
     """The last date before and the first after `date` that have a digest."""
     mine = Digest.objects.filter(profile=profile).values_list("date", flat=True)
-    return (
-        mine.filter(date__lt=date).order_by("-date").first(),
-        mine.filter(date__gt=date).order_by("date").first(),
-    )
+    before, after = mine.filter(date__lt=date), mine.filter(date__gt=date)
+    return before.order_by("-date").first(), after.order_by("date").first()
 
 
 def last_polls() -> list[Listing]:
@@ -149,7 +145,7 @@ def last_polls() -> list[Listing]:
     return [latest[name] for name in sorted(latest)]
 
 
-# A month's first day, and its weeks from Monday: each day with its digest or None.
+# A month's first day, and its weeks from Monday: each day with its digest, if any.
 Month = tuple[Date, list[list[tuple[Date, Digest | None] | None]]]
 
 
@@ -169,7 +165,7 @@ def months(profile: Profile) -> list[Month]:
     ]
 
 
-# As above: what decides what a category's day shows, and which days are beside it.
+# As above, for a category's day and its links to other days.
 _CATEGORY_STAMP = """
     SELECT l.id, l.date, l.state, l.polled_at, l.changed_at,
         (SELECT count(*) FROM papers_listing WHERE category = l.category AND state = 'complete'),
@@ -187,7 +183,7 @@ _CATEGORY_STAMP = """
 
 
 def category_stamp(category: str, date: Date | None = None) -> tuple[object, ...] | None:
-    """All that decides what the page of a category's day (its latest) shows; None: no such day.
+    """All that the page of a category's day, or its latest, depends on; None without such a day.
 
     One query.
     """

@@ -3,7 +3,7 @@
 import json
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from methods.protocol import one_line
 from webapp.digests.models import Digest, DigestEntry
@@ -13,7 +13,7 @@ from webapp.ui.markup import plain
 
 _WIDTH = 88
 _AUTHORS = 6
-# What is told of an entry and its paper in JSON, beside what is told in other words.
+# Fields of an entry and of its paper that JSON has unchanged.
 _OF_ENTRY = ("rank", "version", "announce_type", "score", "matches")
 _OF_PAPER = ("title", "withdrawn", "categories", "abstract")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|!~$&])")
@@ -36,7 +36,7 @@ def as_text(digest: Digest, entries: Sequence[DigestEntry]) -> str:
 
 
 def as_markdown(digest: Digest, entries: Sequence[DigestEntry]) -> str:
-    """Markdown with nothing in it but what this function wrote: all else is escaped."""
+    """Markdown; all text of papers and profiles is escaped."""
     parts = [f"# {_escape_markdown(_heading(digest))}", _escape_markdown(_summary(digest, entries))]
     for entry in entries:
         paper = entry.paper
@@ -75,20 +75,16 @@ def as_json(digest: Digest, entries: Sequence[DigestEntry]) -> str:
     )
 
 
-FORMATS: Mapping[str, Callable[[Digest, Sequence[DigestEntry]], str]] = {
-    "text": as_text,
-    "markdown": as_markdown,
-    "json": as_json,
-}
+FORMATS = {"text": as_text, "markdown": as_markdown, "json": as_json}
 
 
 def score_terms(entry: DigestEntry) -> str:
-    """The score's parts: `Sparse +1.5, Attention +1`."""
+    """The terms of the score: `Sparse +1.5, Attention +1`."""
     return ", ".join(f"{keyword_name(one['keyword'])} {one['points']:+g}" for one in entry.matches)
 
 
 def authors(paper: Paper) -> str:
-    """The first authors and how many more there are."""
+    """The first authors, and the number of further ones."""
     names = paper.author_names
     more = f" and {len(names) - _AUTHORS} more" if len(names) > _AUTHORS else ""
     return _one_line(", ".join(names[:_AUTHORS])) + more
@@ -110,7 +106,7 @@ def _summary(digest: Digest, entries: Sequence[DigestEntry]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Hostile text as one line without characters that a terminal obeys."""
+    """Untrusted text as one line, without control characters."""
     return one_line(plain(text))
 
 

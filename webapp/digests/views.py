@@ -1,4 +1,4 @@
-"""The pages of digests: a day, the archive, a category, profiles, what a reader saved."""
+"""The pages of digests: a day, the archive, a category, the list of feeds, and the star button."""
 
 from contextlib import suppress
 from datetime import date as Date
@@ -6,13 +6,13 @@ from datetime import date as Date
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_safe
 
 from webapp.digests import queries
 from webapp.digests.filters import ORDERS, VIEWS, Filters, facets
-from webapp.digests.lookup import find_digest, find_paper, find_profile
+from webapp.digests.lookup import find_digest, find_paper, find_profile, profile_at
 from webapp.digests.models import Digest, Profile, Star
 from webapp.digests.templatetags.digests import day_address
 from webapp.digests.text_formats import as_markdown
@@ -28,7 +28,7 @@ PAPERS_A_PAGE = 50
 def digest(request: HttpRequest, slug: str | None = None, date: Date | None = None) -> HttpResponse:
     """The digest of a day, or the latest, of a profile or the site's own.
 
-    For the anonymous from memory while nothing it shows has changed.
+    Anonymous readers get it from memory until something on it changes.
     """
     stamp = queries.page_stamp(slug, date)
     if stamp is None:
@@ -49,7 +49,7 @@ def _render_digest(
 ) -> HttpResponse:
     stored = Digest.objects.filter(pk=stamp.digest).select_related("profile", "further")
     digest = stored.first()
-    if digest is None:  # gone since it was asked for
+    if digest is None:  # deleted meanwhile
         return _no_digest(request, slug, date)
     entries = queries.all_matches(digest)
     filters = Filters.read(request.GET)
@@ -57,7 +57,7 @@ def _render_digest(
     page = Paginator(found, digest.profile.size).get_page(request.GET.get("page"))
     shown = list(page.object_list)
     queries.load_texts(shown)
-    # An old day is what it is: later days count for the latest alone.
+    # Only the latest day says what is missing after it.
     shown_days = {"date": digest.date} if date else {"date__gte": digest.date}
     listings = list(Listing.objects.filter(**shown_days).order_by("date", "category"))
     context = {
@@ -79,42 +79,33 @@ def _render_digest(
         "next": stamp.next,
     }
     if not stamp.sample_listings:
-        context["sample"] = None  # known already: spare the context processor its query
+        context["sample"] = None  # saves the query of the context processor
     return render(request, "digests/day.html", context)
 
 
 def _no_digest(request: HttpRequest, slug: str | None, date: Date | None) -> HttpResponse:
-    """A day without a digest: why, and where to turn instead."""
-    found = _profile_at(slug) or Profile(name="Assay", is_site=True)
-    previous, following = (
-        queries.neighbouring_dates(found, date) if date and found.pk else (None, None)
-    )
+    """A day without a digest: why, and the nearest days that have one."""
+    found = profile_at(slug)
+    near = queries.neighbouring_dates(found, date) if date and found.pk else (None, None)
     context = {
         "date": date,
         "today": eastern_date(now()),
         "profile": found,
-        "previous": previous,
-        "next": following,
+        "previous": near[0],
+        "next": near[1],
         "listings": Listing.objects.filter(date=date) if date else queries.last_polls(),
     }
     return render(request, "digests/day.html", context, status=404 if date else 200)
 
 
-def _profile_at(slug: str | None) -> Profile | None:
-    """The profile of an address; the site's own without a slug, where it is made already."""
-    if slug:
-        return get_object_or_404(Profile, slug=slug)
-    return Profile.objects.filter(is_site=True).first()
-
-
 @require_safe
 def archive(request: HttpRequest) -> HttpResponse:
     """Every day that has a digest, month by month; with `?date=`, that day."""
-    found = _profile_at(request.GET.get("profile"))
+    found = profile_at(request.GET.get("profile"))
     with suppress(ValueError):
-        if found and (chosen := parse_date(request.GET.get("date", ""))):
+        if chosen := parse_date(request.GET.get("date", "")):
             return redirect(day_address(found, chosen))
-    context = {"profile": found, "months": queries.months(found) if found else []}
+    context = {"profile": found, "months": queries.months(found) if found.pk else []}
     return render(request, "digests/archive.html", context)
 
 
@@ -161,7 +152,7 @@ def feeds(request: HttpRequest) -> HttpResponse:
 
 @for_readers("POST")
 def star(request: HttpRequest, reader: User) -> HttpResponse:
-    """Save a paper, or let it go; answers JSON to the script and a redirect to a form."""
+    """Save a paper, or remove it; JSON for the script, a redirect for a form."""
     paper = find_paper(request.POST.get("paper", ""))
     _, made = Star.objects.get_or_create(reader=reader, paper=paper)
     if not made:

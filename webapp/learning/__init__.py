@@ -1,1 +1,1 @@
-"""TF-IDF and linear weights in plain Python: what a site applies, trained elsewhere."""
+"""TF-IDF and linear models in plain Python."""

@@ -11,9 +11,9 @@ from webapp.learning.tfidf import DATA, Vector, dot
 
 @dataclass(frozen=True)
 class Linear:
-    """Weights over terms, and over what the terms and the phrases say together.
+    """Weights of terms, and of their combination with phrases.
 
-    `combination` are the intercept and the weights of: the terms' log-odds, and the phrases
+    `combination` has the intercept and the weights of: the terms' log-odds, and the phrases
     (`phrase_features`) in the title, of the own work, elsewhere and against.
     """
 
@@ -31,19 +31,19 @@ class Linear:
         return sum(weight * value for weight, value in zip(self.combination, values, strict=True))
 
     def parts(self, vector: Vector) -> list[tuple[str, float]]:
-        """What each term added to the log-odds or took, the strongest first."""
+        """The contribution of each term to the log-odds, the largest first."""
         parts = [(t, value * self.weights[t]) for t, value in vector.items() if t in self.weights]
         return sorted(parts, key=lambda part: (-abs(part[1]), part[0]))
 
 
 def phrase_features(phrases: Sequence[float]) -> list[float]:
-    """What the phrases say, as it is weighed: what is said again says less."""
-    return [math.log1p(said) for said in phrases]
+    """The scores of phrases on a logarithmic scale, so that repetitions count less."""
+    return [math.log1p(score) for score in phrases]
 
 
 @cache
 def models() -> Mapping[str, Linear]:
-    """The trained models by the slug of their method; empty where none was trained."""
+    """The trained models by the slug of their method; empty if none was trained."""
     path = DATA / "weights.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
     return {

@@ -1,20 +1,20 @@
-"""Papers that say much the same: candidates from the search index, ordered by TF-IDF."""
+"""Similar papers: candidates from the search index, ordered by TF-IDF."""
 
 from webapp.learning.tfidf import dot, vector
 from webapp.papers.models import Paper
 from webapp.papers.search import index
 
-WORDS = 6  # of the strongest, whose pairs are sought
+WORDS = 6  # of the strongest, in whose pairs candidates are found
 PHRASES = 4
 CANDIDATES = 120  # read and compared
-LEAST = 0.1  # cosine below which two papers share no more than common words
+LEAST = 0.1  # cosine below which two papers share only common words
 
 
 def similar(paper: Paper, limit: int = 5) -> list[tuple[float, Paper]]:
-    """At most `limit` papers like `paper`, the most alike first, each with its cosine (0 to 1).
+    """At most `limit` papers like `paper`, the most similar first, each with its cosine (0 to 1).
 
-    Candidates share two of its strongest words, or one of its strongest pairs of neighbours; where
-    a word is common, the latest papers with it are looked at. Two queries.
+    Candidates are the latest papers that share two of its strongest words, or one of its strongest
+    pairs of adjacent words. Two queries.
     """
     mine = vector(paper.title, paper.abstract)
     strongest = sorted(mine, key=lambda term: (-mine[term], term))

@@ -1,4 +1,4 @@
-"""A linear support vector machine in plain Python: what a reader likes, learned in a second.
+"""A linear support vector machine in plain Python, which learns what a reader likes in a second.
 
 Dual coordinate descent for the squared hinge loss (Hsieh et al., "A Dual Coordinate Descent Method
 for Large-scale Linear SVM", ICML 2008, algorithm 1):
@@ -16,13 +16,13 @@ from webapp.learning.tfidf import Vector
 
 COST = 0.03  # C of a class's examples, on average
 PASSES = 30  # at most, over all examples
-STILL = 0.01  # the largest projected gradient of a pass at which it ends
-_BIAS = ""  # no term: the intercept is learned as the weight of a constant
+STILL = 0.01  # stop when the largest projected gradient of a pass is below
+_BIAS = ""  # not a term: the intercept is learned as the weight of a constant
 
 
 @dataclass(frozen=True)
 class Example:
-    """A paper's vector, whether it is liked, and how much that counts."""
+    """A paper's vector, whether it is liked, and the weight of that."""
 
     vector: Vector
     liked: bool
@@ -30,9 +30,9 @@ class Example:
 
 
 def fit(examples: Sequence[Example], cost: float = COST) -> Linear:
-    """The weights that part liked from other papers, both classes counting the same in all.
+    """Weights that separate liked papers from others; both classes have the same total weight.
 
-    The same examples give the same weights. Raises ValueError where one class has no example.
+    Deterministic. Raises ValueError if a class has no example.
     """
     totals = {
         side: sum(one.weight for one in examples if one.liked is side) for side in (True, False)

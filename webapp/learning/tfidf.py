@@ -1,4 +1,4 @@
-"""TF-IDF vectors of papers: words and pairs of words, over a vocabulary that is kept as data."""
+"""TF-IDF vectors of papers: words and pairs of words, over a vocabulary stored as data."""
 
 import json
 import math
@@ -23,12 +23,12 @@ Vector = dict[str, float]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in lower case, without those that say nothing: hyphens divide."""
+    """The words of a text in lower case, split at hyphens, without stop words."""
     return [word for word in WORD.findall(text.lower()) if word not in STOP]
 
 
 def terms(title: str, abstract: str) -> Counter[str]:
-    """How often each word and each pair of neighbours stands there, the title's thrice."""
+    """The counts of words and pairs of adjacent words; those of the title count three times."""
     in_title, in_abstract = words(title), words(abstract)
     counted = TITLE_COUNTS * [*in_title, *map(" ".join, pairwise(in_title))]
     # A Counter of one list counts in C, in a third of the time of adding term by term.
@@ -37,7 +37,7 @@ def terms(title: str, abstract: str) -> Counter[str]:
 
 @cache
 def vocabulary() -> Mapping[str, float]:
-    """The inverse document frequency of every term that counts."""
+    """The inverse document frequency of every term of the vocabulary."""
     found: dict[str, float] = json.loads((DATA / "vocabulary.json").read_text())
     return found
 

@@ -1,4 +1,4 @@
-"""Training of the linear models: scikit-learn makes them once, `linear` applies them everywhere."""
+"""Training of the linear models with scikit-learn; `linear` applies them without it."""
 
 import json
 import math
@@ -12,12 +12,12 @@ from webapp.learning.tfidf import DATA
 
 FOLDS = 8
 SMALLEST = 0.02  # a weight below this share of the largest is left out
-TRUST = 0.7  # of what the phrases say: they were chosen with these labels in view
+TRUST = 0.7  # factor of the phrases' weights: they were chosen with these labels in view
 
 
 @dataclass(frozen=True)
 class Example:
-    """A labelled paper: its terms, the scores of its phrases, and whether it is about it."""
+    """A paper with the scores of its phrases, and whether it is about the method."""
 
     title: str
     abstract: str
@@ -28,9 +28,9 @@ class Example:
 def build_vocabulary(
     papers: Iterable[tuple[str, str]], positive: Iterable[tuple[str, str]]
 ) -> dict[str, float]:
-    """The idf of the terms that are common, or that papers about a method share.
+    """The idf of terms that are common, or that papers about a method share.
 
-    A word counts from 15 papers on, a pair from 60, or from 6 where two positives have it.
+    A word must be in 15 papers; a pair in 60, or in 6 if two positive ones have it.
     """
     frequency: Counter[str] = Counter()
     total = 0
@@ -47,7 +47,7 @@ def build_vocabulary(
 
 
 def write_vocabulary(idf: Mapping[str, float]) -> None:
-    """Keep a vocabulary as the site's data, and use it from now on."""
+    """Store a vocabulary as the site's data, and use it from now on."""
     (DATA / "vocabulary.json").write_text(json.dumps(idf, indent=0) + "\n")
     tfidf.vocabulary.cache_clear()
 
@@ -55,12 +55,12 @@ def write_vocabulary(idf: Mapping[str, float]) -> None:
 def fit(
     examples: Mapping[str, Sequence[Example]], background: Mapping[str, Sequence[tuple[str, str]]]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, list[float]]]:
-    """The weights of each method, and its examples' probabilities to be about it, out of fold.
+    """The weights of each method, and the out-of-fold probabilities of its examples.
 
-    What is combined is weighed by what the terms say of papers that were not trained on (out of
-    fold). `background` are papers without a sign of the method: they count as negative.
+    The weights of the combination are fitted to out-of-fold predictions of the terms. `background`
+    are papers without a sign of the method, which count as negative.
     """
-    # scikit-learn belongs to the ML requirements: the site itself has none of it.
+    # scikit-learn is one of the ML requirements, which the site itself does not have.
     import numpy as np  # noqa: PLC0415
     from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415
 
@@ -86,10 +86,10 @@ def fit(
 
 
 def _weigh(features: Any, about: Any, method: Any) -> Any:
-    """Weights of what is combined, a row a method: its own intercept, and slopes that all share.
+    """Weights of the combination, a row per method: its own intercept, and slopes shared by all.
 
-    With slopes of its own a method leans on what its phrases happen to say of these labels. The
-    phrases count TRUST of what fits best here; a second fit sets the scale and the intercepts.
+    With its own slopes a method would overfit its phrases to these labels. The phrases get TRUST of
+    their best weights here; a second fit sets the scale and the intercepts.
     """
     import numpy as np  # noqa: PLC0415
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
@@ -105,7 +105,7 @@ def _weigh(features: Any, about: Any, method: Any) -> Any:
 def _terms(
     examples: Sequence[Example], background: Sequence[tuple[str, str]], folds: Any
 ) -> tuple[dict[str, Any], Any]:
-    """The linear model over the terms, and what it says of the examples out of fold."""
+    """The linear model over the terms, and its out-of-fold log-odds of the examples."""
     import numpy as np  # noqa: PLC0415
     from scipy.sparse import vstack  # type: ignore[import-untyped]  # noqa: PLC0415
     from sklearn.feature_extraction import DictVectorizer  # noqa: PLC0415
@@ -135,5 +135,5 @@ def _terms(
 
 
 def write_models(models: Mapping[str, Mapping[str, Any]]) -> None:
-    """Keep the trained models as the site's data."""
+    """Store the trained models as the site's data."""
     (DATA / "weights.json").write_text(json.dumps(models, indent=0) + "\n")

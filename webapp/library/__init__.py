@@ -1,1 +1,1 @@
-"""What a reader keeps: read state, notes, tags, lists, and what is learned from it."""
+"""A reader's library: read state, notes, tags, lists, and what is learned from them."""

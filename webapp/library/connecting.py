@@ -1,4 +1,4 @@
-"""The page on which an administrator connects a model's server and mail, and tries them."""
+"""The page on which an administrator connects a model's server and mail, and tests them."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,18 +23,18 @@ from webapp.library.trials import describe, try_mail, try_model
 from webapp.summaries.client import ModelError
 from webapp.ui.pages import back, for_readers
 
-HIDDEN = {"autocomplete": "new-password"}  # a browser's own passwords are for other places
+HIDDEN = {"autocomplete": "new-password"}  # keeps browsers from filling in other passwords
 
 
 class _ConnectionForm(forms.Form):
-    """A server. What the environment sets is shown, and cannot be changed here.
+    """The settings of a server. Those set by the environment are shown, and cannot be changed.
 
-    Valid, it has `values`, its variables, and `connected`, the settings with them.
+    If valid, it has `values` by environment variable, and `connected`, the settings with them.
     """
 
     VARIABLES: ClassVar[dict[str, str]]  # by field
     SECRET: ClassVar[str]  # the field that is never shown again
-    OWNER: ClassVar[tuple[str, ...]]  # what says whose secret it is: no other gets it
+    OWNER: ClassVar[tuple[str, ...]]  # what identifies the server: no other gets the secret
 
     values: dict[str, str]
     connected: Settings
@@ -51,11 +51,11 @@ class _ConnectionForm(forms.Form):
             field.disabled, field.required, field.validators = True, False, []
             field.help_text = by_whom % self.VARIABLES[name]
         self.is_fixed = len(fixed) == len(self.VARIABLES)
-        with suppress(OSError, ValueError):  # not to be read: nothing is known to be kept
+        with suppress(OSError, ValueError):  # an unreadable file counts as empty
             self.is_kept = not connections.kept().keys().isdisjoint(self.VARIABLES.values())
 
     def clean(self) -> dict[str, Any]:
-        """Check what it holds as settings."""
+        """Check the values as settings."""
         data = self.cleaned_data
         if self.errors:
             return data
@@ -71,7 +71,7 @@ class _ConnectionForm(forms.Form):
         return data
 
     def written(self, data: dict[str, Any]) -> dict[str, str]:
-        """Fields as variables."""
+        """The values of fields by environment variable."""
         return {variable: data[name] for name, variable in self.VARIABLES.items()}
 
 
@@ -113,12 +113,12 @@ class ModelForm(_ConnectionForm):
         return cls(data, {"base_url": address, "model": now.summary_model, "key": key})
 
     def clean_base_url(self) -> str:
-        """As it is kept."""
+        """Without a slash at the end."""
         return str(self.cleaned_data["base_url"]).rstrip("/")
 
 
 class MailForm(_ConnectionForm):
-    """A server that takes the site's mail."""
+    """A server that sends the site's mail."""
 
     title = gettext_lazy("Mail")
     without = gettext_lazy("No digests, alerts or sign-in links are mailed.")
@@ -161,7 +161,7 @@ class MailForm(_ConnectionForm):
         return cls(data, connections.smtp(now) | of_mail)
 
     def clean(self) -> dict[str, Any]:
-        """A user needs a password, and a trial somebody to write to."""
+        """A user needs a password, and a test an address."""
         data = super().clean()
         if "try" in self.data and not data.get("to"):
             self.add_error("to", self.fields["to"].error_messages["required"])
@@ -170,7 +170,7 @@ class MailForm(_ConnectionForm):
         return data
 
     def written(self, data: dict[str, Any]) -> dict[str, str]:
-        """Fields as variables."""
+        """The values of fields by environment variable."""
         user, password = (quote(data[name], safe="") for name in ("username", "password"))
         host = f"[{data['host']}]" if ":" in data["host"] else data["host"].lower()
         login = f"{user}:{password}@" if user else ""
@@ -179,7 +179,7 @@ class MailForm(_ConnectionForm):
 
 
 def forms_of(reader: User, request: HttpRequest) -> dict[str, _ConnectionForm]:
-    """The forms by name, the one that was sent with what it holds."""
+    """The forms by name; the one that was sent is bound."""
     sent = {request.POST.get("connection"): request.POST}
     return {
         "model": ModelForm.shown(sent.get("model"), reader),
@@ -190,7 +190,7 @@ def forms_of(reader: User, request: HttpRequest) -> dict[str, _ConnectionForm]:
 @sensitive_post_parameters("key", "password")
 @for_readers("GET", "HEAD", "POST")
 def connect(request: HttpRequest, reader: User) -> HttpResponse:
-    """Try and keep a connection, or remove it."""
+    """Test and keep a connection, or remove it."""
     if not reader.is_superuser:
         raise PermissionDenied
     shown = forms_of(reader, request)
@@ -202,7 +202,7 @@ def connect(request: HttpRequest, reader: User) -> HttpResponse:
 
 
 def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
-    """Do what was asked; whether that went well. What was found stands on the next page."""
+    """Test, keep or remove a connection; whether that succeeded. The next page has the results."""
     found: list[str] = []
     remove = "remove" in request.POST
     if not remove and not form.is_valid():
@@ -229,7 +229,7 @@ def _done(request: HttpRequest, form: _ConnectionForm) -> bool:
 
 
 def _without_secrets(form: _ConnectionForm, text: str) -> str:
-    """What a server said: some repeat what they were told."""
+    """A server's message without secrets, which some servers repeat."""
     for secret in filter(None, (form.data.get(form.SECRET), form.initial[form.SECRET])):
         text = text.replace(secret, "…")
     return text

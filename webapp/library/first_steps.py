@@ -1,4 +1,4 @@
-"""First steps: a profile from categories, phrases and papers one likes, on one page."""
+"""First steps: a profile from categories, phrases and liked papers, on one page."""
 
 from django import forms
 from django.conf import settings
@@ -11,7 +11,7 @@ from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.digests.profiles.forms import ProfileForm
 from webapp.digests.profiles.preview import DAYS, preview_profile
-from webapp.digests.profiles.validation import ProfileSettings, apply_settings, free_slug
+from webapp.digests.profiles.validation import ProfileSettings, free_slug, save_settings
 from webapp.digests.profiles.views import MAX_PROFILES
 from webapp.library.connecting import forms_of
 from webapp.library.importing import import_liked
@@ -21,7 +21,7 @@ from webapp.ui.pages import for_readers
 
 
 class FirstStepsForm(forms.Form):
-    """What one reads. Valid, it has `profile_settings`."""
+    """A reader's interests. If valid, it has `profile_settings`."""
 
     categories = ProfileForm.base_fields["categories"]
     keywords = forms.CharField(
@@ -42,7 +42,7 @@ class FirstStepsForm(forms.Form):
     profile_settings: ProfileSettings
 
     def clean(self) -> dict[str, object]:
-        """Check the profile it makes."""
+        """Check the resulting profile."""
         data = self.cleaned_data
         alone = Profile.Ranking.BOTH if data.get("keywords") else Profile.Ranking.LEARNED
         given = ProfileForm.initial_of(None) | data | {"name": "Mine", "ranking": alone}
@@ -58,7 +58,7 @@ class FirstStepsForm(forms.Form):
 
 @for_readers("GET", "HEAD", "POST")
 def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
-    """Ask what the reader reads, and show the days that are there in their order."""
+    """Ask for the reader's interests, preview the profile and create it."""
     if Profile.objects.filter(owner=reader).count() >= MAX_PROFILES:
         return redirect("digests:profiles")
     initial = {"categories": " ".join(settings.ARXIV_CATEGORIES)}
@@ -66,7 +66,7 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
     valid = form.is_bound and form.is_valid()
     if valid and "preview" not in request.POST:
         return redirect("digests:profile", _make(reader, form).slug)
-    # What is learned from papers is known once they are kept.
+    # Learning needs the papers to be saved first, so only keywords have a preview.
     previewed = valid and bool(form.cleaned_data["keywords"])
     rules = form.profile_settings.rules if previewed else None
     context = {
@@ -81,10 +81,9 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
 
 def _make(reader: User, form: FirstStepsForm) -> Profile:
     profile = Profile(owner=reader, slug=free_slug(f"{reader.username} reads"))
-    apply_settings(profile, form.profile_settings)
-    profile.name = (_("Papers for %(reader)s") % {"reader": reader})[:80]
-    profile.save()
+    form.profile_settings.name = (_("Papers for %(reader)s") % {"reader": reader})[:80]
+    save_settings(profile, form.profile_settings)
     import_liked(reader, form.cleaned_data["liked"])
-    if not learn(reader.pk):  # which builds the days of its profiles itself
+    if not learn(reader.pk):  # else it has built the digests
         build(dates(DAYS), [profile])
     return profile

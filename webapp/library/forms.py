@@ -1,4 +1,4 @@
-"""What readers write into their library."""
+"""The forms of a reader's library."""
 
 from django import forms
 from django.utils.translation import gettext, gettext_lazy
@@ -7,7 +7,7 @@ MAX_NOTE, MAX_TAGS, MAX_TAG = 20_000, 20, 40
 
 
 class EntryForm(forms.Form):
-    """A note, tags and a list of one paper."""
+    """A note, tags and a new list for one paper."""
 
     note = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 5}),
@@ -19,7 +19,7 @@ class EntryForm(forms.Form):
     new_list = forms.CharField(max_length=80, required=False, label="New list")
 
     def clean_tags(self) -> list[str]:
-        """The tags, each once, in the order given."""
+        """The tags without duplicates, in the order given."""
         given = (" ".join(tag.split()) for tag in self.cleaned_data["tags"].split(","))
         tags = list(dict.fromkeys(tag[:MAX_TAG] for tag in given if tag))
         if len(tags) > MAX_TAGS:
@@ -28,7 +28,7 @@ class EntryForm(forms.Form):
 
 
 class ImportForm(forms.Form):
-    """Papers one likes, pasted or as a file."""
+    """Liked papers, pasted or as a file."""
 
     text = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 8}),
@@ -39,7 +39,7 @@ class ImportForm(forms.Form):
     file = forms.FileField(required=False, label="Or a file exported from Zotero")
 
     def clean(self) -> dict[str, object]:
-        """The text of both."""
+        """Append the file to the text."""
         file = self.cleaned_data.get("file")
         if file and file.size > 2_000_000:
             self.add_error("file", gettext("The file is larger than 2 MB."))
@@ -51,7 +51,7 @@ class ImportForm(forms.Form):
 
 
 class ZoteroForm(forms.Form):
-    """Whose Zotero library is written, and the key that may."""
+    """A Zotero library, and a key to write to it."""
 
     library = forms.RegexField(
         r"^(users|groups)/[0-9]{1,12}$",

@@ -1,4 +1,4 @@
-"""Papers a reader names as liked: arXiv ids in any text, BibTeX, RIS or CSL-JSON of Zotero."""
+"""Papers that a reader likes, from arXiv ids in any text, BibTeX, RIS or Zotero's CSL-JSON."""
 
 import json
 import re
@@ -13,13 +13,14 @@ from webapp import tasks
 from webapp.digests.models import Star
 from webapp.library.models import LikedText
 from webapp.papers.api import IDS, lookup
+from webapp.papers.identifiers import CATEGORY, parse_identifier
 from webapp.papers.models import Paper
 from webapp.papers.search.query import words_of
 from webapp.papers.store import prepare, store_papers
 
 MOST = 1_000  # papers of one import
 MAX_TEXT = 2_000_000  # characters read
-_ID = re.compile(r"(?<![\d.])\d{4}\.\d{4,5}(?!\d)|\b[a-z-]+(?:\.[A-Z]{2})?/\d{7}\b")
+_ID = re.compile(rf"(?:(?<![\d.])[0-9]{{4}}\.[0-9]{{4,5}}|\b{CATEGORY}/[0-9]{{7}})(?!\d)")
 _BIBTEX_ENTRY = re.compile(r"@(?!comment|string|preamble)\w+\s*[{(]", re.IGNORECASE)
 _BIBTEX_FIELD = re.compile(r"\b(title|abstract)\s*=\s*([{\"])", re.IGNORECASE)
 _RIS_LINE = re.compile(r"(TY|TI|T1|AB|N2|ER)  - ?(.*)")
@@ -27,30 +28,30 @@ _RIS_LINE = re.compile(r"(TY|TI|T1|AB|N2|ER)  - ?(.*)")
 
 @dataclass
 class Reference:
-    """A paper as an export names it."""
+    """A paper in an export."""
 
-    text: str = ""  # all of it, for the identifier
+    text: str = ""  # the whole record, for the identifier
     title: str = ""
     abstract: str = ""
 
     @property
     def arxiv_id(self) -> str:
-        """Its arXiv identifier, "" where it names none."""
+        """Its arXiv identifier, or "" without one."""
         found = _ID.search(self.text)
-        return found[0] if found else ""
+        return parse_identifier(found[0])[0] if found else ""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What became of an import."""
+    """The outcome of an import."""
 
-    starred: int  # papers that are here, now saved
-    learned_from: int  # titles of papers that are not here, kept to learn from
-    unknown: list[str]  # identifiers of papers that are not here and came without a title
+    starred: int  # papers of this site that are now saved
+    learned_from: int  # titles of papers that this site lacks, kept to learn from
+    unknown: list[str]  # identifiers of papers that this site lacks and that came without a title
 
 
 def references(text: str) -> list[Reference]:
-    """The papers that a text names, in whichever of the formats it is written."""
+    """The papers in a text of any of the formats."""
     text = text[:MAX_TEXT]
     if text.lstrip().startswith(("[", "{")):
         return list(_csl(text))
@@ -63,9 +64,9 @@ def references(text: str) -> list[Reference]:
 
 @transaction.atomic
 def import_liked(reader: User, text: str) -> Imported:
-    """Save the papers that a text names; of those not here keep the title to learn from."""
+    """Save the papers in a text; keep the titles of those that this site lacks to learn from."""
     named = references(text)[:MOST]
-    here = {p.arxiv_id: p for p in Paper.objects.filter(arxiv_id__in=[r.arxiv_id for r in named])}
+    here = Paper.objects.in_bulk([one.arxiv_id for one in named], field_name="arxiv_id")
     starred, texts, unknown = 0, 0, []
     for one in named:
         if paper := here.get(one.arxiv_id):
@@ -81,20 +82,22 @@ def import_liked(reader: User, text: str) -> Imported:
 
 
 def save_named(reader_id: int, identifiers: Sequence[str]) -> int:
-    """Ask arXiv for papers that are not here and save them for a reader; how many it knew.
+    """Fetch papers from arXiv and save them for a reader; returns how many arXiv knows.
 
     Raises FetchError, with nothing changed.
     """
     entries = lookup(identifiers)
-    papers = store_papers(entries, None, prepare(entries), known_at=timezone.now())
-    for reader in User.objects.filter(pk=reader_id):
-        for paper in papers.values():
-            Star.objects.get_or_create(reader=reader, paper=paper)
+    rendered = prepare(entries)
+    with transaction.atomic():
+        papers = store_papers(entries, None, rendered, known_at=timezone.now())
+        for reader in User.objects.filter(pk=reader_id):
+            for paper in papers.values():
+                Star.objects.get_or_create(reader=reader, paper=paper)
     return len(papers)
 
 
 def ask_for(reader: User, identifiers: Sequence[str]) -> bool:
-    """Have a worker do `save_named`; False where the broker is down."""
+    """Have a worker run `save_named`; False where the broker is down."""
     parts = (list(identifiers[at : at + IDS]) for at in range(0, len(identifiers), IDS))
     lost = "papers are not asked for"
     return all(tasks.send("site.save_named", [reader.pk, part], lost=lost) for part in parts)
@@ -133,16 +136,14 @@ def _bibtex(text: str) -> Iterator[Reference]:
     starts = [match.start() for match in _BIBTEX_ENTRY.finditer(text)]
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         entry = text[start:end]
-        fields = {
-            match[1].lower(): _value(entry, match.end() - 1)
-            for match in _BIBTEX_FIELD.finditer(entry)
-        }
+        found = _BIBTEX_FIELD.finditer(entry)
+        fields = {match[1].lower(): _value(entry, match.end() - 1) for match in found}
         title = fields.get("title", "")
         yield Reference(entry, title if words_of(title) else "", fields.get("abstract", ""))
 
 
 def _value(entry: str, start: int) -> str:
-    """The value of a field that opens at `start`, without its braces."""
+    """The value of a field that starts at `start`, without braces."""
     depth, quoted = 0, entry[start] == '"'
     for at in range(start + quoted, len(entry)):
         depth += {"{": 1, "}": -1}.get(entry[at], 0)

@@ -1,17 +1,18 @@
 """What a reader likes, learned from what they keep: a linear model over TF-IDF.
 
-A star, a note or a tag, a place on a list, and what was imported each say "liked"; a paper that
-was opened says it with a third of the weight; "not for me" says the contrary, three times as
-loudly as one of the recent papers that stand for everything else.
+A star, a note, a tag, a place on a list and an import each count as "liked"; a paper marked as read
+counts a third of that. "Not for me" is a negative example with three times the weight of one of the
+recent papers that stand for everything else.
 """
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 from hashlib import sha256
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save
 from django.dispatch import receiver
 from django.utils import timezone
@@ -26,34 +27,34 @@ from webapp.library.models import LibraryEntry, LikedText, ReadingList
 from webapp.papers.models import Paper
 from webapp.papers.queries import dates
 
-LEAST = 5  # liked papers from which on something is learned
-READ = 1 / 3  # weight of a paper that was only opened
+LEAST = 5  # liked papers before anything is learned
+READ = 1 / 3  # weight of a paper that was only read
 LEFT = 3.0  # weight of one that is not for the reader
-BACKGROUND, RECENT = 400, 4_000  # papers that stand for the rest, and of how many they are drawn
-MOST = 1_000  # papers of either kind, the latest
+BACKGROUND, RECENT = 400, 4_000  # papers that stand for the rest, drawn from so many recent ones
+MOST = 1_000  # papers of each signal, the latest
 
 
 @dataclass(frozen=True)
 class Signals:
-    """What a reader said of papers: how loudly, and that of papers that are not here by text."""
+    """A reader's feedback: weights of papers, and texts of liked papers that this site lacks."""
 
-    weights: dict[int, float]  # by the paper's key; below 0 for one that is not for the reader
-    texts: tuple[tuple[str, str], ...]
+    weights: dict[int, float]  # by primary key; negative for a paper that is not for the reader
+    texts: tuple[tuple[str, str], ...]  # (title, abstract)
 
     @property
     def count(self) -> int:
-        """Papers that were kept, not only opened."""
+        """Papers that were kept, not only read."""
         return sum(weight == 1 for weight in self.weights.values()) + len(self.texts)
 
     @property
     def fingerprint(self) -> str:
-        """The same signals, the same model."""
+        """Equal for equal signals, and so for equal models."""
         whole = sorted(self.weights.items()), self.texts
         return sha256(repr(whole).encode()).hexdigest()
 
 
 def signals(reader: User) -> Signals:
-    """Everything `reader` said of papers."""
+    """All feedback of `reader`."""
     entries = LibraryEntry.objects.filter(reader=reader)[:MOST]
     weights = {one.paper_id: READ for one in entries if one.read_at}
     weights |= {one.paper_id: 1.0 for one in entries if one.note or one.tags}
@@ -67,7 +68,7 @@ def signals(reader: User) -> Signals:
 
 
 def learn(reader_id: int) -> bool:
-    """Learn a reader's model anew where what they keep has changed, and rank their last days by it.
+    """Train a reader's model if their feedback changed, and rank their last days by it.
 
     Idempotent. Returns whether the model changed.
     """
@@ -89,13 +90,13 @@ def learn(reader_id: int) -> bool:
 
 
 def learn_all() -> int:
-    """`learn` for every reader: for those whose message was lost. Returns how many changed."""
+    """`learn` for every reader, in case a message was lost. Returns how many models changed."""
     readers = User.objects.filter(is_active=True).values_list("pk", flat=True)
     return sum(learn(reader) for reader in readers)
 
 
 def _train(reader: User, feedback: Signals) -> bool:
-    """Store a new model; False where there are no other papers to tell the liked ones from."""
+    """Store a new model; False where there are no negative examples."""
     papers = Paper.objects.in_bulk(feedback.weights)
     examples = [
         Example(vector(papers[key].title, papers[key].abstract), weight > 0, abs(weight))
@@ -122,7 +123,7 @@ def _train(reader: User, feedback: Signals) -> bool:
 
 
 def _others(known: set[int]) -> list[dict[str, float]]:
-    """Vectors of recent papers that the reader said nothing of."""
+    """Vectors of recent papers without feedback."""
     recent = Paper.objects.order_by("-pk").values_list("pk", flat=True)[:RECENT]
     keys = [key for key in recent if key not in known]
     drawn = random.Random(0).sample(keys, min(BACKGROUND, len(keys)))
@@ -137,10 +138,17 @@ def _others(known: set[int]) -> list[dict[str, float]]:
 def _learn_after_change(
     instance: Star | LibraryEntry | LikedText | ReadingList, **_: object
 ) -> None:
-    """Ask for learning after every change that says something of a paper."""
-    transaction.on_commit(partial(ask, instance.reader_id))
+    """Ask for learning once after each transaction that changes feedback: an import has many."""
+    call = _asking(instance.reader_id)
+    if not any(call in waiting for waiting in connection.run_on_commit):
+        transaction.on_commit(call)
+
+
+@cache
+def _asking(reader_id: int) -> Callable[[], None]:
+    return lambda: ask(reader_id)
 
 
 def ask(reader_id: int) -> None:
-    """Have a worker learn now; where the broker is down, the next tick of the beat does."""
-    tasks.send("site.learn", [reader_id], lost="learning waits for the next tick")
+    """Have a worker learn now; where the broker is down, the next scheduled run does."""
+    tasks.send("site.learn", [reader_id], lost="learning waits for the next scheduled run")

@@ -1,7 +1,8 @@
-"""What a reader keeps of papers, beside the stars of `digests`."""
+"""A reader's library, beside the stars in `digests`."""
 
 from django.contrib.auth.models import User
 from django.db import models
+from django.db.models import UniqueConstraint
 from django.db.models.signals import post_save
 from django.dispatch import receiver
 
@@ -10,7 +11,7 @@ from webapp.papers.models import Paper
 
 
 class LibraryEntry(models.Model):
-    """What one reader has to do with one paper: read, not for them, a note, tags."""
+    """One reader's marks on one paper: read, not for me, a note, tags."""
 
     reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="library")
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="library_entries")
@@ -23,12 +24,10 @@ class LibraryEntry(models.Model):
     class Meta:
         ordering = ("-changed_at", "-pk")
         verbose_name_plural = "library entries"
-        constraints = [
-            models.UniqueConstraint(fields=["reader", "paper"], name="one_entry_a_reader")
-        ]
+        constraints = [UniqueConstraint(fields=["reader", "paper"], name="one_entry_a_reader")]
 
 
-# A paper is saved or not for its reader, never both: what was said last counts.
+# A paper is either saved or not for its reader: the later one wins.
 @receiver(post_save, sender=LibraryEntry)
 def _unsave_not_for_me(instance: LibraryEntry, **_: object) -> None:
     if instance.not_for_me:
@@ -51,22 +50,18 @@ class ReadingList(models.Model):
 
     class Meta:
         ordering = ("name",)
-        constraints = [
-            models.UniqueConstraint(fields=["reader", "name"], name="a_list_once_a_reader")
-        ]
+        constraints = [UniqueConstraint(fields=["reader", "name"], name="a_list_once_a_reader")]
 
     def __str__(self) -> str:
         return self.name
 
 
 class LikedText(models.Model):
-    """A paper a reader named as liked that this site has not fetched: enough to learn from."""
+    """The text of a liked paper that this site lacks, to learn from."""
 
     reader = models.ForeignKey(User, on_delete=models.CASCADE, related_name="liked_texts")
     title = models.TextField()
     abstract = models.TextField(blank=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["reader", "title"], name="liked_once_a_reader")
-        ]
+        constraints = [UniqueConstraint(fields=["reader", "title"], name="liked_once_a_reader")]

@@ -1,4 +1,4 @@
-"""What pages and files read of a reader's library."""
+"""Reads of a reader's library for pages and exports."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ SHOWN = {
 
 @dataclass(frozen=True)
 class Choice:
-    """Which part of a library: by state, or by tag, or one list."""
+    """A part of a library: by state, by tag, or one list."""
 
     show: str = "saved"
     tag: str = ""
@@ -33,26 +33,26 @@ class Choice:
 
     @property
     def title(self) -> str:
-        """What the part is called."""
+        """The name of the part."""
         return self.of_list.name if self.of_list else self.tag or SHOWN[self.show]
 
     @property
     def query(self) -> str:
-        """The query string that chooses it."""
+        """The query string for it."""
         if self.of_list:
             return f"list={self.of_list.pk}"
         return urlencode({"tag": self.tag} if self.tag else {"show": self.show})
 
 
 def choice(reader: User, given: dict[str, str]) -> Choice:
-    """The part that a query string asks for; what is saved where it asks for nothing known."""
+    """The part in a query string; saved papers by default."""
     lists = ReadingList.objects.filter(reader=reader, pk=number_in(given.get("list", "")))
     show = given.get("show", "")
     return Choice(show if show in SHOWN else "saved", given.get("tag", "")[:40], lists.first())
 
 
 def papers(reader: User, part: Choice) -> list[Paper]:
-    """The papers of a part, what was added or changed last first."""
+    """The papers of a part, the last added or changed first."""
     if part.of_list:
         rows = part.of_list.papers.through.objects.filter(readinglist=part.of_list)
         return [row.paper for row in rows.order_by("-pk").select_related("paper")]
@@ -73,12 +73,12 @@ def papers(reader: User, part: Choice) -> list[Paper]:
 
 
 def tags(reader: User) -> list[tuple[str, int]]:
-    """The reader's tags with how many papers bear them, by name."""
+    """The reader's tags with their numbers of papers, by name."""
     rows = LibraryEntry.objects.filter(reader=reader).exclude(tags=[])
     return sorted(Counter(tag for row in rows for tag in row.tags).items())
 
 
-# By hand, because it is asked for every page of papers that a signed-in reader is sent.
+# In SQL for speed: it runs for every page of papers of a signed-in reader.
 _SHELF = """
     SELECT paper_id, TRUE, FALSE, NULL FROM digests_star
     WHERE reader_id = %s AND paper_id IN ({keys})
@@ -89,7 +89,7 @@ _SHELF = """
 
 
 def shelf_of(reader: User, keys: Sequence[int]) -> Shelf:
-    """The state of papers by their keys; one query."""
+    """A reader's marks on papers, by their keys; one query."""
     if not keys:
         return Shelf()
     of_reader = rows(_SHELF.format(keys=", ".join(map(str, keys))), [reader.pk, reader.pk])
@@ -101,7 +101,7 @@ def shelf_of(reader: User, keys: Sequence[int]) -> Shelf:
 
 
 def learned(reader: User) -> tuple[LearnedModel | None, list[str], list[str]]:
-    """What was learned from a reader, with the words that speak most for and against a paper."""
+    """A reader's model, and the words with its largest positive and negative weights."""
     model = LearnedModel.objects.filter(reader=reader).first()
     if model is None:
         return None, [], []

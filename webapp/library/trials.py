@@ -1,4 +1,4 @@
-"""A model's server and a mail server, tried before they are kept: what was found, in lines."""
+"""Tests of a model's server and of a mail server, with their results as lines of text."""
 
 import re
 import smtplib
@@ -21,7 +21,7 @@ from webapp.summaries.answer import ask_for_summary, question
 from webapp.summaries.capability import Mode
 from webapp.summaries.client import BusyError, Message, ModelError, Reply, Server
 
-MODEL_SECONDS, MAIL_SECONDS = 45, 15  # for a whole trial
+MODEL_SECONDS, MAIL_SECONDS = 45, 15  # for a whole test
 GUARANTEES = {
     Mode.SCHEMA: gettext_noop("The server enforces a JSON schema."),
     Mode.OBJECT: gettext_noop("The server enforces JSON, but no schema."),
@@ -29,7 +29,7 @@ GUARANTEES = {
 }
 TITLE = "Sparse attention"
 TEXT = "Attention over long texts is slow; a sparse pattern makes it 3.5 times faster."
-# What failed between us and a mail server, the special before the general.
+# Errors of a connection to a mail server, subclasses first.
 MAIL_ERRORS: dict[type[OSError], str] = {
     smtplib.SMTPAuthenticationError: gettext_noop("the server refused the user or the password"),
     smtplib.SMTPSenderRefused: gettext_noop("the server refused the sender"),
@@ -44,7 +44,7 @@ MAIL_ERRORS: dict[type[OSError], str] = {
 
 
 def try_model(connected: Settings) -> list[str]:
-    """Have the latest paper's abstract summarised, and a word of Chinese. Raises ModelError."""
+    """Summarise the latest paper's abstract, and ask for Chinese. Raises ModelError."""
     server = replace(Server.of(connected), until=time.monotonic() + MODEL_SECONDS)
     try:
         capability.forget(server)
@@ -58,7 +58,7 @@ def try_model(connected: Settings) -> list[str]:
 
 
 def _summary(server: Server, mode: str) -> list[str]:
-    """What one summary costs."""
+    """The cost of one summary."""
     paper = Paper.objects.order_by("-pk").first()
     title, text = (paper.title, paper.abstract) if paper else (TITLE, TEXT)
     asked = question(title, text, "the abstract", "en")
@@ -90,7 +90,7 @@ def _chinese(server: Server) -> str:
 
 
 def try_mail(connected: Settings, address: str) -> list[str]:
-    """Sign in and send a letter. Raises OSError, which `describe` explains."""
+    """Sign in and send a message. Raises OSError, which `describe` explains."""
     mailer: Any = get_connection(connected=connected, timeout=MAIL_SECONDS / 3)
     letter = EmailMessage(_("Mail works"), _("This site can send mail."), to=[address])
 
@@ -102,7 +102,7 @@ def try_mail(connected: Settings, address: str) -> list[str]:
         mailer.close()
         return version
 
-    # A server that drips keeps the socket's own limit from ever passing.
+    # A thread, since the socket's timeout never expires on a server that sends slowly.
     pool = ThreadPoolExecutor(1)
     work = pool.submit(send)
     pool.shutdown(wait=False)
@@ -116,7 +116,7 @@ def try_mail(connected: Settings, address: str) -> list[str]:
 
 
 def describe(error: Exception) -> str:
-    """Why a trial failed."""
+    """Why a test failed."""
     words = next((text for kind, text in MAIL_ERRORS.items() if isinstance(error, kind)), "")
     detail = str(error)
     if isinstance(error, smtplib.SMTPResponseException):

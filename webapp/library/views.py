@@ -1,8 +1,9 @@
-"""The pages of a reader's library. What stands in it is theirs alone to see."""
+"""The pages of a reader's library, which nobody else can see."""
 
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.paginator import Paginator
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -64,8 +65,9 @@ def leave(request: HttpRequest, reader: User) -> HttpResponse:
 
 
 @for_readers("POST")
+@transaction.atomic
 def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
-    """Mark a paper read or unread, or keep a note, tags and lists of it."""
+    """Mark a paper as read or unread, or set its note, tags and lists."""
     paper = find_paper(arxiv_id)
     kept = LibraryEntry.objects.get_or_create(reader=reader, paper=paper)[0]
     if "read" in request.POST:
@@ -96,7 +98,7 @@ def entry(request: HttpRequest, reader: User, arxiv_id: str) -> HttpResponse:
 
 @for_readers("POST")
 def remove_list(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
-    """Delete a list; its papers stay where else they are."""
+    """Delete a list, not its papers."""
     found = get_object_or_404(ReadingList, pk=pk, reader=reader)
     found.papers.clear()
     found.delete()
@@ -106,7 +108,7 @@ def remove_list(request: HttpRequest, reader: User, pk: int) -> HttpResponse:
 
 @for_readers("GET", "HEAD", "POST")
 def import_(request: HttpRequest, reader: User) -> HttpResponse:
-    """Name papers one likes: what is here is saved, the rest is kept to learn from."""
+    """Import papers one likes: those of this site are saved, others kept to learn from."""
     form = ImportForm(request.POST or None, request.FILES or None, label_suffix="")
     context: dict[str, object] = {"form": form}
     if form.is_bound and form.is_valid():

@@ -1,7 +1,7 @@
-"""Papers of a library sent to Zotero by its API (https://www.zotero.org/support/dev/web_api/v3).
+"""Send papers of a library to Zotero by its API (https://www.zotero.org/support/dev/web_api/v3).
 
-An item's key is made from the paper's identifier, so sending twice makes nothing twice: an object
-written at version 0 is refused where it exists, and no write token is needed.
+An item's key is derived from the paper's identifier, so that sending again makes no duplicates: an
+object written at version 0 is refused if it exists, and no write token is needed.
 """
 
 import json
@@ -21,22 +21,23 @@ from pydantic import BaseModel
 
 from webapp.env import write_private
 from webapp.papers import citations
+from webapp.papers.fetch import retry_after
 from webapp.papers.models import Paper
 from webapp.ui.markup import plain
 
 API = "https://api.zotero.org"
 ALPHABET = "23456789ABCDEFGHIJKLMNPQRSTUVWXYZ"  # of Zotero's keys
 AT_ONCE = 50  # objects of a request
-PATIENCE = 10.0  # seconds that the server may have us wait, in all
+PATIENCE = 10.0  # seconds of all waits that the server may ask for
 TRIES = 3
 
 
 class ZoteroError(Exception):
-    """Zotero refused or was not reached; the message says what to do."""
+    """Zotero refused a request or was not reached; the message says what to do."""
 
 
 class Account(BaseModel):
-    """Whose library is written, and the key that may. Kept in a file of the owner alone."""
+    """A library and a key to write to it, kept in a file that only its owner can read."""
 
     library: str  # users/123 or groups/123
     key: str
@@ -47,7 +48,7 @@ def _file(reader: User) -> Path:
 
 
 def account(reader: User) -> Account | None:
-    """The account a reader connected."""
+    """The reader's account, if one is connected."""
     try:
         return Account.model_validate_json(_file(reader).read_text())
     except FileNotFoundError:
@@ -55,7 +56,7 @@ def account(reader: User) -> Account | None:
 
 
 def connect(reader: User, given: Account | None) -> None:
-    """Keep an account, or forget it."""
+    """Store a reader's account, or delete it."""
     path = _file(reader)
     if given is None:
         path.unlink(missing_ok=True)
@@ -66,16 +67,16 @@ def connect(reader: User, given: Account | None) -> None:
 
 @receiver(post_delete, sender=User)
 def forget(instance: User, **_: object) -> None:
-    """The account goes with its reader."""
+    """Delete the account of a deleted reader."""
     connect(instance, None)
 
 
 def send(to: Account, name: str, papers: Sequence[Paper]) -> tuple[int, int]:
-    """Put papers into the collection called `name`, made if it is not there; how many were sent,
-    and how many had been there before. Raises ZoteroError.
+    """Put papers into the collection `name`, creating it if needed; returns how many are new, and
+    how many Zotero had already. Raises ZoteroError.
 
-    Papers that are in Zotero already are put into the collection beside where they are. What was
-    written before a failure stays, and sending again goes on from there.
+    The latter stay in their other collections, too. What was written before a failure stays, and
+    sending again continues from there.
     """
     headers = {"Zotero-API-Version": "3", "Zotero-API-Key": to.key}
     with httpx.Client(base_url=f"{API}/{to.library}", headers=headers, timeout=20) as http:
@@ -92,14 +93,14 @@ def send(to: Account, name: str, papers: Sequence[Paper]) -> tuple[int, int]:
 
 
 class _Server:
-    """Zotero's server, asked no faster than it wants to be."""
+    """Zotero's server, with the pauses between requests that it asks for."""
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
         self._patience, self._not_before = PATIENCE, 0.0
 
     def write(self, kind: str, objects: Sequence[dict[str, Any]]) -> list[str]:
-        """Write objects; the keys of those that exist in another version than they name."""
+        """Write objects; returns the keys of those that exist in another version."""
         failed = self._ask("POST", f"/{kind}", content=json.dumps(objects)).json()["failed"]
         for one in failed.values():
             if one["code"] != 412:
@@ -107,7 +108,7 @@ class _Server:
         return [objects[int(place)]["key"] for place in failed]
 
     def add_to(self, collection: str, keys: Sequence[str]) -> None:
-        """Put existing items into a collection; read anew where somebody changed them meanwhile."""
+        """Put existing items into a collection; again for those that change meanwhile."""
         for _ in range(TRIES):
             found = self._ask("GET", "/items", params={"itemKey": ",".join(keys)}).json()
             changed = [
@@ -127,8 +128,9 @@ class _Server:
                 answer = self._http.request(verb, path, **sent)
             except httpx.HTTPError as error:
                 raise ZoteroError(gettext("Zotero could not be reached: %s") % error) from error
-            pause = answer.headers.get("Backoff") or answer.headers.get("Retry-After") or "0"
-            self._not_before = time.monotonic() + (float(pause) if pause.isdecimal() else 1)
+            asked = answer.headers.get("backoff") or answer.headers.get("retry-after", "0")
+            pause = retry_after(asked)
+            self._not_before = time.monotonic() + (1.0 if pause is None else pause)
             if answer.status_code not in {429, 503}:
                 break
         if answer.status_code in {403, 404}:

@@ -1,9 +1,9 @@
 """arXiv's API through the `arxiv` package: what the feeds missed, and what they lack.
 
-The package builds the queries and reads the entries. It is given them one at a time, since one that
-it cannot read would end the reading of its page, and it does not ask itself: its way to the network
-has no timeout, no back-off and no Retry-After. `fetch.get` asks, and an empty or cut-off page is
-not believed before it was asked for again.
+The package builds the queries and parses the entries. It gets one entry at a time, since an entry
+that it cannot parse would cost the rest of the page. It sends no requests: its client has no
+timeout, no back-off and ignores Retry-After. `fetch.get` sends them, and retries a page that is
+empty or cut off.
 """
 
 import logging
@@ -20,23 +20,14 @@ from django.conf import settings
 from methods.protocol import one_line
 from webapp.papers import fetch
 from webapp.papers.days import DAY, batch_day_of, now, submission_window
-from webapp.papers.entries import (
-    Author,
-    BadEntryError,
-    Batch,
-    Entry,
-    Problem,
-    category_names,
-    one_a_paper,
-    paragraph,
-)
+from webapp.papers.entries import Author, BadEntryError, Batch, Entry, Problem, merged, paragraph
 from webapp.papers.formats import BrokenFeedError, one_by_one
-from webapp.papers.identifiers import parse_identifier
+from webapp.papers.identifiers import category_names, parse_identifier
 from webapp.papers.models import AnnounceType
 
 PAGE = 2000  # results; arXiv's limit
 MOST = 30_000  # results of one query; arXiv answers 400 beyond
-IDS = 200  # identifiers of one query, so that the address stays short
+IDS = 200  # identifiers of one query, to keep the URL short
 NOTE = "from the API, by submission: replacements and late announcements are not in it"
 _TOTAL = re.compile(rb"<(?:\w+:)?totalResults[^>]*>\s*(\d{1,9})\s*<")
 _ENTRY = re.compile(rb"<entry[\s>]")
@@ -48,10 +39,10 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
     """The papers of `category` in the batches of `first` to `last`, by the day of their batch.
 
     The API knows when version 1 was submitted, not when a paper was announced: a day taken from
-    it holds the papers submitted within its window, as new in their primary category and as
-    cross-lists elsewhere; replacements, later cross-lists and papers that moderators held back
-    are not in it. An entry that cannot be read is a problem of the day of the entry before it,
-    since they come in the order of submission. Raises FetchError.
+    it has the papers submitted within its window, as new in their primary category and as
+    cross-lists elsewhere. Replacements, later cross-lists and papers held by moderators are
+    missing. Entries come in order of submission, so one that cannot be read is a problem of the
+    day of the entry before it. Raises FetchError.
     """
     since, until = submission_window(first)[0], submission_window(last)[1] - timedelta(minutes=1)
     query = f"cat:{category} AND submittedDate:[{since:%Y%m%d%H%M} TO {until:%Y%m%d%H%M}]"
@@ -73,15 +64,14 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
             day = min(max(batch_day_of(one.submitted_at), first), last)
         entries[day].append(one)
     return {
-        day: Batch(category, day, one_a_paper(entries[day]), tuple(problems[day]), NOTE)
+        day: Batch(category, day, merged(entries[day]), tuple(problems[day]), NOTE)
         for day in entries.keys() | problems.keys()
     }
 
 
 def lookup(identifiers: Sequence[str]) -> tuple[Entry, ...]:
-    """What the API knows of papers, by identifier; those it does not know are not in the answer.
-
-    Nor are those whose entry cannot be read. Raises FetchError.
+    """The papers with these identifiers, without those that the API does not know or that cannot
+    be read. Raises FetchError.
     """
     entries: list[Entry] = []
     for start in range(0, len(identifiers), IDS):
@@ -91,18 +81,23 @@ def lookup(identifiers: Sequence[str]) -> tuple[Entry, ...]:
                 entries.append(one)
             else:
                 log.warning("%s cannot be read in the API's answer: %s", one.item, one.reason)
-    return one_a_paper(entries)
+    return merged(entries)
 
 
 def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | Problem]:
-    """What `search` finds, page by page, or why an entry says nothing. Raises FetchError."""
+    """The entries that `search` finds, page by page, and those that cannot be read.
+
+    Raises FetchError.
+    """
     client = arxiv.Client()
     client.query_url_format = f"{settings.ARXIV_API_URL}?{{}}"
     size = min(PAGE, search.max_results or PAGE)
     start, total = 0, 1
     while start < total:
-        check = partial(_check, start, doubts=[] if start else [None])
-        body = fetch.get(client._format_url(search, start, size), check=check).body
+        url, check = client._format_url(search, start, size), partial(_check, start)
+        body = fetch.get(url, check=check).body
+        if not _total(body):  # sometimes a mistake: request it once more
+            body = fetch.get(url, check=check).body
         try:
             for one in one_by_one(body):
                 yield one if isinstance(one, Problem) else _read(*one, category)
@@ -112,36 +107,34 @@ def _answers(search: arxiv.Search, category: str) -> Iterator[Entry | Problem]:
         start += len(_ENTRY.findall(body))
 
 
-def _check(start: int, body: bytes, doubts: list[None]) -> None:
-    """Raise FetchError where a page is not to be believed."""
+def _check(start: int, body: bytes) -> None:
+    """Raise FetchError for a page that cannot be right; `start` papers came before it."""
     total = _total(body)
     if total > MOST:
         raise fetch.RefusedError(f"the API finds {total} papers, more than it can list")
     if start < total and not _ENTRY.search(body):
         raise fetch.RefusedError(f"the API says {total} papers and sends an empty page")
-    # An empty first answer is now and then a mistake: once more before it is believed.
-    if total == 0 and (start or doubts):
-        doubts.clear()
+    if start and not total:
         raise fetch.RefusedError("the API sends an empty page")
 
 
 def _total(body: bytes) -> int:
     match = _TOTAL.search(body)
     if match is None:
-        raise fetch.RefusedError("the API's answer is no list of papers")
+        raise fetch.RefusedError("the API's answer is not a list of papers")
     if not body.rstrip().endswith(b"</feed>"):
         raise fetch.OutOfReachError("the API's answer is cut off before its end")
     return int(match[1])
 
 
 def _read(name: str, feed: bytes, category: str) -> Entry | Problem:
-    """What the one entry of a feed says, or why it says nothing."""
+    """The single entry of a feed, or why it cannot be read."""
     try:
         results = _feed.parse(feed).results
         if not results:
             raise BadEntryError("it has no identifier or lacks a date")
         return _entry(results[0], category)
-    # Of dates that are none, and of some that no time zone can hold.
+    # The latter two: of invalid dates, and of dates out of range in some time zone.
     except (BadEntryError, ValueError, OverflowError) as error:
         return Problem(name, str(error))
 
@@ -156,7 +149,7 @@ def _entry(result: arxiv.Result, category: str) -> Entry:
         announced_version=1,
         type=AnnounceType.NEW if is_new else AnnounceType.CROSS,
         title=one_line(result.title),
-        # Without the line breaks at 80 columns; blank and indented lines stay.
+        # Join lines wrapped at 80 columns; blank and indented lines stay.
         abstract=paragraph(re.sub(r"(?<=\S)\n(?=\S)", " ", result.summary.strip())),
         authors=tuple(
             Author(one_line(author.name), one_line(", ".join(author.affiliation)))
@@ -173,5 +166,5 @@ def _entry(result: arxiv.Result, category: str) -> Entry:
 
 
 def _moment(value: datetime) -> datetime | None:
-    """A date as the package gives it, aware; None where arXiv cannot have meant it."""
+    """`value` (aware), or None for a date that cannot be right."""
     return value if datetime(1990, 1, 1, tzinfo=UTC) <= value <= now() + DAY else None

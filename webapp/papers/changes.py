@@ -12,7 +12,7 @@ MAX_WORDS = 1_500  # of a text; longer ones are shown as one replacement
 
 @dataclass(frozen=True)
 class Span:
-    """Some words and what became of them."""
+    """Some words, and whether they were kept, added or removed."""
 
     kind: Literal["same", "added", "removed"]
     text: str
@@ -20,7 +20,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Change:
-    """From the version kept before to one; a text with the same words has no spans."""
+    """The changes from an older version; a text with the same words has no spans."""
 
     old: PaperVersion
     title: tuple[Span, ...]
@@ -28,7 +28,7 @@ class Change:
 
 
 def versions(paper: Paper) -> list[tuple[PaperVersion, Change | None]]:
-    """Each kept version and what it changed against the one kept before it, the latest first."""
+    """Each kept version with its changes from the one kept before it, the latest first."""
     kept = list(paper.versions.all())
     changes = [
         Change(old, compare(old.title, new.title), compare(old.abstract, new.abstract))
@@ -38,9 +38,9 @@ def versions(paper: Paper) -> list[tuple[PaperVersion, Change | None]]:
 
 
 def compare(old: str, new: str) -> tuple[Span, ...]:
-    """`new` with what it added to and removed from `old`; nothing where only blanks changed.
+    """`new` with what it added to and removed from `old`; empty if only blanks changed.
 
-    The spans that are not removed, joined, are the words of `new`; those not added, of `old`.
+    Joined, the spans that are not removed are the words of `new`, and those not added of `old`.
     """
     before, after = old.split(), new.split()
     if before == after:

@@ -25,12 +25,12 @@ _SMALL = {"a", "an", "the", "on", "of", "in", "for", "and", "to", "is", "with", 
 
 
 def published(paper: Paper) -> date | None:
-    """The day of the first version; where only the feed is known, the day it was announced."""
+    """The day of the first version; until the API was asked, the day it was announced."""
     return paper.submitted_at.date() if paper.submitted_at else paper.announced_on
 
 
 def year(paper: Paper) -> int:
-    """The year of the first version; the identifier's own where no date is known."""
+    """The year of the first version, by the identifier if no date is known."""
     day = published(paper)
     if day:
         return day.year
@@ -134,7 +134,7 @@ def _ascii(text: str) -> str:
 def _tex(text: str) -> str:
     """A line of arXiv's TeX as a field: braces balanced, special characters escaped.
 
-    BibTeX counts a brace with a backslash before it like any other, so those get their names.
+    BibTeX counts an escaped brace like any other, so it is written by name.
     """
     line = _TOKEN.sub(_escaped, " ".join(text.split()).rstrip("\\"))
     depth = 0
@@ -150,7 +150,7 @@ def _escaped(token: re.Match[str]) -> str:
 
 
 def _bibtex_name(name: str) -> str:
-    """A name; one that BibTeX would take apart wrongly, in braces of its own."""
+    """A name, in braces if BibTeX would split it wrongly."""
     name = _tex(name)
     joined = {"and", "collaboration", "consortium", "team", "group"} & set(name.lower().split())
     return f"{{{name}}}" if joined or "," in name else name

@@ -1,4 +1,4 @@
-"""What every page must say: that it shows the sample, while it does."""
+"""Template context of every page: whether the site shows only the sample day."""
 
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
@@ -7,9 +7,9 @@ from webapp.papers.models import Listing
 
 
 def sample(request: HttpRequest) -> dict[str, object]:
-    """`sample` for templates: `{"reason": the last word of arXiv on why nothing better is shown}`.
+    """`sample` for templates: `{"reason": why the last fetch failed}`, or None with real days.
 
-    None as soon as real days are there. Asked when first used.
+    Evaluated on first use.
     """
     return {"sample": SimpleLazyObject(_sample)}
 

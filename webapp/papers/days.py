@@ -2,12 +2,13 @@
 
 Submissions close at 14:00 Eastern from Monday to Friday and are announced at 20:00 from Sunday
 to Thursday (https://info.arxiv.org/help/availability.html); the feeds of that announcement are
-built at the following midnight. So feeds are dated Monday to Friday, and the feed of a day holds
-what was submitted between the two last closing times before it: Tuesday's feed holds Friday 14:00
-to Monday 14:00. arXiv's holidays are not published as data: the days after one are read as if
-there had been none, which puts a paper at most a few days early in a day taken from the API.
+built at the following midnight. So feeds are dated Monday to Friday, and a feed has what was
+submitted between the last two closing times before its date: Tuesday's feed covers Friday 14:00 to
+Monday 14:00. arXiv does not publish its holidays as data, so they are ignored: a paper may be at
+most a few days early in a day taken from the API.
 """
 
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
@@ -17,12 +18,12 @@ DAY = timedelta(days=1)
 
 
 def now() -> datetime:
-    """This moment, in UTC."""
+    """The current time, in UTC."""
     return datetime.now(UTC)
 
 
 def eastern_date(moment: datetime) -> date:
-    """The date of `moment` (aware) where arXiv lives."""
+    """The date of `moment` (aware) in arXiv's time zone."""
     return moment.astimezone(EASTERN).date()
 
 
@@ -52,18 +53,28 @@ def batch_days(first: date, last: date) -> list[date]:
     return [day for day in (first + i * DAY for i in range(count)) if has_batch(day)]
 
 
+def runs(days: Sequence[date], longest: int) -> Iterator[list[date]]:
+    """`days` in runs of consecutive batch days, of at most `longest` days each."""
+    run: list[date] = []
+    for day in days:
+        if run and (next_batch_day(run[-1]) != day or len(run) == longest):
+            yield run
+            run = []
+        run.append(day)
+    if run:
+        yield run
+
+
 def submission_window(day: date) -> tuple[datetime, datetime]:
-    """From when to when (UTC, the end not included) the papers of `day`'s batch were submitted."""
+    """The time range (UTC, end exclusive) in which the papers of `day`'s batch were submitted."""
     last = last_batch_day(day - DAY)
     first = last_batch_day(last - DAY)
-    return (
-        datetime.combine(first, CLOSING).astimezone(UTC),
-        datetime.combine(last, CLOSING).astimezone(UTC),
-    )
+    start, end = (datetime.combine(one, CLOSING).astimezone(UTC) for one in (first, last))
+    return start, end
 
 
 def batch_day_of(submitted: datetime) -> date:
-    """The day whose batch holds what was submitted at `submitted` (aware)."""
+    """The day of the batch with the papers submitted at `submitted` (aware)."""
     local = submitted.astimezone(EASTERN)
     closing_day = local.date()
     if not has_batch(closing_day) or local.time() >= time(14, 0):

@@ -1,6 +1,6 @@
-"""A limit to a whole HTTP request: httpx limits each read, which a slow drip never exceeds.
+"""A time limit for a whole HTTP request: httpx limits each read, which a slow drip never exceeds.
 
-The socket is shut when the time is over, whatever waits for it: a handshake, headers or a body.
+When the time is over the socket is shut down, during a handshake, headers or a body.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 class Deadline:
     """`with Deadline(60) as deadline:` and `extensions={"trace": deadline.watch}` on the request.
 
-    `passed` says afterwards whether the request was cut.
+    `passed` says afterwards whether the request was cut off.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -25,11 +25,11 @@ class Deadline:
         self._socket: socket.socket | None = None
 
     def watch(self, event: str, info: Mapping[str, Any]) -> None:
-        """Learn of the connection's socket (httpcore's trace extension)."""
+        """Get the connection's socket (httpcore's trace extension)."""
         if event != "connection.connect_tcp.complete":
             return
         self._close()
-        # A duplicate: TLS takes the descriptor out of the socket that is seen here.
+        # A duplicate: TLS detaches the descriptor of this socket.
         self._socket = info["return_value"].get_extra_info("socket").dup()
         if self.passed:
             self._cut()

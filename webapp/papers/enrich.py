@@ -1,4 +1,4 @@
-"""What the feeds lack, asked of the API: comment, DOI, journal, every category, exact times."""
+"""What the feeds lack, from the API: comment, DOI, journal, all categories, exact times."""
 
 from datetime import date, datetime
 
@@ -9,15 +9,15 @@ from webapp.papers.days import now
 from webapp.papers.models import Listing, Paper
 from webapp.papers.store import prepare, store_papers
 
-MOST_TRIES = 24  # the API is some hours behind the feeds now and then; it does not know everything
+MOST_TRIES = 24  # the API is sometimes hours behind the feeds, and lacks some papers
 
 
 def enrich(most: int = api.IDS, *, at: datetime | None = None) -> tuple[int, set[date]]:
-    """Ask the API about up to `most` papers it was not asked about, the latest first.
+    """Look up to `most` papers without the API's data up in the API, the latest first.
 
-    Gives how many it answered for, and the days that these were announced on.
-    Papers that it does not know yet go to the end of the queue and are given up after MOST_TRIES.
-    Raises FetchError; nothing is changed then.
+    Returns how many it has, and the days on which these were announced. Papers that it does not
+    have yet go to the end of the queue and are given up after MOST_TRIES.
+    Raises FetchError, with nothing changed.
     """
     waiting = Paper.objects.filter(
         enriched_at=None, is_sample=False, enrich_tries__lt=MOST_TRIES
@@ -28,7 +28,7 @@ def enrich(most: int = api.IDS, *, at: datetime | None = None) -> tuple[int, set
     wanted = set(asked)
     entries = [entry for entry in api.lookup(asked) if entry.arxiv_id in wanted]
     papers = store_papers(entries, None, prepare(entries), known_at=at or now())
-    # Of a paper just replaced the API may know the version before, which is no answer.
+    # Of a paper just replaced the API may still have the previous version.
     answered = [paper for paper in papers.values() if paper.enriched_at]
     unknown = Paper.objects.filter(arxiv_id__in=asked, enriched_at=None)
     unknown.update(enrich_tries=F("enrich_tries") + 1)

@@ -1,6 +1,5 @@
-"""What a batch is made of, whoever sent it; and the limits that make an entry believable."""
+"""A batch and its entries, from whichever source, and the limits that every entry must keep."""
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +13,6 @@ MAX_TITLE = 2_000  # characters
 MAX_ABSTRACT = 20_000
 MAX_AUTHORS = 10_000
 MAX_CATEGORIES = 100
-_CATEGORY = re.compile(r"[a-z]+(?:-[a-z]+)?(?:\.[A-Za-z-]{1,20})?", re.ASCII)
 
 
 class BadEntryError(Exception):
@@ -44,9 +42,9 @@ class Entry:
     doi: str = ""
     journal_ref: str = ""
     comment: str = ""
-    submitted_at: datetime | None = None  # version 1; only the API tells
-    updated_at: datetime | None = None  # this version; only the API tells
-    # Where that is another version than these words': the API gives a paper's latest words only.
+    submitted_at: datetime | None = None  # version 1; only from the API
+    updated_at: datetime | None = None  # this version; only from the API
+    # Set where it differs from `version`: the API has the text of the latest version only.
     announced_version: int | None = None
 
     def __post_init__(self) -> None:
@@ -56,25 +54,27 @@ class Entry:
                 raise BadEntryError(f"it has no {name}")
             if length > most:
                 raise BadEntryError(f"its {name} has {length} characters")
-        if len(self.authors) > MAX_AUTHORS:
-            raise BadEntryError(f"it has {len(self.authors)} authors")
+        for name, most in (("authors", MAX_AUTHORS), ("categories", MAX_CATEGORIES)):
+            count = len(getattr(self, name))
+            if count > most:
+                raise BadEntryError(f"it has {count} {name}")
 
     @property
     def key(self) -> tuple[str, int]:
-        """What makes two announcements the same words."""
+        """Two announcements with the same key have the same text."""
         return self.arxiv_id, self.version
 
 
 @dataclass(frozen=True)
 class Problem:
-    """An entry that was refused or mended, as `Listing.problems` keeps it."""
+    """An entry that was rejected or repaired, as `Listing.problems` keeps it."""
 
     item: str
     reason: str
 
     @property
     def paper(self) -> tuple[str, int | None] | None:
-        """The identifier and version of the paper that the entry names; None where none."""
+        """The identifier and version of the paper that the entry names, if it names one."""
         with suppress(ValueError):
             return parse_identifier(self.item)
         return None
@@ -88,17 +88,17 @@ class Batch:
     date: date
     entries: tuple[Entry, ...]
     problems: tuple[Problem, ...] = ()
-    note: str = ""  # what a reader of the audit should know of the batch as a whole
+    note: str = ""  # for the audit: a remark on the batch as a whole
     etag: str = field(default="", compare=False)
     last_modified: str = field(default="", compare=False)
 
 
-def one_a_paper(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Of several announcements of a paper the one that counts most, in the order they came."""
+def merged(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """The most significant announcement of each paper, in order of first appearance."""
     best: dict[str, Entry] = {}
     for entry in entries:
-        known = best.get(entry.arxiv_id)
-        if known is None or _weight(entry) < _weight(known):
+        known = best.setdefault(entry.arxiv_id, entry)
+        if _weight(entry) < _weight(known):
             best[entry.arxiv_id] = entry
     return tuple(best.values())
 
@@ -108,21 +108,5 @@ def _weight(entry: Entry) -> tuple[int, int]:
 
 
 def paragraph(text: str) -> str:
-    """The text cleaned, its lines kept and their ends trimmed."""
+    """The text cleaned, line by line, without trailing blanks."""
     return "\n".join(line.rstrip() for line in clean(text).split("\n")).strip()
-
-
-def category_names(terms: Sequence[str]) -> tuple[str, ...]:
-    """The terms that can be arXiv categories, each once, in order.
-
-    MSC and ACM classes stand beside them in the API's answers (`68T50`, `I.2.7`).
-    """
-    names = dict.fromkeys(term for term in map(str.strip, terms) if _CATEGORY.fullmatch(term))
-    return tuple(names)[:MAX_CATEGORIES]
-
-
-def checked_category(text: str) -> str:
-    """`text`, an arXiv category: `cs.CL`, `hep-th`, `cond-mat.str-el`. Raises ValueError."""
-    if not _CATEGORY.fullmatch(text):
-        raise ValueError(f"{text[:40]!r} is no arXiv category; write for instance cs.CL")
-    return text

@@ -1,6 +1,6 @@
-"""One polite, bounded GET to arXiv: limiter, deadline, body cap, own host only, retries.
+"""One polite, bounded GET to arXiv: rate limit, deadline, body cap, same host only, retries.
 
-Every request Assay makes to arXiv goes through `get`.
+Every request of Assay to arXiv goes through `get`.
 """
 
 import random
@@ -25,14 +25,14 @@ TOTAL_SECONDS = 60.0  # for one request from its start to the last byte
 TIMEOUT = httpx.Timeout(10.0, read=20.0)
 MAX_REDIRECTS = 3
 ATTEMPTS = 3
-PATIENCE = 120.0  # seconds we wait for a place in the queue before saying so
-MAX_RETRY_AFTER = 3600.0  # seconds; nobody is believed who asks for more
+PATIENCE = 120.0  # seconds to wait for the slot before giving up
+MAX_RETRY_AFTER = 3600.0  # seconds; longer waits are cut to this
 _MAX_BACKOFF = 60.0
 _TRY_AGAIN = {429, 500, 502, 503, 504}
 
 
 class FetchError(Exception):
-    """arXiv's answer cannot be had; the message says why in words for the audit."""
+    """No usable answer from arXiv; the message says why, for the audit."""
 
 
 class OutOfReachError(FetchError):
@@ -40,31 +40,31 @@ class OutOfReachError(FetchError):
 
 
 class AskedToWaitError(FetchError):
-    """arXiv, or the queue to it, wants us to come back later than we can wait."""
+    """arXiv, or the rate limit, asks for a longer wait than PATIENCE."""
 
 
 class RefusedError(FetchError):
-    """An answer that is none: an error status, another host, too large, an unknown encoding."""
+    """An unusable answer: an error status, another host, too large, an unknown encoding."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole answer; `get` gives those of status 200 with their body, or 304 with none."""
+    """A whole answer; `get` returns status 200 with a body, or 304 without."""
 
     url: str
     status: int
-    headers: Mapping[str, str]  # by their names in any case
+    headers: Mapping[str, str]  # case-insensitive
     body: bytes
 
 
 def get(
     url: str, headers: Mapping[str, str] | None = None, check: Callable[[bytes], None] | None = None
 ) -> Answer:
-    """GET `url`, within the limiter, up to ATTEMPTS times.
+    """GET `url` within the rate limit, in up to ATTEMPTS attempts.
 
-    429 and 503 hold back everybody for as long as Retry-After says (seconds or a date), other
-    failures that may pass for a time that doubles, with jitter. `check` may raise FetchError for a
-    body that is not to be believed, which is asked for again in the same way.
+    A failure that may be temporary pauses all requests to arXiv, for as long as Retry-After says
+    (seconds or a date), else with exponential back-off and jitter. `check` may raise FetchError for
+    a bad body, which is retried in the same way.
     Raises OutOfReachError, AskedToWaitError or RefusedError.
     """
     for attempt in range(ATTEMPTS):
@@ -72,11 +72,9 @@ def get(
         try:
             answer = _follow(url, dict(headers or {}))
         except limiter.BusyError as busy:
-            raise AskedToWaitError(
-                f"arXiv asks for patience: next request in {busy.seconds:.0f} s"
-            ) from busy
+            raise AskedToWaitError(f"next request to arXiv in {busy.seconds:.0f} s") from busy
         except OutOfReachError:
-            # Whoever does not answer twice is away; asking on would keep a first page waiting.
+            # A third attempt would keep the first page of a new site waiting.
             if attempt >= 1:
                 raise
             limiter.pause(_backoff(attempt))
@@ -102,7 +100,7 @@ def get(
 
 
 def _follow(url: str, headers: dict[str, str]) -> Answer:
-    """The answer at the end of redirects, none of which leaves the host."""
+    """Follow redirects, none of which may leave the host."""
     for _ in range(MAX_REDIRECTS + 1):
         with limiter.slot(PATIENCE):
             answer = _request(url, headers)
@@ -110,16 +108,14 @@ def _follow(url: str, headers: dict[str, str]) -> Answer:
             return answer
         target = urljoin(url, answer.headers.get("location", ""))
         if not _same_place(url, target):
-            raise RefusedError(
-                f"{_host(url)} redirects to another host, {_host(target)}: not followed"
-            )
+            raise RefusedError(f"{_host(url)} redirects to another host, {_host(target)}")
         url = target
     raise RefusedError(f"{_host(url)} redirects more than {MAX_REDIRECTS} times")
 
 
 def _request(url: str, headers: dict[str, str]) -> Answer:
     deadline = Deadline(TOTAL_SECONDS)
-    # Who we are and where to complain, as arXiv asks of robots.
+    # arXiv asks robots for a name and a contact.
     contact = settings.ARXIV_CONTACT or settings.BASE_URL or "self-hosted"
     agent = f"Assay/0.1 (arXiv digest; {contact})"
     sent = {"user-agent": agent, "accept-encoding": "gzip", **headers}
@@ -146,14 +142,14 @@ def _request(url: str, headers: dict[str, str]) -> Answer:
 
 
 def _read(response: httpx.Response, url: str) -> bytes:
-    """The body, unpacked, refused as soon as it passes MAX_BODY packed or unpacked."""
+    """The body, decompressed; refused as soon as it exceeds MAX_BODY either way."""
     too_large = RefusedError(f"{_host(url)} sent more than {MAX_BODY // 2**20} MB")
     with suppress(ValueError):
         if int(response.headers.get("content-length", "0")) > MAX_BODY:
             raise too_large
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in {"identity", "gzip", "x-gzip", ""}:
-        raise RefusedError(f"{_host(url)} sent an encoding nobody asked for, {encoding[:40]!r}")
+        raise RefusedError(f"{_host(url)} sent an unwanted encoding, {encoding[:40]!r}")
     unpack = zlib.decompressobj(wbits=31) if "gzip" in encoding else None
     body = bytearray()
     for chunk in response.iter_raw():
@@ -172,7 +168,7 @@ def _read(response: httpx.Response, url: str) -> bytes:
 
 
 def _cause(error: Exception) -> str:
-    """Why a connection failed, in words a reader of the page can act on."""
+    """Why a connection failed, for a reader of the page to act on."""
     text = str(error)
     if "Name or service not known" in text or "name resolution" in text:
         return "its name is not found (this machine may be offline)"
@@ -188,7 +184,7 @@ def _refusal(answer: Answer, wait: float | None) -> FetchError:
 
 
 def retry_after(value: str, most: float = MAX_RETRY_AFTER) -> float | None:
-    """Seconds that a Retry-After header (seconds or a date) asks for; None for nonsense."""
+    """The seconds of a Retry-After header (seconds or a date), at most `most`; None if invalid."""
     value = value.strip()
     if value.isascii() and value.isdigit():
         return min(float(value), most)
@@ -197,7 +193,7 @@ def retry_after(value: str, most: float = MAX_RETRY_AFTER) -> float | None:
 
 
 def _backoff(attempt: int) -> float:
-    """Seconds before the next attempt: doubling from the usual pause, half of it by chance."""
+    """Seconds before the next attempt: the usual pause, doubled each time, with jitter."""
     step: float = settings.ARXIV_SECONDS * 2.0**attempt
     return min(step * random.uniform(0.5, 1.5), _MAX_BACKOFF)
 

@@ -1,7 +1,7 @@
 """arXiv's RSS and Atom feeds, from bytes to a `Batch`. No network and no database here.
 
-A feed is hostile until read: one bad entry is a `Problem` and never costs the others, while a
-feed that is cut off, or no feed, is a `BrokenFeedError` as a whole.
+A feed is untrusted: a bad entry is a `Problem` and never costs the others, while a feed that is cut
+off, or no feed at all, is a `BrokenFeedError`.
 """
 
 import re
@@ -18,17 +18,8 @@ import feedparser
 
 from methods.protocol import one_line
 from webapp.papers.days import eastern_date
-from webapp.papers.entries import (
-    Author,
-    BadEntryError,
-    Batch,
-    Entry,
-    Problem,
-    category_names,
-    one_a_paper,
-    paragraph,
-)
-from webapp.papers.identifiers import parse_identifier
+from webapp.papers.entries import Author, BadEntryError, Batch, Entry, Problem, merged, paragraph
+from webapp.papers.identifiers import category_names, parse_identifier
 from webapp.papers.models import AnnounceType
 
 _DECLARATION = re.compile(
@@ -38,30 +29,30 @@ _PROLOGUE = re.compile(r"^\s*<\?xml[^>]*\?>")
 _ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _ROOT = re.compile(r"<(rss|feed)[\s>]")
 _ITEM = re.compile(r"<(?:item|entry)[\s>]")
-_ESCAPED = re.compile("[\udc80-\udcff]")  # a byte that did not fit, by "surrogateescape"
+_ESCAPED = re.compile("[\udc80-\udcff]")  # an undecodable byte, by "surrogateescape"
 _NAMED = re.compile(r"(?:oai:arXiv\.org:|arxiv\.org/abs/|arXiv:)([A-Za-z.-]*/?[\d.]+(?:v\d+)?)")
 _DESCRIPTION = re.compile(
     r"\s*(?:arXiv:(?P<id>\S+))?\s*(?:Announce\s+Type:\s*(?P<type>[\w-]+))?\s*(?:Abstract:)?", re.I
 )
-_SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV|V)\.?")  # of the author before
+_SUFFIX = re.compile(r"(?:Jr|Sr|II|III|IV|V)\.?")  # of the preceding name
 _ERROR_TITLE = re.compile(rb"<title[^>]*>\s*((?:Feed error|Error)[^<]{0,300})", re.I)
 
 
 class BrokenFeedError(Exception):
-    """The answer as a whole is no usable feed; the message says why."""
+    """The answer is not a usable feed; the message says why."""
 
 
 def parse_feed(body: bytes, category: str, today: date) -> Batch:
-    """Read one category's RSS or Atom feed as served by rss.arxiv.org.
+    """Parse one category's RSS or Atom feed from rss.arxiv.org.
 
-    `today` (Eastern) dates a feed that does not say its day. Raises BrokenFeedError.
+    `today` (Eastern) is the date of a feed without one. Raises BrokenFeedError.
     """
     text, problems = _well_formed(body)
     parsed = feedparser.parse(
-        # As a stream: bytes alone would be tried as a file's name first.
+        # As a stream: feedparser would take bytes for a file name first.
         BytesIO(text.encode()),
-        # We keep exact plain text and sanitise where HTML is made; feedparser's own sanitiser
-        # would take "a<b and c>d" for a tag and cut it out.
+        # Keep the exact plain text, which is sanitised when HTML is made: feedparser's own
+        # sanitiser would take "a<b and c>d" for a tag and cut it out.
         sanitize_html=False,
         resolve_relative_uris=False,
     )
@@ -79,11 +70,11 @@ def parse_feed(body: bytes, category: str, today: date) -> Batch:
             problems.append(Problem(one_line(name)[:120], str(error)))
     if problems and not entries:
         raise BrokenFeedError(f"none of its entries can be read; the first: {problems[0].reason}")
-    return Batch(category, _day(parsed.feed, today), one_a_paper(entries), tuple(problems))
+    return Batch(category, _day(parsed.feed, today), merged(entries), tuple(problems))
 
 
 def error_title(body: bytes) -> str:
-    """What arXiv says in an error feed (`Feed error for query: …`), or nothing."""
+    """arXiv's message in an error feed (`Feed error for query: …`), or ""."""
     match = _ERROR_TITLE.search(body[:20_000])
     return one_line(match[1].decode("utf-8", "replace")) if match else ""
 
@@ -114,7 +105,7 @@ def _entry(item: Any, category: str) -> Entry:
 
 
 def _identify(guid: str, described: str | None, link: str | None) -> tuple[str, int]:
-    """The identifier by guid, else by description, else by link; a missing version is the first."""
+    """The identifier by guid, else by description, else by link; the version defaults to 1."""
     found: str | None = None
     for text in (guid, described or "", link or ""):
         with suppress(ValueError):
@@ -128,56 +119,54 @@ def _identify(guid: str, described: str | None, link: str | None) -> tuple[str, 
 
 
 def _day(feed: Any, today: date) -> date:
-    """The Eastern date of the batch: pubDate, else the time of building, else `today`."""
+    """The Eastern date of the batch: pubDate, else lastBuildDate, else `today`."""
     for name in ("published_parsed", "updated_parsed"):
-        moment = feed.get(name)
-        if moment is None:
-            continue
-        with suppress(ValueError, OverflowError, OSError):
-            return eastern_date(datetime.fromtimestamp(timegm(moment), UTC))
+        if moment := feed.get(name):
+            with suppress(ValueError, OverflowError, OSError):
+                return eastern_date(datetime.fromtimestamp(timegm(moment), UTC))
     return today
 
 
 def one_by_one(body: bytes) -> Iterator[tuple[str, bytes] | Problem]:
-    """Each entry by its name, as a feed of its own, or why there is none. Raises BrokenFeedError.
+    """Each entry's name with a feed of that entry alone, or its problem. Raises BrokenFeedError.
 
-    For a parser that lets one entry's fault cost the others.
+    For a parser that loses the whole feed to one bad entry.
     """
-    text, mended = _decode(body)
-    notes = {problem.item: problem for problem in mended}
-    for item in _take_apart(text)[1]:
+    text, repaired = _decode(body)
+    notes = {problem.item: problem for problem in repaired}
+    for item in _split_feed(text)[1]:
         if item.name in notes:
             yield notes[item.name]
-        yield item.problem or (item.name, item.alone.encode())
+        yield item.problem or (item.name, item.feed.encode())
 
 
 def _well_formed(body: bytes) -> tuple[str, list[Problem]]:
-    """The feed as text an XML parser accepts, and what had to be left out or mended for it."""
+    """The feed as well-formed XML, and the entries left out or repaired for that."""
     text, problems = _decode(body)
     if _syntax_error(text) is None:
         return text, problems
-    before, items, after = _take_apart(text)
+    before, items, after = _split_feed(text)
     problems += [item.problem for item in items if item.problem]
     return "".join((before, *(item.text for item in items if not item.problem), after)), problems
 
 
 class _Item(NamedTuple):
-    """An entry as it stands in a feed, as a feed of its own, and why it is no XML."""
+    """The text of an entry, a feed of that entry alone, and why it is not well-formed."""
 
     name: str
     text: str
-    alone: str
+    feed: str
     problem: Problem | None
 
 
-def _take_apart(text: str) -> tuple[str, list[_Item], str]:
-    """What stands before the entries, the entries, and what stands behind them."""
+def _split_feed(text: str) -> tuple[str, list[_Item], str]:
+    """The feed's text before the entries, the entries, and the text after them."""
     root = _ROOT.search(text)
     if root is None:
         raise BrokenFeedError(f"the answer is neither RSS nor Atom ({_syntax_error(text)})")
     if not re.search(rf"</{root[1]}\s*>$", text):
         raise BrokenFeedError("the feed is cut off before its end")
-    # An entry reaches from its own start to the next one's, so that a lost end tag costs one entry.
+    # An entry extends to the start of the next one, so that a missing end tag costs one entry.
     end = max(text.rfind("</channel" if root[1] == "rss" else "</feed"), 0)
     starts = [*(match.start() for match in _ITEM.finditer(text, 0, end)), end]
     before, after = text[: starts[0]], text[end:]
@@ -188,18 +177,18 @@ def _take_apart(text: str) -> tuple[str, list[_Item], str]:
     items = []
     for number, (start, stop) in enumerate(pairwise(starts), start=1):
         item = text[start:stop]
-        name, alone = _name(item, number), f"{opening}{item}</{root[1]}>"
-        wrong = _syntax_error(alone)
-        problem = Problem(name, f"it is not well-formed XML: {wrong}") if wrong else None
-        items.append(_Item(name, item, alone, problem))
+        name, feed = _name(item, number), f"{opening}{item}</{root[1]}>"
+        error = _syntax_error(feed)
+        problem = Problem(name, f"it is not well-formed XML: {error}") if error else None
+        items.append(_Item(name, item, feed, problem))
     return before, items, after
 
 
 def _decode(body: bytes) -> tuple[str, list[Problem]]:
-    """The body as text by its byte-order mark or declaration, else UTF-8, less what no XML holds.
+    """The body decoded by its byte-order mark or declaration, else as UTF-8, without illegal XML.
 
-    Bytes that do not fit are read as Windows-1252, which is what such bytes nearly always are,
-    and a problem names the entry that holds them.
+    Undecodable bytes are read as Windows-1252, which they nearly always are, and reported as a
+    problem of their entry.
     """
     encoding = "utf-8-sig"
     if body.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -213,10 +202,8 @@ def _decode(body: bytes) -> tuple[str, list[Problem]]:
     except LookupError:
         raise BrokenFeedError(f"the feed is in an unknown encoding, {encoding!r}") from None
     except UnicodeError:
-        raise BrokenFeedError(
-            f"the feed is not the {encoding.upper()} that it says it is"
-        ) from None
-    reason = f"not {encoding.removesuffix('-sig')} throughout: read as Windows-1252 and kept"
+        raise BrokenFeedError(f"the feed is not valid {encoding.upper()}") from None
+    reason = f"not valid {encoding.removesuffix('-sig')}: read as Windows-1252 and kept"
     starts = [0, *(match.start() for match in _ITEM.finditer(text)), len(text)]
     problems = [
         Problem(_name(text[start:stop], number) if number else "feed", reason)
@@ -235,9 +222,9 @@ def _as_windows_1252(escaped: re.Match[str]) -> str:
 
 
 def _syntax_error(text: str) -> str | None:
-    """Why an XML parser refuses `text`; None where it does not."""
+    """Why `text` is not well-formed XML; None if it is."""
     parser = expat.ParserCreate(encoding="utf-8", namespace_separator=" ")
-    # Entity declarations have no place in a feed and can blow it up without end.
+    # Feeds need no entity declarations, which can expand without limit.
     parser.EntityDeclHandler = _refuse_entities
     try:
         parser.Parse(text.encode("utf-8", "surrogatepass"), True)
@@ -256,28 +243,25 @@ def _name(item: str, number: int) -> str:
 
 
 def parse_authors(text: str) -> tuple[Author, ...]:
-    """The authors in dc:creator's one text, `A. Bee (Sea, Dee), E. Eff`.
+    """The authors in the text of dc:creator, `A. Bee (Sea, Dee), E. Eff`.
 
-    Affiliations hold commas and parentheses.
-
-    Where parentheses do not pair up they are taken for letters: better a stray parenthesis in a
-    name than every author after it lost in an affiliation.
+    Affiliations contain commas and parentheses. Unbalanced parentheses count as letters: better a
+    stray one in a name than every author after it lost in an affiliation.
     """
     text = one_line(text)
     authors: list[Author] = []
     for part in _split(text) or text.split(","):
         author = _author(part.strip())
-        if author is None:
-            continue
-        if authors and not author.affiliation and _SUFFIX.fullmatch(author.name):
+        if authors and author and not author.affiliation and _SUFFIX.fullmatch(author.name):
             last = authors.pop()
             author = Author(f"{last.name}, {author.name}", last.affiliation)
-        authors.append(author)
+        if author:
+            authors.append(author)
     return tuple(authors)
 
 
 def _split(text: str) -> list[str] | None:
-    """`text` at its commas outside parentheses; None where parentheses do not pair up."""
+    """`text` split at its commas outside parentheses; None if parentheses are unbalanced."""
     parts, start, depth = [], 0, 0
     for at, letter in enumerate(text):
         if letter == "(":

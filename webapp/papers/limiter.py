@@ -1,9 +1,9 @@
-"""One place in the queue to arXiv, for every process and machine on one database.
+"""One slot for requests to arXiv, for every process and machine on one database.
 
 arXiv asks for one connection and three seconds between requests over all of an owner's machines
-(https://info.arxiv.org/help/api/tou.html). The place is one row, taken by compare-and-set; all
-times are the database's own, so machines whose clocks differ agree. A holder renews its lease for
-as long as the request takes, and loses the place soon after it was killed. Never call this inside a
+(https://info.arxiv.org/help/api/tou.html). The slot is one row, taken by compare-and-set; all times
+are the database's own, so machines whose clocks differ agree. A holder renews its lease for as long
+as the request takes, and loses the slot soon after it is killed. Never call this inside a
 transaction: others would not see it.
 """
 
@@ -22,26 +22,25 @@ from django.db.models.functions import Greatest, Now
 from webapp.leases import renewed
 from webapp.papers.models import ArxivSlot
 
-# Seconds. Whoever waits for a place whose holder was killed (the site's worker, and behind it all
-# else on its queue) waits as long.
+# Seconds. The site's worker, with its whole queue, waits this long if the holder was killed.
 LEASE = 9.0
 _SLOT = 1
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class BusyError(Exception):
-    """The place was not free in time; `seconds` is how long it is still taken, as far as known."""
+    """The slot was not free in time; `seconds` is how long it is still taken, as far as known."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"the queue to arXiv is taken for another {seconds:.0f} s")
+        super().__init__(f"requests to arXiv have to wait another {seconds:.0f} s")
         self.seconds = seconds
 
 
 @contextmanager
 def slot(patience: float) -> Iterator[None]:
-    """Hold the one place while a request is made.
+    """Hold the slot during a request.
 
-    Waits at most `patience` seconds, or raises BusyError; at once when it is known to take longer.
+    Waits at most `patience` seconds, then raises BusyError; at once if it is known to take longer.
     """
     holder = uuid4().hex
     _take(holder, patience)
@@ -50,17 +49,13 @@ def slot(patience: float) -> Iterator[None]:
         with renewed(lambda: held.update(held_until=_lease_end()), LEASE):
             yield
     finally:
-        held.update(
-            holder="", held_until=Now(), free_at=Greatest(F("free_at"), Now() + _interval())
-        )
+        held.update(holder="", held_until=Now(), free_at=_later(_interval()))
 
 
 def pause(seconds: float) -> None:
-    """Let nobody ask arXiv anything for `seconds` from now."""
+    """Block all requests to arXiv for `seconds` from now."""
     _make_row()
-    ArxivSlot.objects.filter(pk=_SLOT).update(
-        free_at=Greatest(F("free_at"), Now() + timedelta(seconds=seconds))
-    )
+    ArxivSlot.objects.filter(pk=_SLOT).update(free_at=_later(timedelta(seconds=seconds)))
 
 
 def _take(holder: str, patience: float) -> None:
@@ -78,9 +73,14 @@ def _take(holder: str, patience: float) -> None:
         remaining = give_up - time.monotonic()
         if paused > remaining or remaining <= 0:
             raise BusyError(max(paused, held, 0.0))
-        # A pause is known to the second; a holder may be done at any moment.
+        # The end of a pause is known; a holder may finish at any moment.
         nap = paused if paused > 0 else 0.1
         time.sleep(min(remaining, nap + random.uniform(0.0, 0.05)))
+
+
+def _later(wait: timedelta) -> Greatest:
+    """`free_at`, moved to after `wait` if it is earlier."""
+    return Greatest(F("free_at"), Now() + wait)
 
 
 def _lease_end() -> CombinedExpression:

@@ -1,6 +1,6 @@
-"""The audit: one `Listing` row for each category and day, and what each poll came to.
+"""The audit: one `Listing` row for each category and day, with the outcome of its polls.
 
-Whether a batch is fresh is judged here too, by comparing it with the listings before it.
+Whether a batch is fresh is decided here too, by comparing it with earlier listings.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ def judge(batch: Batch) -> tuple[str, bool]:
     """Why `batch` is an old one under a new date ("": it is fresh); whether it replaces a listing.
 
     A paper is new in a category once, so new papers decide; a batch without any is judged by all
-    its papers. arXiv's own date says nothing: a feed built too early carries the new one. Where the
-    day's complete listing has other, earlier papers, it is the batch before, not known as such:
-    the very first poll of a category met a stale feed.
+    its papers. arXiv's own date is no evidence: a feed built too early has the new one. If the
+    day's complete listing has other, earlier papers, it is the previous batch, not recognised as
+    such: the very first poll of a category got a stale feed.
     """
     if not batch.entries:
         return "", False
@@ -34,7 +34,7 @@ def judge(batch: Batch) -> tuple[str, bool]:
     if (
         previous is not None
         and _overlap(batch, previous) >= STALE_SHARE
-        # A holiday of the calendar alone has papers from the API that arXiv announces after it.
+        # On a holiday, the API has papers that arXiv announces only after it.
         and not (previous.source == Listing.Source.API and _is_later(batch, previous))
     ):
         return f"arXiv sends the batch of {previous.date} again under this date", False
@@ -48,7 +48,7 @@ def judge(batch: Batch) -> tuple[str, bool]:
 
 
 def _is_later(batch: Batch, listing: Listing) -> bool:
-    """Whether the batch's papers were submitted later: identifiers are given in that order."""
+    """Whether the batch's papers were submitted later: identifiers are in that order."""
     known = listing.announcements.filter(type=AnnounceType.NEW)
     newest = known.aggregate(newest=Max("paper__arxiv_id"))["newest"] or ""
     ours = [entry.arxiv_id for entry in batch.entries if entry.type == AnnounceType.NEW]
@@ -65,17 +65,13 @@ def _overlap(batch: Batch, listing: Listing) -> float:
 
 @transaction.atomic
 def record_outcome(outcome: Listing) -> Listing:
-    """Record a poll that brought no papers: `outcome` is the listing as this poll alone saw it.
+    """Record a poll that brought no papers: `outcome` is the listing by this poll alone.
 
-    A complete listing keeps what it has, and a failure overwrites nothing that an earlier poll
-    of the day had found.
+    A complete listing keeps what it has, and a failure overwrites no result of an earlier poll of
+    the day.
     """
     at = outcome.polled_at
-    listing, _ = Listing.objects.select_for_update().get_or_create(
-        category=outcome.category,
-        date=outcome.date,
-        defaults={"state": outcome.state, "polled_at": at, "changed_at": at},
-    )
+    listing = Listing.locked(outcome.category, outcome.date, at, outcome.state)
     _store_evidence(listing, outcome)
     if listing.state == outcome.state or outcome.state not in _weaker_than(listing):
         if (listing.state, listing.reason) != (outcome.state, outcome.reason):
@@ -87,18 +83,17 @@ def record_outcome(outcome: Listing) -> Listing:
 
 
 def _weaker_than(listing: Listing) -> set[Listing.State]:
-    """The outcomes that say less than the listing knows already."""
+    """The outcomes that must not overwrite the listing's state."""
     if listing.state == Listing.State.COMPLETE:
         return set(Listing.State)
-    # A feed that sent an old batch is no sign that there was none: the API's silence alone
-    # does not make the day an empty one.
+    # A feed with an old batch is no evidence of an empty day, nor is an empty answer of the API.
     if listing.state == Listing.State.STALE:
         return {Listing.State.FAILED, Listing.State.EMPTY}
     return {Listing.State.FAILED}
 
 
 def _store_evidence(listing: Listing, outcome: Listing) -> None:
-    """Keep what speaks for and against an empty day: failures, and who sent nothing."""
+    """Keep the evidence for and against an empty day: failures, and which sources had no papers."""
     at = outcome.polled_at
     if outcome.state in {Listing.State.FAILED, Listing.State.STALE}:
         failure = {"at": at.isoformat(), "source": outcome.source, "reason": outcome.reason}
@@ -110,7 +105,7 @@ def _store_evidence(listing: Listing, outcome: Listing) -> None:
 
 
 def open_rows(category: str, days: Sequence[date], at: datetime) -> None:
-    """Give every day a row before it is asked for, so that none is missing without a word."""
+    """Give every day a row before it is fetched, so that none is missing silently."""
     rows = [
         Listing(
             category=category,

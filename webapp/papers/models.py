@@ -1,14 +1,16 @@
-"""What arXiv says of a paper, and the audit of every batch that was asked for."""
+"""arXiv's papers, and the audit of every batch that was requested."""
 
 import re
+from datetime import date as Date
 from datetime import datetime
 
 from django.db import models
+from django.db.models import UniqueConstraint
 from django.utils.translation import gettext_lazy as _
 
 from webapp.papers.days import has_batch
 
-CONFIRMATIONS = 3  # days on which the API knows no papers, before an empty day is settled
+CONFIRMATIONS = 3  # days on which the API must have no papers before an empty day is settled
 
 
 _WORK = "(?:paper|article|submission|manuscript|preprint|work|version)"
@@ -23,7 +25,7 @@ _WITHDRAWN = re.compile(
 
 
 class AnnounceType(models.TextChoices):
-    """How arXiv announces a paper in a category."""
+    """How arXiv announces a paper in a category, the most significant first."""
 
     NEW = "new", _("new")
     CROSS = "cross", _("cross-list")
@@ -32,34 +34,33 @@ class AnnounceType(models.TextChoices):
 
     @property
     def precedence(self) -> int:
-        """0 for the announcement that counts most when several meet in one paper."""
+        """The lowest wins where a paper has several announcements."""
         return list(AnnounceType).index(self)
 
 
 class Paper(models.Model):
-    """One paper, as its latest known version says."""
+    """One paper, in its latest known version."""
 
-    arxiv_id = models.CharField(
-        max_length=32, unique=True
-    )  # no version: 2512.14925, hep-th/9901001
+    # Without a version: 2512.14925, hep-th/9901001.
+    arxiv_id = models.CharField(max_length=32, unique=True)
     version = models.PositiveSmallIntegerField(default=1)
     title = models.TextField()
     abstract = models.TextField()
     authors = models.JSONField(default=list)  # [{"name": str, "affiliation": str}]
     primary_category = models.CharField(max_length=32, db_index=True)
     categories = models.JSONField(default=list)  # [str], the primary one first
-    # Rendered once, at ingest: mathematics as MathML, then sanitised.
+    # Rendered once, on arrival: mathematics as MathML, then sanitised.
     title_html = models.TextField()
     abstract_html = models.TextField()
-    submitted_at = models.DateTimeField(null=True, blank=True)  # version 1; only the API tells
-    updated_at = models.DateTimeField(null=True, blank=True)  # latest version; only the API tells
+    submitted_at = models.DateTimeField(null=True, blank=True)  # version 1; only from the API
+    updated_at = models.DateTimeField(null=True, blank=True)  # latest version; only the API
     comment = models.TextField(blank=True)
     doi = models.CharField(max_length=255, blank=True)
     journal_ref = models.TextField(blank=True)
     license = models.CharField(max_length=255, blank=True)
     announced_on = models.DateField(null=True, blank=True, db_index=True)  # the first day
     enriched_at = models.DateTimeField(null=True, blank=True, db_index=True)
-    enrich_tries = models.PositiveSmallIntegerField(default=0)  # asked the API, not yet known there
+    enrich_tries = models.PositiveSmallIntegerField(default=0)  # requests the API could not answer
     is_sample = models.BooleanField(default=False)
 
     def __str__(self) -> str:
@@ -67,25 +68,25 @@ class Paper(models.Model):
 
     @property
     def author_names(self) -> list[str]:
-        """Its authors by their names alone."""
+        """The names of its authors."""
         return [author["name"] for author in self.authors]
 
     @property
     def withdrawn(self) -> bool:
-        """Whether its authors or arXiv withdrew it: the comment says so, or the abstract at once.
+        """Whether its authors or arXiv withdrew it, by the comment or the start of the abstract.
 
-        Not where it was withdrawn from a conference.
+        Withdrawn from a conference does not count.
         """
         return any(_WITHDRAWN.search(text) for text in (self.comment, self.abstract[:200]))
 
     @property
     def marked_title(self) -> str:
-        """The title, for programs and plain text, after the word that the paper was withdrawn."""
+        """The title as plain text, marked if the paper was withdrawn."""
         return f"Withdrawn: {self.title}" if self.withdrawn else self.title
 
 
 class PaperVersion(models.Model):
-    """The words of one version, kept so that a replacement can show what changed."""
+    """The text of one version, kept to show what a replacement changed."""
 
     paper = models.ForeignKey(Paper, on_delete=models.CASCADE, related_name="versions")
     number = models.PositiveSmallIntegerField()
@@ -95,13 +96,11 @@ class PaperVersion(models.Model):
 
     class Meta:
         ordering = ("number",)
-        constraints = [
-            models.UniqueConstraint(fields=["paper", "number"], name="one_row_a_version")
-        ]
+        constraints = [UniqueConstraint(fields=["paper", "number"], name="one_row_a_version")]
 
 
 class Listing(models.Model):
-    """The audit of one category's batch on one day: what arXiv sent, and what became of it."""
+    """The audit of one category's batch on one day: what arXiv sent, and the outcome."""
 
     class State(models.TextChoices):
         COMPLETE = "complete", "complete"
@@ -119,33 +118,41 @@ class Listing(models.Model):
     date = models.DateField(db_index=True)  # the day arXiv announces, Eastern time
     state = models.CharField(max_length=8, choices=State.choices)
     source = models.CharField(max_length=6, choices=Source.choices)
-    reason = models.TextField(blank=True)  # why it is stale, empty or failed, in words
+    reason = models.TextField(blank=True)  # why it is stale, empty or failed
     counts = models.JSONField(default=dict)  # {"new": 120, "cross": 40, …}
-    problems = models.JSONField(default=list)  # [{"item": str, "reason": str}], entries refused
+    problems = models.JSONField(default=list)  # [{"item": str, "reason": str}]: entries rejected
     failures = models.JSONField(default=list)  # [{"at": iso, "source": str, "reason": str}]
-    feed_was_empty = models.BooleanField(default=False)  # a valid feed of the day held no papers
-    api_empty_on = models.JSONField(default=list)  # [iso date]: when the API knew none for the day
+    feed_was_empty = models.BooleanField(default=False)  # a valid feed of the day had no papers
+    api_empty_on = models.JSONField(default=list)  # [ISO date]: when the API had none for the day
     etag = models.CharField(max_length=255, blank=True)
     last_modified = models.CharField(max_length=64, blank=True)
     polls = models.PositiveIntegerField(default=0)
-    polled_at = models.DateTimeField()  # the last time we asked
-    changed_at = models.DateTimeField()  # the last time the answer was a new one
+    polled_at = models.DateTimeField()  # the last request
+    changed_at = models.DateTimeField()  # the last time the outcome changed
 
     class Meta:
         ordering = ("-date", "category")
-        constraints = [
-            models.UniqueConstraint(fields=["category", "date"], name="one_listing_a_day")
-        ]
+        constraints = [UniqueConstraint(fields=["category", "date"], name="one_listing_a_day")]
+
+    @classmethod
+    def locked(cls, category: str, day: Date, at: datetime, state: str) -> "Listing":
+        """The day's listing, in `state` if it is new, locked until the transaction ends.
+
+        The lock makes processes that poll the same batch write one after the other.
+        """
+        new = {"state": state, "polled_at": at, "changed_at": at}
+        rows = cls.objects.select_for_update()
+        return rows.get_or_create(category=category, date=day, defaults=new)[0]
 
     def record_poll(self, at: datetime) -> None:
-        """Record that it was asked for once more, and whatever else was set."""
+        """Count one more poll, and save."""
         self.polls += 1
         self.polled_at = at
         self.save()
 
     @property
     def settled(self) -> bool:
-        """Whether the day need not be fetched any more: silence is believed only when confirmed."""
+        """Whether the day need not be fetched any more: an empty one only once confirmed."""
         if self.state != self.State.EMPTY:
             return self.state == self.State.COMPLETE
         confirmed = self.feed_was_empty and len(self.api_empty_on) >= CONFIRMATIONS
@@ -162,18 +169,18 @@ class Announcement(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["listing", "paper"], name="announced_once_a_listing")
+            UniqueConstraint(fields=["listing", "paper"], name="announced_once_a_listing")
         ]
 
     @property
     def weight(self) -> tuple[int, int]:
-        """The least for the announcement that counts most when several meet in one paper."""
+        """The lowest wins where a paper has several announcements."""
         return AnnounceType(self.type).precedence, -self.version
 
 
 class ArxivSlot(models.Model):
-    """The one place in the queue to arXiv, shared by every process and machine: one row, id 1."""
+    """The single slot for requests to arXiv, shared by all processes and machines: row 1."""
 
     holder = models.CharField(max_length=64, blank=True)
     held_until = models.DateTimeField()
-    free_at = models.DateTimeField()  # no request begins before
+    free_at = models.DateTimeField()  # no request starts earlier

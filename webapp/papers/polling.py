@@ -1,6 +1,6 @@
 """Polling arXiv: today's batch from the feeds, missed days from the API, into the store.
 
-Nothing here raises for what arXiv does: every poll ends in the report and in the audit.
+Failures of arXiv raise nothing here: the outcome of every poll is in the report and the audit.
 """
 
 import logging
@@ -24,16 +24,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class FetchReport:
-    """What a fetch did, and the days whose papers it changed."""
+    """The outcome of each poll of a fetch, and the days whose papers it changed."""
 
-    # A poll without papers is here as it was seen; the stored listing may know better from an
-    # earlier one.
+    # Of a poll without papers, what it found by itself: the stored listing may hold the papers of
+    # an earlier poll.
     rows: list[Listing] = field(default_factory=list)
     dates: set[date] = field(default_factory=set)
 
     @property
     def failed(self) -> bool:
-        """Whether nothing at all could be had."""
+        """Whether every poll failed."""
         return bool(self.rows) and all(row.state == Listing.State.FAILED for row in self.rows)
 
     @property
@@ -43,47 +43,42 @@ class FetchReport:
 
 
 class Poller:
-    """One fetch: its report as it grows, and whether arXiv still answers."""
+    """One fetch: its report so far, and whether arXiv still answers."""
 
     def __init__(self, at: datetime) -> None:
         self.at = at
         self.today = eastern_date(at)
         self.report = FetchReport()
-        self.away = ""  # why arXiv is not asked any more
+        self.away = ""  # why arXiv gets no more requests
 
     def poll(self, category: str) -> None:
-        """Ask for today's batch of `category`: RSS, and Atom where RSS is broken."""
-        if self.away:
-            self._failed(category, self.today, Listing.Source.RSS, self.away)
-            return
+        """Request today's batch of `category`: RSS, and Atom if RSS is broken."""
         reasons: list[str] = []
         for source in (Listing.Source.RSS, Listing.Source.ATOM):
+            if self.away:
+                break
             try:
                 self._poll(category, source)
                 return
             except (http.OutOfReachError, http.AskedToWaitError) as error:
                 self.away = str(error)
-                reasons.append(str(error))
-                break
             except (http.RefusedError, BrokenFeedError) as error:
                 reasons.append(f"{source.label}: {error}")
-        self._failed(category, self.today, Listing.Source.RSS, "; ".join(reasons))
+        reason = "; ".join(filter(None, [*reasons, self.away]))
+        self._failed(category, self.today, Listing.Source.RSS, reason)
 
     def _poll(self, category: str, source: Listing.Source) -> None:
-        known = (
-            Listing.objects.filter(category=category, source=source)
-            .exclude(etag="", last_modified="")
-            .order_by("-polled_at")
-            .first()
-        )
-        asked = {}
-        if known is not None:
-            asked = {"if-none-match": known.etag, "if-modified-since": known.last_modified}
-        asked = {name: value for name, value in asked.items() if value}
-        answer = http.get(f"{settings.ARXIV_RSS_URL}/{source.value}/{category}", asked)
+        polled = Listing.objects.filter(category=category, source=source).order_by("-polled_at")
+        known = polled.exclude(etag="", last_modified="").first()
+        conditions = {
+            "if-none-match": known.etag if known else "",
+            "if-modified-since": known.last_modified if known else "",
+        }
+        headers = {name: value for name, value in conditions.items() if value}
+        answer = http.get(f"{settings.ARXIV_RSS_URL}/{source.value}/{category}", headers)
         if answer.status == 304:
             if known is None:
-                raise http.RefusedError("arXiv answers 304 to a question without conditions")
+                raise http.RefusedError("arXiv answers 304 to a request without conditions")
             # Another process may have stored more of the day while this one waited.
             Listing.objects.filter(pk=known.pk).update(polls=F("polls") + 1, polled_at=self.at)
             known.refresh_from_db()
@@ -91,16 +86,16 @@ class Poller:
             self._record_late(category, known.date, source)
             return
         batch = self._with_refused(parse_feed(answer.body, category, self.today))
-        if not _lacking(batch):  # else the whole feed is asked for again
+        if not _lacking(batch):  # else request the whole feed again next time
             etag, last_modified = map(answer.headers.get, ("etag", "last-modified"))
             batch = replace(batch, etag=etag or "", last_modified=last_modified or "")
         self._take(batch, source)
         self._record_late(category, batch.date, source)
 
     def _with_refused(self, batch: Batch, version: int | None = None) -> Batch:
-        """The batch with the entries that were refused by their form, as the API gives them.
+        """The batch with its rejected entries as the API has them.
 
-        Announced in `version`, or in that which the refused entry names.
+        They count as announced in `version`, or in the version that the rejected entry names.
         """
         versions = _lacking(batch)
         if not versions:
@@ -108,7 +103,7 @@ class Poller:
         try:
             found = api.lookup(list(versions)[: api.PAGE])
         except http.FetchError as error:
-            message = "%d entries of %s were refused and the API failed: %s"
+            message = "%d entries of %s were rejected and the API failed: %s"
             log.warning(message, len(versions), batch.category, error)
             return batch
         got = [
@@ -126,17 +121,17 @@ class Poller:
         return replace(batch, entries=(*batch.entries, *got), problems=tuple(problems))
 
     def _take(self, batch: Batch, source: Listing.Source) -> None:
-        """Settle a batch: refuse the future, know the stale, keep the rest."""
+        """Store a batch, or record why not: it is stale or empty. Raises for a future date."""
         if batch.date > self.today + DAY:
             raise BrokenFeedError(f"the feed is dated {batch.date}, which has not come yet")
-        reason, afresh = listings.judge(batch)
+        reason, replaces = listings.judge(batch)
         if batch.entries and not reason:
-            self.store(batch, source, afresh=afresh)
+            self.store(batch, source, replaces=replaces)
             return
         state = Listing.State.STALE if reason else Listing.State.EMPTY
-        asked = {"etag": batch.etag, "last_modified": batch.last_modified}
         reason = reason or _empty_reason(batch.date)
-        self._record(batch.category, batch.date, state, source, reason, **asked)
+        headers = {"etag": batch.etag, "last_modified": batch.last_modified}
+        self._record(batch.category, batch.date, state, source, reason, **headers)
 
     def backfill(self, category: str, days: Sequence[date]) -> None:
         """Fetch the batches of consecutive `days` from the API."""
@@ -163,20 +158,17 @@ class Poller:
                 reason = "the API knows no papers submitted for this day"
                 self._record(category, day, Listing.State.EMPTY, Listing.Source.API, reason)
 
-    def store(self, batch: Batch, source: Listing.Source, *, afresh: bool = False) -> None:
-        """Store a batch that was found fresh, and report what it brought.
-
-        `afresh`: in the place of what the day's listing had.
-        """
-        if afresh:
+    def store(self, batch: Batch, source: Listing.Source, *, replaces: bool = False) -> None:
+        """Store a fresh batch and report it; `replaces` what the day's listing had."""
+        if replaces:
             batch = replace(batch, note="an earlier poll had been sent the batch before")
-        listing = store_batch(batch, source, self.at, prepare(batch.entries), afresh=afresh)
+        listing = store_batch(batch, source, self.at, prepare(batch.entries), replaces=replaces)
         if listing.changed_at == self.at:
             self.report.dates.add(batch.date)
         self.report.rows.append(listing)
 
     def _record_late(self, category: str, served: date, source: Listing.Source) -> None:
-        """Say of today that a feed dated `served` was of another day, where it was."""
+        """Record for today that the feed served was that of an earlier day, if it was."""
         if served >= self.today:
             return
         state, reason = Listing.State.EMPTY, _empty_reason(self.today)
@@ -206,14 +198,14 @@ class Poller:
 
 
 def _lacking(batch: Batch) -> dict[str, int | None]:
-    """The papers, with the version named, whose entries were refused and which it does not hold."""
+    """The papers whose entries were rejected and that it has no other entry of, with versions."""
     held = {entry.arxiv_id for entry in batch.entries}
-    refused = dict(filter(None, (problem.paper for problem in batch.problems)))
-    return {name: version for name, version in refused.items() if name not in held}
+    rejected = dict(filter(None, (problem.paper for problem in batch.problems)))
+    return {name: version for name, version in rejected.items() if name not in held}
 
 
 def _announced(entry: Entry, category: str, version: int | None) -> Entry:
-    """What the API says of a paper, as an announcement in `category` of that version."""
+    """An entry of the API as an announcement of that version in `category`."""
     number = version or entry.version
     if entry.categories[:1] == (category,):
         kind = AnnounceType.NEW if number == 1 else AnnounceType.REPLACE
@@ -223,10 +215,10 @@ def _announced(entry: Entry, category: str, version: int | None) -> Entry:
 
 
 def _empty_reason(day: date) -> str:
-    """Why a valid feed may hold no papers."""
+    """Why a valid feed may have no papers."""
     if not has_batch(day):
         return f"arXiv announces nothing on a {day:%A}"
     return (
         "a valid feed without papers: a holiday, or a fault of the feed; "
-        f"believed once the API knows none on {CONFIRMATIONS} days"
+        f"final once the API knows none on {CONFIRMATIONS} days"
     )

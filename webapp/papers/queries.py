@@ -1,4 +1,4 @@
-"""What pages and digests read of papers and of the audit."""
+"""Reads of papers and of the audit for pages and digests."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
 
 
 def rows(statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """What the database answers to a statement written by hand."""
+    """The rows of an SQL statement."""
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         found: list[tuple[Any, ...]] = cursor.fetchall()
@@ -25,20 +25,20 @@ def rows(statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
 
 @dataclass(frozen=True)
 class Announced:
-    """A paper on a day, as its weightiest announcement over all categories has it."""
+    """A paper on a day, with its most significant announcement over all categories."""
 
     paper: Paper
     announce_type: AnnounceType
     version: int
-    categories: tuple[str, ...]  # those that announced it, by name
+    categories: tuple[str, ...]  # those that announced it, in alphabetical order
 
 
 def announced_on(date: date, categories: list[str] | None = None) -> list[Announced]:
     """Every paper announced on `date`, in the order of identifiers; one query.
 
-    All listings of the day are merged before anything is dropped (new > cross > replace >
-    replace-cross): a paper cross-listed in one and new in another is new. `categories` limits
-    the papers to those announced in one of them, never the merging.
+    All listings of the day are merged first (new > cross > replace > replace-cross): a paper
+    cross-listed in one and new in another is new. `categories` limits the papers to those announced
+    in one of them, never the merging.
     """
     found = Announcement.objects.filter(listing__date=date)
     if categories is not None:
@@ -56,19 +56,19 @@ def announced_on(date: date, categories: list[str] | None = None) -> list[Announ
 
 
 def dates(limit: int | None = None, **of: str) -> list[date]:
-    """The days with papers, the latest first; those `of` a category, where one is named."""
+    """The days with papers, the latest first; `of` filters listings, e.g. by category."""
     complete = Listing.objects.filter(state=Listing.State.COMPLETE, **of)
     return list(complete.order_by("-date").values_list("date", flat=True).distinct()[:limit])
 
 
 def categories() -> list[str]:
-    """Every category that was ever polled, in the order of names."""
+    """Every category that was ever polled, in alphabetical order."""
     names = Listing.objects.order_by("category").values_list("category", flat=True)
     return list(names.distinct())
 
 
-# By hand, because it is asked for every page that is answered from memory. Similar papers are those
-# of all: of the latest day, and as the API last told of any.
+# In SQL for speed: it runs for every page served from memory. The page lists similar papers, so it
+# also depends on the latest day and on the last answer of the API.
 _PAGE_STAMP = """
     SELECT version.id, version.announced_on, one.id, one.type, one.version,
         (SELECT max(changed_at) FROM papers_listing
@@ -79,12 +79,12 @@ _PAGE_STAMP = """
     LEFT JOIN papers_announcement AS one ON one.paper_id = paper.id
     WHERE paper.id = %s ORDER BY version.id, one.id
 """
-# What decides what other rooms show a reader on the page of a paper (by key); `catalog` answers.
+# What other apps show a reader on a paper's page depends on this (by key); `catalog` replaces it.
 others_on_page: Callable[[int, int | None], object] = lambda _paper, _reader: ()  # noqa: E731
 
 
 def page_stamp(paper: Paper, reader: User | AnonymousUser) -> str:
-    """All that decides what the page of a paper shows a reader beside what is laid over it."""
+    """All that the page of a paper depends on, except the personal pieces laid over it."""
     words = [getattr(paper, field.attname) for field in Paper._meta.concrete_fields]
     others = others_on_page(paper.pk, reader.pk)
     shown = (reader.is_authenticated, reader.is_staff, words, rows(_PAGE_STAMP, [paper.pk]), others)

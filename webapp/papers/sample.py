@@ -1,4 +1,4 @@
-"""The sample day: what is shown while arXiv was never reached."""
+"""The sample day, shown until arXiv is reached for the first time."""
 
 from datetime import date, datetime
 from itertools import groupby
@@ -19,10 +19,10 @@ SAMPLE_CATEGORIES = ("cs.AI", "cs.CL", "cs.DC", "cs.LG")  # those of the feed's 
 
 
 def load_sample(reason: str = "", *, at: datetime | None = None) -> FetchReport:
-    """Show the sample day while there is nothing real; `reason` is why there is not.
+    """Load the sample day while there is no real one; `reason` says why there is none.
 
-    The file goes through the same reading and storing as a feed. Does nothing once a real day is
-    there. Raises BrokenFeedError for a file that was damaged.
+    The file is parsed and stored like a feed. Does nothing once there is a real day. Raises
+    BrokenFeedError for a damaged file.
     """
     poller = Poller(at or now())
     with transaction.atomic():
@@ -39,11 +39,11 @@ def load_sample(reason: str = "", *, at: datetime | None = None) -> FetchReport:
 
 
 def _listed_under(entry: Entry) -> str:
-    """The first of the sample's categories that announced it: its own, or one it is crossed to."""
+    """The first of the sample's categories that announced it."""
     return next(one for one in entry.categories if one in SAMPLE_CATEGORIES)
 
 
 def sample_days() -> set[date]:
-    """The days of the sample while it is shown; empty once a real batch has come."""
+    """The days of the sample while it is shown; empty once there is a real batch."""
     sample = Listing.objects.filter(source=Listing.Source.SAMPLE)
     return set(sample.values_list("date", flat=True))

@@ -1,36 +1,28 @@
-"""What to ask arXiv for and when: today's batch of each category, then the days that were missed.
+"""What to request from arXiv and when: today's batch of each category, then the missed days.
 
-Nothing here raises for what arXiv does: every poll ends in the report and in the audit. papers
-knows no other app, so whoever calls rebuilds the digests of `report.dates`.
+Failures of arXiv raise nothing here: the outcome of every poll is in the report and the audit. The
+caller rebuilds the digests of `report.dates`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 
-from webapp.papers.days import (
-    DAY,
-    batch_days,
-    eastern_date,
-    has_batch,
-    last_batch_day,
-    next_batch_day,
-    now,
-)
-from webapp.papers.entries import checked_category
+from webapp.papers.days import DAY, batch_days, eastern_date, has_batch, last_batch_day, now, runs
+from webapp.papers.identifiers import checked_category
 from webapp.papers.listings import open_rows
 from webapp.papers.models import Listing
 from webapp.papers.polling import FetchReport, Poller
 from webapp.papers.sample import sample_days
 
-ASKED_DAYS = 14  # days on which the API is asked for a batch that it knows nothing of
-MOST_MISSED = 60  # batches of a category fetched in one go; more wait for the next
-AGAIN = timedelta(hours=6)  # a settled day is asked for again, at the price of a 304
+ASKED_DAYS = 14  # days on which the API may have no papers of a batch before we give it up
+MOST_MISSED = 60  # batches of a category in one fetch; more wait for the next
+AGAIN = timedelta(hours=6)  # between polls of a complete day, which cost a 304
 BACKFILL_DAYS = 5  # batches of one query: 2,000 papers of a large category, one page
 _FIRST_WAIT = timedelta(minutes=5)
 _LONGEST_WAIT = timedelta(hours=1)
 
 
-# How far a fetch has come: the steps done, all of them, and what the next one is.
+# Called with the steps done, their total number and the name of the next one.
 Progress = Callable[[int, int, str], object]
 
 
@@ -43,9 +35,9 @@ def fetch(
 ) -> FetchReport:
     """Poll today's batch of each category, then fetch the missed ones from the API.
 
-    Missed are the days from `since`, or those that `missed` knows. Each batch is one
-    transaction, so that whatever stops this leaves whole days. `at` is the time it is asked at.
-    Raises ValueError for a name that cannot be a category; never for what arXiv does.
+    Missed are the days from `since`, or those that `missed` finds. Each batch is one transaction,
+    so an interrupted fetch leaves whole days. `at` is the current time by default.
+    Raises ValueError for a name that cannot be a category; never for a failure of arXiv.
     """
     names = list(dict.fromkeys(map(checked_category, categories)))
     poller = Poller(at or now())
@@ -58,27 +50,25 @@ def fetch(
     for category in names:
         days = missed(category, poller.today, since)
         open_rows(category, days, poller.at)
-        gaps += [(category, run) for run in _consecutive(days[-MOST_MISSED:])]
+        gaps += [(category, run) for run in runs(days[-MOST_MISSED:], BACKFILL_DAYS)]
     total = len(names) + len(gaps)
     for done, (category, days) in enumerate(gaps, start=len(names)):
         on_progress(done, total, f"{category} {days[0]} to {days[-1]}")
         poller.backfill(category, days)
     on_progress(total, total, "done")
-    # Days whose sample papers have just been replaced need new digests, too.
+    # Days whose sample papers have just been replaced need new digests too.
     poller.report.dates.update(shown_before - sample_days())
     return poller.report
 
 
 def due(categories: list[str], at: datetime) -> list[str]:
-    """The categories to be asked for at `at`, in the order given.
+    """The categories to poll at `at`, in the order given.
 
-    A day whose batch has come is asked for again every AGAIN; a stale, late or failed one, and a
-    working day without papers, after a time that doubles from five minutes to an hour.
+    A complete day is polled again every AGAIN; one that is stale, late, failed or, on a working
+    day, empty, after a time that doubles from five minutes to an hour.
     """
-    today = eastern_date(at)
-    rows = {
-        row.category: row for row in Listing.objects.filter(date=today, category__in=categories)
-    }
+    polled = Listing.objects.filter(date=eastern_date(at), category__in=categories)
+    rows = {row.category: row for row in polled}
     return [name for name in categories if name not in rows or at >= _next_poll(rows[name])]
 
 
@@ -92,10 +82,10 @@ def _next_poll(listing: Listing) -> datetime:
 def missed(category: str, today: date, since: date | None = None) -> list[date]:
     """The days before `today` to be fetched from the API now, oldest first.
 
-    Those are the working days, from `since` or else from the first that was ever asked for, whose
-    batch is not settled; a day of which the API knew nothing today is left until tomorrow, and
-    after ASKED_DAYS of that for good. A category never asked for misses the last batch before
-    `today` when today has none of its own, so that a first look on a Sunday shows Friday's papers.
+    These are the working days, from `since` or else from the first ever polled, whose batch is not
+    settled. A day for which the API had no papers today is retried tomorrow, on at most ASKED_DAYS
+    days. A new category misses the last batch before `today` if today has none of its own, so that
+    a new site shows Friday's papers on a Sunday.
     """
     listings = Listing.objects.filter(category=category).exclude(source=Listing.Source.SAMPLE)
     if since is None:
@@ -109,15 +99,3 @@ def missed(category: str, today: date, since: date | None = None) -> list[date]:
         or len(row.api_empty_on) >= ASKED_DAYS
     }
     return [day for day in batch_days(since, today - DAY) if day not in rest]
-
-
-def _consecutive(days: Sequence[date]) -> Iterator[list[date]]:
-    """`days` in runs of consecutive batch days, none longer than BACKFILL_DAYS."""
-    run: list[date] = []
-    for day in days:
-        if run and (next_batch_day(run[-1]) != day or len(run) == BACKFILL_DAYS):
-            yield run
-            run = []
-        run.append(day)
-    if run:
-        yield run

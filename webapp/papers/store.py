@@ -1,8 +1,8 @@
-"""A batch into rows: one transaction, idempotent, and the same whatever the order of batches.
+"""A batch into rows: one transaction, idempotent, and the same for any order of batches.
 
-Three rules make the order of arrival irrelevant: the words and facts of a paper are those of its
+Three rules make the order of arrival irrelevant: the text and metadata of a paper are those of its
 highest version; what every version adds (a category, the first day) is a union or a minimum; and
-nothing that was once announced on a day is forgotten while its listing stands.
+an announcement is kept for as long as its listing.
 """
 
 from collections import Counter
@@ -23,14 +23,14 @@ _FIXED = {"id", "arxiv_id", "is_sample"}
 _MERGED = [one.name for one in Paper._meta.concrete_fields if one.name not in _FIXED]
 
 
-# Title and abstract of a version as HTML, made once, before the transaction that stores them.
+# Title and abstract of a version as HTML.
 Rendered = tuple[str, str]
 
 
 def prepare(entries: Iterable[Entry]) -> dict[tuple[str, int], Rendered]:
-    """The HTML of those entries that bring words the database does not show yet, by key.
+    """The HTML of the entries whose text is new, by key.
 
-    Rendering takes longer than storing: done here, no writer waits for it.
+    Rendering takes longer than storing, so it is done before any row is locked.
     """
     entries = list(entries)
     real = Paper.objects.filter(is_sample=False).only("arxiv_id", "version")
@@ -49,13 +49,13 @@ def store_batch(
     at: datetime,
     rendered: Mapping[tuple[str, int], Rendered],
     *,
-    afresh: bool = False,
+    replaces: bool = False,
 ) -> Listing:
     """Store `batch` as the complete (or, without entries, empty) listing of its day.
 
-    `rendered` is what `prepare` made of the batch's entries. Called again with the same batch it
-    writes nothing but the audit's `polls` and `polled_at`. The first real papers take the place
-    of the sample's. `afresh` forgets what the day's listing announced before.
+    `rendered` is what `prepare` returned for the batch's entries. Called again with the same batch
+    it writes only the audit's `polls` and `polled_at`. The first real papers replace the sample's.
+    `replaces` deletes what the day's listing announced before.
     """
     is_sample = source == Listing.Source.SAMPLE
     if batch.entries and not is_sample:
@@ -67,18 +67,8 @@ def store_batch(
         is_sample=is_sample,
         known_at=at if source == Listing.Source.API else None,
     )
-    # The row of the audit is the lock: two processes with one batch write one after the other.
-    listing, _ = Listing.objects.select_for_update().get_or_create(
-        category=batch.category,
-        date=batch.date,
-        defaults={
-            "state": Listing.State.EMPTY,
-            "source": source,
-            "polled_at": at,
-            "changed_at": at,
-        },
-    )
-    if afresh:
+    listing = Listing.locked(batch.category, batch.date, at, Listing.State.EMPTY)
+    if replaces:
         listing.announcements.all().delete()
     _announce(listing, batch.entries, papers)
     counts = Counter(listing.announcements.values_list("type", flat=True))
@@ -91,7 +81,7 @@ def store_batch(
         "etag": batch.etag[:255],
         "last_modified": batch.last_modified[:64],
     }
-    # `changed_at` is what readers of the audit ask by, so it moves only when a fact does.
+    # Pages are cached by `changed_at`, so it moves only when a fact does.
     if not listing.polls or any(getattr(listing, name) != facts[name] for name in facts):
         listing.changed_at = at
     for name, value in facts.items():
@@ -101,7 +91,7 @@ def store_batch(
 
 
 def remove_sample() -> None:
-    """Delete the sample day: its listings, its papers and whatever hangs on them."""
+    """Delete the sample day: its listings, its papers and whatever refers to them."""
     Listing.objects.filter(source=Listing.Source.SAMPLE).delete()
     Paper.objects.filter(is_sample=True).delete()
 
@@ -115,14 +105,14 @@ def store_papers(
     is_sample: bool = False,
     known_at: datetime | None = None,
 ) -> dict[str, Paper]:
-    """Bring papers and their versions up to date with `entries`; gives the papers by identifier.
+    """Update papers and their versions from `entries`; returns the papers by identifier.
 
-    `entries` holds each paper once. `announced_on` is the day of the batch, None for answers that
-    announce nothing. `known_at` marks entries of the API: its facts count before a feed's of the
-    same version, and the paper needs no enrichment after.
+    `entries` has each paper once. `announced_on` is the day of the batch, or None for entries that
+    announce nothing. `known_at` marks entries of the API, whose metadata wins over a feed's of the
+    same version; the paper needs no further enrichment.
     """
     # Rows are inserted, then locked, in the order of identifiers: two batches with papers in
-    # common wait for one another instead of locking each other out.
+    # common wait for each other instead of deadlocking.
     entries = sorted(entries, key=lambda entry: entry.arxiv_id)
     stored = Paper.objects.order_by("arxiv_id")
     known = _by_identifier(stored, entries)
@@ -139,7 +129,7 @@ def store_papers(
         _merge(papers[entry.arxiv_id], entry, announced_on, rendered, known_at)
         if _values(papers[entry.arxiv_id]) != before:
             changed.append(papers[entry.arxiv_id])
-    # An upsert is ten times a bulk_update's pace.
+    # Ten times as fast as bulk_update.
     Paper.objects.bulk_create(
         changed,
         batch_size=_CHUNK,
@@ -158,10 +148,7 @@ def _merge(
     rendered: Mapping[tuple[str, int], Rendered],
     known_at: datetime | None,
 ) -> None:
-    """Write into `paper` what `entry` adds: all of a newer version, else what is missing.
-
-    `known_at` is set for entries of the API, whose facts win over those of a feed.
-    """
+    """Write into `paper` what `entry` adds: all of a newer version, else what is missing."""
     newer, authority = entry.version > paper.version, known_at is not None
     current = entry.version >= paper.version
     if newer:
@@ -169,8 +156,8 @@ def _merge(
         paper.version = entry.version
         paper.title, paper.abstract = entry.title, entry.abstract
         paper.title_html, paper.abstract_html = html
-        paper.enriched_at, paper.enrich_tries = None, 0  # the API is asked again
-        paper.comment = ""  # of a version: that one was withdrawn tells nothing of the next
+        paper.enriched_at, paper.enrich_tries = None, 0  # ask the API again
+        paper.comment = ""  # belongs to a version: the new one may not be withdrawn
     if current:
         for name in _FACTS:
             value = getattr(entry, name)
@@ -192,13 +179,9 @@ def _merge(
 def _keep_versions(
     entries: Sequence[Entry], papers: Mapping[str, Paper], announced_on: date | None
 ) -> None:
-    """Keep the words of every version once, with the first day it was announced."""
-    known, rows = list(papers.values()), PaperVersion.objects.defer("title", "abstract")
-    kept = {
-        (version.paper_id, version.number): version
-        for at in range(0, len(known), _CHUNK)
-        for version in rows.filter(paper__in=known[at : at + _CHUNK])
-    }
+    """Keep the text of every version once, with the first day it was announced."""
+    rows = PaperVersion.objects.defer("title", "abstract").filter(paper__in=papers.values())
+    kept = {(version.paper_id, version.number): version for version in rows}
     new: list[PaperVersion] = []
     earlier: list[PaperVersion] = []
     for entry in entries:
@@ -216,7 +199,7 @@ def _keep_versions(
 
 
 def _announce(listing: Listing, entries: Sequence[Entry], papers: Mapping[str, Paper]) -> None:
-    """Add the entries to the listing; of two announcements of a paper the weightier stands."""
+    """Add the entries to the listing; of two announcements of a paper the weightier is kept."""
     standing = {row.paper_id: row for row in listing.announcements.all()}
     new: list[Announcement] = []
     weightier: list[Announcement] = []

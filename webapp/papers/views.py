@@ -27,9 +27,9 @@ STRIP_DAYS = 15
 
 @require_safe
 def paper(request: HttpRequest, arxiv_id: str) -> HttpResponse:
-    """One paper: what it says, its versions and what they changed, how to cite it."""
+    """One paper: its text, its versions and what they changed, how to cite it."""
     identifier, version = parse_identifier(arxiv_id)
-    if arxiv_id != identifier:  # one paper, one address
+    if arxiv_id != identifier:  # one paper, one URL
         anchor = f"#v{version}" if version else ""
         return redirect(f"/papers/{identifier}/{anchor}")
     found = get_object_or_404(Paper, arxiv_id=identifier)
@@ -62,7 +62,7 @@ PERIODS = {"": "Any time", "7": "Last week", "31": "Last month", "366": "Last ye
 
 @require_safe
 def search(request: HttpRequest) -> HttpResponse:
-    """Papers by their words, authors, identifiers and categories, ranked or the latest first."""
+    """Search papers by words, authors, identifiers and categories."""
     q = request.GET.get("q", "").strip()
     category = request.GET.get("category", "").strip()[:32]
     period = request.GET.get("period", "") if request.GET.get("period") in PERIODS else ""
@@ -88,7 +88,7 @@ def search(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def intake(request: HttpRequest) -> HttpResponse:
-    """The audit: what was asked of arXiv for every day and category, and what came."""
+    """The audit: what was requested from arXiv for every day and category, and the outcome."""
     dates = list(Listing.objects.order_by("-date").values_list("date", flat=True).distinct())
     wanted = request.GET.get("date", "")
     dates_shown = [day for day in dates if day.isoformat() == wanted] if wanted else dates
@@ -107,7 +107,7 @@ def intake(request: HttpRequest) -> HttpResponse:
 
 
 def _strip(dates: list[Date]) -> list[tuple[str, list[Listing | None]]]:
-    """One row a category, one cell a date, over the last days."""
+    """One row per category and one cell per date, over the last days."""
     cells = {(row.category, row.date): row for row in Listing.objects.filter(date__in=dates)}
     categories = sorted({category for category, _ in cells})
     return [(name, [cells.get((name, day)) for day in dates]) for name in categories]

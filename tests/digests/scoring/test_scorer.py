@@ -269,6 +269,12 @@ def test_an_author_is_followed_by_full_name_or_initial() -> None:
     assert scored(scorer, candidate("José Doe", authors=("J. Doe",))).score == 0
 
 
+def test_an_excluded_author_leaves_a_paper_out() -> None:
+    scorer = Scorer([rules("owls", exclude=("author:José Doe",)), rules("owls")])
+    papers = [candidate("Owls", authors=(name,)) for name in ("Jose Doe", "J. Doe", "Mia Ray")]
+    assert [[one.at for one in kept] for kept in scorer.kept(papers)] == [[1, 2], [0, 1, 2]]
+
+
 def test_synonyms_count_once_and_are_marked_wherever_they_stand() -> None:
     scorer = Scorer([rules("mixture of experts | MoE")])
     text = "MoEs: a mixture-of-experts study of MoE"

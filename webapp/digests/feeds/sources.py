@@ -1,7 +1,7 @@
-"""What feeds are made of: digests of the site and of profiles, categories, and searches.
+"""The sources of feeds: digests of the site and of profiles, categories, and searches.
 
-Each answers one small query with its stamp (whatever decides its bytes) and makes the items only
-when asked to.
+Each makes one small query for its stamp (all that its bytes depend on), and its items only when
+they are needed.
 """
 
 from collections.abc import Iterable
@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 from django.urls import reverse
 
+from webapp.digests.lookup import profile_at
 from webapp.digests.models import Digest, DigestEntry, Gist, Profile
 from webapp.digests.templatetags.digests import day_address, profile_address
 from webapp.digests.text_formats import score_terms
@@ -27,8 +28,8 @@ from webapp.ui.markup import plain
 DIGEST_DAYS = 5  # a reader who looks once a week misses nothing
 CATEGORY_DAYS = 2  # a large category has some five hundred papers a day
 ARXIV = "https://arxiv.org"
-# Written out, because the ORM takes longer to compile these than the database to answer them, and
-# feed readers ask all day. Beside a list: when the words or the facts of any paper last changed.
+# In SQL for speed: feed readers poll all day, and the ORM takes longer to compile these than the
+# database to answer them. `words` and `facts`: the last change of any paper's text or metadata.
 _PAPERS = """
     (SELECT max(id) FROM papers_paperversion) AS words,
     (SELECT max(enriched_at) FROM papers_paper) AS facts"""
@@ -45,20 +46,21 @@ _LISTINGS = """
 
 
 def digest_feed_source(slug: str | None, date: Date | None) -> FeedSource | None:
-    """A profile's digests (the site's without a slug): the last days or one. None: no such list."""
+    """A profile's digests (the site's without a slug): the last days, or one.
+
+    None without such a day; raises Http404 without such a profile.
+    """
     whose = "p.slug = %s" if slug else "p.is_site"
     when = "AND d.date = %s" if date else ""
     statement = _DIGESTS.format(papers=_PAPERS, whose=whose, when=when, days=DIGEST_DAYS)
     digests: list[Any] = list(Digest.objects.raw(statement, [one for one in (slug, date) if one]))
     if digests:
         shown = Profile(name=digests[0].profile_name, slug=digests[0].profile_slug)
-    else:  # of a profile that has none yet
-        site = Profile(name="Assay", slug="site", created_at=NEVER)
-        known = Profile.objects.filter(**{"slug": slug} if slug else {"is_site": True}).first()
-        shown = known or site
-        if date is not None or (known is None and slug is not None):
-            return None
-    shown.is_site = not slug
+        shown.is_site = not slug
+    elif date:
+        return None
+    else:  # a profile without any digest so far
+        shown = profile_at(slug)
     name, day = shown.name, f", {date}" if date else ""
     return FeedSource(
         f"digest/{shown.slug}{f'/{date}' if date else ''}",
@@ -67,7 +69,7 @@ def digest_feed_source(slug: str | None, date: Date | None) -> FeedSource | None
         day_address(shown, date) if date else profile_address(shown),
         (name, *((one.pk, one.fingerprint, one.words, one.facts) for one in digests)),
         lambda site: _digest_items(site, digests),
-        max((one.changed_at for one in digests), default=shown.created_at),
+        max((one.changed_at for one in digests), default=shown.created_at or NEVER),
     )
 
 
@@ -90,7 +92,7 @@ def _digest_items(site: Site, digests: list[Digest]) -> list[Item]:
 
 
 def category_feed_source(category: str, date: Date | None) -> FeedSource | None:
-    """What was announced in a category on its last days, or on one. None: no such list."""
+    """The papers of a category of its last days, or of one. None without such a list."""
     when = "AND l.date = %s" if date else ""
     statement = _LISTINGS.format(papers=_PAPERS, when=when, days=CATEGORY_DAYS)
     parameters = [one for one in (category, date) if one]
@@ -125,7 +127,7 @@ def _category_items(site: Site, listings: list[Listing]) -> list[Item]:
 
 
 def search_feed_source(q: str, category: str) -> FeedSource | None:
-    """The latest papers that hold everything a search asks for. None: it asks for nothing."""
+    """The latest papers that match every term of a search. None for an empty search."""
     results = search(q, category or None, order="newest", relax=False)
     if results.query is None:
         return None
@@ -150,10 +152,10 @@ def search_feed_source(q: str, category: str) -> FeedSource | None:
 def paper_item(
     site: Site, entry: DigestEntry, reason: str, day: Date | None = None, details: str = ""
 ) -> Item:
-    """A paper in a feed: the same identity in every list; `reason` says why it is in this.
+    """A paper in a feed, with the same id in every feed; `reason` says why it is in this one.
 
-    What the entry, which need not be stored, leaves open is as the paper has it. `details` is what
-    a summary says beside the gist, as HTML.
+    Fields that the entry, which need not be stored, leaves empty come from the paper. `details` is
+    the summary without its gist, as HTML.
     """
     paper = entry.paper
     reason = f"{'Sample day. ' if paper.is_sample else ''}{reason}"
@@ -185,5 +187,5 @@ def paper_item(
 
 
 def _without_duplicates(items: Iterable[Item]) -> list[Item]:
-    """The items without later ones of the same identity."""
+    """The items without later ones of the same id."""
     return list({item.id: item for item in reversed(list(items))}.values())[::-1]

@@ -1,4 +1,4 @@
-"""The page on which a reader has a profile look through every stored paper, and reads the best."""
+"""The page of a profile's best papers since a day, which a worker finds."""
 
 from datetime import timedelta
 
@@ -17,12 +17,12 @@ from webapp.digests.profiles.views import own_profile
 from webapp.papers.days import now
 from webapp.ui.pages import for_readers
 
-SILENCE = timedelta(minutes=3)  # after which looking is taken to have stopped
+SILENCE = timedelta(minutes=3)  # without progress, after which the search counts as stopped
 
 
 @for_readers("GET", "HEAD", "POST")
 def best_since(request: HttpRequest, reader: User, slug: str) -> HttpResponse:
-    """What a profile finds best in every paper since a day; its live part alone for htmx."""
+    """A profile's best papers of all since a day, or the progress; for htmx only the latter."""
     profile = own_profile(reader, slug)
     found = BestSince.objects.filter(profile=profile).first()
     silent = bool(found and timezone.now() - found.heard_at > SILENCE)
@@ -52,12 +52,12 @@ def best_since(request: HttpRequest, reader: User, slug: str) -> HttpResponse:
     response = render(request, "digests/best_progress.html", context)
     response["Cache-Control"] = "no-store"
     if not under_way:
-        response["HX-Refresh"] = "true"  # the whole page, with what was found
+        response["HX-Refresh"] = "true"  # load the whole page, with the result
     return response
 
 
 def _ask(profile: Profile, written: str) -> str:
-    """Have a worker look; why not, where it was not asked."""
+    """Have a worker search; returns an error message, or "" if it was asked."""
     try:
         since = parse_date(written)
     except ValueError:
@@ -68,7 +68,7 @@ def _ask(profile: Profile, written: str) -> str:
     times = {"since": since, "asked_at": moment, "heard_at": moment, "ended_at": None}
     defaults = times | {"scored": 0, "total": 0, "rows": []}
     BestSince.objects.update_or_create(profile=profile, defaults=defaults)
-    if tasks.send("site.best_since", [profile.pk], lost="nothing is looked for"):
+    if tasks.send("site.best_since", [profile.pk], lost="no search is started"):
         return ""
     BestSince.objects.filter(profile=profile).delete()
     return _("The queue cannot be reached. Try again in a minute.")

@@ -1,7 +1,7 @@
-"""What a new site looks for: methods that make large models cheaper to train and to run.
+"""The keywords of a new site: methods that make large models cheaper to train and to run.
 
-`defaults.json` has beside each keyword, of 1,000 papers of June 2026 in cs.AI, cs.CL, cs.CV and
-cs.LG, how many hold it. A site counts its own papers once it has enough of them.
+`defaults.json` has for each keyword the number of papers with it, of 1,000 papers of June 2026 in
+cs.AI, cs.CL, cs.CV and cs.LG. A site counts its own papers once it has enough of them.
 """
 
 import json

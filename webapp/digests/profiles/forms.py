@@ -1,4 +1,4 @@
-"""The form of a profile: lists as lines, every error at its field."""
+"""The form of a profile, with lists as lines of text."""
 
 import re
 from dataclasses import replace
@@ -18,12 +18,12 @@ from webapp.digests.profiles.validation import (
 from webapp.digests.scoring.scorer import Keyword
 from webapp.papers.models import AnnounceType
 from webapp.papers.queries import categories
-from webapp.papers.search import filters, parse
-from webapp.papers.search.query import MAX_QUERY, TERM, Term, category_word
+from webapp.papers.search import filters
+from webapp.papers.search.query import MAX_QUERY, TERM, Term, category_word, parse
 from webapp.ui.language import current_language
 
 MAX_TEXT = 20_000  # characters of a list
-# Fields that the form shows as they are stored.
+# Fields whose stored values the form shows unchanged.
 AS_STORED = ("name", "announce_types", "matching", "ranking", "min_score", "size", "language")
 _NUMBER = r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+|nan|inf(?:inity)?)(?:e[-+]?\d+)?"
 _WEIGHTED = re.compile(
@@ -32,7 +32,7 @@ _WEIGHTED = re.compile(
 
 
 class ProfileForm(forms.Form):
-    """What a reader sets. Valid, it has `profile_settings`."""
+    """The settings of a profile. If valid, it has `profile_settings`."""
 
     name = forms.CharField(max_length=80)
     categories = forms.CharField(
@@ -75,7 +75,7 @@ class ProfileForm(forms.Form):
 
     @staticmethod
     def initial_of(profile: Profile | None) -> dict[str, Any]:
-        """What the form shows of a profile, or of one that is not there yet."""
+        """The initial values for a profile, or for a new one."""
         shown = profile or Profile(
             announce_types=[one.value for one in DEFAULT_TYPES],
             matching=Profile.Matching.RARITY,
@@ -90,7 +90,7 @@ class ProfileForm(forms.Form):
         }
 
     def clean(self) -> dict[str, Any]:
-        """Check the whole as a profile; what pydantic and RE2 say goes to the fields."""
+        """Check the settings, and report the errors of pydantic and RE2 at the fields."""
         data = dict(self.cleaned_data)
         data["ranking"] = data.get("ranking") or Profile.Ranking.RULES
         if "categories" in data:
@@ -108,7 +108,7 @@ class ProfileForm(forms.Form):
                     replace(one, frequency=known.get(one.keyword)) for one in keywords
                 ]
         except ProfileError as error:
-            # A field that failed already is missing here, and says so itself.
+            # Fields that failed before are missing from `data`, and have their errors already.
             for name, messages in error.errors.items():
                 if name not in self.errors:
                     self.add_error(name if name in self.fields else None, list(messages))
@@ -120,7 +120,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _keyword(line: str) -> dict[str, Any]:
-    """A line of the form as a keyword: `sparse attention ; 2 ; 1`."""
+    """Parse a line of the form: `sparse attention ; 2 ; 1`."""
     match = _WEIGHTED.fullmatch(line)
     if match is None:
         return {"keyword": line}
@@ -138,10 +138,10 @@ def _keyword_line(stored: dict[str, Any]) -> str:
 
 
 def initial_of_search(q: str, category: str) -> dict[str, Any]:
-    """What the form of a new profile holds for a search.
+    """The initial values of a new profile that finds the same papers as a search.
 
     Each term is a keyword of one point without a title bonus, and the minimum score is their
-    number: a paper stands in the digest when it holds them all, as in the search.
+    number, so that a paper must contain them all.
     """
     terms = parse(q, tuple(filters)).terms
     sought = [term for term in terms if not term.exclude and term.column != "categories"]
@@ -164,7 +164,7 @@ def initial_of_search(q: str, category: str) -> dict[str, Any]:
 
 
 def lost_of_search(q: str) -> list[str]:
-    """The parts of a search that a profile cannot hold: it knows no field but authors."""
+    """The parts of a search that a profile cannot express: it has no fields but authors."""
     parts = {one[0]: parse(one[0], tuple(filters)) for one in TERM.finditer(q[:MAX_QUERY])}
     return [
         part
@@ -181,7 +181,7 @@ def _left_out(term: Term) -> bool:
 
 
 def _term_keyword(term: Term) -> str:
-    """A term as a profile writes it: `author:jane doe`, `quant*`, `sparse attention`."""
+    """A term as a keyword of a profile: `author:jane doe`, `quant*`, `sparse attention`."""
     text = " ".join(term.words)
     if term.column == "authors":
         return f"author:{text}"

@@ -1,4 +1,4 @@
-"""How seldom keywords occur: counted in the papers of the last weeks, at most once a week."""
+"""Frequencies of keywords in the papers of the last weeks, counted at most once a week."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from webapp.digests.scoring.terms import normalise, term
 from webapp.papers.models import Paper
 
 COUNTED_PERIOD = timedelta(weeks=4)
-LEAST_PAPERS = 300  # fewer tell nothing of a keyword in one paper of a hundred
+LEAST_PAPERS = 300  # fewer are no sample for a keyword in one paper of a hundred
 MOST_PAPERS = 4_000
 RECOUNT_AFTER = timedelta(days=7)
 
 
 def count_frequencies(keywords: Sequence[str]) -> dict[str, float]:
-    """Of 1,000 recent papers, how many hold each keyword.
+    """The number of papers with each keyword, of 1,000 recent ones.
 
-    A site with few papers knows the frequencies of the default profile alone.
+    A site with few papers only has the frequencies of the default profile.
     """
     words = [text for text in keywords if not Keyword(text).author]
     papers = _recent_papers()
@@ -47,7 +47,7 @@ def _recent_papers() -> list[tuple[str, str]]:
 
 
 def recount_stale_frequencies(today: Date) -> None:
-    """Count anew for every profile weighted by rarity whose count is a week old."""
+    """Count again for every profile weighted by rarity whose count is a week old."""
     old = Q(counted_on=None) | Q(counted_on__lte=today - RECOUNT_AFTER)
     for profile in Profile.objects.filter(old, matching=Profile.Matching.RARITY):
         known = count_frequencies([one["keyword"] for one in profile.keywords])

@@ -1,4 +1,4 @@
-"""What a change to a profile would have changed on past days, before it is saved."""
+"""A preview of how changed settings of a profile would have changed its past days."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ DAYS = 5  # a week of arXiv's
 
 
 class Change(NamedTuple):
-    """A paper that comes, goes or moves: `place` is `+ 3`, `− 3` or `3→5`."""
+    """A paper that is added, dropped or moved: `place` is `+ 3`, `− 3` or `3→5`."""
 
     place: str
-    entry: DigestEntry  # by the new rules; of a paper that goes by the old
+    entry: DigestEntry  # by the new rules; for a dropped paper by the old
 
 
 @dataclass(frozen=True)
 class DayChange:
-    """One past day under both rules; lists in the order a reader meets them."""
+    """One past day under both rules; lists are in the order of the digest."""
 
     date: Date
     before: int  # papers in the digest by the old rules
@@ -34,17 +34,17 @@ class DayChange:
 
     @property
     def is_same(self) -> bool:
-        """Whether a reader would have seen the same papers in the same order."""
+        """Whether both have the same papers in the same order."""
         return not (self.added or self.dropped or self.moved)
 
 
 def preview_profile(profile: Profile | None, old: Rules | None, new: Rules) -> list[DayChange]:
-    """Both rules over the last days that have papers, the latest first.
+    """Compare both rules over the last days with papers, the latest first.
 
     A new profile has no `old` rules.
     """
     days = [Batch(date, announced_on(date)) for date in sorted(dates(DAYS))]
-    # Papers of the first day that an earlier digest held already.
+    # Papers of the first day that were in an earlier digest.
     shown = shown_before(days[0], [profile])[profile.pk] if profile and days else set()
     shown_new, shown_old = set(shown), set(shown)
     scorer = Scorer([new] if old is None else [new, old])

@@ -1,35 +1,29 @@
-"""The seed bot's config.json (arxiv_rss_bot), read as a profile.
+"""Import of the seed bot's config.json (arxiv_rss_bot) as a profile.
 
-Its categories, keywords, excluded words, size, least score and the language of its summaries are
-taken; days_back, its summary server and whatever else stands there mean nothing here.
+Its categories, keywords, excluded words, size and minimum score are read; days_back, its summary
+server and all other fields are ignored.
 """
 
 from collections import Counter
 from typing import Any
 
-from django.db import transaction
 from pydantic import BaseModel, ValidationError
 
 from webapp.digests.models import Profile
 from webapp.digests.profiles.validation import (
     ProfileError,
     ProfileSettings,
-    apply_settings,
     checked_settings,
     errors_by_field,
-    free_slug,
 )
 from webapp.papers.models import AnnounceType
 
 MAX_BYTES = 1 << 20
-_OURS = {  # what an error about our field is an error about there
-    "exclude": "exclude_keywords",
-    "size": "max_papers",
-}
+_THEIR_NAMES = {"exclude": "exclude_keywords", "size": "max_papers"}  # of fields, for errors
 
 
 class SeedConfig(BaseModel):
-    """What is read of the file; the bounds are a profile's."""
+    """The fields that are read; their limits are those of a profile."""
 
     categories: list[str]
     keywords: list[str]
@@ -39,10 +33,10 @@ class SeedConfig(BaseModel):
 
 
 def read_config(raw: bytes, name: str, matching: Profile.Matching) -> ProfileSettings:
-    """A configuration's bytes as a checked profile. Raises ProfileError, by its own fields.
+    """A configuration as checked settings. Raises ProfileError, with the seed bot's field names.
 
-    The seed bot reads only papers announced as new, and counts a keyword as often as it stands in
-    the list: its weights are added up here.
+    The seed bot reads only papers announced as new, and counts a keyword as often as it is listed:
+    here that is its weight.
     """
     if len(raw) > MAX_BYTES:
         raise ProfileError({"file": [f"is larger than {MAX_BYTES:,} bytes"]})
@@ -69,18 +63,5 @@ def read_config(raw: bytes, name: str, matching: Profile.Matching) -> ProfileSet
         return checked_settings(data)
     except ProfileError as error:
         raise ProfileError(
-            {_OURS.get(field, field): messages for field, messages in error.errors.items()}
+            {_THEIR_NAMES.get(name, name): messages for name, messages in error.errors.items()}
         ) from None
-
-
-def import_profile(new: ProfileSettings) -> tuple[Profile, bool]:
-    """Store a profile of the site's operator under its name; whether it was made.
-
-    The same configuration under the same name again changes that profile, and makes no other.
-    """
-    with transaction.atomic():
-        found = Profile.objects.select_for_update().filter(name=new.name, owner=None).first()
-        profile = found or Profile(slug=free_slug(new.name))
-        apply_settings(profile, new)
-        profile.save()
-    return profile, found is None

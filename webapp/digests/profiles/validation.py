@@ -1,7 +1,8 @@
-"""What a profile may ask for, checked field by field, and how scoring reads it."""
+"""The settings of a profile, checked field by field, and the rules that scoring makes of them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from itertools import chain, count
 from typing import Annotated, Any
 
 from django.conf import settings
@@ -10,7 +11,6 @@ from django.utils.translation import gettext as _
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
     Field,
     StringConstraints,
     ValidationError,
@@ -23,7 +23,7 @@ from webapp.digests.profiles.defaults import EXCLUDE, KEYWORDS
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.digests.scoring.terms import Kind, PatternError, normalise, term
 from webapp.learning.linear import Linear
-from webapp.papers.entries import checked_category
+from webapp.papers.identifiers import checked_category
 from webapp.papers.models import AnnounceType
 
 MAX_KEYWORDS = 100
@@ -35,13 +35,12 @@ DEFAULT_TYPES = (AnnounceType.NEW, AnnounceType.CROSS)
 
 
 class ProfileError(ValueError):
-    """A profile that cannot be; `errors` says by field what is wrong with it."""
+    """Invalid settings; `errors` has the messages by field."""
 
     def __init__(self, errors: Mapping[str, list[str]]) -> None:
         self.errors = dict(errors)
-        super().__init__(
-            "; ".join(f"{name}: {', '.join(messages)}" for name, messages in errors.items())
-        )
+        parts = (f"{name}: {', '.join(messages)}" for name, messages in errors.items())
+        super().__init__("; ".join(parts))
 
 
 def _clean(text: str) -> str:
@@ -51,17 +50,15 @@ def _clean(text: str) -> str:
     return text
 
 
-class ProfileSettings(BaseModel):
-    """Everything a reader sets on a profile. `checked_settings` reports errors by field."""
-
-    model_config = ConfigDict(extra="forbid", use_enum_values=True)
+class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
+    """Everything that can be set on a profile. `checked_settings` reports errors by field."""
 
     name: Annotated[
         str,
         StringConstraints(strip_whitespace=True, min_length=1, max_length=80),
         AfterValidator(_clean),
     ]
-    # Before the terms, which are read by them.
+    # Before the keywords, whose checks depend on them.
     ranking: Profile.Ranking = Profile.Ranking.RULES
     matching: Profile.Matching = Profile.Matching.TOKEN
     categories: Annotated[
@@ -87,7 +84,7 @@ class ProfileSettings(BaseModel):
 
     @property
     def rules(self) -> Rules:
-        """As scoring reads it."""
+        """The rules for scoring."""
         return Rules(
             keywords=tuple(self.keywords),
             exclude=tuple(self.exclude),
@@ -101,7 +98,7 @@ class ProfileSettings(BaseModel):
 
 
 def checked_settings(data: Mapping[str, Any]) -> ProfileSettings:
-    """`data` as a checked profile; duplicates in lists count once. Raises ProfileError."""
+    """`data` as checked settings; duplicates in lists count once. Raises ProfileError."""
     try:
         checked = ProfileSettings.model_validate(data)
     except ValidationError as error:
@@ -113,9 +110,9 @@ def checked_settings(data: Mapping[str, Any]) -> ProfileSettings:
 
 
 def _term_errors(texts: list[str], substring: bool) -> list[str]:
-    """What is wrong with keywords: each alone, twice the same, too many expressions."""
+    """Errors of keywords: invalid ones, duplicates, too many regular expressions."""
     messages = []
-    seen: dict[tuple[str, str], str] = {}  # what each means
+    seen: dict[tuple[str, str], str] = {}  # by meaning
     regexes = 0
     for text in texts:
         shown = f"“{text[:60]}”" if text.strip() else _("A keyword")
@@ -139,7 +136,7 @@ def _term_errors(texts: list[str], substring: bool) -> list[str]:
 
 
 def errors_by_field(error: ValidationError, whole: str) -> dict[str, list[str]]:
-    """pydantic's errors by the field they stand in, with the place in a list; or of the `whole`."""
+    """pydantic's messages by field, with the place in a list; those of no field under `whole`."""
     errors: dict[str, list[str]] = {}
     for one in error.errors(include_url=False, include_context=False, include_input=False):
         name, *place = one["loc"] or (whole,)
@@ -155,14 +152,14 @@ def settings_of(profile: Profile) -> ProfileSettings:
 
 
 def rules_of(profile: Profile) -> Rules:
-    """A stored profile as scoring reads it, with what was learned from its owner."""
+    """The rules of a stored profile, with what was learned from its owner. Raises ProfileError."""
     return with_learned(settings_of(profile), profile.owner_id)
 
 
 def with_learned(new: ProfileSettings, owner: int | None) -> Rules:
-    """The rules of a profile's settings, with the model of `owner` where they ask for it.
+    """The rules of a profile's settings, with the model of `owner` if they ask for it.
 
-    While nothing is learned yet, a learned ranking goes by the keywords it has.
+    Until something is learned, a learned ranking uses its keywords.
     """
     if new.ranking == Profile.Ranking.RULES or owner is None:
         return new.rules
@@ -173,26 +170,24 @@ def with_learned(new: ProfileSettings, owner: int | None) -> Rules:
     return replace(rules, keywords=()) if new.ranking == Profile.Ranking.LEARNED else rules
 
 
-def apply_settings(profile: Profile, new: ProfileSettings) -> None:
-    """Copy settings to a profile, without saving it."""
+def save_settings(profile: Profile, new: ProfileSettings) -> None:
+    """Save a profile with these settings; a new one gets a slug by its name."""
     for name, value in new.model_dump(mode="json").items():
         setattr(profile, name, value)
+    profile.slug = profile.slug or free_slug(new.name)
+    profile.save()
 
 
 def free_slug(name: str) -> str:
-    """An address for a profile of this name that no other has."""
+    """A slug for a profile of this name that no other has."""
     stem = slugify(name)[:56].strip("-") or "profile"
-    taken = set(Profile.objects.filter(slug__startswith=stem).values_list("slug", flat=True))
-    taken |= {"new"}
-    number, slug = 1, stem
-    while slug in taken:
-        number += 1
-        slug = f"{stem}-{number}"
-    return slug
+    taken = {"new", *Profile.objects.filter(slug__startswith=stem).values_list("slug", flat=True)}
+    numbered = (f"{stem}-{number}" for number in count(2))
+    return next(slug for slug in chain([stem], numbered) if slug not in taken)
 
 
 def site_profile() -> Profile:
-    """The site's own profile, made with default keywords on first need."""
+    """The site's own profile, created with default keywords on first use."""
     profile, _ = Profile.objects.get_or_create(
         is_site=True,
         defaults={

@@ -1,9 +1,8 @@
-"""The pages on which a reader makes, changes and deletes profiles."""
+"""Pages to create, change and delete profiles."""
 
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -15,13 +14,7 @@ from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.digests.profiles.forms import ProfileForm, initial_of_search, lost_of_search
 from webapp.digests.profiles.preview import DAYS, preview_profile
-from webapp.digests.profiles.validation import (
-    ProfileError,
-    apply_settings,
-    free_slug,
-    rules_of,
-    with_learned,
-)
+from webapp.digests.profiles.validation import ProfileError, rules_of, save_settings, with_learned
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.papers.queries import dates
 from webapp.ui.pages import for_readers
@@ -37,7 +30,7 @@ def profiles(request: HttpRequest) -> HttpResponse:
 
 @for_readers("GET", "HEAD", "POST")
 def new(request: HttpRequest, reader: User) -> HttpResponse:
-    """Make a profile."""
+    """Create a profile."""
     if Profile.objects.filter(owner=reader).count() >= MAX_PROFILES:
         most = _("The limit is %(most)d profiles. Delete one to create another.")
         messages.error(request, most % {"most": MAX_PROFILES})
@@ -65,11 +58,11 @@ def own_profile(reader: User, slug: str) -> Profile:
 
 
 def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpResponse:
-    """The form, what it would change, or what it changed."""
+    """The form with a preview of its effect, or a redirect once it is saved."""
     q, category = request.GET.get("q", ""), request.GET.get("category", "")
-    initial = ProfileForm.initial_of(profile) | (
-        initial_of_search(q, category) if q or category else {}
-    )
+    initial = ProfileForm.initial_of(profile)
+    if q or category:
+        initial |= initial_of_search(q, category)
     form = ProfileForm(request.POST or None, initial=initial, label_suffix="")
     valid = form.is_bound and form.is_valid()
     if valid and "save" in request.POST:
@@ -77,13 +70,11 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
         message = _("“%(name)s” is saved, and its latest days are ranked by it.")
         messages.success(request, message % {"name": saved.name})
         return redirect("digests:profile", saved.slug) if saved.owner else redirect("digests:today")
-    owner = profile.owner_id if profile else reader.pk
-    changes = (
-        preview_profile(profile, _rules(profile), with_learned(form.profile_settings, owner))
-        if valid
-        else []
-    )
-    # How often each occurs in 1,000 papers, as far as it was counted.
+    changes = []
+    if valid:
+        rules = with_learned(form.profile_settings, profile.owner_id if profile else reader.pk)
+        changes = preview_profile(profile, _rules(profile), rules)
+    # How often each occurs in 1,000 papers, if it was counted.
     stored = [Keyword(**one) for one in profile.keywords] if profile else []
     keywords = form.profile_settings.keywords if valid else stored
     context = {
@@ -99,19 +90,16 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
 
 
 def _save(reader: User, profile: Profile | None, form: ProfileForm) -> Profile:
-    """Store the profile and build the days its preview showed."""
-    with transaction.atomic():
-        if profile is None:
-            profile = Profile(owner=reader, slug=free_slug(form.profile_settings.name))
-        apply_settings(profile, form.profile_settings)
-        profile.counted_on = timezone.now().date()
-        profile.save()
+    """Save the profile and build the days of its preview."""
+    profile = profile or Profile(owner=reader)
+    profile.counted_on = timezone.now().date()
+    save_settings(profile, form.profile_settings)
     build(dates(DAYS), [profile])
     return profile
 
 
 def _rules(profile: Profile | None) -> Rules | None:
-    """What the stored profile asks for; None where it cannot be read, as for a new one."""
+    """The rules of the stored profile; None for a new or invalid one."""
     try:
         return rules_of(profile) if profile else None
     except ProfileError:

@@ -1,4 +1,4 @@
-"""What a model learned from a reader's papers says of one, as points that add up.
+"""The points of a learned model for a paper, and the words that they come from.
 
 Pure functions: no database. A paper half a margin from the boundary on the liked side gets 5
 points; on the other side it loses points.
@@ -16,16 +16,16 @@ SHOWN = 4  # words named as reasons; the others are one reason together
 LEARNED = "learned:"  # before a word in a stored match
 OTHERS = f"{LEARNED}other words"
 
-paper_vector = lru_cache(maxsize=2048)(vector)  # many readers, the same papers of a day
+paper_vector = lru_cache(maxsize=2048)(vector)  # many readers have the same papers of a day
 
 
 def points(model: Linear, paper: Vector) -> float:
-    """The points of a paper: below 0 where it is unlike what was liked. Tenths of a point."""
+    """The points of a paper, negative if it is unlike what was liked, rounded to tenths."""
     return round(POINTS * model.log_odds(paper), 1)
 
 
 def reasons(model: Linear, paper: Vector) -> list[tuple[str, float]]:
-    """Words (or two) that moved a paper most, with what each gave or took, and the rest as one."""
+    """The words (or pairs) with the most points, and all others as one; they add up to `points`."""
     strongest = model.parts(paper)[:SHOWN]
     named = [(LEARNED + term, round(POINTS * value, 1)) for term, value in strongest]
     named = [(word, earned) for word, earned in named if earned]
@@ -34,7 +34,7 @@ def reasons(model: Linear, paper: Vector) -> list[tuple[str, float]]:
 
 
 def places(keyword: str, text: str) -> Iterator[tuple[int, int]]:
-    """Where the word, or the two words, of a reason stand in a text."""
+    """Where the word, or pair of words, of a reason is in a text."""
     words = keyword.removeprefix(LEARNED).split()
     if keyword == OTHERS or not words:
         return

@@ -1,8 +1,8 @@
-"""Many terms sought in a text at once: by one automaton, or by the text's tokens.
+"""Search for many terms in a text at once: by one automaton, or by the text's tokens.
 
-An automaton (RE2's Set) takes microseconds a paper, but its states multiply with what a text may
-hold, so it serves one profile. Tokens serve a thousand keywords: those alone are sought that a
-token of the text may belong to.
+An automaton (RE2's Set) takes microseconds per paper, but its number of states explodes with many
+terms, so it is for one profile. Tokens are for a thousand keywords: only terms that share a token
+with the text are searched for.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import re2
 
 from webapp.digests.scoring.terms import TOKEN, Kind, Term, fold, options
 
-SET_MEMORY = 64 << 20  # bytes an automaton's states may take before they are begun anew
+SET_MEMORY = 64 << 20  # bytes of an automaton's states, which are discarded beyond that
 SET_TERMS = 64  # terms of one automaton
 
 _EMPTY_PATTERN = 0  # the empty pattern's index
-_FIELD_SEPARATOR = "\n\0\n"  # no phrase reaches over it
+_FIELD_SEPARATOR = "\n\0\n"  # no phrase extends over it
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+")
 
 Numbered = Sequence[tuple[int, Term]]
 
 
 def term_matchers(terms: Sequence[Term], *, single: bool) -> list[AutomatonMatcher | TokenMatcher]:
-    """What finds all of `terms`, numbered as they stand; `single` when they are one profile's."""
+    """Matchers for all of `terms`, numbered in their order; `single`: they are one profile's."""
     made: list[AutomatonMatcher | TokenMatcher] = []
     for kind in Kind:
         numbered = [(number, term) for number, term in enumerate(terms) if term.kind is kind]
@@ -50,8 +50,8 @@ class AutomatonMatcher:
         chosen = options(kind)
         chosen.max_mem = SET_MEMORY
         self._set = re2.Set.SearchSet(chosen)
-        # RE2's Set says "nothing found" also when it runs out of memory. The empty pattern is
-        # found in every text, so an answer without it is no answer.
+        # RE2's Set returns no matches also when it runs out of memory. The empty pattern matches
+        # every text, so a result without it is invalid.
         self._set.Add("")
         for _, term in terms:
             self._set.Add(term.source)
@@ -63,7 +63,7 @@ class AutomatonMatcher:
 
     def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
         """The numbers of the terms in the title, and of those in the title or the abstract."""
-        if self._kind is Kind.REGEX:  # `^` and `$` are the ends of a field
+        if self._kind is Kind.REGEX:  # `^` and `$` match the ends of a field
             in_title = self._terms_in(title)
             return in_title, {*in_title, *self._terms_in(abstract)}
         if self._kind is Kind.SUBSTRING:  # the seed bot reads both as one text
@@ -83,17 +83,15 @@ class AutomatonMatcher:
 
 
 class TokenMatcher:
-    """Terms that have anchors, by the tokens a text is made of."""
+    """Terms that have anchors, by the tokens of a text."""
 
     def __init__(self, terms: Numbered) -> None:
         self._terms = dict(terms)
-        # By token: terms that it alone shows to be there, and terms still to be sought.
-        self._terms_by_token: dict[str, tuple[set[int], set[int]]] = defaultdict(
-            lambda: (set(), set())
-        )
+        # By token: terms that are certain to match with it, and terms that may match.
+        self._by_token: dict[str, tuple[set[int], set[int]]] = defaultdict(lambda: (set(), set()))
         for number, term in terms:
             for anchor in term.anchors:
-                certain, possible = self._terms_by_token[anchor]
+                certain, possible = self._by_token[anchor]
                 (certain if term.exact else possible).add(number)
 
     def match(self, title: str, abstract: str) -> tuple[Collection[int], Collection[int]]:
@@ -105,8 +103,8 @@ class TokenMatcher:
         sequence = (_ASCII_TOKEN if text.isascii() else TOKEN).findall(text)
         found: set[int] = set()
         candidates: set[int] = set()
-        for token in self._terms_by_token.keys() & set(sequence):
-            certain, possible = self._terms_by_token[token]
+        for token in self._by_token.keys() & set(sequence):
+            certain, possible = self._by_token[token]
             found |= certain
             candidates |= possible
         if candidates:

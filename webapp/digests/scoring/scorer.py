@@ -1,13 +1,13 @@
-"""Scores a reader can audit. Pure functions: no database, no Django.
+"""Scores that a reader can check. Pure functions: no database, no Django.
 
     score = Σ weight · [keyword in title or abstract] + Σ title_bonus · [keyword in title]
 
-By rarity, both are multiplied by ln(1000 / f) first, f being how many of 1,000 recent papers hold
-the keyword (inverse document frequency, Spärck Jones 1972), and rounded to a tenth. An author is a
-keyword too, `author:Jane Doe`, and earns the weight as it is. What a model learned from the reader
-adds its points, or takes them (`learned`).
+By rarity, both are first multiplied by ln(1000 / f), where f of 1,000 recent papers have the
+keyword (inverse document frequency, Spärck Jones 1972), and rounded to a tenth. An author is a
+keyword too, `author:Jane Doe`, and earns the weight as it is. A model learned from the reader adds
+or subtracts points (`learned`).
 
-Profiles share their keywords: each is sought once in a paper, for all profiles together.
+Profiles share their keywords: each is searched for once in a paper, for all profiles together.
 """
 
 import unicodedata
@@ -30,7 +30,7 @@ from webapp.learning.linear import Linear
 Place = Literal["title", "abstract", "authors"]
 _UNIT = 1_000_000  # points are counted in millionths: sums are exact, in whatever order
 MAX_WEIGHT = 100.0
-UNCOUNTED = 20.0  # papers in 1,000: taken for a keyword that nobody has counted yet
+UNCOUNTED = 20.0  # papers in 1,000: assumed for a keyword without a frequency
 _LAST = datetime.max.replace(tzinfo=UTC)
 
 
@@ -39,7 +39,7 @@ Points = Annotated[float, Field(ge=0, le=MAX_WEIGHT, allow_inf_nan=False)]
 
 @pydantic_dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
 class Keyword:
-    """What to look for and what it earns. `frequency`: of 1,000 recent papers, how many hold it."""
+    """What to find and the points for it. `frequency`: in how many of 1,000 recent papers it is."""
 
     keyword: str
     weight: Points = 1.0
@@ -54,15 +54,13 @@ class Keyword:
 
     @property
     def author(self) -> str:
-        """The author it asks for, as authors are compared; "" where it asks for words."""
-        if not self.keyword.casefold().startswith(AUTHOR):
-            return ""
-        return _comparable_name(self.keyword[len(AUTHOR) :])
+        """The author to find, as authors are compared; "" for a keyword of words."""
+        return _author_of(self.keyword)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a profile asks for. No categories or no announce types: all of them."""
+    """What a profile looks for. No categories or no announce types: all of them."""
 
     keywords: tuple[Keyword, ...]
     exclude: tuple[str, ...] = ()
@@ -75,7 +73,7 @@ class Rules:
     learned: Linear | None = None
 
     def admits(self, categories: Iterable[str], announce_type: str) -> bool:
-        """Whether a paper announced so is looked at at all."""
+        """Whether a paper announced like this is considered at all."""
         return (not self.announce_types or announce_type in self.announce_types) and (
             not self.categories or not set(self.categories).isdisjoint(categories)
         )
@@ -83,7 +81,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A paper as scoring sees it."""
+    """A paper as scoring reads it."""
 
     id: str
     title: str
@@ -95,10 +93,10 @@ class Candidate:
 
 
 class Match(TypedDict):
-    """A keyword that was found: in which fields, and what it earned; as it is stored and printed.
+    """A keyword that was found, with its fields and points, as it is stored and printed.
 
-    A keyword of the seed bot's rule may stand across the end of the title; it counts as one in
-    the abstract.
+    With the seed bot's rule a keyword may extend from the title into the abstract; it counts as one
+    in the abstract.
     """
 
     keyword: str
@@ -121,13 +119,14 @@ class Scorer:
         self.rules = tuple(rules)
         self._terms: list[Term] = []
         self._numbers: dict[tuple[Kind, str], int] = {}
-        # By term: rules and the points it gives them, elsewhere and in a title; rules it excludes.
+        # By term: rules with the points it earns outside a title and in it; rules that exclude it.
         self._anywhere: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._in_title: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._excluded: dict[int, list[int]] = defaultdict(list)
-        self._keywords: list[list[int | None]] = []  # by rule and place: the term
-        self._authors: dict[str, list[tuple[int, int]]] = {}  # by name: rule and points
-        # Number each distinct term once, and note for which rules and points it counts.
+        self._keywords: list[list[int | None]] = []  # by rule and position: the term
+        # By name: rules with the points an author earns; rules that exclude the author.
+        self._authors: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self._excluded_authors: dict[str, list[int]] = defaultdict(list)
         for index, one in enumerate(self.rules):
             numbers = [
                 None if keyword.author else self._term_number(keyword.keyword, one)
@@ -137,16 +136,19 @@ class Scorer:
             for number, keyword in zip(numbers, one.keywords, strict=True):
                 anywhere, in_title = _keyword_points(keyword, one)
                 if number is None:
-                    self._authors.setdefault(keyword.author, []).append((index, anywhere))
+                    self._authors[keyword.author].append((index, anywhere))
                     continue
                 self._anywhere[number].append((index, anywhere))
                 self._in_title[number].append((index, in_title))
             for text in one.exclude:
-                self._excluded[self._term_number(text, one)].append(index)
+                if author := _author_of(text):
+                    self._excluded_authors[author].append(index)
+                else:
+                    self._excluded[self._term_number(text, one)].append(index)
         self._matchers = term_matchers(self._terms, single=len(self.rules) == 1)
-        # No keyword, no place in the digest, whatever the least score.
+        # A paper without a match is never kept, even with a minimum score of 0.
         self._least = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
-        self._learning = [i for i, one in enumerate(self.rules) if one.learned is not None]
+        self._learned = {rule: one.learned for rule, one in enumerate(self.rules) if one.learned}
         self._admitting = lru_cache(10_000)(self._find_admitting)
 
     def kept(self, candidates: Iterable[Candidate]) -> list[list[Kept]]:
@@ -157,13 +159,17 @@ class Scorer:
             if not admitted:
                 continue
             totals, excluded = self._points_by_rule(candidate)
+            for rule in admitted & self._learned.keys():
+                vector = learned.paper_vector(candidate.title, candidate.abstract)
+                earned = round(learned.points(self._learned[rule], vector) * _UNIT)
+                totals[rule] = totals.get(rule, 0) + earned
             for rule, total in totals.items():
                 if total >= self._least[rule] and rule in admitted and rule not in excluded:
                     keeping[rule].append(Kept(index, total / _UNIT))
         return keeping
 
     def matches(self, rule: int, candidate: Candidate) -> list[Match]:
-        """Why a rule gives a candidate its score, in the order of the rule's keywords."""
+        """The matches that make up a candidate's score, in the order of the rule's keywords."""
         title, abstract = normalise(candidate.title), normalise(candidate.abstract)
         text = f"{title} {abstract}"
         rules = self.rules[rule]
@@ -192,9 +198,9 @@ class Scorer:
         return found
 
     def spans(self, rule: int, text: str, keywords: Sequence[str]) -> list[tuple[int, int, int]]:
-        """Where those of a rule's `keywords` that matched stand in `text` (normalised).
+        """Where a rule's matching `keywords` are in `text` (normalised).
 
-        (start, end, number among `keywords`).
+        Each as (start, end, index in `keywords`).
         """
         numbers = {keyword: number for number, keyword in enumerate(keywords)}
         rules = self.rules[rule].keywords
@@ -211,7 +217,7 @@ class Scorer:
         ]
 
     def _term_number(self, keyword: str, rules: Rules) -> int:
-        """The number of the term that `keyword` means, shared by all rules that seek it."""
+        """The number of the term of `keyword`, shared by all rules with the same term."""
         parsed = term(keyword, substring=rules.substring)
         number = self._numbers.setdefault((parsed.kind, parsed.source), len(self._terms))
         if number == len(self._terms):
@@ -219,12 +225,12 @@ class Scorer:
         return number
 
     def _find_admitting(self, categories: tuple[str, ...], announce_type: str) -> frozenset[int]:
-        """The rules that look at a paper announced like this."""
+        """The rules that consider a paper announced like this."""
         rules = enumerate(self.rules)
         return frozenset(index for index, one in rules if one.admits(categories, announce_type))
 
     def _points_by_rule(self, candidate: Candidate) -> tuple[dict[int, int], set[int]]:
-        """By rule, the points it gives; and the rules whose excluded terms the paper holds."""
+        """The points of keywords by rule, and the rules that exclude the paper."""
         title, abstract = candidate.title, candidate.abstract
         if not (title.isascii() and abstract.isascii()):
             title, abstract = normalise(title), normalise(abstract)
@@ -238,18 +244,13 @@ class Scorer:
                     totals[rule] = totals.get(rule, 0) + points
                 if number in self._excluded:
                     excluded.update(self._excluded[number])
-        if self._authors:
-            for name in _comparable_names(candidate.authors) & self._authors.keys():
+        if self._authors or self._excluded_authors:
+            names = _comparable_names(candidate.authors)
+            for name in names & self._authors.keys():
                 for rule, points in self._authors[name]:
                     totals[rule] = totals.get(rule, 0) + points
-        for rule in self._learning:
-            model = self.rules[rule].learned
-            if model is not None and rule in self._admitting(
-                candidate.categories, candidate.announce_type
-            ):
-                vector = learned.paper_vector(candidate.title, candidate.abstract)
-                earned = round(learned.points(model, vector) * _UNIT)
-                totals[rule] = totals.get(rule, 0) + earned
+            for name in names & self._excluded_authors.keys():
+                excluded.update(self._excluded_authors[name])
         return totals, excluded
 
 
@@ -261,7 +262,7 @@ def _match(keyword: str, where: list[Place], points: float, rarity: str = "") ->
 
 
 def _keyword_points(keyword: Keyword, rules: Rules) -> tuple[int, int]:
-    """What a keyword earns outside the title, and in it."""
+    """The points of a keyword outside the title, and in it."""
     weight, bonus = keyword.weight, keyword.title_bonus
     if rules.by_rarity and not keyword.author:
         factor = rarity_factor(keyword.frequency)
@@ -271,15 +272,21 @@ def _keyword_points(keyword: Keyword, rules: Rules) -> tuple[int, int]:
 
 
 def rarity_factor(frequency: float | None) -> float:
-    """What a keyword's weight is multiplied by: 6.9 for one paper in 1,000, 0.1 at the least."""
+    """The factor of a keyword's weight: 6.9 for one paper in 1,000, at least 0.1."""
     return max(0.1, log(1000 / max(UNCOUNTED if frequency is None else frequency, 0.5)))
 
 
 def rarity_of(frequency: float | None) -> str:
-    """The same in a word; "" where nobody has counted."""
+    """The rarity as a word; "" if the frequency is unknown."""
     if frequency is None:
         return ""
     return "rare" if frequency < 10 else "uncommon" if frequency < 50 else "common"
+
+
+def _author_of(keyword: str) -> str:
+    """The author that `author:…` asks for, as authors are compared; "" for other keywords."""
+    is_author = keyword.casefold().startswith(AUTHOR)
+    return _comparable_name(keyword[len(AUTHOR) :]) if is_author else ""
 
 
 def _comparable_name(name: str) -> str:
@@ -289,20 +296,20 @@ def _comparable_name(name: str) -> str:
 
 
 def _comparable_names(authors: Iterable[str]) -> set[str]:
-    """The names of authors as they are compared: in full, and with an initial (`j doe`)."""
+    """The names of authors as they are compared: in full, and abbreviated (`j doe`)."""
     names = {_comparable_name(author) for author in authors}
     return names | {f"{name[0]} {name.rpartition(' ')[2]}" for name in names if " " in name}
 
 
 def total(matches: Iterable[Match]) -> float:
-    """The score that they add up to."""
+    """The score that the matches add up to."""
     return sum(round(one["points"] * _UNIT) for one in matches) / _UNIT
 
 
 def in_order(rules: Rules, kept: Iterable[Kept], candidates: Sequence[Candidate]) -> list[Kept]:
     """Reading order: by score, then submission, then id.
 
-    By the seed bot's rule papers of one score keep the order they were announced in.
+    With the seed bot's rule papers of the same score stay in the order of their announcement.
     """
 
     def place(one: Kept) -> tuple[float, datetime, str]:

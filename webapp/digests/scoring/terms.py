@@ -1,16 +1,16 @@
-"""What a reader writes as a keyword, as something that can be found in a text.
+"""Keywords as a reader writes them, compiled to patterns.
 
 Three kinds of term:
 
-- words, `sparse attention`, `LLM`, `quant*`: whole tokens, whatever their case, the last one also
-  in the plural. A blank stands for any blanks or hyphens, a hyphen also for nothing: `pre-training`
-  finds "pretraining", and `pretraining` finds "pre-training". `*` ends a word early. `|` stands
-  between synonyms: `mixture of experts | MoE`. Scripts written without blanks match anywhere.
-- `/…/`, a regular expression in RE2's syntax, whatever its case; `.` is any character.
-- a substring, as the seed bot has it: the lower-cased characters, anywhere.
+- words, `sparse attention`, `LLM`, `quant*`: whole tokens in any case, the last one also in the
+  plural. A blank matches any blanks or hyphens, a hyphen also nothing: `pre-training` finds
+  "pretraining", and `pretraining` finds "pre-training". `*` ends a word early. `|` separates
+  synonyms: `mixture of experts | MoE`. Scripts written without blanks match anywhere.
+- `/…/`, a regular expression in RE2's syntax, ignoring case; `.` is any character.
+- a substring, as in the seed bot: the lower-cased characters, anywhere.
 
-Every term is an RE2 pattern in the end: linear in the text, bounded in memory, and so harmless
-whoever wrote it.
+Every term becomes an RE2 pattern, whose matching is linear in the text and bounded in memory, so
+that untrusted keywords are safe.
 """
 
 import re
@@ -23,15 +23,15 @@ from itertools import groupby
 
 import re2
 
-AUTHOR = "author:"  # begins a keyword that asks for a person
+AUTHOR = "author:"  # the prefix of a keyword for an author
 MAX_KEYWORD = 100  # characters
 MAX_REGEX = 200
 MAX_PROGRAM = 1_000  # RE2 instructions of one regular expression
 MAX_SPANS = 50  # places of one term in one text
 
-# What words are made of, in folded text: ASCII, Latin, Greek, Cyrillic, … with combining marks, but
-# no superscripts and no signs. Ranges, and not Unicode's classes, because RE2 compiles them a
-# hundred times faster and Python's `re` reads them the same.
+# The characters of words in folded text: ASCII, Latin, Greek, Cyrillic, … with combining marks, but
+# no superscripts and no symbols. Ranges instead of Unicode's classes, because RE2 compiles them a
+# hundred times faster and Python's `re` has the same syntax.
 _WORD = (
     r"0-9a-z\u00b5\u00df-\u00f6\u00f8-\u0dff\u0e80-\u1fff\u2c00-\u2dff\ua000-\uabff\ufb00-\ufdff"
 )
@@ -52,16 +52,16 @@ _PIECE = re.compile(
     re.DOTALL,
 )
 _SIBILANTS = ("s", "x", "z", "ch", "sh")
-# Prefixes that authors join with and without a hyphen, before a word of four letters or more.
+# Prefixes that are written with or without a hyphen, before a word of four letters or more.
 _PREFIXED = re.compile(r"\b(pre|post|multi|non|semi|self|cross|auto|fine)(?=[a-z]{4})")
 
 
 class PatternError(ValueError):
-    """A keyword that cannot be searched for; the message says why and what would do."""
+    """An invalid keyword; the message says why."""
 
 
 class Kind(StrEnum):
-    """How a term is written, and what of a text it is sought in."""
+    """How a term is written, and how a text is folded for it."""
 
     WORDS = "words"
     REGEX = "regex"
@@ -69,25 +69,25 @@ class Kind(StrEnum):
 
 
 def normalise(text: str) -> str:
-    """`text` in composed form and encodable: what scores are of and marks are ranges of."""
+    """`text` in composed form (NFC) and encodable; scores and marks refer to this form."""
     if text.isascii():
         return text
-    clean = text.encode("utf-8", "replace").decode()  # lone surrogates come in JSON lines
+    clean = text.encode("utf-8", "replace").decode()  # JSON may contain lone surrogates
     return unicodedata.normalize("NFC", clean)
 
 
 def fold(text: str) -> str:
-    """`text` (normalised) without case: what words are searched in."""
+    """`text` (normalised) without case, for terms of words."""
     return text.lower() if text.isascii() else text.casefold()
 
 
 @dataclass(frozen=True)
 class Term:
-    """A keyword as it can be found. `source` is RE2, its group 1 the place.
+    """A compiled keyword. `source` is an RE2 pattern whose group 1 is the match.
 
-    `anchors` are tokens of which a text must hold one to hold the term; none are known of some
-    terms, as with `*`. With `exact`, one is enough. `sequence` stands in the text's tokens, joined
-    by blanks.
+    A text with the term has one of the `anchors` among its tokens; some terms, as those with `*`,
+    have none. With `exact`, an anchor is a match. `sequence` is part of the text's tokens joined by
+    blanks.
     """
 
     kind: Kind
@@ -102,23 +102,23 @@ class Term:
         return re2.compile(self.source, options(self.kind))
 
     def folded(self, text: str) -> str:
-        """`text` (normalised) as this kind of term reads it."""
+        """`text` (normalised) folded for this kind of term."""
         if self.kind is Kind.WORDS:
             return fold(text)
         return text if self.kind is Kind.REGEX else text.lower()
 
     def stands_in(self, text: str) -> bool:
-        """Whether `text` (normalised) holds the term."""
+        """Whether `text` (normalised) contains the term."""
         return self.pattern.search(self.folded(text)) is not None
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where the term stands in `text` (normalised), from left to right, not overlapping."""
+        """The ranges of the term in `text` (normalised), in order, not overlapping."""
         folded = self.folded(text)
         spans = list(self._spans(folded))
         if len(folded) == len(text) or not spans:
             return spans
         change = str.lower if self.kind is Kind.SUBSTRING else str.casefold
-        # Some characters fold to several (ß, ﬁ): the character of `text` behind each of `folded`.
+        # Some characters fold to several (ß, ﬁ): for each of `folded`, its position in `text`.
         origin = [i for i, char in enumerate(text) for _ in change(char)]
         return [(origin[start], origin[end - 1] + 1) for start, end in spans]
 
@@ -128,18 +128,18 @@ class Term:
             match = self.pattern.search(folded, at)
             if match is None:
                 return
-            # Of synonyms one group matched; a regular expression may have groups of its own.
+            # The group of the synonym that matched; a regular expression may have further groups.
             start, end = match.span(match.lastindex or 1 if self.kind is Kind.WORDS else 1)
             if end > start:
                 yield start, end
-            # The character right of a word is not the word's: it may be the next one's left.
+            # The delimiter right of a word may also be the one left of the next word.
             at = max(end, at + 1) if end > start else end + 1
             if at > len(folded):
                 return
 
 
 def options(kind: Kind) -> re2.Options:
-    """How RE2 reads patterns of this kind."""
+    """RE2's options for terms of this kind."""
     chosen = re2.Options()
     chosen.case_sensitive = kind is not Kind.REGEX
     chosen.dot_nl = True
@@ -148,7 +148,7 @@ def options(kind: Kind) -> re2.Options:
 
 
 def term(keyword: str, *, substring: bool = False) -> Term:
-    """What `keyword` means. Raises PatternError, with a message for the one who wrote it."""
+    """Compile `keyword`. Raises PatternError, with a message for its author."""
     keyword = normalise(keyword)
     if not keyword.strip():
         raise PatternError("is empty")
@@ -166,7 +166,7 @@ def term(keyword: str, *, substring: bool = False) -> Term:
 
 
 def keyword_name(keyword: str) -> str:
-    """What a keyword is called where there is little room: its first synonym, or the author."""
+    """A short name of a keyword: its first synonym, or the author."""
     keyword = keyword.removeprefix("learned:")
     if keyword.casefold().startswith(AUTHOR):
         return f"by {keyword[len(AUTHOR) :].strip()}"
@@ -187,7 +187,7 @@ def _regex(keyword: str) -> Term:
     chosen = options(Kind.REGEX)
     chosen.max_mem = 1 << 20
     try:
-        # On its own first: `a)(b` is no regular expression, though `(a)(b)` is.
+        # Without the group first: `a)(b` is invalid, though `(a)(b)` is not.
         re2.compile(source, chosen)
         compiled = re2.compile(parsed.source, chosen)
     except re2.error as error:
@@ -204,7 +204,7 @@ def _regex(keyword: str) -> Term:
 
 
 def _any_of(terms: list[Term]) -> Term:
-    """One term for several ways to say the same."""
+    """One term for several synonyms."""
     anchors = [one.anchors for one in terms]
     return Term(
         Kind.WORDS,
@@ -254,11 +254,11 @@ def _words(keyword: str) -> Term:
 
 
 def _sequence(pieces: list[re.Match[str]]) -> str:
-    """How a phrase of plain words begins as tokens joined by blanks; empty for other phrases."""
+    """The tokens of a phrase of plain words, joined by blanks; "" for other phrases."""
     if not all(piece["blank"] or (piece["word"] and not piece["star"]) for piece in pieces):
         return ""
     words = [piece["word"] for piece in pieces if piece["word"]]
-    return " " + " ".join(words).removesuffix("y")  # y may be ies
+    return " " + " ".join(words).removesuffix("y")  # the plural has "ies"
 
 
 def _forms(word: str) -> list[str]:
@@ -276,10 +276,10 @@ def _plural(word: str) -> str:
 
 
 def _anchors(pieces: list[re.Match[str]]) -> frozenset[str]:
-    """The tokens one of which stands in every text that holds the phrase; empty where none must.
+    """Tokens of which every text with the phrase has one; empty if there are none such.
 
-    They are the first word of the longest run without blanks, and its plurals where it is the last.
-    Runs with a hyphen or a star do not count: a text may go on, or have written the words as one.
+    They are the first word of the longest run without blanks, with its plurals if it is the last.
+    Runs with a hyphen or a star do not count: the text's token may be longer.
     """
     runs = [list(run) for blank, run in groupby(pieces, lambda p: bool(p["blank"])) if not blank]
     plain = [

@@ -1,4 +1,4 @@
-"""Digests in templates of any room: what keywords are called, and where the feeds of a list are."""
+"""Template tags about digests, for templates of any app."""
 
 from datetime import date
 
@@ -17,7 +17,7 @@ SCORES = 3  # of one paper, on its page
 
 @register.inclusion_tag("digests/why.html", takes_context=True)
 def why_in_digest(context: RequestContext, paper: Paper) -> dict[str, object]:
-    """The scores of a paper in the site's digest and in the reader's own, with their words."""
+    """The scores of a paper in the site's digests and in the reader's own, with their reasons."""
     whose = Q(digest__profile__is_site=True)
     if context["user"].is_authenticated:
         whose |= Q(digest__profile__owner=context["user"])
@@ -31,7 +31,7 @@ register.filter(keyword_name)
 
 @register.filter
 def profile_address(profile: Profile) -> str:
-    """The address of a profile's latest day."""
+    """The URL of a profile's latest day."""
     if profile.is_site:
         return reverse("digests:today")
     return reverse("digests:profile", args=[profile.slug])
@@ -39,7 +39,7 @@ def profile_address(profile: Profile) -> str:
 
 @register.simple_tag
 def day_address(profile: Profile, day: date) -> str:
-    """The address of one day of a profile."""
+    """The URL of one day of a profile."""
     if profile.is_site:
         return reverse("digests:day", args=[day])
     return reverse("digests:profile-day", args=[profile.slug, day])
@@ -47,7 +47,7 @@ def day_address(profile: Profile, day: date) -> str:
 
 @register.filter
 def feed_address(of: Profile | str) -> str:
-    """The address of the feeds of a profile or category; `.rss`, `.atom` or `.json` follows."""
+    """The URL of the feeds of a profile or category, without `.rss`, `.atom` or `.json`."""
     if isinstance(of, str):
         return reverse("digests:category", args=[of]).rstrip("/")
     if of.is_site:

@@ -1,4 +1,4 @@
-"""A reader's library in templates of any room."""
+"""Template tags about a reader's library, for templates of any app."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -22,9 +22,9 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False, "linkify": False}).disable(
 
 @register.simple_tag(takes_context=True)
 def shelf(context: RequestContext, shown: Iterable[Any]) -> Shelf:
-    """Of the papers (or entries, each with one) given, what the signed-in reader does with them."""
+    """The signed-in reader's marks on these papers, or on the papers of these entries."""
     if is_shared(context["request"]) or not context["user"].is_authenticated:
-        return Shelf()  # of a shared page laid over for each reader
+        return Shelf()  # a shared page gets each reader's marks later
     papers = [one if isinstance(one, Paper) else one.paper for one in shown]
     return queries.shelf_of(context["user"], [paper.pk for paper in papers])
 
@@ -49,5 +49,5 @@ def library_panel(context: RequestContext, paper: Paper) -> dict[str, object]:
 
 @register.filter
 def note_html(text: str) -> SafeString:
-    """A note's Markdown as sanitised HTML: CommonMark without raw HTML and pictures."""
+    """A note's Markdown as sanitised HTML: CommonMark without raw HTML and images."""
     return sanitised_blocks(_MARKDOWN.render(text))

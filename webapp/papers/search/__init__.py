@@ -2,8 +2,8 @@
 
     search("sparse attention", order="relevance")
 
-`query` reads what a reader typed, `index` asks the database for candidates, `ranking` orders them,
-`marking` shows where the words stand, `spelling` guesses at words that no paper holds.
+`query` parses what a reader typed, `index` finds candidates in the database, `ranking` orders them,
+`marking` highlights the words, `spelling` suggests corrections of words that no paper contains.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ RANKED_BY = ("arxiv_id", "title", "abstract", "authors", "announced_on")
 COUNTED = 1_000  # matches; above that a page says "more than"
 
 Order = Literal["relevance", "newest"]
-# Fields that other rooms answer for, by name: a value to the keys of the papers it names.
+# Fields that other apps define, by name: each maps a value to the keys of its papers.
 filters: dict[str, Callable[[str], list[int]]] = {}
 
 
@@ -35,9 +35,9 @@ filters: dict[str, Callable[[str], list[int]]] = {}
 class Results:
     """One page of papers of `count` matches; `has_next` where there are more.
 
-    `more` says that there are more matches than `count`. `dropped` names words left out because no
-    paper holds them; `loosened` says that phrases were taken for their words; `suggestion` is the
-    query with these words as they may have been meant. `query` is None where nothing was asked.
+    `more`: there are more matches than `count`. `dropped`: words left out because no paper contains
+    them. `loosened`: phrases were matched as separate words. `suggestion`: the query with the
+    dropped words corrected. `query` is None for an empty query.
     """
 
     papers: list[Paper] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Results:
     query: Query | None = None
 
     def marked(self) -> list[Marked]:
-        """The papers with the words that were sought marked in their texts."""
+        """The papers with the words of the query marked in their texts."""
         return marked(self.papers, self.query.terms if self.query else ())
 
 
@@ -64,15 +64,15 @@ def search(
     *,
     relax: bool = True,
 ) -> Results:
-    """The papers that hold every term of `text`, the most relevant or the latest first.
+    """The papers that match every term of `text`, the most relevant or the latest first.
 
-    Terms: words (with their inflections, hyphened or joined), "phrases", beginnings (`quant*`),
-    `title:`, `author:` and `abs:` for one field, `cat:cs.CL` or `cs.CL` for a category,
-    `after:2026-05`, `before:`, `year:` for days announced, `-word` to exclude; an identifier finds
-    its paper. `category` and `since` (first announced on or after) narrow it; a category alone
-    lists its papers. Any string is a valid query; one that asks for nothing finds nothing. Where
-    no paper holds everything, with `relax` phrases count as their words and words that none holds
-    are left out.
+    Terms: words (with their inflections, hyphenated or joined), "phrases", prefixes (`quant*`),
+    `title:`, `author:` and `abs:` for one field, `cat:cs.CL` or `cs.CL` for a category, `method:`
+    and whatever else `filters` has, `after:2026-05`, `before:`, `year:` for days announced, a `-`
+    before any but a date to exclude it; an identifier finds its paper. `category` and `since`
+    (first announced on or after) narrow it; a category alone lists its papers. Any string is a
+    valid query; an empty one finds nothing. Where no paper matches everything, with `relax` phrases
+    are matched as separate words and words that no paper contains are left out.
     """
     page = max(1, min(page, MAX_PAGES))
     paper = _by_identifier(text)
@@ -85,6 +85,7 @@ def search(
         return Results([], page)
     if since is not None:
         query = replace(query, since=max(since, query.since or since))
+    query = _resolved(query)
     results = _page(query, page, order)
     if results.papers or page > 1 or not relax:
         return results
@@ -97,44 +98,43 @@ def search(
 
 
 def _page(query: Query, page: int, order: Order) -> Results:
-    allowed = _allowed(query)
     look = COUNTED + 1 if order == "relevance" else max(COUNTED, page * PAGE) + 1
-    keys = index.matches(query, look, allowed)
+    keys = index.matches(query, look)
     count, more = min(len(keys), COUNTED), len(keys) > COUNTED
     first, end = (page - 1) * PAGE, page * PAGE
     if order == "newest" or not any(_is_rankable(term) for term in query.terms):
         found, further = _load(keys[first:end]), len(keys) > end
     else:
-        if more:  # not all can be ranked: those with the words in the title, and the latest
-            keys = list(dict.fromkeys(_in_title(query, allowed) + keys[:CANDIDATES]))
+        if more:  # too many to rank: take those with the words in the title, and the latest
+            keys = list(dict.fromkeys(_in_title(query) + keys[:CANDIDATES]))
         ranked = by_relevance(_load(keys, RANKED_BY), query.terms, eastern_date(now()))
         found, further = _load([one.pk for one in ranked[first:end]]), len(ranked) > end
     return Results(found, page, further and page < MAX_PAGES, count, more, query=query)
 
 
-def _in_title(query: Query, allowed: list[int] | None) -> list[int]:
-    """The latest papers that hold every plain term in the title."""
-    terms = [
-        replace(term, column="title") if not term.column and not term.exclude else term
-        for term in query.terms
+def _in_title(query: Query) -> list[int]:
+    """The latest papers with every plain term in the title."""
+    here = [
+        one if one.exclude else replace(one, column=one.column or "title") for one in query.terms
     ]
-    return index.matches(replace(query, terms=tuple(terms)), CANDIDATES, allowed)
+    return index.matches(replace(query, terms=tuple(here)), CANDIDATES)
 
 
 def _load(keys: list[int], fields: Iterable[str] = ()) -> list[Paper]:
-    """The papers in the order of `keys`; one may have gone since the index was asked.
+    """The papers in the order of `keys`, without those deleted meanwhile.
 
-    All of them, or of a thousand to be ranked the `fields` that it takes.
+    They have all `fields`, or only those given: ranking reads a thousand papers.
     """
     papers = Paper.objects.only(*fields).in_bulk(keys)
     return [papers[key] for key in keys if key in papers]
 
 
 def _answerable(query: Query) -> bool:
-    """Whether something is asked for, and not the same thing excluded."""
+    """Whether something is asked for that is not also excluded."""
     wanted = {term for term in query.terms if not term.exclude}
     unwanted = {replace(term, exclude=False) for term in query.terms if term.exclude}
-    narrowed = bool(query.named or query.since or query.until) and not unwanted
+    named = any(not exclude for _, _, exclude in query.named)
+    narrowed = bool(named or query.since or query.until) and not unwanted
     return (bool(wanted) or narrowed) and not wanted & unwanted
 
 
@@ -142,16 +142,19 @@ def _is_rankable(term: Term) -> bool:
     return not term.exclude and term.column != "categories"
 
 
-def _allowed(query: Query) -> list[int] | None:
-    """The keys that every named filter lets through; None where there is no such filter."""
-    named = [set(filters[name](value)) for name, value in query.named]
-    return sorted(set.intersection(*named)) if named else None
+def _resolved(query: Query) -> Query:
+    """The query with the keys of the papers that its named fields allow and exclude."""
+    found = [(set(filters[name](value)), exclude) for name, value, exclude in query.named]
+    wanted = [keys for keys, exclude in found if not exclude]
+    unwanted = set[int]().union(*(keys for keys, exclude in found if exclude))
+    only = tuple(set.intersection(*wanted)) if wanted else None
+    return replace(query, only=only, without=tuple(unwanted))
 
 
 def _relaxed(query: Query) -> tuple[Query, tuple[str, ...]]:
-    """The query with phrases as words, without words that no paper holds, and these words.
+    """The query with phrases as words, without words that no paper contains, and these words.
 
-    Where nothing else is left of it, the query as it is.
+    The query itself if no other words remain.
     """
     kept: list[Term] = []
     dropped: list[str] = []
@@ -174,6 +177,3 @@ def _by_identifier(text: str) -> Paper | None:
     with suppress(ValueError):
         return Paper.objects.filter(arxiv_id=parse_identifier(text)[0]).first()
     return None
-
-
-__all__ = ["MAX_PAGES", "PAGE", "Order", "Results", "filters", "parse", "search"]

@@ -1,9 +1,9 @@
 """The database's full-text index: candidates for a query, by day announced, the latest first.
 
 `migrations/0001_tables` builds it: FTS5 on SQLite, tsvectors that are generated, with GIN, on
-PostgreSQL. No index ranks every match of a common word within the time a page has, so each look
-here is bounded: the latest papers that hold the terms in the title, and the latest that hold them
-anywhere. Ranking (`ranking`) is over these.
+PostgreSQL. No index ranks every match of a common word fast enough for a page, so each search here
+is bounded: the latest papers with the terms in the title, and the latest with them anywhere.
+`ranking` orders these.
 """
 
 import logging
@@ -20,34 +20,31 @@ from webapp.papers.search.query import Query, Term
 
 log = logging.getLogger(__name__)
 
-SECONDS = 2  # after which PostgreSQL gives up a look; what was found until then is the answer
-# PostgreSQL looks at the latest blocks of so many days first, and at more only where too few papers
-# were found there: it has to read each paper that its index finds, and of a common word that may be
-# all. The index holds each paper's blocks as words (migration 0001).
+SECONDS = 2  # of one PostgreSQL search; after that the answer is what was found until then
+# PostgreSQL searches the latest blocks of so many days first, and more only if these have too few
+# matches: it reads each paper that its index finds, which for a common word may be all of them. The
+# index has the blocks of each paper as words (migration 0001).
 BLOCKS = (8, 32, 128, 512, 2048)
-# Of papers that hold all words of a phrase, the latest that PostgreSQL reads to see whether they
-# stand together there.
-READ = 2_000
-_KEY = 0xFFFFFFFF  # of a row of SQLite's index, the part that is the paper's key
+READ = 2_000  # the latest papers with all words of a phrase, in which PostgreSQL looks for it
+_KEY = 0xFFFFFFFF  # mask for a row number of SQLite's index: the paper's key
 
 
-def matches(query: Query, limit: int, allowed: Sequence[int] | None = None) -> list[int]:
-    """Keys of at most `limit` papers that hold every term, by day announced, the latest first.
+def matches(query: Query, limit: int) -> list[int]:
+    """Keys of at most `limit` papers with every term, by day announced, the latest first.
 
-    What the query names of other rooms is not looked at: `allowed`, if given, are the only keys
-    that count.
+    `query.named` must be resolved.
     """
     if all(term.exclude for term in query.terms):
-        return _listed(query, limit, allowed)
+        return _listed(query, limit)
     if connection.vendor == "postgresql":
-        return _postgresql(query, limit, allowed)
-    return _sqlite(_fts(query.terms), query, limit, allowed)
+        return _postgresql(query, limit)
+    return _sqlite(_fts(query.terms), query, limit)
 
 
 def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[int]:
-    """Keys of the latest papers whose title or abstract hold two of `words`, or one of `phrases`.
+    """Keys of the latest papers with two of `words`, or one of `phrases`, in any field.
 
-    Words hold letters and digits only; those of a phrase are divided by blanks.
+    Words are letters and digits only; those of a phrase are separated by blanks.
     """
     terms = [[Term((one,)), Term((other,))] for one, other in combinations(words, 2)]
     terms += [[Term(tuple(phrase.split()))] for phrase in phrases]
@@ -64,23 +61,22 @@ def _keys(statement: str, values: Sequence[object]) -> list[int]:
     return [key for (key,) in rows(statement, values)]
 
 
-def _listed(query: Query, limit: int, allowed: Sequence[int] | None) -> list[int]:
-    """The latest papers, whatever they hold."""
-    # Papers without a day come last; between days there are none, and an index has the order.
+def _listed(query: Query, limit: int) -> list[int]:
+    """The latest papers, whatever their text."""
+    # Papers without a day come last; a range of days has none, and an index has its order.
     has_days = bool(query.since or query.until)
     papers = Paper.objects.order_by(F("announced_on").desc(nulls_last=not has_days or None), "-pk")
     papers = papers.filter(announced_on__gte=query.since) if query.since else papers
     papers = papers.filter(announced_on__lte=query.until) if query.until else papers
-    papers = papers if allowed is None else papers.filter(pk__in=allowed)
+    papers = papers if query.only is None else papers.filter(pk__in=query.only)
+    papers = papers.exclude(pk__in=query.without) if query.without else papers
     return list(papers.values_list("pk", flat=True)[:limit])
 
 
-def _sqlite(
-    sought: str, query: Query, limit: int, allowed: Sequence[int] | None = None
-) -> list[int]:
-    """The rows of an FTS5 table, whose numbers are in the order of days.
+def _sqlite(sought: str, query: Query, limit: int) -> list[int]:
+    """Matches of an FTS5 expression; row numbers are in the order of days.
 
-    The smaller one, where no term may stand in the abstract.
+    The table without abstracts is faster where no term may be in one.
     """
     everywhere = any(term.column in {"", "abstract"} for term in query.terms)
     table = "papers_search" if everywhere else "papers_titles"
@@ -91,15 +87,17 @@ def _sqlite(
     if query.until:
         clauses.append(f"rowid <= CAST(julianday(%s) AS INTEGER) << 32 | {_KEY}")
         values.append(query.until.isoformat())
-    if allowed is not None:
-        clauses.append(f"rowid & {_KEY} IN ({', '.join(map(str, allowed))})")
+    if query.only is not None:
+        clauses.append(f"rowid & {_KEY} IN ({', '.join(map(str, query.only))})")
+    if query.without:
+        clauses.append(f"rowid & {_KEY} NOT IN ({', '.join(map(str, query.without))})")
     narrowed = " AND ".join(clauses)
     statement = "SELECT rowid & {} FROM {} WHERE {} ORDER BY rowid DESC LIMIT %s"
     return _keys(statement.format(_KEY, table, narrowed), [*values, limit])
 
 
 def _fts(terms: Sequence[Term]) -> str:
-    """The terms as an FTS5 expression; words hold letters and digits only, so quotes hold them."""
+    """The terms as an FTS5 expression; words are letters and digits only, so quoting is safe."""
     wanted = " AND ".join(_fts_term(term) for term in terms if not term.exclude)
     unwanted = "".join(f" NOT {_fts_term(term)}" for term in terms if term.exclude)
     return f"({wanted}){unwanted}"
@@ -111,51 +109,54 @@ def _fts_term(term: Term) -> str:
     return f"{column}({' OR '.join(ways)})" if len(ways) > 1 else f"{column}{ways[0]}"
 
 
-def _postgresql(query: Query, limit: int, allowed: Sequence[int] | None) -> list[int]:
-    """PostgreSQL's answer. Whether words stand together only the papers that hold them all tell."""
+def _postgresql(query: Query, limit: int) -> list[int]:
+    """PostgreSQL's matches. It checks phrases in the papers: the GIN index has no positions."""
     sought = _tsqueries(query.terms, "<->")
     if not any(term.words[1:] and not term.exclude for term in query.terms):
-        return _in_windows(sought, query, limit, allowed)
+        return _in_windows(sought, query, limit)
     held = _tsqueries([one for one in query.terms if not (one.exclude and one.words[1:])], "&")
-    read = _in_windows(held, query, max(READ, limit), allowed)
-    return _keys(_FOUND.format(_holding(sought)), [*sought.values(), read, limit])
+    read = _in_windows(held, query, max(READ, limit))
+    found = _FOUND.format(f"{_holding(sought)} AND paper.id = ANY(%s)")
+    return _keys(found, [*sought.values(), read, limit])
 
 
 _FOUND = """
-    SELECT paper.id FROM papers_paper AS paper WHERE {} AND paper.id = ANY(%s)
+    SELECT paper.id FROM papers_paper AS paper WHERE {}
     ORDER BY paper.announced_on DESC NULLS LAST, paper.id DESC LIMIT %s
 """
 _COLUMN = {"title": "search_titles", "authors": "search_authors"}  # else "search"
 
 
-def _in_windows(
-    sought: Mapping[str, str], query: Query, limit: int, allowed: Sequence[int] | None = None
-) -> list[int]:
-    """The papers that hold what is sought in the columns: of the latest days, then of more."""
+def _in_windows(sought: Mapping[str, str], query: Query, limit: int) -> list[int]:
+    """The papers that match `sought` (tsqueries by column): of the latest days, then of more."""
     clauses, values = [_holding(sought)], list[object](sought.values())
     for sign, day in ((">=", query.since), ("<=", query.until)):
         if day is not None:
-            clauses.append(f"paper.announced_on + 0 {sign} %s")  # by no index but the words'
+            clauses.append(f"paper.announced_on + 0 {sign} %s")  # + 0: not by an index of days
             values.append(day)
-    statement = _FOUND if allowed is not None else _FOUND.replace("AND paper.id = ANY(%s)", "")
-    values += [] if allowed is None else [list(allowed)]
+    if query.only is not None:
+        clauses.append("paper.id = ANY(%s)")
+        values.append(list(query.only))
+    if query.without:
+        clauses.append("paper.id != ALL(%s)")
+        values.append(list(query.without))
     keys: list[int] = []
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(_CAREFULLY.format(f"'{SECONDS}s'", "off", "off", 0))
-            # Whether there is any needs no order: a word that the last days lack is rare.
+            # For a single match: a word that the last days lack is rare, so skip to all days.
             blocks = BLOCKS if limit > 1 else BLOCKS[:1]
             for window in _windows(query.since, query.until, blocks):
-                keys = _keys(statement.format(" AND ".join([*window, *clauses])), [*values, limit])
+                keys = _keys(_FOUND.format(" AND ".join([*window, *clauses])), [*values, limit])
                 if len(keys) >= limit:
                     break
             cursor.execute(_CAREFULLY.format(*["DEFAULT"] * 4))
     except OperationalError as error:
-        log.warning("A search was given up after %d s: %s", SECONDS, error)
+        log.warning("A search was stopped after %d s: %s", SECONDS, error)
     return keys
 
 
-# The words' index, and nothing begun that takes longer than most searches.
+# Use the index of words, and nothing whose start takes longer than most searches.
 _CAREFULLY = """
     SET LOCAL statement_timeout = {}; SET LOCAL enable_seqscan = {}; SET LOCAL jit = {};
     SET LOCAL max_parallel_workers_per_gather = {}
@@ -163,9 +164,9 @@ _CAREFULLY = """
 
 
 def _windows(since: date | None, until: date | None, blocks: Sequence[int]) -> Iterator[list[str]]:
-    """Conditions that hold for papers of the last days, then for those of ever more, then of all.
+    """Conditions for papers of the last days, then of ever more days, then of all.
 
-    Where `since` bounds the days, no further back.
+    No further back than `since`.
     """
     latest = Paper.objects.aggregate(day=Max("announced_on"))["day"] or date.min
     end = (min(latest, until or latest) - date.min).days
@@ -179,15 +180,15 @@ def _windows(since: date | None, until: date | None, blocks: Sequence[int]) -> I
 
 
 def _holding(sought: Mapping[str, str]) -> str:
-    """The condition of holding what is sought; its values are that of `sought`."""
+    """The condition that all of `sought` match; its parameters are the values of `sought`."""
     return " AND ".join(f"{place} @@ to_tsquery('english', %s)" for place in sought)
 
 
 def _tsqueries(terms: Sequence[Term], together: str) -> dict[str, str]:
-    """Of each column that is asked, the terms as a tsquery; see `_fts`.
+    """The terms as tsqueries by column; see `_fts`.
 
-    `together` divides the words of a phrase. Where a column has none but excluded terms, the papers
-    are asked: the index would walk all it has for those without a word.
+    `together` is the operator between the words of a phrase. A column with only excluded terms is
+    checked in the papers, since a negated tsquery alone would walk the whole index.
     """
     queries: dict[str, str] = {}
     for column in dict.fromkeys(_COLUMN.get(term.column, "search") for term in terms):

@@ -1,4 +1,4 @@
-"""The words of a query, marked where they stand in a paper's own text."""
+"""The words of a query, marked in a paper's own text."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,12 +10,12 @@ from webapp.papers.search.query import Term, words_of
 from webapp.papers.search.ranking import line, pattern, weight
 from webapp.ui.markup import render
 
-_WORD = re.compile(r"c\+\+|c#|[^\W_]+", re.IGNORECASE)  # as `query.fold` takes texts apart
+_WORD = re.compile(r"c\+\+|c#|[^\W_]+", re.IGNORECASE)  # as `query.words_of` splits texts
 
 
 @dataclass(frozen=True)
 class Marked:
-    """A paper as a list of results shows it; sanitised HTML with `<mark>` around what matched."""
+    """A paper in a list of results: sanitised HTML with `<mark>` around what matched."""
 
     paper: Paper
     title_html: str
@@ -48,10 +48,10 @@ def marked(papers: Iterable[Paper], terms: Sequence[Term]) -> list[Marked]:
 def _spans(
     text: str, patterns: Iterable[tuple[int, re.Pattern[str]]]
 ) -> Iterator[tuple[int, int, int]]:
-    """Where the patterns of folded words stand in `text`: (start, end, number)."""
+    """Where the patterns of folded words match `text`: (start, end, number)."""
     found = [(one, " ".join(words_of(one[0]))) for one in _WORD.finditer(text)]
     folded = line([word for _, word in found])
-    # Of each word, where it ends in the line: words are one blank apart, and one stands before.
+    # The end of each word in the line, in which every word follows a blank.
     ends = list(accumulate((len(word) + 1 for _, word in found)))
     for number, one in patterns:
         at = 0

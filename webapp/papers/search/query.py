@@ -1,8 +1,8 @@
-"""A reader's query as terms: words, phrases, beginnings, fields, categories, dates."""
+"""A reader's query as terms: words, phrases, prefixes, fields, categories, dates."""
 
 import re
 import unicodedata
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 MAXTERMS = 16
@@ -23,28 +23,28 @@ _WORD = re.compile(r"[^\W_]+")
 _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _DATE = re.compile(r"((?:19|2\d)\d\d)(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
-# Written apart, with a hyphen or as one word; the index knows only how each paper writes it.
+# Written apart, with a hyphen or as one word; the index only has each paper's own spelling.
 PREFIXES = frozenset(
     {"anti", "auto", "bench", "bi", "co", "cross", "data", "down", "few", "fine"}
     | {"hyper", "inter", "intra", "key", "macro", "meta", "micro", "multi", "non", "over"}
     | {"post", "pre", "pseudo", "re", "self", "semi", "sub", "super", "time", "tri", "un"}
     | {"under", "up", "web", "zero"}
 )
-# The index writes them so too: letters and digits alone are words there (migration 0001).
+# As in the index, where words are letters and digits only (migration 0001).
 SPELLED = {"c++": "cplusplus", "c#": "csharp"}
 
 
 @dataclass(frozen=True)
 class Term:
-    """Words that must (or must not) stand one after the other, in one column or anywhere."""
+    """Consecutive words to find or to exclude, in one column or anywhere."""
 
     words: tuple[str, ...]
     column: str = ""
-    prefix: bool = False  # the last word is the beginning of one
+    prefix: bool = False  # the last word is only the beginning of one
     exclude: bool = False
 
     def spellings(self) -> list[tuple[str, ...]]:
-        """The words as they are, and with a leading prefix apart or joined."""
+        """The words as written, and with a leading prefix separated or joined."""
         first, *rest = self.words
         if self.column == "categories" or self.prefix:
             return [self.words]
@@ -61,41 +61,48 @@ class Term:
 
 @dataclass(frozen=True)
 class Query:
-    """What a reader asked: terms, first and last day announced, and names for other rooms.
+    """A parsed query: terms, first and last day announced, and fields that other apps define.
 
-    `named` holds `method:…` and `has:…` as (field, value), which `filters` resolves.
+    `named` holds `method:…` and `has:…` as (field, value, exclude). Resolved, they are the keys of
+    the only papers that count, if not None, and of papers that do not.
     """
 
     terms: tuple[Term, ...] = ()
     since: date | None = None
     until: date | None = None
-    named: tuple[tuple[str, str], ...] = field(default=())
+    named: tuple[tuple[str, str, bool], ...] = ()
+    only: tuple[int, ...] | None = None
+    without: tuple[int, ...] = ()
 
 
 def parse(text: str, names: tuple[str, ...] = ()) -> Query:
-    """The query in `text`; what holds no letter or digit is left out. Any string is valid.
+    """The query in `text`, without what has no letter or digit. Any string is valid.
 
-    `names` are the fields that other rooms answer for.
+    `names` are the fields that other apps define.
     """
     terms: list[Term] = []
-    named: list[tuple[str, str]] = []
+    named: list[tuple[str, str, bool]] = []
     since = until = None
     for match in TERM.finditer(text[:MAX_QUERY]):
         name, value = (match["field"] or "").lower(), match["text"]
         span = _days(value) if name in {"after", "before", "year", "date"} else None
         if span:
-            since = span[0] if name != "before" else since
-            until = span[1] if name != "after" else until
-            until = span[0] - timedelta(days=1) if name == "before" else until
+            first, last = span
+            if name == "before":
+                last = first - timedelta(days=1)
+            else:
+                since = max(since or first, first)
+            if name != "after":
+                until = min(until or last, last)
         elif name in names:
-            named.append((name, value.strip('"').lower()))
+            named.append((name, value.strip('"').lower(), bool(match["no"])))
         elif term := _term(value if name in FIELDS else match[0], FIELDS.get(name, "")):
             terms.append(replace(term, exclude=bool(match["no"])))
     return Query(tuple(terms[:MAXTERMS]), since, until, tuple(named))
 
 
 def fold(text: str) -> str:
-    """Lower case without accents, with C++ and C# as words: as the index writes it."""
+    """Lower case without accents, with C++ and C# as words, as in the index."""
     text = text.lower()
     for symbol, word in SPELLED.items():
         text = text.replace(symbol, word)
@@ -113,7 +120,7 @@ def words_of(text: str) -> list[str]:
 
 
 def category_word(category: str) -> str:
-    """The word that stands for a category in the index."""
+    """The word for a category in the index."""
     word = category.lower().replace(".", "0").replace("-", "1")
     return "".join(_WORD.findall(word)) or "none"
 
@@ -129,7 +136,7 @@ def _term(text: str, column: str) -> Term | None:
     words = tuple(words_of(text))
     if not words:
         return None
-    # One letter begins a quarter of all words: not worth a reader's wait.
+    # A prefix of one letter would match too many words to be fast.
     return Term(words, column, prefix=text.endswith("*") and len(words[-1]) > 1)
 
 

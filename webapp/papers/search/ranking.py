@@ -1,7 +1,7 @@
 """The order of search results: the title above the abstract, whole phrases above words.
 
-Computed from the papers' own texts, so that it is the same on every database. All candidates hold
-every term, so how rare a term is does not tell them apart; where and how densely it stands does.
+Computed from the papers' own texts, so that it is the same on every database. All candidates have
+every term, so its rarity cannot tell them apart; its places and density can.
 """
 
 import re
@@ -12,11 +12,10 @@ from webapp.papers.models import Paper
 from webapp.papers.search.query import Term, words_of
 
 IN_TITLE, IN_AUTHORS, IN_ABSTRACT = 3.0, 2.0, 1.0
-TITLE_SHARE = 3.0  # of a title that is nothing but the query
+TITLE_SHARE = 3.0  # for a title that is nothing but the query
 TITLE_PHRASE, ABSTRACT_PHRASE = 3.0, 1.0
 SATURATION = 1.5  # mentions in the abstract after which more count little (BM25's k1)
-RECENT, HALF_LIFE = 0.5, 365.0  # points for a paper of today; days after which half are left
-# They stand in every paper and say nothing of it.
+RECENT, HALF_LIFE = 0.5, 365.0  # points for a paper of today; days until half are left
 STOP_WORDS = frozenset(
     {"a", "an", "and", "are", "as", "at", "by", "for", "from", "in", "is", "of", "on"}
     | {"or", "the", "to", "towards", "via", "with"}
@@ -25,7 +24,7 @@ _ENDINGS = re.compile(r"(?:ization|isation|ations?|ings?|ized?|ised?|ers?|ed|es|
 
 
 def by_relevance(papers: Iterable[Paper], terms: Sequence[Term], today: date) -> list[Paper]:
-    """The papers, the most relevant first; equals by day announced, then by identifier."""
+    """The papers, the most relevant first; ties by day announced, then by identifier."""
     wanted = [term for term in terms if not term.exclude and term.column != "categories"]
     sought = [
         (term, [pattern(words, prefix=term.prefix) for words in term.spellings()])
@@ -45,10 +44,10 @@ def _points(
     sought: Sequence[tuple[Term, Sequence[re.Pattern[str]]]],
     phrase: re.Pattern[str] | None,
 ) -> float:
-    """What a paper counts for where a query's terms, and all of them as one phrase, stand."""
+    """The points of a paper for a query's terms, and for all of them as one phrase."""
     names = " ".join(paper.author_names)
-    told = {"title": paper.title, "abstract": paper.abstract, "authors": names}
-    texts = {name: line(words_of(text)) for name, text in told.items()}
+    fields = {"title": paper.title, "abstract": paper.abstract, "authors": names}
+    texts = {name: line(words_of(text)) for name, text in fields.items()}
     points = covered = 0.0
     for term, patterns in sought:
         mentions = {
@@ -70,15 +69,14 @@ def _points(
 
 
 def line(words: Sequence[str]) -> str:
-    """Folded words as `pattern` finds them: before each one a blank."""
+    """Folded words as `pattern` expects them: each after a blank."""
     return " " + " ".join(words)
 
 
 def pattern(words: Sequence[str], *, prefix: bool) -> re.Pattern[str]:
-    """Finds the words one after the other in a `line`, with their inflections.
+    """A regular expression for consecutive words in a `line`, with their inflections.
 
-    It begins with the blank before them: letters known beforehand are found eight times as fast
-    as the edge of a word.
+    It starts with the blank before them, which is found eight times as fast as a word boundary.
     """
     *first, last = words
     stems = [rf"{re.escape(_stem(word))}\w{{0,6}}" for word in first]
@@ -88,19 +86,19 @@ def pattern(words: Sequence[str], *, prefix: bool) -> re.Pattern[str]:
 
 
 def _phrase(terms: Sequence[Term]) -> re.Pattern[str] | None:
-    """Finds all words of the query one after the other; None for a single word."""
+    """All words of the query as one phrase; None for a single word."""
     words = [word for term in terms if term.column in {"", "title"} for word in term.words]
     return pattern(words, prefix=bool(terms) and terms[-1].prefix) if len(words) > 1 else None
 
 
 def _stem(word: str) -> str:
-    """The word without its ending, at least three letters of it."""
+    """The word without its ending, if three letters remain."""
     stem = _ENDINGS.sub("", word)
     return stem if len(stem) >= 3 else word
 
 
 def weight(term: Term) -> float:
-    """What a term counts: little where it is nothing but small words."""
+    """The weight of a term: little if it has only stop words."""
     return 0.1 if all(word in STOP_WORDS for word in term.words) else 1.0
 
 

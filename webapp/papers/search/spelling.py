@@ -1,4 +1,4 @@
-"""A word that no paper holds, as it may have been meant: the nearest of the words in titles."""
+"""Corrections of words that no paper contains: the most similar words in titles."""
 
 import re
 from collections import Counter
@@ -12,14 +12,14 @@ from django.db.models import Max
 from webapp.papers.models import Paper
 from webapp.papers.search.query import words_of
 
-TITLES = 5_000  # the latest; their words and their authors' names are what is suggested
-SHORTEST = 4  # letters of a word that can be misspelt
+TITLES = 5_000  # the latest, whose words and authors' names are suggested
+SHORTEST = 4  # letters of a word that is corrected
 LIKENESS = 0.8  # of two words, by difflib's ratio
 _WORD = re.compile(r"[^\W_]+")
 
 
 def corrected(text: str, missing: Iterable[str]) -> str:
-    """`text` with the words `missing` as they may have been meant; "" where nothing is near."""
+    """`text` with the words `missing` corrected; "" where nothing is similar."""
     near = {word: found for word in missing if (found := _nearest(word))}
     if not near:
         return ""
@@ -37,7 +37,7 @@ def _nearest(word: str) -> str:
     ends = {word[0], word[-1]}
     alike = [one for one in counts if abs(len(one) - len(word)) <= 2 and ends & {one[0], one[-1]}]
 
-    def nearness(one: str) -> float:  # of words about equally near, the more frequent
+    def nearness(one: str) -> float:  # of about equally similar words, the more frequent
         return SequenceMatcher(a=one, b=word).ratio() + 0.02 * log10(counts[one])
 
     return max(get_close_matches(word, alike, cutoff=LIKENESS), key=nearness, default="")
@@ -45,7 +45,7 @@ def _nearest(word: str) -> str:
 
 @lru_cache(maxsize=1)
 def _known_words(last: int | None) -> Counter[str]:
-    """How often each word stands in the latest titles and names; `last` is the latest paper."""
+    """The number of latest titles with each word; `last`, the latest paper, keys the cache."""
     counts: Counter[str] = Counter()
     papers = Paper.objects.order_by("-pk").values_list("title", "authors")
     for title, authors in papers[:TITLES]:

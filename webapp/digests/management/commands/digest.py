@@ -10,6 +10,7 @@ from webapp.digests.backlog import score_since
 from webapp.digests.lookup import NotFoundError, day, find_digest, find_profile
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.profiles.validation import ProfileError
+from webapp.digests.queries import digest_entries
 from webapp.digests.text_formats import FORMATS
 from webapp.papers.models import Paper
 
@@ -37,7 +38,7 @@ class Command(BaseCommand):
                 digest, entries = self._since(profile, options["since"])
             else:
                 digest = find_digest(profile, options["date"])
-                entries = list(digest.entries.select_related("paper"))
+                entries = digest_entries(digest)
         except (NotFoundError, ProfileError) as error:
             raise CommandError(str(error), returncode=2) from None
         self.stdout.write(FORMATS[options["format"]](digest, entries).rstrip("\n"))

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 
 from webapp.digests.build import build
 from webapp.digests.models import Profile
 from webapp.digests.profiles.preview import DAYS
-from webapp.digests.profiles.seed_config import import_profile, read_config
-from webapp.digests.profiles.validation import ProfileError
+from webapp.digests.profiles.seed_config import read_config
+from webapp.digests.profiles.validation import ProfileError, save_settings
 from webapp.papers.queries import dates
 
 
@@ -28,21 +29,21 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         path = Path(options["config"])
+        name, matching = options["name"] or path.stem, Profile.Matching(options["matching"])
         try:
-            raw = path.read_bytes()
+            new = read_config(path.read_bytes(), name, matching)
         except OSError as error:
             raise CommandError(f"{path}: {error.strerror}", returncode=2) from None
-        try:
-            new = read_config(
-                raw, options["name"] or path.stem, Profile.Matching(options["matching"])
-            )
         except ProfileError as error:
             message = f"{path} cannot be imported; nothing was changed: {error}"
             raise CommandError(message, returncode=2) from None
-        profile, made = import_profile(new)
+        with transaction.atomic():
+            found = Profile.objects.select_for_update().filter(name=new.name, owner=None).first()
+            profile = found or Profile()
+            save_settings(profile, new)
         built = build(dates(DAYS), [profile])  # so that its page is not empty
         self.stdout.write(
-            f"{'Imported' if made else 'Updated'} the profile “{profile.name}” "
+            f"{'Updated' if found else 'Imported'} the profile “{profile.name}” "
             f"({len(profile.keywords)} keywords, {len(profile.categories)} categories, "
             f"{profile.matching} matching); digests of {len(built)} past days.\n"
             f"  Page   /p/{profile.slug}/\n"

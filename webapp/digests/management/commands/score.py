@@ -9,15 +9,16 @@ from pydantic import BaseModel, StringConstraints
 
 from methods.terminal import table
 from webapp.digests.lookup import NotFoundError, find_profile
+from webapp.digests.models import DigestEntry
 from webapp.digests.profiles.validation import ProfileError, rules_of
 from webapp.digests.scoring.scorer import Candidate, Scorer, total
-from webapp.digests.scoring.terms import keyword_name
+from webapp.digests.text_formats import score_terms
 from webapp.papers.models import AnnounceType
 from webapp.ui.json_lines import read_lines
 
 
 class PaperLine(BaseModel):
-    """A paper as a line gives it; further fields are let pass."""
+    """A paper in a line of input; other fields are ignored."""
 
     id: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     title: Annotated[str, StringConstraints(max_length=100_000)]
@@ -43,11 +44,10 @@ class Command(BaseCommand):
             scorer = Scorer([rules_of(find_profile(options["profile"]))])
         except (NotFoundError, ProfileError) as error:
             raise CommandError(str(error), returncode=2) from None
-        refused = 0
+        refused: list[str] = []
 
         def refuse(reason: str) -> None:
-            nonlocal refused
-            refused += 1
+            refused.append(reason)
             self.stderr.write(reason)
 
         rows = []
@@ -60,22 +60,20 @@ class Command(BaseCommand):
         if not options["json"]:
             self.stdout.write(table(("score", "kept", "id", "why"), rows, right=["score"]))
         if refused:
-            lines_ = "line was" if refused == 1 else "lines were"
-            raise CommandError(f"{refused} {lines_} not scored", returncode=1)
+            lines = "line was" if len(refused) == 1 else "lines were"
+            raise CommandError(f"{len(refused)} {lines} not scored", returncode=1)
 
 
 def _scored(scorer: Scorer, paper: Candidate) -> dict[str, Any]:
     """`{"id", "score", "kept", "matches": [{"keyword", "where", "points"}]}`, where `where` lists
-    the fields that hold the keyword: "title", "abstract" or both.
+    the fields with the keyword: "title", "abstract", both, or "authors".
     """
     matches, kept = scorer.matches(0, paper), bool(scorer.kept([paper])[0])
     return {"id": paper.id, "score": total(matches), "kept": kept, "matches": matches}
 
 
 def _cells(scored: dict[str, Any]) -> tuple[str, ...]:
-    why = ", ".join(
-        f"{keyword_name(one['keyword'])} +{one['points']:g}" for one in scored["matches"]
-    )
+    why = score_terms(DigestEntry(matches=scored["matches"]))
     name = "".join(char if char.isprintable() else "�" for char in scored["id"])
     return (
         f"{scored['score']:g}",
