@@ -24,7 +24,15 @@ from methods.concept_lm import boundaries, masks
 from methods.concept_lm.base import add_lora, check_tokens, widen_norms
 from methods.concept_lm.cache import SlotCache, run_cached
 from methods.concept_lm.config import ConceptConfig
-from methods.concept_lm.head import ConceptHead, FSQHead, Routing, cap_runs, since, usage
+from methods.concept_lm.head import (
+    ConceptHead,
+    FSQHead,
+    Routing,
+    at_least_single,
+    cap_runs,
+    since,
+    usage,
+)
 from methods.errors import InputError
 from methods.kit.noise import gumbel
 from methods.kit.seeds import seeded
@@ -371,4 +379,5 @@ def token_nll(logits: Tensor, x: Tensor) -> Tensor:
 
     Equation: $-\log p(x_{t+1} \mid x_{\le t})$
     """
-    return F.cross_entropy(logits[:, :-1].transpose(1, 2), x[:, 1:], reduction="none")
+    logits = at_least_single(logits[:, :-1])
+    return F.cross_entropy(logits.transpose(1, 2), x[:, 1:], reduction="none")

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import DynamicCache
 
-from methods.concept_lm.head import draw
-from methods.concept_lm.v3.planner import PlanShape, close, run
+from methods.concept_lm.head import at_least_single, draw
+from methods.concept_lm.v3.planner import PlanShape, close, run, typed_logits
 from methods.concept_lm.v3.role import Role, fit
 from methods.kit.noise import gumbel
 from methods.kit.seeds import seeded
@@ -122,8 +122,7 @@ class Executor(nn.Module):
         keys = torch.cat([seen, seen.new_ones(len(y), L - 1)], 1)
         mask = (allow & keys[:, None]) | torch.eye(n, dtype=torch.bool, device=y.device)
         out = run(self.backbone, torch.cat([x, read], 1), positions[None], mask)
-        logits: Tensor = self.head(out[:, P - 1 :])
-        return logits
+        return at_least_single(self.head(out[:, P - 1 :]))
 
     def nll(self, z: Tensor, y: Tensor, drop: float = 0.0) -> Tensor:
         r"""-log p(y | z) a token: plans (B, types, slots + 1), y (B, L) -> (B, L) nats.
@@ -194,8 +193,7 @@ class Recogniser(nn.Module):
         n = x.shape[1]
         allow = torch.ones(1, n, n, dtype=torch.bool, device=y.device)
         out = run(self.backbone, x, torch.arange(n, device=y.device)[None], allow)[:, L:]
-        h = out.view(B, self.shape.types, self.shape.slots, -1)
-        return torch.stack([head(h[:, k]) for k, head in enumerate(self.heads)], 1)
+        return typed_logits(self.heads, out.view(B, self.shape.types, self.shape.slots, -1))
 
     def plans(self, y: Tensor, *, sample: bool = False) -> Tensor:
         r"""Plans from q(z | y): the best, or a draw. (B, L) -> (B, types, slots + 1).
