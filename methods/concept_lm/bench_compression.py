@@ -90,11 +90,12 @@ def _codes(charts: Charts, found: dict[str, list[Judgement]]) -> None:
 
 
 @torch.no_grad()
-def heat_map(learner: OnText, length: int, rows: int = 4) -> str:
+def heat_map(learner: OnText, length: int) -> str:
     """Held-out text as SVG: shaded by inclination, bold with its code where a concept stands.
 
     Under the text each code that occurs is named by the bytes nearest to it.
     """
+    rows = 4
     x = learner.corpus.judged(rows, min(length, 96))
     output = learner.run(x)
     head = learner.model.head

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 
 def window_allow(n: int, window: int, device: torch.device) -> Tensor:
@@ -56,13 +57,12 @@ def with_readout(allow: Tensor, is_concept: Tensor, packed: Tensor, used: Tensor
     Returns:
         (B, T + C, T + C) bool. The extra query of concept p sees concepts <= p and itself.
     """
-    B, T = is_concept.shape
-    C = packed.shape[1]
+    T, C = is_concept.shape[1], packed.shape[1]
     index = torch.arange(T, device=allow.device)
-    sees = is_concept[:, None, :] & (index[None, None, :] <= packed[:, :, None])  # (B, C, T)
-    itself = torch.eye(C, dtype=torch.bool, device=allow.device).expand(B, C, C)
-    top = torch.cat([allow, allow.new_zeros(B, T, C)], dim=2)
-    return torch.cat([top, torch.cat([sees & used[:, :, None], itself], dim=2)], dim=1)
+    sees = is_concept[:, None] & used[..., None] & (index <= packed[..., None])  # (B, C, T)
+    whole = F.pad(torch.cat([allow, sees], 1), (0, C))  # (B, T + C, T + C)
+    whole[:, T:, T:] = torch.eye(C, dtype=torch.bool, device=allow.device)
+    return whole
 
 
 def block_mask(is_concept: Tensor) -> Any:

@@ -124,12 +124,12 @@ class Executor(nn.Module):
         out = run(self.backbone, torch.cat([x, read], 1), positions[None], mask)
         return at_least_single(self.head(out[:, P - 1 :]))
 
-    def nll(self, z: Tensor, y: Tensor, drop: float = 0.0) -> Tensor:
+    def nll(self, z: Tensor, y: Tensor) -> Tensor:
         r"""-log p(y | z) a token: plans (B, types, slots + 1), y (B, L) -> (B, L) nats.
 
         Equation: $-\log p(y_t \mid z, y_{< t})$
         """
-        return self.token_nll(*self.read(z), y, drop)
+        return self.token_nll(*self.read(z), y)
 
     def token_nll(self, e: Tensor, used: Tensor, y: Tensor, drop: float = 0.0) -> Tensor:
         r"""The same from embeddings (B, types, slots, d), `used` (B, types, slots) of them.
