@@ -114,7 +114,7 @@ class ConceptLM(nn.Module):
             if new is not None:
                 new.to(device=table.device, dtype=table.dtype)
         self.gate = nn.Parameter(table.new_zeros(d)) if config.residual else None
-        self.attention: Literal["sdpa", "flex"] = "sdpa"
+        self.attention: Literal["sdpa", "flex"] = "sdpa"  # of the deep layers in a packed pass
 
     # -- the parts of the base, found through PEFT's wrapper ------------------------------------
 
@@ -316,7 +316,13 @@ class ConceptLM(nn.Module):
         if self.attention == "flex":
             if self.config.readout == "token":
                 raise InputError("FlexAttention runs the seed readout; use sdpa for token")
-            return self.run_layers(self.deep, D, positions, masks.block_mask(is_concept))
+            block_mask = masks.block_mask(is_concept)
+            # For these layers alone: the others give no mask, which FlexAttention takes for none.
+            self.base_config._attn_implementation = "flex_attention"
+            try:
+                return self.run_layers(self.deep, D, positions, block_mask)
+            finally:
+                self.base_config._attn_implementation = "sdpa"
         allow = masks.deep_allow(is_concept)  # (B, T, T)
         if self.config.readout == "seed" or not C:
             return self.run_layers(self.deep, D, positions, allow[:, None])
