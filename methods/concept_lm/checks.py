@@ -53,7 +53,8 @@ def examples(device: str, family: str = "qwen3", **options: Any) -> Iterator[tup
     model = example(device, family, **options)
     for positions, readout in product(POSITIONS, READOUTS):
         # Neither shapes a parameter: building the model again would only take time.
-        model.config = replace(model.config, positions=positions, readout=readout)
+        changes: Any = {"positions": positions, "readout": readout}
+        model.config = replace(model.config, **changes)
         yield f"{positions} {readout}", model
 
 
@@ -83,7 +84,10 @@ def oracle(device: str) -> Iterator[Case]:
             where = f"{family} {label} cap {cap} window {window} rho {rho}"
             with torch.no_grad():
                 for how, drawn in (("training", noise), ("evaluation", None)):
-                    packed, wanted = model(x, noise=drawn).logits, sequential_logits(model, x, drawn)
+                    packed, wanted = (
+                        model(x, noise=drawn).logits,
+                        sequential_logits(model, x, drawn),
+                    )
                     yield Case(difference(packed, wanted), 1e-12, label=f"{where}, {how}")
 
 
@@ -227,7 +231,7 @@ def trainables(device: str) -> Iterator[Case]:
         x = tokens(device)
         before = hf_logits(load_base(tiny_config(family)).to(device), x)
         model = example(device, family, exact=False)
-        yield Case(set(model.trainable()) == learnt(model), True, label=f"{family}: names")
+        yield Case(set(model.trainable()) == learnt(), True, label=f"{family}: names")
         loss = model.loss(model(x, noise="draw"), x)
         torch.autograd.backward(loss)
         torch.optim.SGD(model.trainable().values(), lr=0.1).step()
@@ -236,16 +240,12 @@ def trainables(device: str) -> Iterator[Case]:
         yield Case(difference(before, after), 0.0, label=f"{family}: adapter disabled after a step")
 
 
-def learnt(model: ConceptLM) -> set[str]:
-    """Names of what v2 may train: LoRA's two maps at each of Qwen's seven, head and embedding."""
-    attention = [f"self_attn.{name}_proj" for name in "qkvo"]
-    maps = [*attention, *(f"mlp.{name}_proj" for name in ("gate", "up", "down"))]
-    layers = range(model.config.layers)
+def learnt() -> set[str]:
+    """Names of what v2 may train: LoRA's two maps at each linear map, head and embedding."""
+    layers = load_base(tiny_config()).model.layers.named_modules()
+    maps = [name for name, part in layers if isinstance(part, nn.Linear)]
     prefix = "peft.base_model.model.model.layers"
-    lora = {
-        f"{prefix}.{layer}.{name}.lora_{half}.default.weight"
-        for layer, name, half in product(layers, maps, "AB")
-    }
+    lora = {f"{prefix}.{name}.lora_{half}.default.weight" for name, half in product(maps, "AB")}
     return lora | {"head.proj.weight", "head.proj.bias", "head.embedding.weight"}
 
 

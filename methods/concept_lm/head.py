@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.concept_lm.config import ConceptConfig
+from methods.kit.precision import unrounded
 
 
 @dataclass
@@ -227,27 +228,6 @@ class FSQHead(nn.Module):
             digits = digits + (z - z.detach())
         embedded: Tensor = self.up(digits - (self.LEVELS - 1) / 2)
         return embedded
-
-
-def unrounded(part: nn.Linear, h: Tensor) -> Tensor:
-    r"""A linear map in the precision of its weights, also under autocast: (..., n) -> (..., m).
-
-    In bfloat16 the two best of 4,096 logits are equal at 3 positions of 100, and which concept
-    stands there is left to rounding.
-
-    Equation: $y = W x + b$
-    """
-    with torch.autocast(h.device.type, enabled=False):
-        y: Tensor = part(h.to(part.weight.dtype))
-    return y
-
-
-def at_least_single(logits: Tensor) -> Tensor:
-    r"""Logits (..., V) of half precision in single precision: a log-softmax in half loses digits.
-
-    Equation: $y = x$
-    """
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 def draw(logits: Tensor, temperature: float, generator: torch.Generator | None = None) -> Tensor:

@@ -24,17 +24,10 @@ from methods.concept_lm import boundaries, masks
 from methods.concept_lm.base import add_lora, check_tokens, widen_norms
 from methods.concept_lm.cache import SlotCache, run_cached
 from methods.concept_lm.config import ConceptConfig
-from methods.concept_lm.head import (
-    ConceptHead,
-    FSQHead,
-    Routing,
-    at_least_single,
-    cap_runs,
-    since,
-    usage,
-)
+from methods.concept_lm.head import ConceptHead, FSQHead, Routing, cap_runs, since, usage
 from methods.errors import InputError
 from methods.kit.noise import gumbel
+from methods.kit.precision import at_least_single
 from methods.kit.seeds import seeded
 
 Codes = Callable[[Tensor, Tensor], Tensor]  # (ids, is_concept) -> ids, to replace what was chosen

@@ -49,13 +49,9 @@ class Timings:
     unsteady: frozenset[str]
 
     def points(
-        self,
-        x: float | str,
-        *,
-        baseline: str | None = None,
-        work: float | None = None,
+        self, x: float | str, *, baseline: str | None = None, work: float | None = None
     ) -> list[Point]:
-        """A point for each variant: milliseconds, or with ``work`` (items a call) items a second."""
+        """A point for each variant: milliseconds, or items a second of ``work`` items a call."""
 
         def converted(variant: str) -> list[list[float]]:
             def unit(seconds: float) -> float:

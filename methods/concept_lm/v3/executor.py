@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from transformers import DynamicCache
 
-from methods.concept_lm.head import at_least_single, draw
+from methods.concept_lm.head import draw
 from methods.concept_lm.v3.planner import PlanShape, close, run, typed_logits
 from methods.concept_lm.v3.role import Role, fit
 from methods.kit.noise import gumbel
+from methods.kit.precision import at_least_single
 from methods.kit.seeds import seeded
 
 
