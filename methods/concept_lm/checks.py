@@ -33,7 +33,7 @@ RAGGED, DECODED = (13, 9, 1), 11  # lengths of prompts, tokens behind each
 def example(
     device: str, family: str = "qwen3", *, exact: bool = True, seed: int = 0, **changes: Any
 ) -> ConceptLM:
-    """A tiny model whose adapters are not zero, in fp64 with exact norms unless told otherwise."""
+    """A tiny model whose adapters are not zero, in fp64 with exact norms by default."""
     values: dict[str, Any] = {"n_concepts": 32, "rho": 0.3} | changes
     base = load_base(tiny_config(family), dtype=torch.float64 if exact else torch.float32)
     if exact:

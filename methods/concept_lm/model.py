@@ -161,7 +161,7 @@ class ConceptLM(nn.Module):
             x: hidden states.
             positions: (B, n) or (1, n), for RoPE.
             mask: bool, broadcast to (B, 1, n, keys), a flex block mask, or None for causal.
-            cache: opened for these n; it keeps keys and values and says who sees whom.
+            cache: opened for these n; it stores keys and values and masks attention itself.
         """
         rope = self.qwen.rotary_emb(x, positions)
         if cache is not None:

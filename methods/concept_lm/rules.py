@@ -82,7 +82,7 @@ class Boundary(Threshold):
         return None
 
     def loss(self, model: Any, output: Any, x: Tensor) -> Tensor | None:
-        r"""What the rule adds to the loss of a batch (B, T), a scalar: nothing, unless it says so.
+        r"""What the rule adds to the loss of a batch (B, T), a scalar, or None for nothing.
 
         Equation: $L_{rule} = 0$
         """

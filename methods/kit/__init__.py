@@ -1,4 +1,4 @@
-"""What several methods need and none should write twice.
+"""Code that several methods share.
 
 =================  ===============================================================================
 `kit.config`       `configuration`: a checked frozen dataclass; `Some`, `Share`, ..; `read_yaml`

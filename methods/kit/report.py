@@ -1,4 +1,4 @@
-"""What a benchmark tells: how far its trainings are, and the series that its method declares."""
+"""Reports of a benchmark: progress of its trainings, and the series that its method declares."""
 
 import tomllib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
