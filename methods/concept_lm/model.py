@@ -47,7 +47,6 @@ class Packed:
     """The concepts of each row, moved to the left."""
 
     index: Tensor  # (B, C) position of each concept, 0 where unused
-    used: Tensor  # (B, C) bool
     counts: Tensor  # (B,) concepts in each row
 
 
@@ -63,7 +62,7 @@ def pack(is_concept: Tensor) -> Packed:
     C = int(counts.max())
     order = torch.sort((~is_concept).to(torch.uint8), dim=1, stable=True).indices[:, :C]
     used = torch.arange(C, device=is_concept.device) < counts[:, None]
-    return Packed(torch.where(used, order, 0), used, counts)
+    return Packed(torch.where(used, order, 0), counts)
 
 
 def gather(x: Tensor, index: Tensor) -> Tensor:
@@ -320,7 +319,7 @@ class ConceptLM(nn.Module):
         if self.config.readout == "seed" or not C:
             return self.run_layers(self.deep, D, positions, allow[:, None])
         # The token itself asks beside its concept: an extra query that is never a key.
-        allow = masks.with_readout(allow, is_concept, packed.index, packed.used)
+        allow = masks.with_readout(allow, is_concept, packed.index)
         positions = positions.expand(is_concept.shape)
         extra = positions.gather(1, packed.index)
         if self.config.positions == "compact":

@@ -68,5 +68,5 @@ def test_losses_of_half_precision_are_summed_in_single():
     recogniser = Recogniser(shape, 0, on["recogniser"])
     with precision(base):
         z = planner.sample(x)
-        found = planner.log_prob(x, z), executor.nll(z, x), recogniser.logits(x)
+        found = planner.log_prob(x, z), executor.logits(*executor.read(z), x), recogniser.logits(x)
     assert {tensor.dtype for tensor in found} == {torch.float32}
