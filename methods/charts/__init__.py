@@ -92,19 +92,17 @@ def describe(series: Series, quantity: Quantity = "value") -> str:
 
 def _head(plot: Plot) -> tuple[str, float]:
     """Title, what is measured and which way is better; and the height they take."""
+    parts, y = [], MARGIN + TITLE - 2
+    for line in wrap(plot.series.title, TITLE, WIDTH - 2 * MARGIN, bold=True)[:3]:
+        parts.append(f'<text class="title" x="{MARGIN:g}" y="{y:g}">{escaped(line)}</text>')
+        y += TITLE * 1.25
     notes = [f"{plot.measure} · {plot.better}"]
     if plot.series.partial:
         notes.append("△ partial: the run did not end")
     if any(dot.flags for dot in plot.points):
         notes.append("○ hollow: uncertain (noisy, or too few blocks)")
-    room = WIDTH - 2 * MARGIN
-    title = wrap(plot.series.title, TITLE, room, bold=True)[:3]
-    lines = [("title", line, TITLE * 1.25) for line in title]
-    lines += [
-        ("soft", line, SMALL * 1.35) for note in notes for line in wrap(note, SMALL, room)[:2]
-    ]
-    parts, y = [], MARGIN + TITLE - 2
-    for kind, line, height in lines:
-        parts.append(f'<text class="{kind}" x="{MARGIN:g}" y="{y:g}">{escaped(line)}</text>')
-        y += height
+    for note in notes:
+        for line in wrap(note, SMALL, WIDTH - 2 * MARGIN)[:2]:
+            parts.append(f'<text class="soft" x="{MARGIN:g}" y="{y:g}">{escaped(line)}</text>')
+            y += SMALL * 1.35
     return "".join(parts), y - 2
