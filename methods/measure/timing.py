@@ -32,6 +32,7 @@ Variants = Mapping[str, Callable[[], object]]
 WARM_UP_TOLERANCE, WINDOW = 0.05, 10  # between halves of so many calls
 REFILLED_S = 1.0  # of such a call the filling of its caches is less than a hundredth
 BUSY, STOLEN = 0.10, 0.01  # shares of our processors' time
+_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6}
 _CPU_CLOCKS = {"wall": time.perf_counter, "process": time.process_time}
 
 Clock = Callable[[Callable[[], object], int], float]
@@ -49,15 +50,20 @@ class Timings:
     unsteady: frozenset[str]
 
     def points(
-        self, x: float | str, *, baseline: str | None = None, work: float | None = None
+        self,
+        x: float | str,
+        *,
+        baseline: str | None = None,
+        unit: Literal["s", "ms", "us"] = "ms",
+        work: float | None = None,
     ) -> list[Point]:
-        """A point for each variant: milliseconds, or items a second of ``work`` items a call."""
+        """A point for each variant: time, or with ``work`` (items a call) items a second."""
 
         def converted(variant: str) -> list[list[float]]:
-            def unit(seconds: float) -> float:
-                return seconds * 1e3 if work is None else work / seconds
-
-            return [[unit(seconds) for seconds in block] for block in self.blocks[variant]]
+            blocks = self.blocks[variant]
+            if work is not None:
+                return [[work / seconds for seconds in block] for block in blocks]
+            return [[seconds * _UNITS[unit] for seconds in block] for block in blocks]
 
         return [
             point(
