@@ -35,10 +35,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code; errors are told on standard error."""
+    """Run a command and return its exit code; errors go to standard error."""
     try:
         args = parser().parse_args(argv)
-    except SystemExit as stop:  # argparse: 0 after help, 2 after wrong usage, already told
+    except SystemExit as stop:  # argparse: 0 after help, 2 after wrong usage, already reported
         return int(stop.code or 0)
     try:
         code: int = COMMANDS[args.command].main(args)
@@ -48,10 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("methods: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output has gone: there is no one left to tell
+    except BrokenPipeError:  # nobody reads our output any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 130
-    except Exception:  # ours or a method's: 1 would say that a check failed
+    except Exception:  # a bug of ours or of a method; exit code 1 would mean a failed check
         traceback.print_exc()
         return 3
     return code

@@ -1,4 +1,4 @@
-"""What a benchmark is given: where to run, and how to say what it does and finds.
+"""What a benchmark is given: its device, and how it reports progress, checks and results.
 
 Series are held back until the benchmark has ended, because a number is shown only when every check
 of the run has passed.
@@ -81,7 +81,7 @@ class Context:
         self._labels: Counter[tuple[str, str]] = Counter()
 
     def progress(self, done: float, total: float, message: str = "") -> None:
-        """Say that ``done`` of ``total`` is behind us; shown with the time left."""
+        """Report that ``done`` of ``total`` is finished; shown with the time left."""
         now = time.monotonic()
         fraction = min(1.0, max(0.0, done / total)) if total > 0 else 0.0
         if now - self._last_progress < PROGRESS_INTERVAL_S and fraction < 1:
@@ -132,7 +132,7 @@ class Context:
         return opened
 
     def artefact(self, name: str, content: str | bytes) -> None:
-        """Keep a file beside the series; its ending says what it is (svg, png, txt, csv, json)."""
+        """Keep a file beside the series; its suffix sets the type (svg, png, txt, csv, json)."""
         media_type: Any = mimetypes.types_map.get(Path(name).suffix)
         if media_type not in get_args(protocol.Artefact.model_fields["media_type"].annotation):
             raise ValueError(f"an artefact ends in one of svg, png, txt, csv, json: {name!r}")
@@ -163,7 +163,7 @@ class Context:
 
 
 def check_result(name: str, case: Case) -> protocol.CheckResult:
-    """The event body that tells of a case."""
+    """The event that reports a case."""
     return protocol.CheckResult(
         name=name,
         label=case.label[:200],

@@ -1,4 +1,4 @@
-"""What can go wrong, by who has to act; each class carries the command line's exit code."""
+"""Errors by who has to act; each class carries the command line's exit code."""
 
 import difflib
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ FailedKind = Literal["input", "check", "memory", "error"]
 class MethodsError(Exception):
     """Base of every error that is explained to the user without a traceback.
 
-    ``kind`` is how a run has failed that it ends.
+    ``kind`` is the failure kind of a run that it ends.
     """
 
     exit_code = 3
@@ -25,7 +25,7 @@ class CheckFailedError(MethodsError):
 
 
 class InputError(MethodsError, ValueError):
-    """What was asked for cannot be done as asked: the one who asked can change it."""
+    """The request cannot be fulfilled as it stands; the user can change it."""
 
     exit_code = 2
     kind: FailedKind = "input"

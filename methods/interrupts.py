@@ -1,4 +1,4 @@
-"""One interrupt ends a run; it tears no event in two, and a second cuts off no last words."""
+"""One interrupt ends a run without splitting an event; later ones do not cut off its end."""
 
 import contextlib
 import signal
@@ -25,7 +25,7 @@ class Interruptible:
             signal.signal(number, handler)
 
     def ignore(self) -> None:
-        """From here on nothing interrupts: what was measured is being told."""
+        """Ignore interrupts from here on: results are being written."""
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         self._waiting = False

@@ -52,7 +52,7 @@ class Plots:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"--plots: {folder} is no folder: {error.strerror}") from None
+            raise InputError(f"--plots: {folder} is not a folder: {error.strerror}") from None
         self._folder, self._prefix = folder, "run"
 
     def event(self, body: protocol.Strict) -> None:
@@ -74,7 +74,7 @@ class Words:
         self._bar = ProgressBar(err)
 
     def event(self, body: protocol.Strict) -> None:
-        """Say it."""
+        """Print the event."""
         if isinstance(body, protocol.Progress):
             self._bar.show(body)
             return

@@ -76,7 +76,7 @@ class TimedParams(Params):
 
 
 class ParameterInfo:
-    """One parameter for a form field or a line of help, from what JSON Schema says of it.
+    """One parameter for a form field or a line of help, from its JSON Schema.
 
     ``choices`` empty means free; ``items`` are how many there may be, where there are ``many``.
     The command line alone may set a ``local`` one, elsewhere a ``model`` is of those in

@@ -1,4 +1,4 @@
-"""Runs one benchmark and tells of it: gate, measurement, series, and how it ended.
+"""Runs one benchmark and reports it: checks of the input, measurement, series, and how it ended.
 
 The order is the point: parameters and memory are refused before anything is allocated, series are
 shown only after the last check has passed, and whatever ends a run early marks what had been
@@ -71,7 +71,7 @@ def run(
     emit: Emit,
     process: int | None = None,
 ) -> int:
-    """Run the benchmark, telling ``emit`` every event in order; the exit code.
+    """Run the benchmark and pass every event to ``emit`` in order; returns the exit code.
 
     A benchmark of time runs in fresh processes, any other here; so does each such ``process``, by
     its number: checks are run by the first. The last event is always one of result, failed and
@@ -135,7 +135,7 @@ def _started(
     # At smoke tensors are so small that threads would only wait for each other.
     small = preset == "smoke" and context.device == "cpu"
     if (threads := getattr(params, "threads", int(small))) and "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(threads)  # before the environment tells of them
+        sys.modules["torch"].set_num_threads(threads)  # before the environment records them
     return Started(
         method=method.slug,
         benchmark=benchmark.slug,
@@ -150,7 +150,7 @@ def _started(
 
 
 def _end_early(error: BaseException, context: Context, emit: Emit) -> int:
-    """Tell how the run ended and, unless a check failed, what it had measured, marked partial."""
+    """Report how the run ended and, unless a check failed, what it had measured, marked partial."""
     if isinstance(error, KeyboardInterrupt):
         emit(Cancelled(reason="interrupted", partial=_emit_partial_series(context, emit)))
         return EXIT_INTERRUPTED

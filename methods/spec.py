@@ -1,4 +1,4 @@
-"""What a method says of itself, without importing torch.
+"""The specification of a method, without importing torch.
 
 A method's ``spec.py`` binds one :class:`Method` to the name ``METHOD``, written there or read from
 ``spec.toml`` beside it (:func:`read_method`). Everything heavy is named by a string
@@ -192,7 +192,7 @@ class Check:
     """A row of the method's table of checks.
 
     ``entry`` names a function ``(device: str) -> Iterable[Case]``, for example ``"checks:oracle"``;
-    ``bound`` says in words what it holds the method to.
+    ``bound`` describes the bound for people.
     """
 
     name: Slug
@@ -325,10 +325,10 @@ def _require(condition: object, message: str) -> None:
 
 
 def read_method(spec: str) -> Method:
-    """The method that ``spec.toml`` tells of, beside the module called ``spec``.
+    """The method that ``spec.toml`` declares, beside the module called ``spec``.
 
     It names code as ``"module:name"``, too: the ``params`` of benchmarks and commands, and what has
-    ``counted`` a claim. A preset that is not told of has the models' defaults; a check that names
+    ``counted`` a claim. A preset that is not declared has the models' defaults; a check that names
     no entry is the function of its name in ``checks``.
     """
 

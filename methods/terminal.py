@@ -1,4 +1,4 @@
-"""What a person at a terminal sees: a progress bar, tables of checks and of results."""
+"""Output for a terminal: a progress bar, tables of checks and of results."""
 
 import sys
 import time

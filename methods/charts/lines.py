@@ -25,7 +25,7 @@ def draw_lines(plot: Plot) -> tuple[str, float]:
     texts = [wrap(a + b, TEXT, room + MARGIN - 16, bold=True) for a, b in names]
     gap = LABEL_GAP + LINE * (max(len(lines) for lines in texts) - 1)
     top, bottom = 10.0, max(220.0, len(names) * gap + 30)
-    # The axes: y first, since the width of its numbers says where x begins.
+    # The axes: y first, since the width of its numbers determines where x begins.
     low, high = span(plot.values, plot.kind)
     y = Scale(low, high, bottom, top, plot.kind)
     y_ticks = y.ticks(6)
@@ -68,7 +68,7 @@ def draw_lines(plot: Plot) -> tuple[str, float]:
 
 
 def _end_value(plot: Plot, variant: Variant) -> str:
-    """A ratio is said beside the name; values stand on the axis and in the table."""
+    """The ratio to print beside the name; values are read off the axis and the table."""
     if plot.quantity == "value":
         return ""
     return " " + plot.text_of(plot.of(variant)[-1].estimate)

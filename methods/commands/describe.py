@@ -1,4 +1,4 @@
-"""``describe``: what a method is, what its source claims, what can be measured and how."""
+"""``describe``: a method, the claims of its source, its benchmarks and their parameters."""
 
 import argparse
 import dataclasses
@@ -15,7 +15,7 @@ from methods.charts import number
 from methods.spec import PRESETS, Benchmark, Claim, Method
 from methods.terminal import table
 
-HELP = "say what a method is, claims and can measure"
+HELP = "describe a method, its claims and its benchmarks"
 _WIDTH = 100
 _METHOD = TypeAdapter(Method)
 _short = partial(textwrap.shorten, width=60, placeholder=" …")

@@ -1,4 +1,4 @@
-"""``train``, ``evaluate``, ``generate``: a method on real data, where it says that it can."""
+"""``train``, ``evaluate``, ``generate``: a method on your own data, where it supports that."""
 
 import argparse
 import sys

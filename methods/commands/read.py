@@ -1,7 +1,7 @@
 """``read``: a method's source beside its equations and the shapes its example had on each line.
 
 Runs the method's small example under a line tracer. ``code`` is the source alone; ``equations``
-puts the equation of each block before it; ``shapes`` says after each line what it bound.
+puts the equation of each block before it; ``shapes`` lists after each line what it bound.
 """
 
 import argparse

@@ -41,7 +41,7 @@ def main(args: argparse.Namespace) -> int:
         except InputError as error:
             lines.event(Failed(kind=error.kind, message=clean(str(error))[:2_000]))
             raise
-        except KeyboardInterrupt:  # before the runner, which tells of it itself, had begun
+        except KeyboardInterrupt:  # before the runner started, which reports interrupts itself
             lines.event(Cancelled(reason="interrupted"))
             raise
 

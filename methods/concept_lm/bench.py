@@ -208,7 +208,7 @@ def at_shape(
 def _comparisons(
     charts: Charts, params: DecodeParams, model: ConceptLM, rules: dict[int, Fixed]
 ) -> Iterator[Comparison]:
-    """Decoding and reading at every context; the bytes kept are told on the way."""
+    """Decoding and prefill at every context; the size of the caches is recorded on the way."""
     ctx, base = charts.ctx, model.base_config
     limits = []
     for n in rules:
@@ -246,9 +246,9 @@ def _bursts(
     kept: OpenSeries,
     v3: tuple[Planner, Executor],
 ) -> dict[str, Callable[[], object]]:
-    """Calls that decode `BURST` tokens from a prompt and go back; the bytes each keeps are told.
+    """Calls that decode `BURST` tokens from a prompt and rewind; records the bytes each caches.
 
-    v3 reads a plan instead, in each call anew, and keeps that: what its planner read is let go.
+    v3 starts each call from a plan and caches that; what its planner read is freed.
     """
     ctx.check_all("at_shape", at_shape(model, rules, prompt[:, :CHECKED_UP_TO]))
     token = prompt[:, :1]

@@ -90,12 +90,12 @@ def _codes(charts: Charts, found: dict[str, list[Judgement]]) -> None:
 
 
 @torch.no_grad()
-def heat_map(learner: OnText, length: int, rows: int = 4) -> str:
+def heat_map(learner: OnText, length: int) -> str:
     """Held-out text as SVG: shaded by inclination, bold with its code where a concept stands.
 
     Under the text each code that occurs is named by the bytes nearest to it.
     """
-    x = learner.corpus.judged(rows, min(length, 96))
+    x = learner.corpus.judged(4, min(length, 96))
     output = learner.run(x)
     head = learner.model.head
     shade = (head.control.threshold - head.margin(output.routing.logits)).sigmoid()
@@ -115,10 +115,10 @@ def heat_map(learner: OnText, length: int, rows: int = 4) -> str:
                 place = f'x="{left + 1}" y="{top + 24}"'
                 cells.append(f'<text {place} font-size="5">{found[c].code}</text>')
     for i, (code, nearest) in enumerate(sorted(named.items())):
-        place = f'x="{i % 8 * 12 * width}" y="{rows * height + 14 + i // 8 * 14}"'
+        place = f'x="{i % 8 * 12 * width}" y="{len(x) * height + 14 + i // 8 * 14}"'
         near = " ".join(map(_letter, nearest))
         cells.append(f'<text {place} font-size="10">{code}: {near}</text>')
-    tall = rows * height + 20 + (len(named) + 7) // 8 * 14
+    tall = len(x) * height + 20 + (len(named) + 7) // 8 * 14
     title = "Concepts in a text: shaded by inclination, bold with its code where one stands"
     font = 'font-family="monospace" font-size="12"'
     return drawing(title, x.shape[1] * width, tall, font, cells)

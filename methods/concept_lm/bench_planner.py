@@ -53,7 +53,7 @@ def planner(ctx: Context, params: PlannerParams) -> None:
                 seconds.append(time.process_time() - begun)
             trained.append(em)
             traces.setdefault(name, trace)
-            for action in diagnose(trace.stats[-1]):
+            for action in diagnose(list(trace.values())[-1]):
                 ctx.log(f"{name}, seed {seed}: {action.symptom}. Try: {action.action}.")
     _report(charts, runs, asked(params))
     draw_monitors(charts, traces)
@@ -66,7 +66,7 @@ def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
     rows = [
         (name, float(step), measured(stats))
         for name, trace in traces.items()
-        for step, stats in zip(trace.steps, trace.stats, strict=True)
+        for step, stats in trace.items()
     ]
     last = max(step for _, step, _ in rows)
     for declared in charts.declared["series"]:
@@ -85,7 +85,7 @@ def draw_monitors(charts: Charts, traces: dict[str, Trace]) -> None:
                 series.add_exact(step, {name: stats[monitor]})
     buckets = charts.open("monitor_buckets", variants=variants)
     for name, trace in traces.items():
-        for i, value in enumerate(trace.stats[-1].buckets):
+        for i, value in enumerate(list(trace.values())[-1].buckets):
             buckets.add_exact(float(i), {name: value})
 
 

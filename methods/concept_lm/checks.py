@@ -4,6 +4,7 @@ Every function takes a device and yields measured values with their bounds.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -32,7 +33,7 @@ RAGGED, DECODED = (13, 9, 1), 11  # lengths of prompts, tokens behind each
 def example(
     device: str, family: str = "qwen3", *, exact: bool = True, seed: int = 0, **changes: Any
 ) -> ConceptLM:
-    """A tiny model whose adapters are not zero, in fp64 with exact norms unless told otherwise."""
+    """A tiny model whose adapters are not zero, in fp64 with exact norms by default."""
     values: dict[str, Any] = {"n_concepts": 32, "rho": 0.3} | changes
     base = load_base(tiny_config(family), dtype=torch.float64 if exact else torch.float32)
     if exact:
@@ -47,10 +48,13 @@ def example(
     return model.eval()
 
 
-def examples(device: str, *, exact: bool = True) -> Iterator[tuple[str, ConceptLM]]:
-    """A tiny model for both positions and both readouts, with these in words."""
+def examples(device: str, family: str = "qwen3", **options: Any) -> Iterator[tuple[str, ConceptLM]]:
+    """A tiny model under both positions and both readouts, with a label that names them."""
+    model = example(device, family, **options)
     for positions, readout in product(POSITIONS, READOUTS):
-        model = example(device, exact=exact, positions=positions, readout=readout)
+        # Neither shapes a parameter: building the model again would only take time.
+        changes: Any = {"positions": positions, "readout": readout}
+        model.config = replace(model.config, **changes)
         yield f"{positions} {readout}", model
 
 
@@ -68,21 +72,23 @@ def noise_like(model: ConceptLM, x: Tensor) -> Tensor:
 
 def oracle(device: str) -> Iterator[Case]:
     """The equations, step by step == the packed pass, fp64 logits, with noise and without."""
-    settings = product(FAMILIES, POSITIONS, READOUTS, BOUNDS, (0.01, 0.3, 0.96))
-    for family, positions, readout, (cap, window), rho in settings:
+    settings = product(FAMILIES, BOUNDS, (0.01, 0.3, 0.96))
+    for family, (cap, window), rho in settings:
         if (cap and rho < 1 / (cap + 1)) or (family == "qwen2" and rho != 0.3):
             continue
-        options: dict[str, Any] = {"positions": positions, "readout": readout, "rho": rho}
-        options |= {"residual": bool(cap)}
-        model = example(device, family, run_cap=cap, shallow_window=window, **options)
+        options: dict[str, Any] = {"run_cap": cap, "shallow_window": window}
         x = tokens(device, n=12)  # past the cap and the window; the loop costs its square
-        model.settle([x])
-        noise = noise_like(model, x)
-        label = f"{family} {positions} {readout} cap {cap} window {window} rho {rho}"
-        with torch.no_grad():
-            for how, drawn in (("training", noise), ("evaluation", None)):
-                error = difference(model(x, noise=drawn).logits, sequential_logits(model, x, drawn))
-                yield Case(error, 1e-12, label=f"{label}, {how}")
+        for label, model in examples(device, family, rho=rho, residual=bool(cap), **options):
+            model.settle([x])
+            noise = noise_like(model, x)
+            where = f"{family} {label} cap {cap} window {window} rho {rho}"
+            with torch.no_grad():
+                for how, drawn in (("training", noise), ("evaluation", None)):
+                    packed, wanted = (
+                        model(x, noise=drawn).logits,
+                        sequential_logits(model, x, drawn),
+                    )
+                    yield Case(difference(packed, wanted), 1e-12, label=f"{where}, {how}")
 
 
 def gradients(device: str) -> Iterator[Case]:
@@ -114,20 +120,18 @@ def decoding(device: str) -> Iterator[Case]:
         for patience in (0, 2):
             error = decode_error(model, x, torch.tensor(RAGGED), patience=patience)
             yield Case(error, 1e-12, label=f"boundary {rule}, rows wait {patience} steps")
-    settings = product(FAMILIES, POSITIONS, READOUTS, BOUNDS, (True, False))
-    for family, positions, readout, (cap, window), exact in settings:
+    for family, exact, (cap, window) in product(FAMILIES, (True, False), BOUNDS):
         if not exact and family == "qwen2":
             continue
-        options: dict[str, Any] = {"positions": positions, "readout": readout}
-        options |= {"run_cap": cap, "shallow_window": window}
-        model = example(device, family, exact=exact, **options)
-        x = tokens(device, rows=3)
-        model.settle([x])
-        label = f"{family} {positions} {readout} cap {cap} window {window} fp{64 if exact else 32}"
         bound = 1e-12 if exact else 1e-5
-        for kind, lengths in (("ragged", RAGGED), ("in step", (9, 9, 9))):
-            error = decode_error(model, x, torch.tensor(lengths))
-            yield Case(error, bound, label=f"{label}, {kind}")
+        options: dict[str, Any] = {"exact": exact, "run_cap": cap, "shallow_window": window}
+        for label, model in examples(device, family, **options):
+            x = tokens(device, rows=3)
+            model.settle([x])
+            where = f"{family} {label} cap {cap} window {window} fp{64 if exact else 32}"
+            for kind, lengths in (("ragged", RAGGED), ("in step", (9, 9, 9))):
+                error = decode_error(model, x, torch.tensor(lengths))
+                yield Case(error, bound, label=f"{where}, {kind}")
     model = example(device, boundary="words", codes="fsq", n_concepts=64, residual=True)
     error = decode_error(model, tokens(device, rows=3), torch.tensor(RAGGED))
     yield Case(error, 1e-12, label="word ends, fsq codes, residual")
@@ -227,7 +231,7 @@ def trainables(device: str) -> Iterator[Case]:
         x = tokens(device)
         before = hf_logits(load_base(tiny_config(family)).to(device), x)
         model = example(device, family, exact=False)
-        yield Case(set(model.trainable()) == learnt(model), True, label=f"{family}: names")
+        yield Case(set(model.trainable()) == learnt(), True, label=f"{family}: names")
         loss = model.loss(model(x, noise="draw"), x)
         torch.autograd.backward(loss)
         torch.optim.SGD(model.trainable().values(), lr=0.1).step()
@@ -236,16 +240,12 @@ def trainables(device: str) -> Iterator[Case]:
         yield Case(difference(before, after), 0.0, label=f"{family}: adapter disabled after a step")
 
 
-def learnt(model: ConceptLM) -> set[str]:
-    """Names of what v2 may train: LoRA's two maps at each of Qwen's seven, head and embedding."""
-    attention = [f"self_attn.{name}_proj" for name in "qkvo"]
-    maps = [*attention, *(f"mlp.{name}_proj" for name in ("gate", "up", "down"))]
-    layers = range(model.config.layers)
+def learnt() -> set[str]:
+    """Names of what v2 may train: LoRA's two maps at each linear map, head and embedding."""
+    layers = load_base(tiny_config()).model.layers.named_modules()
+    maps = [name for name, part in layers if isinstance(part, nn.Linear)]
     prefix = "peft.base_model.model.model.layers"
-    lora = {
-        f"{prefix}.{layer}.{name}.lora_{half}.default.weight"
-        for layer, name, half in product(layers, maps, "AB")
-    }
+    lora = {f"{prefix}.{name}.lora_{half}.default.weight" for name, half in product(maps, "AB")}
     return lora | {"head.proj.weight", "head.proj.bias", "head.embedding.weight"}
 
 

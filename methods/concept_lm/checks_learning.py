@@ -22,12 +22,13 @@ from methods.kit.training import History, Plan, fit
 from methods.spec import Case
 
 
-def learn_recall(device: str, window: int, steps: int = 300) -> float:
+def learn_recall(device: str, window: int, steps: int = 250) -> float:
     """Train on `recall`; nats that shuffling the concepts costs on the recalled symbol."""
     base = load_base(tiny_config(vocab=RECALL_VOCAB, d=32, layers=3, d_ff=64, heads=2, kv_heads=1))
     config = ConceptConfig(1, 1, 1, n_concepts=64, boundary="fixed", shallow_window=window)
     model = ConceptLM(base, config).to(device)
-    model.peft.base_model.model.requires_grad_(True)  # the base is random: all of it must learn
+    model.fold()  # the base is random: all of it must learn, and adapters would add nothing
+    model.requires_grad_(True)
 
     def recalled(rows: int, **forced: Any) -> Tensor:
         x = recall(rows).to(device)
@@ -35,8 +36,8 @@ def learn_recall(device: str, window: int, steps: int = 300) -> float:
 
     fit(
         lambda i: recalled(64, noise="draw"),
-        torch.optim.AdamW(model.parameters(), weight_decay=0.0),
-        Falling(steps, 5e-3, clip=1e3),
+        torch.optim.AdamW(model.parameters(), weight_decay=0.0, fused=True),
+        Falling(steps, 7e-3, clip=1e3),
         History(),
         module=model,
     )
@@ -50,8 +51,8 @@ def learn_recall(device: str, window: int, steps: int = 300) -> float:
 def bottleneck(device: str) -> Iterator[Case]:
     """Shuffling concepts costs much where only they carry, and nothing where attention goes by."""
     yield Case(learn_recall(device, window=4), 5.0, ">=", "window of 4 tokens")
-    # Half the steps: with the window concepts carry 4.8 nats by then.
-    yield Case(learn_recall(device, 0, steps=150), 0.05, "<=", "global shallow attention")
+    # Half the steps: with the window concepts carry 3.1 to 6.6 nats by then, over four seeds.
+    yield Case(learn_recall(device, 0, steps=125), 0.05, "<=", "global shallow attention")
 
 
 def null_rate(device: str) -> Iterator[Case]:
@@ -91,8 +92,8 @@ def small_em(seed: int = 0) -> HardEM:
 def monitors(device: str) -> Iterator[Case]:
     """A healthy run leads to no action; a collapse injected into it is flagged."""
     em = small_em()
-    trace = em.train(watch=210)
-    yield Case(len(diagnose(trace.stats[-1])), 0, "<=", "actions for a healthy run")
+    (stats,) = em.train(watch=210).values()
+    yield Case(len(diagnose(stats)), 0, "<=", "actions for a healthy run")
     with torch.no_grad():  # every concept becomes the same one
         table = em.executor.concepts.weight
         table[:] = table.mean(0)

@@ -69,7 +69,7 @@ def _against_equations(
 
 
 def small(plan_drop: float = 0.0, **changes: Any) -> HardEM:
-    """v3 on 2-bit codes, untrained, with what a training may hide set as told."""
+    """v3 on 2-bit codes, untrained, with the given shares of what training hides."""
     task = PlanTask(types=2, bits=2)
     settings = EMSettings(samples=32, batch=16, plan_drop=plan_drop)
     plan = replace(Curriculum(warm_up=4, steps=4, drop=0.0, warm_up_drop=0.0), **changes)
@@ -85,7 +85,7 @@ def flow(em: HardEM, loss: Tensor, part: nn.Module) -> float:
 
 
 def objectives(device: str) -> Iterator[Case]:
-    """What the losses hide is hidden, and the E-step weighs what it says it weighs."""
+    """The losses hide what they should, and the E-step weighs log p(z | u) by beta."""
     with seeded(0):
         for when in ("em_loss", "warm_up_loss"):
             hidden = small(drop=1.0, warm_up_drop=1.0)

@@ -1,4 +1,4 @@
-"""What a concept language model is made of, checked before any work starts."""
+"""The configuration of a concept language model, validated before any work starts."""
 
 from typing import Annotated, Any, Literal, get_args
 

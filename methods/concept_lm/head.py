@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.concept_lm.config import ConceptConfig
+from methods.kit.precision import unrounded
 
 
 @dataclass
@@ -123,7 +124,7 @@ class ConceptHead(nn.Module):
 
         Equation: $c = \mathrm{Head}(h)$
         """
-        logits: Tensor = self.proj(F.rms_norm(h, (h.shape[-1],)))
+        logits = unrounded(self.proj, F.rms_norm(h, (h.shape[-1],)))  # (B, T, K + 1)
         null = logits[..., -1:] + self.control.null_bias
         return torch.cat([logits[..., :-1], null], dim=-1)
 
@@ -205,7 +206,7 @@ class FSQHead(nn.Module):
 
         Equation: $z_t = \frac{L}{2} \tanh(W h_t + b) + \frac{L - 1}{2}$
         """
-        bounded: Tensor = self.proj(F.rms_norm(h, (h.shape[-1],))).tanh()
+        bounded = unrounded(self.proj, F.rms_norm(h, (h.shape[-1],))).tanh()  # (B, T, places)
         return (bounded * self.LEVELS + self.LEVELS - 1) / 2
 
     def route(self, z: Tensor, noise: Tensor | None) -> Routing:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 
 def window_allow(n: int, window: int, device: torch.device) -> Tensor:
@@ -41,28 +42,26 @@ def deep_allow(is_concept: Tensor) -> Tensor:
     return causal & (is_concept[:, None, :] | (seg[:, None, :] == seg[:, :, None]))
 
 
-def with_readout(allow: Tensor, is_concept: Tensor, packed: Tensor, used: Tensor) -> Tensor:
+def with_readout(allow: Tensor, is_concept: Tensor, packed: Tensor) -> Tensor:
     r"""Extend `deep_allow` by one extra query for each concept, which nobody else can see.
 
-    Equation: $\mathrm{allow}(T + j, k) = c_k \wedge k \le p_j \wedge \mathrm{used}_j, \quad
+    Equation: $\mathrm{allow}(T + j, k) = c_k \wedge k \le p_j, \quad
     \mathrm{allow}(q, T + j) = (q = T + j)$
 
     Args:
         allow: (B, T, T) bool from `deep_allow`.
         is_concept: (B, T) bool.
-        packed: (B, C) the position of each concept.
-        used: (B, C) bool, which of these slots hold a concept.
+        packed: (B, C) the position of each concept, 0 in unused slots, whose results nobody reads.
 
     Returns:
         (B, T + C, T + C) bool. The extra query of concept p sees concepts <= p and itself.
     """
-    B, T = is_concept.shape
-    C = packed.shape[1]
+    T, C = is_concept.shape[1], packed.shape[1]
     index = torch.arange(T, device=allow.device)
-    sees = is_concept[:, None, :] & (index[None, None, :] <= packed[:, :, None])  # (B, C, T)
-    itself = torch.eye(C, dtype=torch.bool, device=allow.device).expand(B, C, C)
-    top = torch.cat([allow, allow.new_zeros(B, T, C)], dim=2)
-    return torch.cat([top, torch.cat([sees & used[:, :, None], itself], dim=2)], dim=1)
+    sees = is_concept[:, None] & (index <= packed[..., None])  # (B, C, T)
+    whole = F.pad(torch.cat([allow, sees], 1), (0, C))  # (B, T + C, T + C)
+    whole[:, T:, T:] = torch.eye(C, dtype=torch.bool, device=allow.device)
+    return whole
 
 
 def block_mask(is_concept: Tensor) -> Any:

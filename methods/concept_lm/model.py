@@ -27,6 +27,7 @@ from methods.concept_lm.config import ConceptConfig
 from methods.concept_lm.head import ConceptHead, FSQHead, Routing, cap_runs, since, usage
 from methods.errors import InputError
 from methods.kit.noise import gumbel
+from methods.kit.precision import at_least_single
 from methods.kit.seeds import seeded
 
 Codes = Callable[[Tensor, Tensor], Tensor]  # (ids, is_concept) -> ids, to replace what was chosen
@@ -46,7 +47,6 @@ class Packed:
     """The concepts of each row, moved to the left."""
 
     index: Tensor  # (B, C) position of each concept, 0 where unused
-    used: Tensor  # (B, C) bool
     counts: Tensor  # (B,) concepts in each row
 
 
@@ -62,7 +62,7 @@ def pack(is_concept: Tensor) -> Packed:
     C = int(counts.max())
     order = torch.sort((~is_concept).to(torch.uint8), dim=1, stable=True).indices[:, :C]
     used = torch.arange(C, device=is_concept.device) < counts[:, None]
-    return Packed(torch.where(used, order, 0), used, counts)
+    return Packed(torch.where(used, order, 0), counts)
 
 
 def gather(x: Tensor, index: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ class ConceptLM(nn.Module):
             if new is not None:
                 new.to(device=table.device, dtype=table.dtype)
         self.gate = nn.Parameter(table.new_zeros(d)) if config.residual else None
-        self.attention: Literal["sdpa", "flex"] = "sdpa"
+        self.attention: Literal["sdpa", "flex"] = "sdpa"  # of the deep layers in a packed pass
 
     # -- the parts of the base, found through PEFT's wrapper ------------------------------------
 
@@ -160,7 +160,7 @@ class ConceptLM(nn.Module):
             x: hidden states.
             positions: (B, n) or (1, n), for RoPE.
             mask: bool, broadcast to (B, 1, n, keys), a flex block mask, or None for causal.
-            cache: opened for these n; it keeps keys and values and says who sees whom.
+            cache: opened for these n; it stores keys and values and masks attention itself.
         """
         rope = self.qwen.rotary_emb(x, positions)
         if cache is not None:
@@ -308,12 +308,18 @@ class ConceptLM(nn.Module):
         if self.attention == "flex":
             if self.config.readout == "token":
                 raise InputError("FlexAttention runs the seed readout; use sdpa for token")
-            return self.run_layers(self.deep, D, positions, masks.block_mask(is_concept))
+            block_mask = masks.block_mask(is_concept)
+            # For these layers alone: the others give no mask, which FlexAttention takes for none.
+            self.base_config._attn_implementation = "flex_attention"
+            try:
+                return self.run_layers(self.deep, D, positions, block_mask)
+            finally:
+                self.base_config._attn_implementation = "sdpa"
         allow = masks.deep_allow(is_concept)  # (B, T, T)
         if self.config.readout == "seed" or not C:
             return self.run_layers(self.deep, D, positions, allow[:, None])
         # The token itself asks beside its concept: an extra query that is never a key.
-        allow = masks.with_readout(allow, is_concept, packed.index, packed.used)
+        allow = masks.with_readout(allow, is_concept, packed.index)
         positions = positions.expand(is_concept.shape)
         extra = positions.gather(1, packed.index)
         if self.config.positions == "compact":
@@ -371,4 +377,5 @@ def token_nll(logits: Tensor, x: Tensor) -> Tensor:
 
     Equation: $-\log p(x_{t+1} \mid x_{\le t})$
     """
-    return F.cross_entropy(logits[:, :-1].transpose(1, 2), x[:, 1:], reduction="none")
+    logits = at_least_single(logits[:, :-1])
+    return F.cross_entropy(logits.transpose(1, 2), x[:, 1:], reduction="none")

@@ -81,7 +81,7 @@ def bits(logits_of: Callable[[Tensor], Tensor], x: Tensor, sizes: int) -> float:
 
     Equation: $-\frac{1}{\mathrm{sizes} \ln 2} \sum_{b, t} \log p(x_{b, t + 1} \mid x_{b, \le t})$
     """
-    nll = sum(float(token_nll(logits_of(row[None]).float(), row[None]).sum()) for row in x)
+    nll = sum(float(token_nll(logits_of(row[None]), row[None]).sum()) for row in x)
     return nll / math.log(2) / sizes
 
 
@@ -203,7 +203,7 @@ def plan(
     sizes, middle = size(tokenizer, y), u.shape[1]
     with torch.no_grad():
         x = torch.cat([u, y], 1)
-        logits = base(x, use_cache=False).logits.float()
+        logits = base(x, use_cache=False).logits
         before = float(token_nll(logits, x)[:, middle - 1 :].sum()) / len(y)
     # A LoRA for each role on one frozen base; what is new is in single precision.
     em = HardEM(task, shape, settings, curriculum, adapters(base, seed=settings.seed))

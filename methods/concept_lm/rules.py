@@ -31,11 +31,11 @@ class Boundary(Threshold):
     def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
         r"""What the rule reads: (B, T, d), ids (B, T) -> (B, T, width). `probe` caches decoding.
 
-        A rule may read the past and the token itself, nothing later.
+        A rule may read the past and the token itself, nothing later; this one reads nothing.
 
-        Equation: $s_t = \mathrm{signal}(h_1, \dots, h_t, x_t)$
+        Equation: $s_t = \mathrm{signal}(h_1, \dots, h_t, x_t) = 0$
         """
-        raise NotImplementedError
+        return h.new_zeros(*h.shape[:2], self.width)
 
     def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         r"""One token of each row: (B, width), (B, memory) -> is_concept (B,), new state.
@@ -82,7 +82,7 @@ class Boundary(Threshold):
         return None
 
     def loss(self, model: Any, output: Any, x: Tensor) -> Tensor | None:
-        r"""What the rule adds to the loss of a batch (B, T), a scalar: nothing, unless it says so.
+        r"""What the rule adds to the loss of a batch (B, T), a scalar, or None for nothing.
 
         Equation: $L_{rule} = 0$
         """
@@ -99,13 +99,6 @@ class Fixed(Boundary):
         super().__init__(rho)
         ratio = Fraction(rho).limit_denominator(64)
         self.m, self.n = max(ratio.numerator, 1), max(ratio.denominator, 1)
-
-    def signal(self, model: Any, h: Tensor, x: Tensor, probe: Any = None) -> Tensor:
-        """Nothing is read: (B, T, d) -> zeros (B, T, 1).
-
-        Equation: $s_t = 0$
-        """
-        return h.new_zeros(*h.shape[:2], 1)
 
     def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         r"""Count to N: (B, 1), (B, 1) -> is_concept (B,), the count (B, 1).

@@ -1,4 +1,4 @@
-"""What concept language models say of themselves. Free of torch."""
+"""The parameters of concept language models. Imports no torch."""
 
 from typing import Annotated, Literal, Self
 

@@ -47,7 +47,7 @@ class PlanTask:
 
     @property
     def values(self) -> int:
-        """Of one prompt symbol; one more says that no code stands here."""
+        """Values of one prompt symbol; one more means that there is no code here."""
         return self.side + (self.slots > 1)
 
     @property

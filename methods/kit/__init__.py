@@ -1,9 +1,10 @@
-"""What several methods need and none should write twice.
+"""Code that several methods share.
 
 =================  ===============================================================================
 `kit.config`       `configuration`: a checked frozen dataclass; `Some`, `Share`, ..; `read_yaml`
 `kit.seeds`        `seeded`: a block with its own random numbers; `generator`, `randn`
 `kit.noise`        `gumbel`, `straight_through`
+`kit.precision`    `unrounded`, `at_least_single`: what half precision must not decide or sum
 `kit.frozen`       `load_frozen`: a transformers model from a configuration, a folder or the hub
 `kit.corpus`       `stdlib`, `folder`: text as bytes, a tenth of it held out; `Corpus`
 `kit.images`       `unreadable`, `refuse`: images of one's own, named where they fail; `drawing`

@@ -19,7 +19,7 @@ Part = nn.Module | torch.optim.Optimizer
 
 
 class CheckpointError(InputError):
-    """A file is no checkpoint, of another format, or of another run; says which and what to do."""
+    """The file is no checkpoint, or of another format or run; the message says what to do."""
 
 
 @dataclass
@@ -92,7 +92,7 @@ def save_state(path: Path, state: Mapping[str, Any]) -> None:
     """Write a file of this format, all at once; raises :class:`CheckpointError`, as for no room."""
     partial = path.with_suffix(path.suffix + ".partial")
     try:
-        with partial.open("wb") as stream:  # torch's own writer hides what the system said
+        with partial.open("wb") as stream:  # torch's own writer hides the system's error
             torch.save({"format": FORMAT, **state}, stream)
         partial.replace(path)
     except (OSError, RuntimeError) as problem:

@@ -1,4 +1,4 @@
-"""How far two results are apart. NaN stays NaN: a check must fail on it."""
+"""Errors between two results. NaN stays NaN: a check must fail on it."""
 
 from collections.abc import Sequence
 

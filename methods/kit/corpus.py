@@ -53,7 +53,7 @@ class Corpus:
 
 
 @cache
-def stdlib(limit: int = 8_000_000) -> Corpus:
+def stdlib() -> Corpus:
     """Source of this Python's standard library: every tenth file is held out.
 
     Raises:
@@ -62,7 +62,7 @@ def stdlib(limit: int = 8_000_000) -> Corpus:
     root = Path(sysconfig.get_path("stdlib"))
     left_out = {"site-packages", "test", "tests", "idlelib"}
     files = [p for p in root.rglob("*.py") if not left_out & set(p.relative_to(root).parts)]
-    return of_files(files, f"standard library sources under {root}", limit)
+    return of_files(files, f"standard library sources under {root}", limit=8_000_000)
 
 
 def folder(path: str) -> Corpus:

@@ -1,4 +1,4 @@
-"""What a benchmark tells: how far its trainings are, and the series that its method declares."""
+"""Reports of a benchmark: progress of its trainings, and the series that its method declares."""
 
 import tomllib
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -70,16 +70,13 @@ class Charts:
         self,
         name: str,
         table: Table,
-        *,
-        variants: Iterable[Variant] | None = None,
         limits: Mapping[str, float | Callable[[Any], float]] | None = None,
-        most: float | None = None,
-        **words: object,
+        **options: Any,
     ) -> None:
         """The series called `name` with what seeds found; `limits` are heights, or take x.
 
-        A variant is held against the baseline's seeds at its x; where the baseline stands at one x
-        alone, all are held against that.
+        `options` are those of `open`. A variant is compared with the baseline's seeds at its x, or
+        with the only ones where the baseline stands at one x alone.
         """
         declared = self.words(name)
         xs = dict.fromkeys(x for _, x in table)
@@ -88,8 +85,8 @@ class Charts:
             for label, at in (limits or {}).items()
         ]
         shown = dict.fromkeys(variant for variant, _ in table)
-        series = self.open(name, shown, variants=variants, limits=lines, most=most, **words)
-        baseline, direction = declared.get("baseline", "").format(**words), declared["direction"]
+        series = self.open(name, shown, limits=lines, **options)
+        baseline, direction = declared.get("baseline", "").format(**options), declared["direction"]
         theirs = {x: values for (variant, x), values in table.items() if variant == baseline}
         only = next(iter(theirs.values())) if len(theirs) == 1 else None
         for (variant, x), values in table.items():

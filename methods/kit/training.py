@@ -70,12 +70,12 @@ def fit(
 
     Args:
         loss: of step i, from its batch.
-        optimiser: a group of it with a `speed` learns so many times faster than the plan says.
+        optimiser: a parameter group with a `speed` has its rate multiplied by that.
         plan: steps, rates, and the seed from which each step has one of its own.
         history: what is added to; its length is the number of steps done.
         module: put into training mode, and afterwards into evaluation mode.
         backward: how the loss flows back.
-        on_step: hears the steps done and the history so far.
+        on_step: called with the steps done and the history so far.
         checkpoint: file to resume from, when it is there, and to write: module, optimiser, and what
             else it names. The plan must agree, beside what the checkpoint is about.
 

@@ -1,1 +1,1 @@
-"""How numbers are made: timing, statistics, memory, operations, and the machine they belong to."""
+"""Measurement: timing, statistics, memory, operation counts, and the machine."""

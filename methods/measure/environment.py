@@ -64,7 +64,7 @@ class CpuTimes:
 
     @classmethod
     def now(cls) -> Self | None:
-        """As they are now; None where the system does not tell."""
+        """As they are now; None where the system does not provide them."""
         try:
             allowed = os.sched_getaffinity(0)
             every = enumerate(psutil.cpu_times(percpu=True))
@@ -164,7 +164,7 @@ def _commit() -> tuple[str, bool | None]:
 
 
 def _gpu_properties() -> Any:
-    # By its name: a worker tells of its machine without torch, and never comes here.
+    # By name: workers describe their machine without torch, and never call this.
     torch: Any = importlib.import_module("torch")
     return torch.cuda.get_device_properties(torch.cuda.current_device())
 
@@ -183,7 +183,7 @@ def _gpu() -> Gpu:
 
 
 def nvidia_smi(fields: Sequence[str], gpu: str) -> dict[str, str]:
-    """What nvidia-smi says of a GPU, by number or UUID; empty without it."""
+    """The fields that nvidia-smi reports of a GPU, by number or UUID; empty without it."""
     query = f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"
     text = _output(["nvidia-smi", *query, f"--id={gpu}"])
     values = text.splitlines()[0].split(",") if text else []

@@ -18,8 +18,8 @@ from torch.profiler import ProfilerActivity, profile
 from methods.errors import NotEnoughMemoryError
 from methods.measure.environment import control_group
 
-# The profiler writes its stages to standard error, through the progress bar, unless it is told not
-# to before it first runs.
+# The profiler writes its stages to standard error, through the progress bar, unless this is set
+# before it first runs.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 

@@ -1,4 +1,4 @@
-"""One fresh process that measures: reads a job on standard input, tells its events on its output.
+"""A fresh process that measures: reads a job from standard input, writes events to standard output.
 
 Started by `processes`. Whatever libraries print goes to standard error.
 """

@@ -1,7 +1,7 @@
 """A benchmark of time runs whole in fresh processes, one after another; their runs are joined.
 
 Two processes that run the same code differ: memory lies elsewhere, another clock is chosen. What
-one process measures says nothing of that, so each process is one observation (see `statistics`).
+one process measures does not show that, so each process is one observation (see `statistics`).
 Within each, variants are interleaved (see `timing`).
 
 Processes are added until the interval of every ratio is narrow enough or the time is up. Whoever
@@ -56,7 +56,7 @@ _LOCAL = (protocol.Flag.ONE_PROCESS, protocol.Flag.FEW)
 
 
 class ProcessFailedError(MethodsError):
-    """A measuring process ended without a result; ``body`` says how."""
+    """A measuring process ended without a result; ``body`` describes how."""
 
     def __init__(self, body: protocol.Failed) -> None:
         self.body = body
@@ -109,7 +109,7 @@ def _last(params: TimedParams, runs: int, spent: float) -> Literal["", "time", "
 
 
 def _relay(ctx: Context, body: protocol.Strict, number: int, planned: int) -> None:
-    """Tell what a process tells; what all of them tell alike only once."""
+    """Pass on a process's events; what every process repeats, only from the first."""
     if isinstance(body, protocol.Progress):
         message = f"process {number + 1}: {body.message}"
         ctx.progress(number + body.fraction, planned, message)
@@ -124,7 +124,7 @@ def _relay(ctx: Context, body: protocol.Strict, number: int, planned: int) -> No
 
 
 def _events(ctx: Context, name: str, params: TimedParams, number: int) -> Iterator[protocol.Strict]:
-    """What a fresh process tells, to its end; it does not outlive the loop that reads it."""
+    """The events of a fresh process; it does not outlive the loop that reads them."""
     job = {
         "name": name,
         "params": params.model_dump(mode="json"),
@@ -151,7 +151,7 @@ def _events(ctx: Context, name: str, params: TimedParams, number: int) -> Iterat
         finally:
             process.kill()  # it has ended, unless we have been interrupted
     if kind not in protocol.TERMINAL:
-        message = "a measuring process ended without a word; out of memory?"
+        message = "a measuring process ended without a result; did it run out of memory?"
         raise ProcessFailedError(protocol.Failed(kind="killed", message=message))
 
 

@@ -103,7 +103,7 @@ def block_ratio(blocks: Blocks, baseline: Blocks, direction: Direction) -> float
 
 
 def verdict(ratio: Interval, *, enough: bool, timed: bool) -> Verdict:
-    """What the ratio's interval allows to be said."""
+    """The verdict that the ratio's interval supports."""
     if not enough:
         return "insufficient data"
     if ratio.low > 1:
@@ -202,7 +202,7 @@ def with_intervals(
     within: tuple[float, float] = (-math.inf, math.inf),
     confidence: float = CONFIDENCE,
 ) -> Point:
-    """The point with estimates and intervals from its runs, and what they allow to be said.
+    """The point with estimates, intervals and verdict from its runs.
 
     ``within`` is what the quantity can be: the interval is cut there.
     """

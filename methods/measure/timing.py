@@ -1,4 +1,4 @@
-"""Time several variants against each other so that the machine's moods cancel.
+"""Time several variants against each other so that disturbances of the machine cancel.
 
 Variants run in blocks: every block times each variant once, in an order that changes from block to
 block, so that drift, other load and clock changes meet all of them alike. A sample is the mean
@@ -95,8 +95,8 @@ def compare(
 
     Each variant is called first until its time has no trend (`warm_up`, at most
     ``max_warm_up_s``). A sample repeats the call until it lasts ``min_sample_s``. ``on_block``
-    hears the blocks done and in all. Raises ValueError for fewer than five blocks, for no variant
-    and for process time of several threads.
+    is called with the blocks done and the total. Raises ValueError for fewer than five blocks, for
+    no variant and for process time of several threads.
     """
     if blocks < MIN_BLOCKS:
         raise ValueError(f"at least {MIN_BLOCKS} blocks are needed for an interval, not {blocks}")
@@ -183,7 +183,7 @@ def warm_up(sample: Callable[[], float], limit_s: float = 10.0) -> tuple[float, 
     """Call ``sample`` until its times have no trend: the least of the last ones, and whether so.
 
     There is none where the medians of the earlier and the later half of the last ten lie
-    within 5 %: one slow call is noise, which the interval tells. Stops at ``limit_s`` and judges
+    within 5 %: one slow call is noise, which the interval shows. Stops at ``limit_s`` and judges
     by what there is then: of calls that take as long, two.
     """
     begun = time.perf_counter()

@@ -14,7 +14,7 @@ class Flag(StrEnum):
 
     VARIATION = "variation"  # blocks of one variant differ by more than a tenth
     DRIFT = "drift"  # the second half differs from the first
-    THROTTLED = "throttled"  # the clock fell, or the device says it was held back
+    THROTTLED = "throttled"  # the clock fell, or the device reports throttling
     SHARED = "shared"  # other processes kept the device busy
     BUSY = "busy machine"  # others used more than a tenth of its processors meanwhile
     STOLEN = "stolen time"  # the hypervisor gave more than a hundredth of the time to others
@@ -87,7 +87,7 @@ class Axis(Strict):
 
     @property
     def title(self) -> str:
-        """The label with its unit, where that says more."""
+        """The label with its unit, where the unit adds anything."""
         return f"{self.label} ({self.unit})" if self.unit not in ("", self.label) else self.label
 
     def at(self, x: float | str) -> str:

@@ -129,7 +129,7 @@ class Result(Strict):
     stopped: Literal["", "narrow", "time", "most"] = ""  # why no further process was begun
 
     def named(self) -> Counter[str]:
-        """How many events of each kind tell what was measured."""
+        """How many events of each kind the result counts on."""
         series = len(self.series)
         return Counter(started=1, check=self.checks, series=series, artefact=self.artefacts)
 
@@ -274,8 +274,8 @@ def unseal(
 ) -> Envelope:
     """What a sealed message holds; raises :class:`ProtocolError` for anything else.
 
-    ``key_of`` gives the key by the name of the worker that the message says to be of (a job names
-    none), None for a worker that is not known.
+    ``key_of`` gives the key of the worker named in the message (a job names none), None for an
+    unknown worker.
     """
     if not isinstance(message, dict) or not isinstance(message.get("sig"), str):
         raise ProtocolError("a message is a signed JSON object")

@@ -169,7 +169,7 @@ def _blocks(node: ast.AST, prefix: str) -> Iterator[Block]:
 
 
 def equations(docstring: str) -> tuple[Equation, ...]:
-    """What a docstring says its code computes."""
+    """The equations in a docstring."""
     return tuple(
         Equation(tex=" ".join(match["tex"].split()), number=match["number"] or "")
         for match in _EQUATION.finditer(docstring)

@@ -1,1 +1,1 @@
-"""Reads a method's code while its example runs: `source` looks at it, `tracer` at what it does."""
+"""Records a method's example: `source` parses its code, `tracer` runs it and records tensors."""

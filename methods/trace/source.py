@@ -93,10 +93,8 @@ def _statement(node: ast.stmt, code: frozenset[int]) -> Statement:
         last = max(node.lineno, body[0].lineno - 1)
         while last > node.lineno and last not in code:  # a comment between head and body
             last -= 1
-    targets: list[ast.expr] = []
-    if isinstance(node, ast.Assign):
-        targets = node.targets
-    elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For):
+    targets: list[ast.expr] = getattr(node, "targets", [])
+    if isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For):
         targets = [node.target]
     elif isinstance(node, ast.With):
         targets = [item.optional_vars for item in node.items if item.optional_vars]
@@ -105,13 +103,13 @@ def _statement(node: ast.stmt, code: frozenset[int]) -> Statement:
 
 
 def _names(target: ast.expr) -> Iterator[str]:
-    if isinstance(target, ast.Name):
-        yield target.id
-    elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
-        yield f"{target.value.id}.{target.attr}"
-    elif isinstance(target, ast.Tuple | ast.List):
-        for part in target.elts:
-            yield from _names(part)
+    """The variables that an assignment binds, ``name`` or ``object.attribute``, in their order."""
+    for part in ast.walk(target):
+        if isinstance(getattr(part, "ctx", None), ast.Store):
+            if isinstance(part, ast.Name):
+                yield part.id
+            elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
+                yield f"{part.value.id}.{part.attr}"
 
 
 def _comments(text: str) -> Iterator[tuple[int, tuple[Shape, ...]]]:

@@ -154,7 +154,7 @@ def test_every_other_end_has_its_code(
         (("run", "toy.right", "--seed", "1e9"), "not a seed"),
         (("run", "toy.hungry"), "about 4194304.0 GiB are needed on cpu"),
         (("run", "toy.right", "--json", "no/such/folder/x.jsonl"), "existing folder"),
-        (("run", "toy.right", "--plots", "/dev/null/x"), "is no folder"),
+        (("run", "toy.right", "--plots", "/dev/null/x"), "is not a folder"),
         (("run", "toy.right", "--device", "tpu"), "invalid choice: 'tpu'"),
         (("describe", "tou"), "did you mean 'toy'?"),
         (("check", "toy", "--only", "sum"), "did you mean 'sums'?"),

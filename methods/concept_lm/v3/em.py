@@ -110,15 +110,14 @@ class HardEM(WarmUp):
             CheckpointError: for a file to resume from that is of another run.
             InputError: for a loss that is no number.
         """
-        plan, settings, trace = self.curriculum, self.settings, Trace()
+        plan, settings, trace = self.curriculum, self.settings, dict[int, Stats]()
 
         def after_step(done: int, history: PlannerHistory) -> None:
             clipped = max(1.0, history.grad_norm[-1] / settings.clip)
             history.planner.append(clipped * gradient_norm(self.planner))
             if watch and (done % watch == 0 or done == plan.total):
-                trace.steps.append(done)
                 beta = 0.0 if done <= plan.warm_up else plan.beta(done - 1 - plan.warm_up)
-                trace.stats.append(self.observe(done / plan.total, beta))
+                trace[done] = self.observe(done / plan.total, beta)
             if on_step is not None:
                 on_step(done, plan.total)
 

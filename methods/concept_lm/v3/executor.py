@@ -14,9 +14,10 @@ from torch.nn import functional as F
 from transformers import DynamicCache
 
 from methods.concept_lm.head import draw
-from methods.concept_lm.v3.planner import PlanShape, close, run
+from methods.concept_lm.v3.planner import PlanShape, close, run, typed_logits
 from methods.concept_lm.v3.role import Role, fit
 from methods.kit.noise import gumbel
+from methods.kit.precision import at_least_single
 from methods.kit.seeds import seeded
 
 
@@ -122,15 +123,14 @@ class Executor(nn.Module):
         keys = torch.cat([seen, seen.new_ones(len(y), L - 1)], 1)
         mask = (allow & keys[:, None]) | torch.eye(n, dtype=torch.bool, device=y.device)
         out = run(self.backbone, torch.cat([x, read], 1), positions[None], mask)
-        logits: Tensor = self.head(out[:, P - 1 :])
-        return logits
+        return at_least_single(self.head(out[:, P - 1 :]))
 
-    def nll(self, z: Tensor, y: Tensor, drop: float = 0.0) -> Tensor:
+    def nll(self, z: Tensor, y: Tensor) -> Tensor:
         r"""-log p(y | z) a token: plans (B, types, slots + 1), y (B, L) -> (B, L) nats.
 
         Equation: $-\log p(y_t \mid z, y_{< t})$
         """
-        return self.token_nll(*self.read(z), y, drop)
+        return self.token_nll(*self.read(z), y)
 
     def token_nll(self, e: Tensor, used: Tensor, y: Tensor, drop: float = 0.0) -> Tensor:
         r"""The same from embeddings (B, types, slots, d), `used` (B, types, slots) of them.
@@ -194,8 +194,7 @@ class Recogniser(nn.Module):
         n = x.shape[1]
         allow = torch.ones(1, n, n, dtype=torch.bool, device=y.device)
         out = run(self.backbone, x, torch.arange(n, device=y.device)[None], allow)[:, L:]
-        h = out.view(B, self.shape.types, self.shape.slots, -1)
-        return torch.stack([head(h[:, k]) for k, head in enumerate(self.heads)], 1)
+        return typed_logits(self.heads, out.view(B, self.shape.types, self.shape.slots, -1))
 
     def plans(self, y: Tensor, *, sample: bool = False) -> Tensor:
         r"""Plans from q(z | y): the best, or a draw. (B, L) -> (B, types, slots + 1).

@@ -35,12 +35,7 @@ class Stats:
     bucket_width: int = 64  # positions in a bucket; narrower ones are drawn, not judged
 
 
-@dataclass
-class Trace:
-    """Monitors over the steps of a run."""
-
-    steps: list[int] = field(default_factory=list)
-    stats: list[Stats] = field(default_factory=list)
+Trace = dict[int, Stats]  # monitors of a run by the number of steps done
 
 
 @dataclass(frozen=True)

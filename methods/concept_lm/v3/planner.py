@@ -17,6 +17,7 @@ from methods.concept_lm.base import load_base, tiny_config
 from methods.concept_lm.head import draw
 from methods.concept_lm.v3.role import Role, fit
 from methods.kit.config import Count, Some, configuration
+from methods.kit.precision import unrounded
 from methods.kit.seeds import seeded
 
 
@@ -69,6 +70,14 @@ def run(
         x = layer(x, attention_mask=mask, position_embeddings=rope, past_key_values=cache)
     out: Tensor = backbone.norm(x)
     return out
+
+
+def typed_logits(heads: nn.ModuleList, h: Tensor) -> Tensor:
+    r"""The logits of each type by its own head: (B, types, n, d) -> (B, types, n, codes + 1).
+
+    Equation: $\mathrm{logits}_{ks} = W_k h_{ks} + b_k$
+    """
+    return torch.stack([unrounded(head, h[:, k]) for k, head in enumerate(heads)], 1)
 
 
 def sequence_mask(z: Tensor, eos: int) -> Tensor:
@@ -149,8 +158,7 @@ class Planner(nn.Module):
 
         Equation: $\mathrm{logits}_{ks} = W_k h_{ks} + b_k$
         """
-        h = self.states(u, z, cache)
-        return torch.stack([head(h[:, k]) for k, head in enumerate(self.heads)], 1)
+        return typed_logits(self.heads, self.states(u, z, cache))
 
     def log_prob(self, u: Tensor, z: Tensor) -> Tensor:
         r"""log p(z | u) of whole plans: (B, U), (B, types, slots + 1) -> (B,) nats.
@@ -179,7 +187,7 @@ class Planner(nn.Module):
             n = z.shape[2] - ahead
             if n < 1:
                 break
-            logits = torch.stack([head(g[:, k, :n]) for k, head in enumerate(self.heads)], 1)
+            logits = typed_logits(self.heads, g[:, :, :n])  # (B, types, n, codes + 1)
             ce = F.cross_entropy(logits.flatten(0, 2), z[:, :, ahead:].flatten(), reduction="none")
             counted = ce * mask[:, :, ahead:].flatten()
             total = total + (mtp_weight if ahead else 1.0) * counted.sum() / len(z)

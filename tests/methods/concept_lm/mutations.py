@@ -73,7 +73,7 @@ def pack_to_the_right(patch):
 
     def pack(is_concept):
         p = right(is_concept)
-        return Packed(p.index.flip(1), p.used.flip(1), p.counts)
+        return Packed(p.index.flip(1), p.counts)
 
     patch.setattr(model, "pack", pack)
 

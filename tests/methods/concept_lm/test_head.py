@@ -4,6 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import transformers.integrations.flex_attention
+from torch.nn.attention.flex_attention import flex_attention
 
 from methods.concept_lm import checks, decode
 from methods.concept_lm.boundaries import Autoregressive, HNet, MultiToken
@@ -15,6 +17,7 @@ from methods.concept_lm.marks import nearest
 from methods.concept_lm.masks import deep_allow
 from methods.concept_lm.model import token_nll
 from methods.concept_lm.rules import Accumulate, Fixed
+from methods.kit.compare import difference
 from methods.kit.noise import gumbel
 
 
@@ -100,6 +103,25 @@ def test_what_is_forced_teaches_no_rate_and_codes_that_are_used_are_worth_their_
     wanted = token_nll(output.logits, x).mean() - 0.5 * bonus
     assert model.loss(output, x).item() == pytest.approx(wanted.item(), rel=1e-5)
     assert bonus.item() > 0.1
+
+
+@torch.no_grad()
+def test_flex_attention_in_the_deep_layers_gives_the_same_logits(monkeypatch):
+    """Uncompiled, since not every machine has a C++ compiler."""
+
+    def uncompiled(query, key, value, training=False, **options):
+        return flex_attention(query, key, value, **options)
+
+    monkeypatch.setattr(
+        transformers.integrations.flex_attention, "compile_friendly_flex_attention", uncompiled
+    )
+    model, x = checks.example("cpu", exact=False), checks.tokens("cpu", n=128)
+    model.settle([x])
+    wanted = model(x).logits
+    model.attention = "flex"
+    assert difference(model(x).logits, wanted) < 1e-5
+    model.attention = "sdpa"
+    assert torch.equal(model(x).logits, wanted)
 
 
 @torch.no_grad()

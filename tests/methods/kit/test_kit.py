@@ -384,3 +384,15 @@ def test_series_are_declared(tmp_path):
     assert times["new", "b"] == (1.0, 2.0, 4.0)  # against the baseline's only place
     assert (wrong.title, wrong.y) == ("Wrong", right.y)
     assert [variant.name for variant in wrong.variants] == ["old", "new"]
+
+
+def test_seeds_are_compared_with_those_of_the_baseline_at_the_same_place(tmp_path):
+    (tmp_path / "charts.toml").write_text(CHARTS)
+    ctx = Context("cpu", 0, lambda event: None)
+    ctx.check("oracle", 0.0, 0.0)
+    table = {("old", "a"): [2.0] * 3, ("old", "b"): [8.0] * 3, ("old", "c"): [5.0] * 3}
+    table |= {("new", "a"): [1.0] * 3, ("new", "b"): [1.0] * 3, ("new", "d"): [1.0] * 3}
+    Charts(ctx, str(tmp_path / "bench.py")).seeds("right", table, steps=3)
+    (series,) = ctx.release(partial=False)
+    times = {p.x: p.ratio and p.ratio.value for p in series.points if p.variant == "new"}
+    assert times == {"a": pytest.approx(2.0), "b": pytest.approx(8.0), "d": None}

@@ -143,7 +143,7 @@ def test_a_doubt_stands_where_more_than_a_quarter_raise_it(raised, stands) -> No
 @pytest.mark.parametrize(
     ("how", "ended", "said"),
     [
-        ("killed", (3, "killed", True), "without a word"),
+        ("killed", (3, "killed", True), "ended without a result"),
         ("raising", (3, "error", True), "the method's own error"),
         ("wrong", (1, "check", False), "late: measured nan"),
     ],
