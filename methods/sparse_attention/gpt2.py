@@ -18,7 +18,9 @@ from methods.sparse_attention.config import SparseAttentionConfig, head_groups
 from methods.sparse_attention.module import SparseAttention
 
 SHAPE = ("vocab_size", "n_positions", "n_layer", "n_head", "n_embd")  # transformers' names
-UNDROPPED: dict[str, Any] = dict.fromkeys(("embd_pdrop", "resid_pdrop", "attn_pdrop"), 0.0)
+# No dropout, and no special tokens: their ids lie outside a small vocabulary.
+PLAIN: dict[str, Any] = dict.fromkeys(("embd_pdrop", "resid_pdrop", "attn_pdrop"), 0.0)
+PLAIN |= {"bos_token_id": None, "eos_token_id": None}
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class GPT2(nn.Module):
         super().__init__()
         self.config = config
         shape = {name: getattr(config, name) for name in SHAPE}
-        self.model: Any = weights or GPT2LMHeadModel(TheirConfig(**shape, **UNDROPPED))
+        self.model: Any = weights or GPT2LMHeadModel(TheirConfig(**shape, **PLAIN))
         if config.use_sparse_attention:
             for block in self.model.transformer.h:
                 block.attn = GroupedHeads(block.attn, config)
@@ -163,6 +165,6 @@ class GPT2(nn.Module):
         """
         from transformers import GPT2LMHeadModel  # noqa: PLC0415 - slow to import
 
-        weights = load_frozen(GPT2LMHeadModel, name_or_path, **UNDROPPED)
+        weights = load_frozen(GPT2LMHeadModel, name_or_path, **PLAIN)
         config = GPT2Config(**{name: getattr(weights.config, name) for name in SHAPE})
         return cls(config.attending(sparse_config), weights.requires_grad_(True))

@@ -80,7 +80,7 @@ class RecallParams(Params):
 
     context: int = parameter(128, "Tokens a sample.", unit="tokens", ge=64, le=2048)
     window: int = parameter(16, "Window of the local heads.", unit="tokens", ge=8, le=1024)
-    steps: int = parameter(800, "Steps of training.", ge=10, le=20_000)
+    steps: int = parameter(1200, "Steps of training.", ge=10, le=20_000)
     batch: int = parameter(32, "Samples a step.", ge=1, le=512)
     seeds: int = parameter(3, "Independent trainings of each variant.", ge=3, le=20)
     gate: float = parameter(0.95, "What the dense model must recall at least.", ge=0, le=1)

@@ -255,14 +255,19 @@ def test_of_papers_about_alike_the_newer_comes_first(monkeypatch: pytest.MonkeyP
 def test_an_old_title_is_found_among_more_matches_than_are_ranked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("webapp.papers.search.COUNTED", 4)
+    monkeypatch.setattr("webapp.papers.search.COUNTED", 7)
     monkeypatch.setattr("webapp.papers.search.CANDIDATES", 3)
+    monkeypatch.setattr("webapp.papers.search.PAGE", 3)
     stored(1, "Kernels", "Of owls.", WEDNESDAY - 7 * DAY)
     for number in range(2, 9):
         stored(number, f"A study {number}", "Kernels.", WEDNESDAY)
     results = search("kernels")
     assert results.papers[0].title == "Kernels"
-    assert (results.count, results.more) == (4, True)
+    assert (results.count, results.more) == (7, True)
+    pages = [search("kernels", page=page) for page in (1, 2, 3)]
+    reached = [paper.arxiv_id for page in pages for paper in page.papers]
+    assert len(reached) == len(set(reached)) == 8  # those that are not ranked come last
+    assert [page.has_next for page in pages] == [True, True, False]
 
 
 def test_the_index_knows_a_paper_by_its_day(papers: None) -> None:

@@ -105,10 +105,13 @@ def _page(query: Query, page: int, order: Order) -> Results:
     if order == "newest" or not any(_is_rankable(term) for term in query.terms):
         found, further = _load(keys[first:end]), len(keys) > end
     else:
-        if more:  # too many to rank: take those with the words in the title, and the latest
-            keys = list(dict.fromkeys(_in_title(query) + keys[:CANDIDATES]))
-        ranked = by_relevance(_load(keys, RANKED_BY), query.terms, eastern_date(now()))
-        found, further = _load([one.pk for one in ranked[first:end]]), len(ranked) > end
+        best = keys
+        if len(keys) > 2 * CANDIDATES:  # too many to rank: take those with the words in the title,
+            best = list(dict.fromkeys(_in_title(query) + keys[:CANDIDATES]))  # and the latest
+        ranked = by_relevance(_load(best, RANKED_BY), query.terms, eastern_date(now()))
+        # The others follow, the latest first.
+        keys = list(dict.fromkeys([*(one.pk for one in ranked), *keys]))
+        found, further = _load(keys[first:end]), len(keys) > end
     return Results(found, page, further and page < MAX_PAGES, count, more, query=query)
 
 
@@ -123,7 +126,7 @@ def _in_title(query: Query) -> list[int]:
 def _load(keys: list[int], fields: Iterable[str] = ()) -> list[Paper]:
     """The papers in the order of `keys`, without those deleted meanwhile.
 
-    They have all `fields`, or only those given: ranking reads a thousand papers.
+    They have all `fields`, or only those given: ranking reads hundreds of papers.
     """
     papers = Paper.objects.only(*fields).in_bulk(keys)
     return [papers[key] for key in keys if key in papers]
