@@ -56,7 +56,7 @@ def _look(name: str, seen: str, status: int = 200) -> Page:
 
 
 PAGES = (
-    Page("digest", "/", queries=5),
+    Page("digest", "/", kept_ms=1.0, queries=5),
     Page("digest, signed in", "/", kept_ms=8.0, signed_in=True),
     Page("digest, unchanged", "/", kept_ms=0.7, status=304, unchanged=True),
     Page("digest of an old day", "/digest/{old}/", queries=5),

@@ -124,7 +124,7 @@ def measure(site: Site, seconds: float) -> list[Figure]:
     ]
     if chromium := CHROMIUM.find():
         whole = transferred(site, chromium) / 1000
-        figures.append(Figure("everything, in Chromium", whole, "kB", 150))
+        figures.append(Figure("everything, in Chromium", whole, "kB", 110))
     return figures
 
 
