@@ -5,7 +5,7 @@ ending the others. Nothing is changed.
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
@@ -45,7 +45,8 @@ class Finding:
 def examine() -> list[Finding]:
     """All findings, in the order in which one would mend them."""
     findings: list[Finding] = []
-    for look in EXAMINATIONS:
+    looks = (_data_directory, _settings, _database, _processes, _intake, _summaries, _benchmarks)
+    for look in looks:
         try:
             findings += look()
         except DatabaseError as error:
@@ -104,7 +105,7 @@ def _database() -> Iterator[Finding]:
         if apart > CLOCKS_APART:
             yield Finding(
                 "problem",
-                f"This machine's clock and the database's are {apart.seconds} s apart",
+                f"This machine's clock and the database's are {apart.total_seconds():.0f} s apart",
                 "Set both by NTP.",
             )
 
@@ -171,14 +172,3 @@ def _benchmarks() -> Iterator[Finding]:
         yield Finding("good", f"Runs are measured by {', '.join(names)}")
     else:
         yield Finding("note", "No worker measures runs now", "They wait. See /workers/.")
-
-
-EXAMINATIONS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    _data_directory,
-    _settings,
-    _database,
-    _processes,
-    _intake,
-    _summaries,
-    _benchmarks,
-)
