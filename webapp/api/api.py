@@ -20,7 +20,6 @@ from webapp.api import reading
 from webapp.api.problems import MEDIA_TYPE, ProblemError, answer
 from webapp.api.schemas import MethodSchema, Problem
 from webapp.api.security import Bearer, reader_of
-from webapp.digests.lookup import NotFoundError
 from webapp.runs import submit
 from webapp.runs.models import Run, State
 from webapp.runs.queries import may_cancel, visible_runs
@@ -178,10 +177,8 @@ def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpRe
             problem = ProblemError(422, detail, errors=errors)
         case HttpError():
             problem = ProblemError(error.status_code, str(error))
-        case NotFoundError():
-            problem = ProblemError(404, str(error))
         case Http404():
-            problem = ProblemError(404, "There is nothing at this address.")
+            problem = ProblemError(404, str(error))
         case _:
             problem = ProblemError(STATUS.get(type(error), 422), str(error))
     return answer(problem)

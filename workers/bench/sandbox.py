@@ -163,12 +163,11 @@ def limits(device: str, memory_bytes: int) -> dict[str, int]:
 
 def command(job: Job, device: str) -> list[str]:
     """The argument list that measures a job."""
-    settings = [
-        part
-        for name, value in job.params.items()
-        if value is not None
-        for part in ("--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}")
-    ]
+    settings: list[str] = []
+    for name, value in job.params.items():
+        if value is not None:
+            text = value if isinstance(value, str) else json.dumps(value)
+            settings += ["--set", f"{name}={text}"]
     return [
         *(sys.executable, "-m", "methods", "run", f"{job.method}.{job.benchmark}", *settings),
         *("--seed", str(job.seed), "--device", "cuda" if device == "gpu" else "cpu"),
