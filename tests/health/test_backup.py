@@ -127,6 +127,29 @@ def test_a_backup_of_an_older_site_that_goes_on_writing(database: str, tmp_path:
     assert rest == before[1:]  # text, index, sequence, secret
 
 
+NEWER = """
+from django.db import connection
+MigrationRecorder(connection).record_applied("papers", "0999_of_a_newer_version")
+"""
+
+
+@pytest.mark.slow
+def test_a_newer_or_damaged_database_is_replaced(database: str, tmp_path: Path) -> None:
+    """It is what a backup is for: to go back after an upgrade, or when the file is damaged."""
+    site = Site(tmp_path / "data", database)
+    before = site.python(OLDER)
+    file = tmp_path / "assay.backup"
+    site.manage("backup", file)
+    recorder = "from django.db.migrations.recorder import MigrationRecorder"
+    site.python(recorder + NEWER)
+    assert "Restored" in site.manage("restore", file)
+    assert site.python("tell()") == before
+    if not database:
+        (site.data / "assay.sqlite3").write_bytes(b"SQLite format 3\0" + b"\xff" * 5_000)
+        assert "Restored" in site.manage("restore", file)
+        assert site.python("tell()") == before
+
+
 WRITE_MEANWHILE = """
 from django.db import connection
 from webapp.health import backup

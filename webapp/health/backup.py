@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ import psycopg
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.core.management.color import no_style
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
@@ -150,14 +150,19 @@ def _restore_sqlite(content: Path, _manifest: dict[str, Any]) -> None:
     draft.chmod(0o600)
     with draft.open("rb") as file:
         os.fsync(file.fileno())
-    # All that the present file has is in the file itself then: a kill here loses nothing.
-    ((busy, *_),) = rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    # Move the log into the present file, so that a kill before the rename loses nothing.
+    try:
+        ((busy, *_),) = rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    except OperationalError:
+        raise
+    except DatabaseError:
+        busy = 0  # the present file is damaged: there is nothing to keep
     if busy:
         draft.unlink()
         raise BackupError("Another process is using the database: stop it and try again.")
     connection.close()
     draft.replace(database)
-    for suffix in ("-wal", "-shm"):  # empty, and of the file that is gone
+    for suffix in ("-wal", "-shm"):  # they belong to the replaced file
         database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
@@ -221,7 +226,8 @@ def _last_migrations(manifest: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _refuse_newer(manifest: dict[str, Any]) -> None:
     had = ((app, name) for app, name in manifest["migrations"])
-    if newer := unknown_migrations(MigrationLoader(connection), had):
+    # Of this code alone: the database may be damaged, or a newer Assay's.
+    if newer := unknown_migrations(MigrationLoader(None), had):
         raise BackupError(
             f"The backup was made by a newer Assay (it has {', '.join(newer)}): "
             "update the code, then restore it."
@@ -229,8 +235,10 @@ def _refuse_newer(manifest: dict[str, Any]) -> None:
 
 
 def _refuse_while_running() -> None:
-    since = timezone.now() - SILENCE
-    names = sorted(Heartbeat.objects.filter(at__gte=since).values_list("name", flat=True))
+    recent = Heartbeat.objects.filter(at__gte=timezone.now() - SILENCE)
+    names: list[str] = []
+    with suppress(DatabaseError):  # damaged, or empty: no site can be running on it
+        names = sorted(recent.values_list("name", flat=True))
     if names:
         raise BackupError(
             f"A site is running on this database ({', '.join(names)}): stop it and wait "
