@@ -97,7 +97,7 @@ def for_readers(*verbs: str) -> Callable[[OfReader[P]], View[P]]:
 
 
 def back(request: HttpRequest, default: str, anchor: str, **state: bool) -> HttpResponse:
-    """To the page of this site that a form was sent from; `told` as JSON for the script."""
+    """Redirect to the page that a form was sent from; for the script, `state` as JSON instead."""
     if request.headers.get("Accept") == "application/json":
         return JsonResponse(state)
     page = request.POST.get("next", "")
@@ -156,11 +156,9 @@ def respond_shared(
             return _laid_over(request, error.response)
         return _laid_over(request, HttpResponse(page.body))
 
-    return (
-        respond_public(request, stamp, whole)
-        if is_anonymous(request)
-        else _private(_compressed(request, whole()))
-    )
+    if is_anonymous(request):
+        return respond_public(request, stamp, whole)
+    return _private(_compressed(request, whole()))
 
 
 def respond_public(
