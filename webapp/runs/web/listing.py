@@ -1,4 +1,4 @@
-"""The list of runs: filters that live in the query string, and a line a run."""
+"""The list of runs: its filters, from the query string, its pages and lines."""
 
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""`manage.py tidy`: what the site does once a day to keep small."""
+"""`manage.py tidy`: the daily clean-up."""
 
 from typing import Any
 
@@ -18,4 +18,4 @@ class Command(BaseCommand):
         compressed, deleted = tidy()
         call_command("clearsessions")
         done = f"{compressed} logs compressed, {deleted} runs deleted"
-        self.stdout.write(f"{done}, expired sessions gone.")
+        self.stdout.write(f"{done}, expired sessions deleted.")
