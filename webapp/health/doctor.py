@@ -1,7 +1,7 @@
-"""What is wrong with an installation, in words, and what to do about it.
+"""Finds out what is wrong with an installation, and what to do about it.
 
-Each examination looks at one thing and gives findings; one that cannot look says so instead of
-ending the others. Nothing is changed.
+Each function below examines one part and yields findings; an error in one becomes a finding, and
+the others still run. Nothing is changed.
 """
 
 import shutil
@@ -29,13 +29,13 @@ Level = Literal["good", "note", "problem"]
 
 GIB = 2**30
 LITTLE_SPACE, NO_SPACE = 5 * GIB, GIB // 2
-OLD_DAY = timedelta(days=5)  # a long weekend is no fault
+OLD_DAY = timedelta(days=5)  # more than a long weekend
 CLOCKS_APART = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found, and what to do where it is not good."""
+    """What was found, and what to do about it."""
 
     level: Level
     what: str
@@ -43,7 +43,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """All findings, in the order in which one would mend them."""
+    """All findings, in the order in which to fix them."""
     findings: list[Finding] = []
     looks = (_data_directory, _settings, _database, _processes, _intake, _summaries, _benchmarks)
     for look in looks:
@@ -53,7 +53,7 @@ def examine() -> list[Finding]:
             findings.append(
                 Finding("problem", f"The database does not answer: {error}", DATABASE_HELP)
             )
-            break  # what follows asks the database too
+            break  # the rest needs the database too
         except OSError as error:
             findings.append(Finding("problem", f"{look.__name__[1:]}: {error}"))
     return findings

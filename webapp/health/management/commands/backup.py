@@ -10,10 +10,10 @@ from webapp.health.backup import back_up
 
 
 class Command(BaseCommand):
-    help = "Write the database and the site's secret to one file, while the site goes on."
+    help = "Write the database and the site's secret to one file; the site may be running."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, help="a new file; it holds secrets: keep it so")
+        parser.add_argument("file", type=Path, help="a new file; it holds secrets: keep it safe")
 
     def handle(self, *args: Any, **options: Any) -> None:
         size = back_up(options["file"])

@@ -15,7 +15,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, help="what `manage.py backup` wrote")
         parser.add_argument(
-            "--force", action="store_true", help="although a site was running moments ago"
+            "--force", action="store_true", help="even if a site was running moments ago"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
