@@ -26,7 +26,7 @@ from workers.parent_death import die_with_parent, name_process
 from workers.up.logs import LogFile, worth_reading
 
 STOP_SECONDS = 2.5  # from TERM to KILL; all children must be gone within 5 s of a request to stop
-STEADY_SECONDS = 30.0  # alive this long, a child's earlier deaths are forgotten
+STEADY_SECONDS = 30.0  # a child that has lived this long is restarted sooner
 LONGEST_WAIT = 5.0  # seconds between two starts of a child that keeps dying, or two wake-ups
 
 
@@ -67,7 +67,7 @@ class Supervisor:
         self.stopping = False
         self._running: dict[str, _Running] = {}
         self._waiting: dict[str, tuple[float, Child]] = {}  # name: when to start it again
-        self._deaths: dict[str, int] = {}
+        self._waits: dict[str, float] = {}  # seconds, after the last death
         self._selector = selectors.DefaultSelector()
 
     def __enter__(self) -> Supervisor:
@@ -225,8 +225,8 @@ class Supervisor:
                 self.report("up", f"{child.name} failed ({how}); see {self.logs / child.name}.log")
             return
         steady = time.monotonic() - running.started > STEADY_SECONDS
-        deaths = self._deaths[child.name] = 1 if steady else self._deaths.get(child.name, 0) + 1
-        wait = min(2.0 ** (deaths - 1), LONGEST_WAIT)
+        wait = 1.0 if steady else min(2 * self._waits.get(child.name, 0.5), LONGEST_WAIT)
+        self._waits[child.name] = wait
         self.report("up", f"{child.name} died ({how}); starting it again in {wait:.0f} s")
         self._waiting[child.name] = (time.monotonic() + wait, child)
 
