@@ -13,7 +13,6 @@ from redis.exceptions import RedisError, ResponseError
 
 from webapp import redis_broker
 from webapp.runs import keys
-from webapp.runs.broker import EVENTS
 from webapp.runs.models import Worker
 
 MAILBOX = f"{redis_broker.CONTROL_EXCHANGE}.pidbox"
@@ -73,6 +72,6 @@ def _set(redis: Redis, user: str, password: str, name: str) -> None:
     rules.append(f"&/0.{MAILBOX}")
     set_user = partial(redis.execute_command, "ACL", "SETUSER", user, *rules)
     try:
-        set_user(f"(+lpush ~{EVENTS})")
+        set_user(f"(+lpush ~{redis_broker.EVENTS})")
     except ResponseError:  # Redis before 7 has no rules for one command on one key
-        set_user(f"~{EVENTS}")
+        set_user(f"~{redis_broker.EVENTS}")
