@@ -183,9 +183,7 @@ def test_tables_are_of_one_moment(database: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_refused(
-    tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_refused(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "assay.backup"
     (settings.DATA_DIR / "connections.json").write_text("{}")  # others' keys stay where they are
     back_up(file)

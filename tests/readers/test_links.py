@@ -1,10 +1,11 @@
 """Sign-in links: once, for a day, and the first reader is the administrator."""
 
+import os
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from threading import Barrier, Thread
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 from django.contrib.auth.models import User
@@ -124,7 +125,8 @@ def test_a_link_leads_to_where_the_site_listens(
     call_command("sign_in_link")
     assert capsys.readouterr().out.startswith("http://localhost:8000/sign-in/")
     listener = Mock(**{"sock.getsockname.return_value": ("0.0.0.0", 8123)})
-    gunicorn.when_ready(Mock(LISTENERS=[listener]))
+    with patch.dict(os.environ, ASSAY_DATA=str(tmp_path)):
+        gunicorn.when_ready(Mock(LISTENERS=[listener]))
     call_command("sign_in_link")
     assert capsys.readouterr().out.startswith("http://localhost:8123/sign-in/")
     settings.BASE_URL = "https://assay.example"

@@ -2,13 +2,13 @@
 
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from webapp import env
 from workers.parent_death import die_with_parent
 
 worker_class = "gthread"
-workers = env.read().web_concurrency or min(max(os.cpu_count() or 1, 2), 4)
+workers = int(os.environ.get("WEB_CONCURRENCY") or 0) or min(max(os.cpu_count() or 1, 2), 4)
 threads = 4
 preload_app = True  # loaded once, and a new worker after a kill is a fork
 keepalive = 5
@@ -19,13 +19,12 @@ loglevel = "warning"
 
 def when_ready(server: Any) -> None:
     """Write the site's address to the file that `manage.py sign_in_link` reads."""
-    from django.conf import settings  # noqa: PLC0415 - configured when the site is loaded
-
+    data = Path(os.environ.get("ASSAY_DATA") or "var").expanduser()
     for listener in server.LISTENERS:
         name = listener.sock.getsockname()
         if isinstance(name, tuple):  # not a Unix socket
             with suppress(OSError):  # a full disk must not keep the site from starting
-                (settings.DATA_DIR / "address").write_text(f"http://localhost:{name[1]}\n")
+                (data / "address").write_text(f"http://localhost:{name[1]}\n")
 
 
 def post_fork(server: Any, worker: Any) -> None:

@@ -4,7 +4,6 @@ import runpy
 
 import pytest
 
-from webapp import env
 from workers.web import gunicorn
 
 
@@ -14,5 +13,4 @@ def test_the_number_of_processes(
 ) -> None:
     """Zero, the documented default, is not taken for a server without processes."""
     monkeypatch.setenv("WEB_CONCURRENCY", given)
-    monkeypatch.setattr(env, "read", env.Settings)
     assert least <= runpy.run_path(gunicorn.__file__)["workers"] <= most
