@@ -1,9 +1,9 @@
-"""The virtual environment: made and filled before anything else is imported.
+"""Creates and fills the virtual environment before anything else is imported.
 
-Standard library only. uv installs, from PATH or from its wheel, and pip where uv cannot be had.
-The environment is its own record of what is in it: a pinned package is there when its
-`.dist-info` holds INSTALLER and RECORD, which either tool writes after the package's files. So a
-second start finds nothing to do, and one that was killed half-way begins again where it stopped.
+Only the standard library is used. Packages are installed by uv, from PATH or its wheel, or by pip
+if uv is not available. A pinned package counts as installed if its `.dist-info` holds INSTALLER and
+RECORD, which both tools write after the package's files. So a second start has nothing to do, and
+one that was killed half-way goes on where it stopped.
 """
 
 import ast
@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parent
 REQUIREMENTS = ROOT / "requirements"
 PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;#]+)")
 TRUE = {"1", "true", "yes", "on"}
-LOCKED = ["--no-deps", "--require-hashes"]  # a lock is complete
-# pip's configuration by the names under which uv takes it.
+LOCKED = ["--no-deps", "--require-hashes"]  # lock files name all dependencies
+# pip's configuration options, and uv's variables for the same.
 PIP_TO_UV = {
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
@@ -41,7 +41,7 @@ PIP_TO_UV = {
 
 
 class BootstrapError(Exception):
-    """The environment cannot be made; the message says what to do about it."""
+    """The environment cannot be created; the message says what to do."""
 
 
 Report = Callable[[str], None]
@@ -49,19 +49,19 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Installer:
-    """uv or pip: the words that begin an installation, and the variables it takes besides."""
+    """uv or pip: the start of its command line, and variables for its environment."""
 
     words: list[str]
     variables: dict[str, str]
     is_uv: bool
 
     def options(self, group: str, site_packages: Path) -> list[str]:
-        """What it is told of a group, beside the lock file."""
+        """The options for installing a group."""
         if group == "torch":
             return []
         if group != "redis":
             return LOCKED
-        # A binary alone is wanted of this wheel, so one for another Python does as well.
+        # Only a binary is taken from this wheel, so one for another Python will do.
         platform = ["--python-platform", "x86_64-manylinux2014"]
         if not self.is_uv:
             platform = ["--platform", "manylinux2014_x86_64"]
@@ -82,13 +82,13 @@ def python_of(venv: Path) -> Path:
 def pins(group: str) -> dict[str, str]:
     """What `requirements/<group>.txt` locks: normalised name to version."""
     if group == "redis" and platform.machine() != "x86_64":
-        return {}  # there is no wheel of it
+        return {}  # it has no wheel for other machines
     lines = (REQUIREMENTS / f"{group}.txt").read_text().splitlines()
     return {_normal(found[1]): found[2] for line in lines if (found := PIN.match(line))}
 
 
 def installed(folders: Iterable[str | Path]) -> dict[str, str]:
-    """The packages wholly installed in site-packages folders: normalised name to version."""
+    """The completely installed packages in site-packages folders: normalised name to version."""
     found: dict[str, str] = {}
     for folder in folders:
         for info in Path(folder).glob("*.dist-info"):
@@ -106,10 +106,10 @@ def missing(group: str, folders: Iterable[str | Path]) -> int:
 
 
 def enter(groups: Iterable[str]) -> None:
-    """Go on in an interpreter that has `groups`, or raise BootstrapError.
+    """Continue in an interpreter that has `groups`. Raises BootstrapError.
 
-    Returns at once where this one has them (a container, a developer's own environment). Else it
-    fills the virtual environment and replaces this process by the same command in there.
+    Returns at once if this one has them (in a container or a developer's environment). Else it
+    fills the virtual environment and replaces this process by the same command in it.
     """
     groups = tuple(groups)
     if not any(missing(group, sys.path) for group in groups):
@@ -119,16 +119,16 @@ def enter(groups: Iterable[str]) -> None:
         python = provide(groups, show)
     if Path(sys.prefix).resolve() == environment().resolve():
         invalidate_caches()
-        return  # already in it; what was missing is there now
+        return  # this is its interpreter; the missing packages are installed now
     sys.stdout.flush()
     os.execv(python, [str(python), *sys.argv])  # noqa: S606 (no shell is wanted)
 
 
 def provide(groups: Iterable[str], report: Report) -> Path:
-    """Make the virtual environment have `groups`; its interpreter.
+    """Install `groups` in the virtual environment; its interpreter.
 
-    One process works at a time and the others wait: the folder itself is the lock, and the
-    installer holds it too, so that a killed starter's installer is waited for as well.
+    One process works at a time and the others wait. The lock is on the folder itself, and the
+    installer inherits it, so that others wait for it even if the process that started it is killed.
     """
     venv = environment()
     with _locked(venv) as lock:
@@ -143,7 +143,7 @@ def provide(groups: Iterable[str], report: Report) -> Path:
 
 
 def _make(venv: Path, lock: int, report: Report) -> None:
-    """Create the environment, or finish one that was cut off."""
+    """Create the environment, or repair an incomplete one."""
     contents = {path.name for path in venv.iterdir()}
     if contents - {"bin", "include", "lib", "lib64"} and "pyvenv.cfg" not in contents:
         raise BootstrapError(
@@ -152,7 +152,7 @@ def _make(venv: Path, lock: int, report: Report) -> None:
         )
     for folder in _site_packages(venv):
         for info in folder.glob("*.dist-info"):
-            if not _whole(info):  # cut off: an installer would take it for whole
+            if not _whole(info):  # incomplete: an installer would take it as installed
                 shutil.rmtree(info)
     if not python_of(venv).exists() or not _site_packages(venv):
         _run([sys.executable, "-m", "venv", "--without-pip", str(venv)], lock, report)
@@ -161,13 +161,13 @@ def _make(venv: Path, lock: int, report: Report) -> None:
 def _install(
     group: str, installer: Installer, site_packages: Path, lock: int, report: Report
 ) -> None:
-    """Install one lock file, reporting what the installer says."""
+    """Install one lock file, reporting the installer's output."""
     report(f"Installing {len(pins(group))} packages of requirements/{group}.txt")
     command = [*installer.words, *installer.options(group, site_packages)]
     command += ["-r", str(REQUIREMENTS / f"{group}.txt")]
     try:
         if group == "torch" and installer.is_uv:
-            # PyTorch's own index has the build for this machine's driver, or the one without CUDA.
+            # PyTorch's own index has builds for this machine's driver, and without CUDA.
             attempt = [*command, "--torch-backend=auto"]
             with suppress(BootstrapError):
                 return _run(attempt, lock, _until_error(report), installer.variables)
@@ -182,7 +182,7 @@ def _install(
 def _installer(venv: Path, lock: int, report: Report) -> Installer:
     """uv from PATH, else uv from its wheel, else pip."""
     pip = _pip()
-    asked = _ask(pip)  # it answers while uv is being installed
+    asked = _ask(pip)  # it runs while uv is being installed
     to_venv = [*pip, "--python", str(python_of(venv)), "install", "--disable-pip-version-check"]
     to_venv += ["--no-input", "--progress-bar", "off"]
     uv = shutil.which("uv")
@@ -209,11 +209,11 @@ def _installer(venv: Path, lock: int, report: Report) -> Installer:
 
 
 def _pip() -> list[str]:
-    """The words that run pip: this Python's own, or the wheel that Python carries; else none."""
+    """The command that runs pip: this Python's own, or the wheel that it bundles; else empty."""
     if find_spec("pip"):
         return [sys.executable, "-m", "pip"]
     bundled = find_spec("ensurepip")
-    folders = [Path("/usr/share/python-wheels")]  # Debian's place for it
+    folders = [Path("/usr/share/python-wheels")]  # Debian's folder
     if bundled and bundled.origin:
         folders.insert(0, Path(bundled.origin).parent / "_bundled")
     wheels = (wheel for folder in folders for wheel in folder.glob("pip-*.whl"))
@@ -221,7 +221,7 @@ def _pip() -> list[str]:
 
 
 def _ask(pip: list[str]) -> subprocess.Popen[str] | None:
-    """Pip as it lists its configuration."""
+    """Start pip to list its configuration."""
     if not pip:
         return None
     null, pipe = subprocess.DEVNULL, subprocess.PIPE
@@ -230,18 +230,18 @@ def _ask(pip: list[str]) -> subprocess.Popen[str] | None:
 
 
 def _configuration_of_pip(listed: str) -> tuple[dict[str, str], list[str]]:
-    """Where `pip config list` says to take packages from, as variables and options of uv.
+    """The package sources in the output of `pip config list`, as variables and options for uv.
 
-    Variables rather than options: an index's address may hold a password.
+    They are variables rather than options because an index's URL may hold a password.
     """
     found: dict[str, str] = {}
-    # By increasing weight: pip.conf for all commands, for `install`, the environment.
+    # In order of precedence: pip.conf for all commands, for `install`, the environment.
     for section in ("global.", "install.", ":env:."):
         for line in listed.splitlines():
             name, _, value = line.partition("=")
             if name.startswith(section):
                 found[name.removeprefix(section)] = str(ast.literal_eval(value))
-    # As pip does: the best version of all indexes, not that of the first which knows the name.
+    # As pip does: the best version of all indexes, not of the first that has the package.
     variables = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_HTTP_RETRIES": "2"}
     for name, value in found.items():
         if variable := PIP_TO_UV.get(name):
@@ -254,7 +254,7 @@ def _configuration_of_pip(listed: str) -> tuple[dict[str, str], list[str]]:
 def _run(
     command: list[str], lock: int, report: Report, variables: dict[str, str] | None = None
 ) -> None:
-    """Run a command to its end; its last words stand in the BootstrapError if it fails."""
+    """Run a command. Raises BootstrapError with its last lines if it fails."""
     lines: list[str] = []
     with subprocess.Popen(
         command,
@@ -263,7 +263,7 @@ def _run(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        umask=0o022,  # packages are for every user to read who runs a benchmark
+        umask=0o022,  # the user that runs benchmarks must be able to read packages
         pass_fds=(lock,),
     ) as process:
         assert process.stdout is not None
@@ -280,7 +280,7 @@ def _run(
 
 
 def _until_error(report: Report) -> Report:
-    """`report` without an installer's first error and what follows: another attempt is made."""
+    """`report`, but silent from the first error on: another attempt follows."""
     failed = False
 
     def show_progress(line: str) -> None:
@@ -293,7 +293,7 @@ def _until_error(report: Report) -> Report:
 
 
 def _advice(output: str) -> str:
-    """What a person can do about the installer's failure."""
+    """What to do about the installer's failure."""
     if re.search(
         r"resolution|resolving|unreachable|timed out|refused|No matching|not found", output
     ):
@@ -303,12 +303,12 @@ def _advice(output: str) -> str:
         )
     if "No space left" in output:
         return "The disk is full. Free some space and run the same command again."
-    return "Run the same command again once that is mended: what is installed stays."
+    return "Run the same command again once that is fixed: what is installed stays."
 
 
 @contextmanager
 def _locked(venv: Path) -> Iterator[int]:
-    """Hold the environment's folder; the descriptor that holds it."""
+    """Lock the environment's folder; the descriptor that holds the lock."""
     venv.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(venv, os.O_RDONLY)
     try:
@@ -323,7 +323,7 @@ def _locked(venv: Path) -> Iterator[int]:
 
 
 def _whole(info: Path) -> bool:
-    """Whether a package was installed to its end."""
+    """Whether a package was installed completely."""
     return (info / "INSTALLER").exists() and (info / "RECORD").exists()
 
 
@@ -336,6 +336,6 @@ def _normal(name: str) -> str:
 
 
 def show(line: str) -> None:
-    """Write what a person who waits wants to know: not each of a hundred packages."""
+    """Print a line of progress, but not one for each of a hundred packages."""
     if not line.startswith(("+ ", "- ", "~ ", "Requirement already", "Using cached")):
         print(line, flush=True)

@@ -17,7 +17,7 @@ if sys.version_info < (3, 11):  # before any import that an older Python could n
 
 import bootstrap
 
-# What a command needs of requirements/; the others need the site's alone.
+# The groups of requirements/ that a command needs; all others need only the site's.
 GROUPS = {
     "up": ("web", "redis"),
     "mcp": ("web", "mcp"),
@@ -25,17 +25,10 @@ GROUPS = {
     "test": ("web", "redis", "ml", "torch", "mcp", "dev"),
 }
 FAST = ("web", "redis", "mcp", "dev")  # `test --fast`
-# These work on the database's shape themselves, or not on the database at all.
-LEAVE_DATABASE = {
-    "check",
-    "collectstatic",
-    "diffsettings",
-    "doctor",
-    "help",
-    "makemigrations",
-    "migrate",
-}
-LEAVE_DATABASE |= {"showmigrations", "sqlmigrate", "squashmigrations", "version", "--version"}
+# Commands that need no migrated database: they migrate or replace it themselves, or do not use it.
+LEAVE_DATABASE = {"check", "collectstatic", "diffsettings", "doctor", "help", "makemigrations"}
+LEAVE_DATABASE |= {"migrate", "restore", "showmigrations", "sqlmigrate", "squashmigrations"}
+LEAVE_DATABASE |= {"version", "--version"}
 
 
 def main() -> int:
@@ -43,7 +36,7 @@ def main() -> int:
     command, arguments = command_line(sys.argv[1:])
     try:
         fast = command == "test" and "--fast" in arguments
-        # Standard output is a conversation where `mcp` speaks.
+        # On standard output `mcp` speaks its protocol.
         with redirect_stdout(sys.stderr if command == "mcp" else sys.stdout):
             bootstrap.enter(FAST if fast else GROUPS.get(command, ("web",)))
     except bootstrap.BootstrapError as error:
@@ -85,7 +78,7 @@ def django(command: str, arguments: list[str]) -> int:
 
     from webapp.env import SettingError
 
-    # They load every page, which takes as long as most commands; the tests run them.
+    # They load every page, which takes as long as most commands do; the tests run them.
     BaseCommand.requires_system_checks = ()
 
     try:

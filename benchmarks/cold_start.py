@@ -1,4 +1,4 @@
-"""What a start costs: `manage.py up` from a fresh clone, once more warm, and at rest.
+"""The cost of `manage.py up`: a start from a fresh clone, a warm start, and at rest.
 
     python -m benchmarks.cold_start [--runs 3]
 
@@ -22,10 +22,10 @@ import psutil
 from benchmarks.figures import Figure, arguments, report
 from tests.processes import ROOT, up
 
-PYTHON = f"{sys.base_prefix}/bin/python3"  # no environment's
+PYTHON = f"{sys.base_prefix}/bin/python3"  # not of a virtual environment
 # seconds cold, seconds warm, MB, per cent of a core
 TARGETS = {"first page, cold": 10.0, "first page, warm": 2.0, "memory, MB": 500.0, "core, %": 1.0}
-SETTLED = 60.0  # seconds after which nothing of the start goes on
+SETTLED = 60.0  # seconds after which the start has finished
 WATCHED = 60.0  # seconds at rest
 
 

@@ -1,4 +1,4 @@
-"""Figures beside their targets: how the benchmarks of this folder end."""
+"""Prints measured figures beside their targets, for the benchmarks of this folder."""
 
 import argparse
 from collections.abc import Iterable
@@ -7,26 +7,26 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Figure:
-    """Something measured, and what it may be at most, or, with `least`, at least."""
+    """A measured value, and its target: a maximum, or with `least` a minimum."""
 
     name: str
     value: float
     unit: str = ""
     target: float | None = None
     least: bool = False
-    beside: str = ""  # an interval, a share, whatever else is to be known
+    beside: str = ""  # an interval or another remark
 
     @property
     def missed(self) -> bool:
-        """Whether there is a target on whose wrong side the value lies."""
+        """Whether the value misses its target."""
         if self.target is None:
             return False
         return self.value < self.target if self.least else self.value > self.target
 
 
 def report(figures: Iterable[Figure]) -> int:
-    """Print them as a table; the exit status: 1 where a target is missed."""
-    # Here: a benchmark may first have to say where methods are found.
+    """Print the figures as a table; the exit status: 1 if a target is missed."""
+    # Not at the top: a benchmark may first have to set where methods are found.
     from methods.terminal import table
 
     rows, status = [], 0

@@ -1,4 +1,4 @@
-"""How soon a search finds the paper one has in mind.
+"""How well a search finds a paper that one has in mind.
 
     python -m benchmarks.known_items --input PAPERS.jsonl [--papers 4500] [--seed 0]
 
@@ -22,7 +22,7 @@ TARGETS = {"two thirds": (2 / 3, 0.95), "one third": (1 / 3, 0.80)}
 
 
 def main() -> int:
-    """Build, ask, print; 1 where a target is missed."""
+    """Build, search, print; 1 if a target is missed."""
     parser = arguments(__doc__, papers=4_500, seed=0)
     parser.add_argument("--input", type=Path, required=True)
     options = parser.parse_args()
@@ -58,7 +58,7 @@ def store(source: Path, count: int, seed: int) -> list[tuple[str, str]]:
 
 
 def measure(papers: list[tuple[str, str]], name: str, seed: int) -> Figure:
-    """Ask for every paper."""
+    """Search for every paper."""
     from webapp.papers.search import search
 
     share, target = TARGETS[name]

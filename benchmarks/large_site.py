@@ -1,4 +1,4 @@
-"""A large site to be measured: papers of shuffled sentences, digests of some days, many runs."""
+"""Builds a large site to measure: papers of shuffled sentences, digests of some days, many runs."""
 
 import json
 import os
@@ -24,7 +24,7 @@ COPIED = ("method", "benchmark", "version", "device", "params", "environment", "
 
 @contextmanager
 def empty_site(keep: Path | None = None) -> Iterator[None]:
-    """Django set up over a migrated SQLite database, in `keep` or in a folder that goes again."""
+    """Set up Django with a migrated SQLite database, in `keep` or in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         data = keep or Path(folder)
         (data / "static").mkdir(parents=True, exist_ok=True)
@@ -72,9 +72,9 @@ def build(papers: int, runs: int, source: Path | None = None) -> None:
 
 @contextmanager
 def _indexed_afterwards(*, begun: bool) -> Iterator[None]:
-    """Have papers added without the index of search, and make it of them all: many times as fast.
+    """Drop the search index while papers are added, and then build it, which is much faster.
 
-    Also where it was left without, and nothing is to be added.
+    It is also built if it is missing because an earlier call was interrupted.
     """
     from django.db import DatabaseError, connection, transaction
 
@@ -95,7 +95,7 @@ def _indexed_afterwards(*, begun: bool) -> Iterator[None]:
 
 
 def _announce(day: date, category: str) -> None:
-    """A complete listing of the day's papers, unless there is one."""
+    """Create a complete listing of the day's papers, unless there is one."""
     from webapp.papers.models import Announcement, Listing, Paper
 
     at = datetime(day.year, day.month, day.day, tzinfo=UTC)
@@ -130,7 +130,7 @@ def _texts(source: Path | None) -> list[tuple[str, str]]:
 
 
 def _papers(count: int, texts: list[tuple[str, str]]) -> Iterator[Any]:
-    """`count` papers, the same ones every time; of each six one of an old day comes late."""
+    """`count` papers, always the same; one in six belongs to an earlier day."""
     from webapp.papers.models import Paper
     from webapp.ui.markup import render
 
@@ -161,7 +161,7 @@ def _papers(count: int, texts: list[tuple[str, str]]) -> Iterator[Any]:
 
 
 def _add_runs(first: int, count: int) -> None:
-    """Runs like those that are published, each with the first of its series."""
+    """Add copies of published runs, each with the first of its series."""
     from webapp.runs.models import Run, Series
 
     models = list(Run.objects.filter(imported=True).prefetch_related("series")[:20])
@@ -177,7 +177,7 @@ def _add_runs(first: int, count: int) -> None:
 
 
 def _like(model: Any, token: str, at: datetime, **fields: Any) -> Any:
-    """A run of the same benchmark, begun at a moment, not saved."""
+    """An unsaved run of the same benchmark that started `at`."""
     from webapp.runs.models import Run
 
     copied = {name: getattr(model, name) for name in COPIED}
@@ -185,7 +185,7 @@ def _like(model: Any, token: str, at: datetime, **fields: Any) -> Any:
 
 
 def open_run() -> Any:
-    """A run that is under way, with a log."""
+    """A run in progress, with a log."""
     from webapp.runs.models import Event, Run
 
     at = datetime(2026, 6, 12, tzinfo=UTC)

@@ -1,9 +1,9 @@
-"""From the press of Run to the worker's first recorded event, over real processes.
+"""The time from a request for a run to the worker's first recorded event, with real processes.
 
     python -m benchmarks.run_latency --runs 40
 
-One idle worker; each run is asked for as the page does, and cancelled once its first event stands
-in the database. Target: median ≤ 0.1 s.
+There is one idle worker. Each run is queued as the page does it, and cancelled once its first event
+is in the database. Target: median ≤ 0.1 s.
 """
 
 import os
@@ -18,7 +18,7 @@ from tests.processes import wait_for
 from tests.runs.rig import FIXTURE, Rig, standing
 
 TARGET = 0.1
-LEASE = 30  # as in the field: nothing here depends on a quick sweep
+LEASE = 30  # the default: nothing here depends on a quick sweep
 
 
 def measure(runs: int) -> list[float]:

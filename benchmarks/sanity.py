@@ -26,7 +26,7 @@ Answer = tuple[float, str]  # its CPU in milliseconds, and HTML
 
 
 def python_of(checkout: Path) -> Path:
-    """The Python that can run the checkout; ends with a sentence where there is none."""
+    """The Python that can run the checkout; exits with a message if there is none."""
     if not (checkout / "serve.py").is_file():
         sys.exit(f"{checkout} is no checkout of arxiv-sanity-lite: it has no serve.py.")
     own = checkout.absolute() / ".venv/bin/python"
@@ -41,7 +41,7 @@ def python_of(checkout: Path) -> Path:
 
 
 def measure(checkout: Path, papers: Iterable[Any], addresses: Sequence[str]) -> list[Answer]:
-    """What each address answers with these papers: CPU in milliseconds, the median, and HTML."""
+    """For each address with these papers: the median CPU time in milliseconds, and the HTML."""
     python = python_of(checkout)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "checkout"
@@ -69,20 +69,20 @@ def _entry(paper: Any) -> dict[str, Any]:
 
 
 def fill() -> None:
-    """Store the papers, in the copy of the checkout, through its own doors."""
+    """Store the papers in the copy of the checkout, through its own functions."""
     from aslite.db import get_metas_db, get_papers_db
 
     with Path("papers.jsonl").open() as lines:
         papers = {one["_id"]: one for one in map(json.loads, lines)}
     times = {key: {"_time": one["_time"]} for key, one in papers.items()}
-    for door, rows in ((get_papers_db, papers), (get_metas_db, times)):
-        with door(flag="c", autocommit=False) as store:
+    for open_db, rows in ((get_papers_db, papers), (get_metas_db, times)):
+        with open_db(flag="c", autocommit=False) as store:
             store.update(rows)
             store.commit()
 
 
 def ask(address: str) -> Answer:
-    """What a page of the copy costs and is, without a cookie; the first answer does not count."""
+    """The cost and HTML of a page of the copy, without a cookie; the first request is a warm-up."""
     from serve import app
 
     path, _, query = address.partition("?")

@@ -1,11 +1,11 @@
-"""What pages and searches cost on a large site, beside what they may cost.
+"""The cost of pages and searches on a large site, beside their targets.
 
     python -m benchmarks.scale --papers 100000 --runs 10000 [--database postgresql] [--keep DIR]
 
 Builds a site of that size, going on where it was stopped if `--keep` names the same folder, and
 asks it for its pages in this process. A page's cost is what the process's own account of CPU time
 says (the median), its queries, the rows that they gave, what SQLite stepped through to find them,
-and its size in Brotli. `anew`: made for the first reader; `kept`: for the next. Prints each figure
+and its compressed size. `anew`: made for the first reader; `kept`: for the next. Prints each figure
 beside its target and fails over one. The abstracts are the sentences of real ones, shuffled: those
 of the sample day, or of `--input`, JSON lines with title and summary. `--sanity DIR` puts the
 pages of arxiv-sanity-lite, whose checkout DIR is, beside ours.
@@ -29,13 +29,13 @@ from benchmarks.figures import arguments
 from benchmarks.large_site import LAST_DAY, build, empty_site, old_day, open_run
 from methods.terminal import table
 
-SEARCH_MS = 150.0  # CPU of the slowest search in a hundred
+SEARCH_MS = 150.0  # CPU time of the slowest search in a hundred
 SEARCH_QUERIES = 20
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page and what it may cost; `unchanged` asks for it by the tag that it had before."""
+    """A page and its targets; `unchanged` requests it with its current ETag."""
 
     name: str
     address: str
@@ -50,7 +50,7 @@ class Page:
 
 
 def _look(name: str, seen: str, status: int = 200) -> Page:
-    """What a page that watches a run asks for again and again."""
+    """A poll of a run's page."""
     asked = {"HX-Request": "true"}
     return Page(name, f"/runs/{{run}}/live?seen={seen}", status=status, headers=asked)
 
@@ -81,7 +81,7 @@ PAGES = (
 
 @dataclass
 class Cost:
-    """What one answer took."""
+    """The cost of one response."""
 
     ms: float = 0.0
     queries: int = 0
@@ -99,7 +99,7 @@ def main() -> int:
     parser.add_argument("--sanity", type=Path, help="a checkout of karpathy/arxiv-sanity-lite")
     options = parser.parse_args()
     if options.sanity:
-        sanity.python_of(options.sanity)  # what it lacks is to be said before hours of building
+        sanity.python_of(options.sanity)  # report what it lacks before building for hours
     with ExitStack() as stack:
         if options.database == "postgresql":
             given = os.environ.get("DATABASE_URL", "")
@@ -119,7 +119,7 @@ def main() -> int:
 
 @contextmanager
 def _postgresql(keep: Path | None) -> Iterator[str]:
-    """A cluster in the folder that is kept, or one that goes again; its URL."""
+    """The URL of a cluster beside the folder `keep`, or of a temporary one."""
     from tests import machine
     from tests.servers import stores
 
@@ -128,7 +128,7 @@ def _postgresql(keep: Path | None) -> Iterator[str]:
         with stores.postgresql(programs) as url:
             yield url
         return
-    # Beside the folder, which nobody but its owner may enter, and PostgreSQL is somebody else.
+    # Beside the folder, which only its owner may enter: PostgreSQL runs as another user.
     (folder := keep.with_name(f"{keep.name}-cluster").resolve()).mkdir(parents=True, exist_ok=True)
     cluster = stores.Cluster(programs, folder)
     if not (folder / "data").exists():
@@ -139,7 +139,7 @@ def _postgresql(keep: Path | None) -> Iterator[str]:
 
 @contextmanager
 def measured() -> Iterator[Cost]:
-    """What the block costs: CPU time, also PostgreSQL's, and what the database does meanwhile."""
+    """Measure a block: CPU time, also PostgreSQL's, and what the database does meanwhile."""
     from django.db import connection
     from django.db.backends.utils import CursorWrapper
 
@@ -184,9 +184,9 @@ def measured() -> Iterator[Cost]:
 
 
 def _server_seconds() -> Callable[[], float]:
-    """What tells the CPU time of the process of PostgreSQL that answers this one; else 0.
+    """A function for the CPU time of this connection's PostgreSQL process; 0 on SQLite.
 
-    Of a server on another machine nothing is known: the figures would be kinder than reality.
+    The server must run on this machine.
     """
     from django.db import connection
 
@@ -197,7 +197,7 @@ def _server_seconds() -> Callable[[], float]:
 
 
 def ask(page: Page, times: int = 20) -> tuple[Cost, Cost]:
-    """What the page costs anew and kept; `times` is how often it is asked for each way."""
+    """The cost of a page anew and kept, each requested `times` times."""
     from django.contrib.auth import get_user_model
     from django.core.handlers.base import BaseHandler
     from django.test import Client, RequestFactory
@@ -206,9 +206,9 @@ def ask(page: Page, times: int = 20) -> tuple[Cost, Cost]:
     from webapp.runs.web.progress import seen_now
     from webapp.ui import pages
 
-    handler = BaseHandler()  # every middleware, and nothing of the test client's own work
+    handler = BaseHandler()  # all middleware, without the test client's own work
     handler.load_middleware()
-    requests = RequestFactory(headers={"accept-encoding": "br", "host": "localhost"})
+    requests = RequestFactory(headers={"accept-encoding": "gzip, br", "host": "localhost"})
     if page.signed_in:
         user, _ = get_user_model().objects.get_or_create(username="reader")
         (client := Client()).force_login(user)
@@ -258,7 +258,7 @@ def report_pages() -> bool:
 
 
 def kinds_of_search() -> dict[str, Callable[[], object]]:
-    """Every kind of search, with words as often as papers hold them."""
+    """Each kind of search, with words as frequent as in papers."""
     from webapp.papers.models import Paper
     from webapp.papers.search import search
 
@@ -294,14 +294,14 @@ def kinds_of_search() -> dict[str, Callable[[], object]]:
 
 
 def count_search(search: Callable[[], object]) -> Cost:
-    """What a search costs."""
+    """The cost of a search."""
     with measured() as cost:
         search()
     return cost
 
 
 def report_searches(count: int = 100) -> bool:
-    """Print what each kind of search takes beside the target; whether all hold."""
+    """Print the cost of each kind of search beside its target; whether all hold."""
     rows = []
     for name, search in kinds_of_search().items():
         costs = [count_search(search) for _ in range(count)]
@@ -316,7 +316,7 @@ def report_searches(count: int = 100) -> bool:
 
 
 def report_beside(checkout: Path) -> None:
-    """Print what pages cost a visitor who is not signed in, here and in arxiv-sanity-lite."""
+    """Print the cost of pages for anonymous visitors, here and in arxiv-sanity-lite."""
     from webapp.papers.models import Paper
     from webapp.ui.encodings import encoded
     from webapp.ui.pages import EFFORT

@@ -36,7 +36,7 @@ def main() -> int:
 
 
 def a_day(day: list[Candidate], names: list[str], rounds: int) -> Iterator[Figure]:
-    """What a day costs, each way beside the seed bot's."""
+    """The cost of scoring a day, beside the seed bot's."""
     many = profiles(names, 100)
     one = [Rules(tuple(map(Keyword, seed_bot.KEYWORDS)))]
     same = [Rules(tuple(map(Keyword, seed_bot.KEYWORDS)), substring=True)]
@@ -78,7 +78,7 @@ def a_stream(names: list[str], count: int) -> Figure:
 
 
 def ours(rules: list[Rules], day: list[Candidate]) -> list[list[object]]:
-    """Each profile's day in reading order, from nothing."""
+    """Each profile's day in reading order, with nothing compiled before."""
     kept = Scorer(rules).kept(day)
     return [in_order(one, found, day)[: one.size] for one, found in zip(rules, kept, strict=True)]
 

@@ -16,7 +16,7 @@ LIMIT_S = 30
 
 
 def processor_seconds(name: str) -> float:
-    """Of one benchmark run at `smoke`; ends the program with its words when it fails."""
+    """Processor seconds of a benchmark at `smoke`; exits with its output if it fails."""
 
     def spent() -> float:
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)

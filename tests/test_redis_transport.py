@@ -46,3 +46,21 @@ def test_it_loses_nothing(waiting: Connection, redis_url: str, late: bool) -> No
         message = QUEUE(other.default_channel).get()
         assert message is not None
         message.ack()
+
+
+def test_bench_workers_start_no_other_tasks_than_those_of_events(redis_url: str) -> None:
+    """They may put messages on that queue, so its worker runs what they name."""
+    events = Queue("events", routing_key="events")
+    taken = []
+    with Connection(redis_url, transport=Transport) as connection:
+        events(connection.default_channel).declare()
+        events(connection.default_channel).purge()
+        for task in ("site.mail_link", "runs.heartbeat", None, "health.token"):
+            headers = {"task": task} if task else {}
+            connection.Producer().publish([[], {}, {}], routing_key="events", headers=headers)
+        consumer = connection.Consumer(events, on_message=taken.append, no_ack=True)
+        consumer.consume()
+        with suppress(TimeoutError):
+            while True:
+                connection.drain_events(timeout=0.5)
+    assert [message.headers["task"] for message in taken] == ["runs.heartbeat", "health.token"]

@@ -1,7 +1,7 @@
-"""The model's server and the mail server that an administrator connects on a page.
+"""The model server and the mail server that an administrator connects on a page.
 
-They are kept as the variables of `webapp.env`, in a file that its owner alone may read; what the
-environment sets goes before them. Whoever uses one reads the file then: nothing is started again.
+They are stored under the names of `webapp.env`'s variables, in a file that only its owner may read;
+the environment takes precedence. The file is read at each use, so no process needs a restart.
 """
 
 import json
@@ -25,14 +25,14 @@ _KEPT = TypeAdapter(dict[str, str])
 
 
 def current() -> Settings:
-    """The settings with what is connected now."""
-    with suppress(OSError):  # not to be read: `doctor` says so
-        return _settings(_seal(), tuple(map(os.environ.get, NAMES)))
+    """The settings, with the servers that are connected now."""
+    with suppress(OSError, ValueError):  # unreadable or damaged: `doctor` reports it
+        return _settings(_version(), tuple(map(os.environ.get, NAMES)))
     return Settings()
 
 
-def _seal() -> tuple[int, ...]:
-    """Differs whenever the file does: each line of a log asks, and need not read it again."""
+def _version() -> tuple[int, ...]:
+    """Changes whenever the file does, so that it is read again only then: each log line asks."""
     try:
         file = settings.CONNECTIONS_FILE.stat()
     except FileNotFoundError:
@@ -40,17 +40,14 @@ def _seal() -> tuple[int, ...]:
     return file.st_dev, file.st_ino, file.st_size, file.st_ctime_ns
 
 
-@lru_cache(maxsize=1)  # to read settings takes a millisecond
+@lru_cache(maxsize=1)  # reading the settings takes a millisecond
 def _settings(_file: tuple[int, ...], _environment: tuple[str | None, ...]) -> Settings:
-    with suppress(ValueError):  # damaged by hand: `doctor` says so
-        return with_values(kept())
-    return Settings()
+    return with_values(kept())
 
 
 def with_values(values: Mapping[str, str]) -> Settings:
     """The settings with these values where the environment sets none. Raises ValidationError."""
-    free: dict[str, Any] = _free(values)
-    return Settings(**free)
+    return Settings(**_free(values))
 
 
 def is_fixed(name: str) -> bool:
@@ -58,12 +55,13 @@ def is_fixed(name: str) -> bool:
     return bool(os.environ.get(name))
 
 
-def _free(values: Mapping[str, str]) -> dict[str, str]:
+def _free(values: Mapping[str, str]) -> dict[str, Any]:
+    """The values of variables that the environment does not set."""
     return {name: value for name, value in values.items() if not is_fixed(name)}
 
 
 def kept() -> dict[str, str]:
-    """What the file holds. Raises OSError, or ValueError where it is damaged."""
+    """The stored values. Raises OSError, or ValueError if the file is damaged."""
     try:
         return _KEPT.validate_json(settings.CONNECTIONS_FILE.read_bytes())
     except FileNotFoundError:
@@ -71,9 +69,9 @@ def kept() -> dict[str, str]:
 
 
 def keep(values: Mapping[str, str]) -> None:
-    """Keep values beside those that are kept; an empty one is forgotten. Raises OSError."""
+    """Store values beside those already stored; an empty one is removed. Raises OSError."""
     whole: dict[str, str] = {}
-    with suppress(ValueError):  # damaged: it is made anew
+    with suppress(ValueError):  # damaged: replaced
         found = kept()
         with_values(found)
         whole = found
@@ -83,7 +81,7 @@ def keep(values: Mapping[str, str]) -> None:
 
 
 def smtp(connected: Settings) -> dict[str, Any]:
-    """The mail server as Django's backend takes it; an empty host where there is none."""
+    """The mail server as arguments of Django's backend; an empty host if there is none."""
     parts = urlsplit(connected.smtp_url.get_secret_value())
     return {
         "host": parts.hostname or "",
@@ -96,11 +94,11 @@ def smtp(connected: Settings) -> dict[str, Any]:
 
 
 def mail_host() -> str:
-    """The server that mail is sent by; empty where none is connected."""
+    """The host that mail is sent through; empty if none is connected."""
     return str(smtp(current())["host"])
 
 
 def secrets() -> tuple[str, ...]:
-    """What no log and no page may show."""
+    """Secrets that no log and no page may show."""
     now = current()
     return now.openai_api_key.get_secret_value(), str(smtp(now)["password"])

@@ -1,4 +1,4 @@
-"""The database's shape: brought up to date before it is used, by one process at a time."""
+"""Applies missing migrations before the database is used, in one process at a time."""
 
 import fcntl
 from collections.abc import Iterable, Iterator
@@ -18,22 +18,20 @@ class DatabaseError(Exception):
     """The database cannot be used; the message says why and what to do."""
 
 
-def bring_up_to_date() -> int:
-    """Apply the migrations that are missing; how many there were.
+def bring_up_to_date() -> None:
+    """Apply the migrations that are missing.
 
     Raises DatabaseError where the database cannot be reached, or is newer than this code.
     """
     try:
         if not _missing():
-            return 0
+            return
         with _alone():
-            missing = _missing()  # another process may have been quicker
-            if missing:
+            if _missing():  # another process may have been quicker
                 call_command("migrate", interactive=False, verbosity=0)
-    except DriverError as error:  # it is away, or the file is no database
+    except DriverError as error:  # it cannot be reached, or the file is not a database
         name = connection.settings_dict["NAME"]
         raise DatabaseError(f"The database {name} cannot be used: {error}") from error
-    return missing
 
 
 def _missing() -> int:
@@ -48,7 +46,7 @@ def _missing() -> int:
 
 
 def unknown_migrations(loader: MigrationLoader, applied: Iterable[tuple[str, str]]) -> list[str]:
-    """Of migrations of our apps those that this code never had: a newer Assay made them."""
+    """Applied migrations of our apps that this code does not have: a newer Assay made them."""
     ours = {app for app, _ in loader.graph.nodes}
     known = set(loader.disk_migrations)
     known.update(old for one in loader.replacements.values() for old in one.replaces)
@@ -57,7 +55,7 @@ def unknown_migrations(loader: MigrationLoader, applied: Iterable[tuple[str, str
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Keep other migrating processes waiting: on this machine, or all that use the database."""
+    """Make other processes wait that would migrate: on this machine; with PostgreSQL, on any."""
     if connection.vendor != "postgresql":
         with (settings.DATA_DIR / "migrate.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,8 +1,8 @@
-"""Settings from the environment, read once, loudly.
+"""Settings from the environment, validated when they are read.
 
-Every variable Assay reads is declared here with its default. What each does stands in
-`docs/settings.md`, which is tested against this list. Neither Django nor Celery is loaded: bench
-workers read it too.
+Every variable that Assay reads is declared here with its default and described in
+`docs/settings.md`, which a test compares with this list. Bench workers use this module too, so it
+imports neither Django nor Celery.
 """
 
 import os
@@ -30,14 +30,14 @@ MOST = 2**31
 
 
 class SettingError(Exception):
-    """A setting cannot be used; the message names it, its value and what would do."""
+    """A setting is invalid; the message names it, its value and what is expected."""
 
 
 def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         _ = parts.port
-    except ValueError:  # whose words show a piece of the password
+    except ValueError:  # its message would show a part of the password
         raise ValueError("no address; in a password / is %2F, [ is %5B and # is %23") from None
     return parts
 
@@ -73,7 +73,7 @@ Words = Annotated[  # split at commas and blanks
     tuple[str, ...], NoDecode, BeforeValidator(lambda text: text.replace(",", " ").split())
 ]
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda text: text or None)]
-Address = Annotated[str, AfterValidator(_address)]  # without a slash at the end
+Address = Annotated[str, AfterValidator(_address)]  # without a trailing slash
 Server = Annotated[SecretStr, AfterValidator(_server)]
 MailServer = Annotated[SecretStr, AfterValidator(_mail_server)]
 Count = Annotated[int, Field(ge=0, le=MOST)]
@@ -87,7 +87,7 @@ def variable(default: str, **bounds: Any) -> Any:
     return Field(default, **bounds)
 
 
-# Variables that others read too keep the names they have there.
+# Variables without the prefix ASSAY_, because other software uses them too.
 OTHERS = {
     "database_url",
     "celery_broker_url",
@@ -102,7 +102,7 @@ def _name(field: str) -> str:
 
 
 class Settings(BaseSettings):
-    """What a machine may choose. A variable that is empty counts as unset."""
+    """All settings. A variable that is empty counts as unset."""
 
     model_config = SettingsConfigDict(
         alias_generator=AliasGenerator(validation_alias=_name),
@@ -157,7 +157,7 @@ class Settings(BaseSettings):
 
 
 def without_password(url: str) -> str:
-    """An address as it may be printed: its password, if any, as ***."""
+    """A URL for printing: its password, if any, is replaced by ***."""
     before, at, rest = url.rpartition("@")
     scheme, slashes, user = before.rpartition("://")
     return f"{scheme}{slashes}{user.split(':')[0]}:***@{rest}" if at and ":" in user else url
@@ -169,11 +169,11 @@ def read() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        raise SettingError(_in_words(error)) from None
+        raise SettingError(_text_of(error)) from None
 
 
-def _in_words(error: ValidationError) -> str:
-    """`ASSAY_DEBUG='perhaps': Input should be a valid boolean`, of the first that is none."""
+def _text_of(error: ValidationError) -> str:
+    """The first error as text: `ASSAY_DEBUG='perhaps': Input should be a valid boolean`."""
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0])
     value = "…" if VARIABLES[name].annotation is SecretStr else os.environ.get(name, "")
@@ -181,7 +181,7 @@ def _in_words(error: ValidationError) -> str:
     return f"{name}={without_password(value)!r}: {advice}"
 
 
-# By name, as the documents list them.
+# By name, in the order of the documentation.
 VARIABLES: dict[str, FieldInfo] = {
     str(field.validation_alias): field for field in Settings.model_fields.values()
 }
@@ -197,7 +197,7 @@ def database_from(url: str) -> dict[str, object]:
         return {
             "ENGINE": "webapp.sqlite",
             "NAME": unquote(parts.path[1:]),
-            "CONN_MAX_AGE": 60,  # to open the file and set it up takes longer than most queries
+            "CONN_MAX_AGE": 60,  # opening the file takes longer than most queries
             # A writer takes its lock at BEGIN: two writers queue up instead of failing midway.
             "OPTIONS": {
                 "transaction_mode": "IMMEDIATE",
@@ -226,10 +226,7 @@ def database_from(url: str) -> dict[str, object]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file that its owner alone may read, in one step. Raises OSError.
-
-    Whoever reads it finds the old one or the new one, whole.
-    """
+    """Atomically replace a file that only its owner may read. Raises OSError."""
     number, name = mkstemp(dir=path.parent, prefix=f".{path.name}-")  # of mode 0600
     draft = Path(name)
     try:
@@ -244,21 +241,21 @@ def write_private(path: Path, text: str) -> None:
 
 
 def data_directory(root: Path) -> Path:
-    """The data directory, made if it is not there, closed to all but this user.
+    """The data directory, created if needed and closed to other users.
 
-    Raises SettingError where it cannot be written.
+    Raises SettingError if it cannot be written.
     """
     path = root / read().data.expanduser()
-    os.umask(0o077)  # what this process writes from here on is its user's alone
+    os.umask(0o077)  # from here on only this user may read what this process writes
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SettingError(f"ASSAY_DATA={str(path)!r}: {error.strerror}") from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise SettingError(f"ASSAY_DATA={str(path)!r}: this user may not write there")
-    # The rights of others are taken away where an older version left them.
+    # Older versions left files that others may read.
     for one in (path, *path.iterdir()):
-        with suppress(OSError):  # gone meanwhile, or another user's
+        with suppress(OSError):  # deleted meanwhile, or another user's
             mode = one.lstat().st_mode
             if mode & 0o077 and not one.is_symlink():
                 one.chmod(mode & 0o700)

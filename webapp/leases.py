@@ -1,4 +1,4 @@
-"""Keep a lease for as long as the work takes, so that it can be short: who is killed loses it."""
+"""Renews a short lease while work goes on, so that it soon expires if the process is killed."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def renewed(renew: Callable[[], object], seconds: float) -> Iterator[None]:
-    """Call `renew` three times in each `seconds` of the lease, in a thread with its connection."""
+    """Call `renew` three times in each lease of `seconds`, in a thread with its own connection."""
     over = Event()
 
     def keep() -> None:

@@ -1,22 +1,22 @@
-"""Log lines without secrets: whatever a message or a traceback quotes, no key gets into a log."""
+"""Hides secrets in log lines, including those that a message or traceback quotes."""
 
 import logging
 import re
 from collections.abc import Callable, Iterable
 
-# What gives somebody power while it is valid, by the look of it; the first group stays.
+# Text that looks like a valid secret; the first group is kept.
 _SECRETS = re.compile(
     r"(/sign-in/)[\w-]{20,}"  # a link that signs in
     r"|(\b(?:Bearer|Token)\s+)[\w.~+/=-]{8,}"  # of a request's headers
     r"|(://[^/\s:@]*:)[^@\s/]+(?=@)",  # a password in an address
     re.IGNORECASE,
 )
-_SHORTEST = 8  # characters; a shorter value would be found in the middle of words
+_SHORTEST = 8  # characters; a shorter secret might occur inside ordinary words
 HIDDEN = "…"
 
 
 class Formatter(logging.Formatter):
-    """Formats a record, then hides what looks like a secret, and the `secrets` of the moment."""
+    """Formats a record, then hides what looks like a secret and the current `secrets`."""
 
     def __init__(self, fmt: str, secrets: Callable[[], Iterable[str]] = tuple) -> None:
         super().__init__(fmt)

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 LONGEST_SOCKET_PATH = 107  # bytes: what `sockaddr_un` of Linux holds, less its closing zero
 
-CONTROL_EXCHANGE = "bench"  # of bench workers: the site's know none of their commands
+CONTROL_EXCHANGE = "bench"  # for bench workers alone: the site's workers do not know its commands
+EVENTS = "events"  # the one queue of the site that bench workers may put messages on
 
 
 def socket_path(data: Path) -> Path:
     """Where the private Redis of a data directory listens.
 
-    A path that is too long for a socket gives way to one below /tmp, the same for every process.
+    If the path is too long for a socket, one below /tmp, the same for every process.
     """
     path = data.resolve() / "redis" / "redis.sock"
     if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
@@ -42,19 +43,19 @@ def url(data: Path) -> str:
 
 
 def configure(app: Celery) -> None:
-    """Tell a Celery application what holds of every one here, our transport for Redis first.
+    """Set what all our Celery applications share, and our own transport for Redis.
 
-    It is loaded at the first connection.
+    The transport is loaded at the first connection.
     """
     from kombu.transport import TRANSPORT_ALIASES  # noqa: PLC0415 - commands that send nothing
 
     TRANSPORT_ALIASES["redis"] = "webapp.redis_transport:Transport"
     app.conf.update(
         broker_connection_retry_on_startup=True,
-        broker_connection_max_retries=None,  # a benchmark goes on, however long the broker is away
+        broker_connection_max_retries=None,  # a benchmark goes on, however long the broker is down
         broker_channel_error_retry=True,  # as when its disk is full: Redis refuses every command
         accept_content=["json"],
-        task_ignore_result=True,  # what a task did stands in the database
+        task_ignore_result=True,  # tasks store what they did in the database
         worker_pool="prefork",  # solo would not answer control commands while a task runs
         worker_concurrency=1,
         worker_prefetch_multiplier=1,
@@ -62,17 +63,17 @@ def configure(app: Celery) -> None:
 
 
 def worker_user(name: str) -> str:
-    """The user of Redis that a bench worker is."""
+    """The Redis user of a bench worker."""
     return f"bench-{name}"
 
 
 def worker_password(key: bytes) -> str:
-    """That user's password: made of the worker's key, which it does not tell."""
+    """That user's password: derived from the worker's key, which it does not reveal."""
     return hmac.new(key, b"redis", sha256).hexdigest()
 
 
 def worker_url(data: Path, name: str, key: bytes) -> str:
-    """The address for a bench worker: as its own user, where one over TCP names no password."""
+    """The broker's address for a bench worker: as its own user, unless a password is given."""
     address = urlsplit(given := url(data))
     if address.scheme not in ("redis", "rediss") or address.password:
         return given
@@ -82,7 +83,7 @@ def worker_url(data: Path, name: str, key: bytes) -> str:
 
 
 def worker_keys(name: str) -> dict[str, str]:
-    """Where kombu keeps what a bench worker has taken: apart from everybody else's."""
+    """The keys under which kombu stores the messages that a bench worker has taken: its own."""
     return {
         "unacked_key": f"unacked.{name}",
         "unacked_index_key": f"unacked_index.{name}",

@@ -1,4 +1,4 @@
-"""A Redis transport that a malformed message does not end."""
+"""A Redis transport whose worker survives a malformed message."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from typing import Any
 from kombu.transport import redis
 from redis.exceptions import DataError
 
-# What kombu and Celery raise of a message that is none.
+from webapp.redis_broker import EVENTS
+
+# What kombu and Celery raise for a malformed message.
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, RecursionError, DataError)
 
 log = logging.getLogger(__name__)
 
 
 class Channel(redis.Channel):
-    """Logs and drops a message that is no message: not JSON, a list, a header of a wrong type.
+    """Logs and drops malformed messages: not JSON, a list, a header of a wrong type.
 
-    kombu and Celery raise out of the worker's loop there, which ends the worker.
+    kombu and Celery would raise out of the worker's loop, which ends the worker.
     """
 
     # kombu's types lack them.
@@ -42,7 +44,7 @@ class Channel(redis.Channel):
             return handler()
         except MALFORMED as error:
             log.warning("Malformed message dropped: %s: %.200s", type(error).__name__, error)
-            # Unless it is rejected it takes one of the few places of messages under way, for ever.
+            # Unless it is rejected, it counts against the prefetch limit for ever.
             for tag in set(self.qos._delivered or ()) - held:
                 self.basic_reject(tag, requeue=False)
             return None
@@ -50,7 +52,7 @@ class Channel(redis.Channel):
     def close(self) -> None:
         """Close without waiting for a message any longer."""
         if self._in_poll and (line := self._in_poll._sock):
-            # Redis forgets a client that will say no more, and sends first what it took for it.
+            # Redis ends a half-closed connection, after sending what it has popped for it.
             with suppress(OSError):
                 socket.socket.shutdown(line, socket.SHUT_WR)
             with suppress(Empty, *self.connection_errors):
@@ -59,12 +61,16 @@ class Channel(redis.Channel):
 
 
 class Transport(redis.Transport):
-    """kombu's Redis transport with that channel."""
+    """kombu's Redis transport with this channel."""
 
     Channel = Channel
-    brpop_timeout = 10  # seconds; a worker at rest asks anew so often, and a message comes at once
+    brpop_timeout = 10  # seconds between two polls of an idle worker; a message comes at once
 
     def _deliver(self, message: Any, queue: str | None) -> None:
-        # A task's own limit counts; one of a wrong type would end the worker when it is compared.
-        message["headers"].pop("timelimit", None)
+        headers = message["headers"]
+        # Bench workers can write to this queue, and may start no other task of the site.
+        if queue == EVENTS and not str(headers.get("task")).startswith(("runs.", "health.")):
+            raise ValueError(f"{headers.get('task')!r} is not a task of the queue {queue}")
+        # The task's own limit applies; one of a wrong type would end the worker.
+        headers.pop("timelimit", None)
         super()._deliver(message, queue)

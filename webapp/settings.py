@@ -1,4 +1,4 @@
-"""Django's settings. Whatever a machine may choose comes from `webapp.env`."""
+"""Django's settings. Those that an operator may set come from `webapp.env`."""
 
 import os
 from contextlib import suppress
@@ -21,7 +21,7 @@ def _kept_secret(path: Path) -> str:
         draft = path.with_name(f"{path.name}.{os.getpid()}")
         draft.touch(mode=0o600)
         draft.write_text(token_urlsafe(50))
-        # A link appears whole or not at all, and the first of two processes wins.
+        # Linking is atomic, and of two processes the first wins.
         with suppress(FileExistsError):
             path.hardlink_to(draft)
         draft.unlink()
@@ -33,7 +33,7 @@ DEBUG = ENV.debug
 ALLOWED_HOSTS = list(ENV.hosts)
 BASE_URL = ENV.base_url.rstrip("/")
 
-# In this order: of addresses the first that fits is taken.
+# In this order, in which their URL patterns are tried.
 ROOMS = (
     *("digests", "papers", "library", "mail", "summaries", "catalog"),
     *("runs", "readers", "ui", "health", "api"),
@@ -51,7 +51,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "webapp.ui.encodings.CompressionMiddleware",
+    "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
     "webapp.ui.language.LanguageMiddleware",
     "webapp.api.problems.ProblemMiddleware",
@@ -107,7 +107,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "webapp.ui.storage.StaticFiles"},
 }
 
-# Everything a page needs comes from its own origin.
+# Everything that a page loads comes from its own origin.
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [NONE],
@@ -137,7 +137,7 @@ ARXIV_SECONDS = ENV.arxiv_seconds
 ARXIV_CATEGORIES = list(ENV.categories)
 ARXIV_CONTACT = ENV.contact
 
-# What `webapp.connections` reads: of the environment, else of this file.
+# Servers are read from the environment, else from this file: see `webapp.connections`.
 CONNECTIONS_FILE = ENV.connections or DATA_DIR / "connections.json"
 EMAIL_BACKEND = "webapp.mail.backend.EmailBackend"
 EMAIL_TIMEOUT = 20  # seconds
@@ -152,18 +152,18 @@ SUMMARY_CHARACTERS = ENV.summary_characters
 SUMMARY_DAILY_CALLS = ENV.summary_daily_calls
 SUMMARY_DAILY_TOKENS = ENV.summary_daily_tokens
 
-# Celery: the site's workers and beat; `redis_broker.configure` says what holds of all.
+# Celery: the site's workers and beat; `redis_broker.configure` has what all workers share.
 CELERY_BROKER_URL = redis_broker.url(DATA_DIR)
-CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # whoever reaches Redis could end them
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False  # else anyone who reaches Redis could stop them
 CELERY_TASK_DEFAULT_QUEUE = "site"
-# The queues of the site's workers; models take minutes, and have one of their own.
+# The queues of the site's workers. Models take minutes, so summaries have their own.
 QUEUES = ["site", "events", "summaries"]
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_WORKER_REDIRECT_STDOUTS_LEVEL = "INFO"  # what commands print is no warning
-CELERY_BEAT_MAX_LOOP_INTERVAL = 10  # seconds between two signs of life
+CELERY_WORKER_REDIRECT_STDOUTS_LEVEL = "INFO"  # what commands print is not a warning
+CELERY_BEAT_MAX_LOOP_INTERVAL = 10  # seconds; each loop stores a heartbeat
 
 LOG_LEVEL = ENV.log_level
-# One line a request says nothing that the audit does not, one a periodic task nothing at all.
+# Their lines for each request and each periodic task are of no use.
 QUIET_LOGGERS = ["httpx", "httpx2", "arxiv"]
 if LOG_LEVEL == "INFO":
     QUIET_LOGGERS += [
@@ -188,7 +188,7 @@ LOGGING = {
             ),
         }
     },
-    # Pages that are not there, and a site that is not ready, are no failures of this process.
+    # Pages that are not found and a site that is not ready are not errors of this process.
     "filters": {
         "failures": {
             "()": "django.utils.log.CallbackFilter",

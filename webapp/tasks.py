@@ -6,8 +6,9 @@ Celery is imported when a task is sent: most commands send none.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from webapp.redis_broker import CONTROL_EXCHANGE, configure
@@ -18,20 +19,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class QueueFullError(Exception):
-    """As many tasks wait as may."""
-
-
 @cache
 def app() -> Celery:
-    """The site's own end of the broker; it sends and runs nothing."""
+    """The Celery application that the site sends with; it runs no tasks."""
     from celery import Celery  # noqa: PLC0415 - half a second
 
     made = Celery("assay-site", set_as_current=False)
     made.config_from_object("django.conf:settings", namespace="CELERY")
     configure(made)
     made.conf.control_exchange = CONTROL_EXCHANGE
-    # At once, and once more where Redis was started again meanwhile; kombu's own way takes 6 s.
+    # One retry, at once, in case Redis was restarted; kombu's default policy takes 6 s.
     made.conf.broker_transport_options = {"max_retries": 1, "interval_start": 0, "interval_max": 0}
     return made
 
@@ -39,41 +36,39 @@ def app() -> Celery:
 def send(task: str, args: list[object], queue: str | None = None, *, lost: str) -> bool:
     """Put a task on a queue, by default the site's; False where the broker is down.
 
-    The log has what is `lost`.
+    `lost` is what the log then says did not happen.
     """
-    return _try_broker(partial(app().send_task, task, args=args, queue=queue, retry=False), lost)
+    with _broker_errors_logged(lost):
+        app().send_task(task, args=args, queue=queue, retry=False)
+        return True
+    return False
 
 
 def send_if_room(task: str, args: list[object], most: int, *, lost: str) -> bool:
-    """The same on the site's queue, for what strangers may send: False where `most` wait there."""
-    return _try_broker(partial(_send_if_room, task, args, most), lost)
-
-
-def _send_if_room(task: str, args: list[object], most: int) -> None:
-    with app().producer_or_acquire() as producer:
+    """As `send` on the site's queue, for what strangers may cause: False if `most` tasks wait."""
+    with _broker_errors_logged(lost), app().producer_or_acquire() as producer:
         queue = app().conf.task_default_queue
         declare = producer.connection.ensure(  # its answer has the queue's length
             producer, lambda: producer.channel.queue_declare(queue), max_retries=1, interval_start=0
         )
-        if (waiting := declare().message_count) >= most:
-            raise QueueFullError(f"{waiting} tasks wait already")
-        app().send_task(task, args=args, producer=producer, retry=False)
+        if (waiting := declare().message_count) < most:
+            app().send_task(task, args=args, producer=producer, retry=False)
+            return True
+        log.warning("Queue full, %s: %d tasks wait already", lost, waiting)
+    return False
 
 
-def broadcast(command: str, arguments: dict[str, object], *, lost: str) -> bool:
-    """Tell every bench worker a control command; False as above."""
-    return _try_broker(partial(app().control.broadcast, command, arguments, reply=False), lost)
+def broadcast(command: str, arguments: dict[str, object], *, lost: str) -> None:
+    """Send a control command to every bench worker."""
+    with _broker_errors_logged(lost):
+        app().control.broadcast(command, arguments, reply=False)
 
 
-def _try_broker(action: Callable[[], object], lost: str) -> bool:
+@contextmanager
+def _broker_errors_logged(lost: str) -> Iterator[None]:
     from kombu.exceptions import OperationalError  # noqa: PLC0415 - with Celery
 
     try:
-        action()
+        yield
     except (OperationalError, OSError) as error:
         log.warning("Broker unreachable, %s: %s", lost, error)
-        return False
-    except QueueFullError as error:
-        log.warning("Queue full, %s: %s", lost, error)
-        return False
-    return True

@@ -1,17 +1,17 @@
-"""Every address of the site."""
+"""All URLs of the site."""
 
 from django.conf import settings
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
-from webapp.api.urls import api_urlpatterns
+from webapp.api.api import api
 
 handler500 = "webapp.health.views.server_error"
 
-ELSEWHERE = {"runs": "runs.web"}  # where a room's addresses are, if not in `urls`
+ELSEWHERE = {"runs": "runs.web"}  # apps whose `urls` is not in the app's own folder
 
 urlpatterns: list[URLPattern | URLResolver] = [
     *(path("", include(f"webapp.{ELSEWHERE.get(room, room)}.urls")) for room in settings.ROOMS),
-    *api_urlpatterns,
+    path("api/v1/", api.urls),  # outside the namespace `api`: ninja reverses from the root
     path("admin/", admin.site.urls),
 ]

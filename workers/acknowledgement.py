@@ -1,8 +1,8 @@
-"""A task's acknowledgement that is lost with the broker makes its worker connect anew.
+"""Requests and tasks of our workers: a worker reconnects when an acknowledgement is lost.
 
-Celery logs such a loss and goes on. But a worker that takes one message at a time reads no further
-one while one is unacknowledged, and so never sees that its connection has ended: it is idle for
-good, while its heartbeats go on.
+Celery logs such a loss and goes on. But a worker that takes one message at a time reads no other
+while one is unacknowledged, and so never notices that its connection has ended: it stays idle for
+ever, while its heartbeats go on.
 """
 
 import logging
@@ -18,10 +18,14 @@ log = logging.getLogger(__name__)
 class Request(CeleryRequest):
     """A message that a worker has taken."""
 
-    def acknowledge(self) -> None:
-        """Let the broker forget the message, or have the worker's loop end and connect again.
+    # Tasks that would follow this one if it is ended from outside: no message may name any.
+    errbacks: Any = None
+    chord: Any = None
 
-        The message then comes a second time, which every task bears.
+    def acknowledge(self) -> None:
+        """Acknowledge the message; if the broker is lost, make the worker's loop reconnect.
+
+        The message is then delivered a second time, which every task tolerates.
         """
         if self.acknowledged:
             return
@@ -35,7 +39,7 @@ class Request(CeleryRequest):
 
 
 class Task(CeleryTask):  # type: ignore[type-arg]
-    """A task whose messages are acknowledged so."""
+    """A task whose messages are such requests."""
 
     Request: Any = Request
 

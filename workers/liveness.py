@@ -1,7 +1,7 @@
-"""Liveness of a process that has no address: a file, touched while all is well.
+"""Liveness files: touched by processes that serve no port, while they are healthy.
 
-A container's health check looks at its age. That costs nothing beside a running measurement; to
-ping the worker would start a Python every time.
+A container's health check looks at the file's age. That costs next to nothing beside a running
+measurement, whereas a ping of the worker would start a Python process each time.
 """
 
 import logging
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def touch(name: str) -> None:
-    """Record that process `name` is well now; on a full disk it is not."""
+    """Record that process `name` is healthy now; on a full disk nothing is recorded."""
     folder = DATA_DIR / "alive"
     with suppress(OSError):
         folder.mkdir(exist_ok=True)
@@ -28,21 +28,21 @@ def touch(name: str) -> None:
 
 
 class LivenessFile(bootsteps.StartStopStep):
-    """Touches a worker's file from the loop that also takes its messages.
+    """Touches a worker's file from the loop that takes its messages.
 
-    A part of the consumer, not of the worker: a lost broker clears the timer, and the consumer
-    that comes back starts this again.
+    It is a step of the consumer, not of the worker: when the broker is lost the timer is cleared,
+    and the new consumer starts this step again.
     """
 
     requires = ("celery.worker.consumer.connection:Connection",)
-    entry: Any = None  # of the timer; a connection may fail before there is one
+    entry: Any = None  # the timer's; a connection may fail before there is one
 
     def start(self, consumer: Any) -> None:
-        """Begin when the worker is connected."""
+        """Start when the worker is connected."""
         touch(consumer.hostname)
         self.entry = consumer.timer.call_repeatedly(SECONDS, touch, (consumer.hostname,))
 
     def stop(self, consumer: Any) -> None:
-        """End with the connection."""
+        """Stop with the connection."""
         if self.entry:
             self.entry.cancel()

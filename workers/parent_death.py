@@ -1,4 +1,4 @@
-"""Processes that cannot outlive their parent."""
+"""Makes processes die with their parent."""
 
 import ctypes
 import os
@@ -15,23 +15,23 @@ def prctl(option: int, value: int | bytes) -> None:
 
 
 def die_with_parent(parent: int | None = None, sig: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel send `sig` to this process when the one that made it dies.
+    """Have the kernel send `sig` to this process when its parent dies.
 
-    Call it in the child, before or after exec: the wish survives both. It fires when the parent's
-    *thread* ends, so parents spawn from their main thread. No fork inherits it: every generation
-    asks for itself. `parent` is the pid that must still be there; by default whoever is now.
+    Call it in the child, before or after exec. It fires when the parent's *thread* ends, so parents
+    must fork in their main thread, and forks do not inherit it. `parent` is the expected parent's
+    pid (default: the present one's); if it has died already, this process is killed at once.
     """
     parent = parent or os.getppid()
     prctl(PR_SET_PDEATHSIG, sig)
-    if os.getppid() != parent:  # it died before the kernel knew
+    if os.getppid() != parent:  # it died before the call
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever the processes below leave behind."""
+    """Become the parent of all orphaned descendants."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def name_process(name: str) -> None:
-    """The name that `ps -e`, `top` and `pgrep` show, of at most 15 characters."""
+    """Set the name that `ps -e`, `top` and `pgrep` show; at most 15 characters."""
     prctl(PR_SET_NAME, name.encode())

@@ -1,4 +1,4 @@
-"""How a worker ends: at once where it is told to, and with all its pool where it is killed.
+"""Ends a worker without delay when it is stopped, and its whole pool when it is killed.
 
 Both applications import this module.
 """
@@ -23,19 +23,19 @@ def _remember_main(**_: object) -> None:
 
 @signals.worker_process_init.connect
 def _die_with_main(**_: object) -> None:
-    """A pool's process dies with its worker, even one that was killed while it forked."""
+    """Make a pool process die with its worker, even if that is killed during the fork."""
     die_with_parent(_main)
 
 
 @signals.worker_shutting_down.connect
 def _wake(**_: object) -> None:
-    """Celery's loop would sleep on for up to a second."""
+    """Wake Celery's loop, which would go on sleeping for up to a second."""
     if loop := get_event_loop():
-        # It wakes for another thread's calls alone.
+        # Only calls of another thread wake it.
         Thread(target=loop.call_soon, args=(lambda: None,)).start()
 
 
 @signals.worker_shutdown.connect
 def _leave_memory(**_: object) -> None:
-    """The interpreter's last collection finds nothing to look at."""
+    """Spare the interpreter its last garbage collection."""
     gc.freeze()

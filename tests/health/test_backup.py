@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from tests import forking
 from tests.processes import ROOT
+from webapp.health import backup
 from webapp.health.backup import BackupError, back_up, restore
 from webapp.health.models import Heartbeat
 
@@ -127,6 +128,33 @@ def test_a_backup_of_an_older_site_that_goes_on_writing(database: str, tmp_path:
     assert rest == before[1:]  # text, index, sequence, secret
 
 
+NEWER = """
+from django.db import connection
+Heartbeat.objects.all().delete()  # else the site counts as running
+MigrationRecorder(connection).record_applied("papers", "0999_of_a_newer_version")
+"""
+
+
+@pytest.mark.slow
+def test_a_newer_or_damaged_database_is_replaced(database: str, tmp_path: Path) -> None:
+    """It is what a backup is for: to go back after an upgrade, or when the file is damaged."""
+    site = Site(tmp_path / "data", database)
+    before = site.python(OLDER)
+    file = tmp_path / "assay.backup"
+    beat = "from webapp.health import heartbeats\nheartbeats.store('beat', 'beat')\n"
+    site.python(f"{beat}call_command('backup', {str(file)!r})")
+    recorder = "from django.db.migrations.recorder import MigrationRecorder\n"
+    heartbeat = "from webapp.health.models import Heartbeat\n"
+    site.python(recorder + heartbeat + NEWER)
+    assert "Restored" in site.manage("restore", file)
+    assert site.python(f"{heartbeat}print(Heartbeat.objects.count())") == "0\n"
+    assert site.python("tell()") == before
+    if not database:
+        (site.data / "assay.sqlite3").write_bytes(b"SQLite format 3\0" + b"\xff" * 5_000)
+        assert "Restored" in site.manage("restore", file)
+        assert site.python("tell()") == before
+
+
 WRITE_MEANWHILE = """
 from django.db import connection
 from webapp.health import backup
@@ -155,7 +183,7 @@ def test_tables_are_of_one_moment(database: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_refused(tmp_path: Path, settings: Any) -> None:
+def test_what_is_refused(tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "assay.backup"
     (settings.DATA_DIR / "connections.json").write_text("{}")  # others' keys stay where they are
     back_up(file)
@@ -192,6 +220,12 @@ def test_what_is_refused(tmp_path: Path, settings: Any) -> None:
             restore(source)
     with pytest.raises(BackupError, match="is there already"):
         back_up(file)
+    late = tmp_path / "late"
+    monkeypatch.setattr(backup, "_dump", lambda _: late.write_text("of another process"))
+    with pytest.raises(BackupError, match="cannot be written"):
+        back_up(late)
+    assert late.read_text() == "of another process"
+    monkeypatch.undo()
     if connection.vendor == "sqlite":  # PostgreSQL waits for who writes
         connection.cursor().execute("PRAGMA busy_timeout = 100")
         with closing(sqlite3.connect(connection.settings_dict["NAME"])) as writer:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from datetime import date, timedelta
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -120,6 +122,14 @@ def test_the_address(settings: Any) -> None:
     assert "Add assay.example to ASSAY_HOSTS." in found("problem")
     settings.ALLOWED_HOSTS = ["assay.example"]
     assert "ASSAY_HOSTS" not in found("problem")
+
+
+def test_clocks_more_than_a_day_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "connection", SimpleNamespace(vendor="postgresql"))
+    yesterday = timezone.now() - timedelta(days=1, seconds=2)
+    monkeypatch.setattr(doctor, "rows", lambda _: [(yesterday,)])
+    (finding,) = doctor._database()
+    assert re.search(r"are 8640[23] s apart", finding.what)
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from methods import protocol
 from methods.protocol.messages import _signature
 from tests.runs import saying
 from tests.runs.saying import say
-from webapp.runs import broker, heartbeats, keys
+from webapp.runs import broker, heartbeats, keys, submit
 from webapp.runs.models import Event, Run, Series, State, Worker
 from webapp.runs.queries import log_of
 from webapp.runs.record import MAX_LOG_BYTES, store_event
@@ -134,6 +134,23 @@ def test_a_second_worker_with_the_same_attempt_is_told_to_stop(
     run.refresh_from_db()
     assert (run.state, run.worker.name) == (State.RUNNING, "one")
     assert orders == [(str(run.pk), run.token, "two")]
+
+
+def test_a_worker_that_missed_the_cancel_is_told_again(run: Run, orders: list[tuple]) -> None:
+    store_event(say(run, 0, saying.started()))
+    run.refresh_from_db()
+    assert submit.cancel(run)
+    orders.clear()
+    assert with_commit(lambda: store_event(say(run, 1, saying.check())))
+    assert orders == [(str(run.pk), run.token, "one")]
+
+
+def test_the_next_run_is_dispatched_when_one_ends(run: Run) -> None:
+    following = saying.queued()
+    for message in saying.whole_run(run):
+        store_event(message)
+    following.refresh_from_db()
+    assert following.state == State.DISPATCHED
 
 
 def test_forged(run: Run, worker: Worker) -> None:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from tests.runs import saying
-from webapp.runs import states
+from webapp.runs import broker, record, states
 from webapp.runs.models import ENDED, OPEN, Failure, Run, State
 from webapp.runs.states import TRANSITIONS, IllegalMoveError, Writer, move
 
@@ -72,3 +72,16 @@ def test_only_failures_of_ours_are_tried_again_and_only_once(failure: Failure) -
     again = saying.running(worker, attempt=1)
     assert states.fail(again, failure, "because", Writer.RECORDER)
     assert (again.state, again.failure, again.charged_seconds) == (State.FAILED, failure, 0)
+
+
+def test_a_retry_keeps_nothing_that_the_lost_attempt_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(broker, "send_job", lambda *_: True)
+    run = saying.running(saying.live_worker())
+    for seq, body in enumerate((saying.series(), saying.check(), saying.artefact())):
+        assert record.store_event(saying.say(run, seq, body))
+    run.refresh_from_db()
+    assert states.fail(run, Failure.WORKER_LOST, "It was lost.", Writer.SWEEP)
+    left = (run.series, run.checks, run.artefacts)
+    assert [measured.count() for measured in left] == [0, 0, 0]

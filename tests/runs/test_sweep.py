@@ -61,6 +61,14 @@ def test_a_silent_worker_loses_its_run(listening: None) -> None:
     assert (run.state, run.token, run.worker) == (State.QUEUED, "", None)
 
 
+def test_a_worker_that_lost_its_run_is_told_to_stop(listening: None, sent: Sent) -> None:
+    run = saying.running(saying.live_worker())
+    token = run.token
+    long_ago(run, leased_until=timedelta(seconds=1))
+    check_leases()
+    assert ("cancel", run.pk, token) in sent
+
+
 def test_a_worker_that_is_heard_while_leases_are_checked_keeps_its_run(listening: None) -> None:
     """Another process takes its heartbeat right after the late runs were read."""
     run = saying.running(saying.live_worker())

@@ -1,1 +1,1 @@
-"""The programming interface: runs asked for, followed and read by programs."""
+"""The API for programs: papers, digests, methods, runs and a reader's library."""

@@ -1,4 +1,4 @@
-"""The interface itself: methods, and runs asked for, followed, cancelled and read."""
+"""The API: methods, and runs to queue, follow, cancel and read."""
 
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -20,21 +20,20 @@ from webapp.api import reading
 from webapp.api.problems import MEDIA_TYPE, ProblemError, answer
 from webapp.api.schemas import MethodSchema, Problem
 from webapp.api.security import Bearer, reader_of
-from webapp.digests.lookup import NotFoundError
 from webapp.runs import submit
 from webapp.runs.models import Run, State
 from webapp.runs.queries import may_cancel, visible_runs
 from webapp.runs.quota import QuotaError
 from webapp.runs.web.export import RunResults, RunStatus
 
-LATEST = 100  # runs of a list
+LATEST = 100  # runs in a list
 REFUSED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 503)
-# What a refusal of the domain is to a program; every other is 422.
+# The status of each refusal by the domain; all others are 422.
 STATUS = {UnknownNameError: 404, submit.KeyReusedError: 409, QuotaError: 403}
 
 
 class CleanParser(Parser):
-    """Texts in a body lose what `clean` takes away, before anything else sees them."""
+    """Cleans the texts in a body before anything else reads them."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         """The JSON of the body."""
@@ -45,10 +44,10 @@ class CleanParser(Parser):
 
 
 class Api(NinjaAPI):
-    """The interface; its document says that refusals are problems."""
+    """The API, whose OpenAPI document declares every refusal as a problem."""
 
     def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
-        """The OpenAPI document, with every refusal that any operation may be answered with."""
+        """The OpenAPI document, with every refusal that an operation may return."""
         schema = super().get_openapi_schema(**options)
         schema["components"]["schemas"]["Problem"] = Problem.model_json_schema()
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
@@ -67,14 +66,14 @@ api = Api(
     description="Papers, digests, profiles, methods with their measurements, runs, and a reader's "
     "library. Public data needs no token; everything else needs one with the scope `runs` or "
     "`library`, sent as `Authorization: Bearer TOKEN`. Responses have an ETag.",
-    docs_url=None,  # its usual page loads scripts from elsewhere; ours is webapp.api.views.docs
+    docs_url=None,  # Ninja's page loads scripts from elsewhere; ours is webapp.api.views.docs
     openapi_url="/openapi.json",
 )
 runs = Router(tags=["runs"])
 
 
 def _run(request: HttpRequest, pk: UUID, reader: User | AnonymousUser | None = None) -> Run:
-    """A run that the caller may see: by token where one came, else what is public."""
+    """A run that the caller may see: with a token the reader's, else a public one."""
     visitor = reader or _visitor(request)
     runs_seen = visible_runs(visitor).select_related("worker", "environment")
     found = runs_seen.filter(pk=pk).first()
@@ -158,7 +157,7 @@ api.add_router("/library", reading.library_router)
 
 
 def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
-    """Every refusal as a problem."""
+    """The response to a refused request."""
     match error:
         case ProblemError():
             problem = error
@@ -180,10 +179,8 @@ def _refuse(_request: HttpRequest, error: Exception | type[Exception]) -> HttpRe
             problem = ProblemError(422, detail, errors=errors)
         case HttpError():
             problem = ProblemError(error.status_code, str(error))
-        case NotFoundError():
-            problem = ProblemError(404, str(error))
         case Http404():
-            problem = ProblemError(404, "There is nothing at this address.")
+            problem = ProblemError(404, str(error))
         case _:
             problem = ProblemError(STATUS.get(type(error), 422), str(error))
     return answer(problem)

@@ -5,7 +5,7 @@ from django.db import models
 
 
 class Token(models.Model):
-    """A reader's key for programs. Only its hash is kept."""
+    """A reader's token for programs, of which only the hash is stored."""
 
     reader = models.ForeignKey(User, on_delete=models.CASCADE)
     name = models.CharField(max_length=64)

@@ -1,4 +1,4 @@
-"""Errors as problem JSON (RFC 9457): every refusal says what was wrong and what would do."""
+"""Errors as problem JSON (RFC 9457): each refusal says what was wrong and what is accepted."""
 
 from http import HTTPStatus
 from typing import Any
@@ -11,7 +11,7 @@ PREFIX = "/api/v1/"
 
 
 class ProblemError(Exception):
-    """A request that is refused, as it is answered."""
+    """A refused request, with its response."""
 
     def __init__(self, status: int, detail: str, **more: Any) -> None:
         self.status, self.detail, self.more = status, detail, more
@@ -33,10 +33,10 @@ def answer(problem: ProblemError) -> HttpResponse:
 
 
 class ProblemMiddleware(MiddlewareMixin):
-    """Every refusal under the API's addresses is a problem, also those that Django makes."""
+    """Makes every error response of the API a problem, also those of Django itself."""
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        """The answer, a page of Django's turned into JSON."""
+        """The response; an HTML error page is replaced by a problem."""
         is_problem = response.headers.get("Content-Type", "").startswith(MEDIA_TYPE)
         if response.status_code < 400 or is_problem or not request.path.startswith(PREFIX):
             return response

@@ -1,4 +1,4 @@
-"""What is read over the interface: papers, digests, profiles, methods, a reader's library."""
+"""The API's endpoints for papers, digests, profiles, methods and a reader's library."""
 
 from collections.abc import Sequence
 from datetime import date as Date
@@ -21,7 +21,7 @@ from webapp.library.models import LibraryEntry
 from webapp.papers.models import Paper
 from webapp.papers.search import MAX_PAGES, Results, search
 
-A_PAGE = 50  # papers of a library
+A_PAGE = 50  # papers of a library on a page
 papers_router = Router(tags=["papers"])
 public_router = Router()
 library_router = Router(tags=["library"], auth=Bearer("library"))
@@ -122,7 +122,7 @@ def change(request: HttpRequest, arxiv_id: Name, wanted: schemas.LibraryChange) 
 
 
 def _item(paper: Paper, entry: LibraryEntry | None, saved: bool) -> dict[str, Any]:
-    """A paper with what its reader has to do with it, as LibraryItem describes it."""
+    """A paper with its reader's state, note and tags, as LibraryItem describes it."""
     kept = entry or LibraryEntry()
     names = ("read_at", "not_for_me", "note", "tags")
     return {name: getattr(kept, name) for name in names} | {"paper": paper, "saved": saved}

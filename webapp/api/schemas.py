@@ -1,7 +1,7 @@
-"""What goes in and comes out, as the OpenAPI document describes it.
+"""Schemas of requests and responses, as the OpenAPI document shows them.
 
-Answers are made from the rows and objects themselves: a field is read by its name, or by its
-`resolve_` function.
+Responses are made from rows and objects: a field is the attribute of the same name, or the result
+of its `resolve_` function.
 """
 
 from datetime import date as Date
@@ -55,7 +55,7 @@ class BenchmarkSchema(Schema):
 
     @staticmethod
     def resolve_devices(benchmark: Benchmark) -> list[str]:
-        """By the names that a request has for them."""
+        """By their names in a request."""
         return ["gpu" if device == "cuda" else "cpu" for device in benchmark.devices]
 
     @staticmethod

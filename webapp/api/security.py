@@ -1,4 +1,4 @@
-"""Who asks: a reader's token with its scope, and what is answered to others."""
+"""Authentication by a reader's token and its scope."""
 
 from django.contrib.auth.models import User
 from django.http import HttpRequest
@@ -9,14 +9,14 @@ from webapp.api.problems import ProblemError
 
 
 class Bearer(HttpBearer):
-    """A reader's token with a scope. Each counts its requests by the minute."""
+    """Authenticates by a token that has the scope; its requests are limited by the minute."""
 
     def __init__(self, scope: str) -> None:
         super().__init__()
         self.scope = scope
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        """The reader of a good token; ProblemError where it may not or asked too often."""
+        """The reader of a valid token. Raises ProblemError without the scope or over the limit."""
         found = tokens.find(token)
         if found is None:
             return None

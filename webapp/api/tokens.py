@@ -1,4 +1,4 @@
-"""Making, finding and voiding tokens, and how often one may be used."""
+"""Creates, finds, revokes and rate-limits tokens."""
 
 import time
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from django.utils.translation import gettext as _
 from webapp.api.models import Token
 from webapp.readers.links import hashed
 
-PREFIX = "assay_"  # so that a token found in the wild is known for what it is
-A_MINUTE = 60  # requests of a token
+PREFIX = "assay_"  # so that a leaked token can be recognised
+A_MINUTE = 60  # requests with a token
 SCOPES = {"runs": "request and cancel runs", "library": "read and change the library"}
-MOST = 20  # tokens a reader
+MOST = 20  # tokens per reader
 
 
 class RefusedError(Exception):
-    """A token that is not made; the message tells the reader why and what to do."""
+    """A token cannot be created; the message tells the reader why and what to do."""
 
 
 def make(reader: User, name: str, scopes: Sequence[str] = ("runs",)) -> str:
-    """A new token of `reader`, shown now and never again. Raises RefusedError."""
+    """A new token of `reader`, of which only the hash is stored. Raises RefusedError."""
     if not scopes:
         raise RefusedError(_("Choose what the token may do."))
     if Token.objects.filter(reader=reader).count() >= MOST:
@@ -39,18 +39,18 @@ def make(reader: User, name: str, scopes: Sequence[str] = ("runs",)) -> str:
 
 
 def find(token: str) -> Token | None:
-    """The row of a token whose reader is active."""
+    """The row of a token; None if it is unknown or its reader inactive."""
     tokens = Token.objects.select_related("reader")
     return tokens.filter(token_hash=hashed(token), reader__is_active=True).first()
 
 
 def revoke(reader: User, pk: int) -> bool:
-    """Void a token of `reader`; False if there is none."""
+    """Revoke a token of `reader`; False if there is none."""
     return Token.objects.filter(reader=reader, pk=pk).delete()[0] > 0
 
 
 def spend(token: Token) -> bool:
-    """Count a request; False where the minute's are spent. Two at once cannot both be the last."""
+    """Count a request; False if the minute's limit is reached. Safe for concurrent requests."""
     minute = int(time.time()) // 60
     row, now = Token.objects.filter(pk=token.pk), timezone.now()
     if row.exclude(minute=minute).update(minute=minute, requests=1, used_at=now):

@@ -1,4 +1,4 @@
-"""A reader's tokens, and the interface described on a page of our own."""
+"""The pages of a reader's tokens and of the API's documentation."""
 
 import json
 from functools import partial
@@ -23,7 +23,7 @@ from webapp.ui.pages import for_readers
 @for_readers("GET", "HEAD", "POST")
 @sensitive_variables("made")
 def account_tokens(request: HttpRequest, reader: User) -> HttpResponse:
-    """A reader's tokens: make one, which is shown once; revoke one."""
+    """A reader's tokens: create one, which is shown once, or revoke one."""
     made = ""
     if "revoke" in request.POST:
         if tokens.revoke(reader, number_in(request.POST["revoke"])):
@@ -46,7 +46,7 @@ def account_tokens(request: HttpRequest, reader: User) -> HttpResponse:
 
 @require_safe
 def docs(request: HttpRequest) -> HttpResponse:
-    """The OpenAPI document as a page, without anybody else's scripts."""
+    """The OpenAPI document as a page, without scripts from other sites."""
     schema = api.get_openapi_schema()
     endpoints = [
         operation
@@ -74,7 +74,7 @@ def docs(request: HttpRequest) -> HttpResponse:
 
 
 def _named(holder: dict[str, Any]) -> str:
-    """The name of the schema of a body or an answer, "" where it has none."""
+    """The name of the schema of a body or response; "" if it has none."""
     schema = holder.get("content", {}).get("application/json", {}).get("schema", {})
     of_list = schema.get("type") == "array"
     name = (schema["items"] if of_list else schema).get("$ref", "").rpartition("/")[2]

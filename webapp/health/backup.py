@@ -1,9 +1,9 @@
-"""A backup is one file: the database as it stood at one moment, and the site's secret key.
+"""Backups: one file with a snapshot of the database and the site's secret key.
 
-A gzipped tar of `manifest.json`, `secret_key` and the database: a copy of SQLite's file, or one
-`COPY` file a table of PostgreSQL, read in one snapshot. The site goes on writing meanwhile.
-Restoring is all or nothing: the file is checked first, a SQLite file is put in place by a rename,
-PostgreSQL's tables change in one transaction.
+It is a gzipped tar of `manifest.json`, `secret_key` and the database: a copy of the SQLite file, or
+a `COPY` file for each table of PostgreSQL. The site can go on writing meanwhile. Restoring is all
+or nothing: the file is checked first, then a SQLite file is renamed into place, or PostgreSQL's
+tables are replaced in one transaction.
 """
 
 import json
@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ import psycopg
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.core.management.color import no_style
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
@@ -51,7 +51,7 @@ class BackupError(CommandError):
 def back_up(target: Path) -> int:
     """Write a backup to `target`, whole or not at all; its size in bytes.
 
-    Raises BackupError where the folder cannot be written or the file is there already.
+    Raises BackupError if the folder cannot be written or the file exists.
     """
     if target.exists():
         raise BackupError(f"{target} is there already: choose another name.")
@@ -63,7 +63,7 @@ def back_up(target: Path) -> int:
             draft = work / "backup"
             _pack(work / "content", draft)
             draft.chmod(0o600)  # it holds the site's secret
-            os.link(draft, target)  # fails, rather than replace a file that came meanwhile
+            os.link(draft, target)  # fails if the file has been created meanwhile
     except OSError as error:
         raise BackupError(f"{target} cannot be written: {error.strerror or error}") from error
     return target.stat().st_size
@@ -72,8 +72,8 @@ def back_up(target: Path) -> int:
 def restore(source: Path, *, force: bool = False) -> dict[str, Any]:
     """Replace the database and the secret key by those of a backup; its manifest.
 
-    Raises BackupError for a file that is no backup, is damaged, was made on another kind of
-    database or by a newer Assay, and, without `force`, while a site is running on the database.
+    Raises BackupError if the file is not a backup, is damaged, or was made on another kind of
+    database or by a newer Assay; and, without `force`, if a site is running on the database.
     """
     if not force:
         _refuse_while_running()
@@ -99,7 +99,7 @@ def restore(source: Path, *, force: bool = False) -> dict[str, Any]:
 def _dump(content: Path) -> None:
     applied = sorted(MigrationRecorder(connection).applied_migrations())
     _DUMP[connection.vendor](content)
-    if (settings.DATA_DIR / SECRET).exists():  # else ASSAY_SECRET_KEY is kept elsewhere
+    if (settings.DATA_DIR / SECRET).exists():  # else it is in ASSAY_SECRET_KEY
         shutil.copyfile(settings.DATA_DIR / SECRET, content / SECRET)
     manifest = {
         "format": FORMAT,
@@ -111,7 +111,7 @@ def _dump(content: Path) -> None:
 
 
 def _dump_sqlite(content: Path) -> None:
-    """SQLite's own online backup: consistent, and no writer waits for it."""
+    """SQLite's own online backup: it is consistent, and writers need not wait."""
     name = connection.settings_dict["NAME"]
     with (
         closing(sqlite3.connect(name)) as live,
@@ -121,7 +121,7 @@ def _dump_sqlite(content: Path) -> None:
 
 
 def _dump_postgresql(content: Path) -> None:
-    """Every table of one snapshot, as COPY writes it."""
+    """Every table as COPY writes it, all of one snapshot."""
     (content / "tables").mkdir()
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -150,23 +150,28 @@ def _restore_sqlite(content: Path, _manifest: dict[str, Any]) -> None:
     draft.chmod(0o600)
     with draft.open("rb") as file:
         os.fsync(file.fileno())
-    # All that the present file has is in the file itself then: a kill here loses nothing.
-    ((busy, *_),) = rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    # Move the log into the present file, so that a kill before the rename loses nothing.
+    try:
+        ((busy, *_),) = rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    except OperationalError:
+        raise
+    except DatabaseError:
+        busy = 0  # the present file is damaged: there is nothing to keep
     if busy:
         draft.unlink()
         raise BackupError("Another process is using the database: stop it and try again.")
     connection.close()
     draft.replace(database)
-    for suffix in ("-wal", "-shm"):  # empty, and of the file that is gone
+    for suffix in ("-wal", "-shm"):  # they belong to the replaced file
         database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
 def _restore_postgresql(content: Path, manifest: dict[str, Any]) -> None:
-    """Tables as they were when the backup was made, and their rows, in one transaction."""
+    """Recreate the tables as of the backup's migrations and copy their rows, in one transaction."""
     with transaction.atomic(), connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f"DROP TABLE {connection.ops.quote_name(table)} CASCADE")
-        # Else rows that one migration writes keep the next from altering their table.
+        # Deferred checks of rows that one migration inserts would keep the next from altering them.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         for app, name in _last_migrations(manifest):
             call_command("migrate", app, name, interactive=False, verbosity=0)
@@ -195,7 +200,7 @@ def _copy_in(cursor: Any, content: Path, table: str) -> None:
 
 
 def _columns(table: str) -> list[str]:
-    """The columns that hold data of their own: a generated one is made again."""
+    """The columns of a table except generated ones."""
     found = rows(
         "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema()"
         " AND table_name = %s AND is_generated = 'NEVER' ORDER BY ordinal_position",
@@ -205,7 +210,7 @@ def _columns(table: str) -> list[str]:
 
 
 def _last_migrations(manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    """For each app the last migration that the backup had."""
+    """The last migration of each app that the backup had applied."""
     had = {tuple(key) for key in manifest["migrations"]}
     loader = MigrationLoader(connection)
     graph = loader.graph
@@ -221,7 +226,8 @@ def _last_migrations(manifest: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _refuse_newer(manifest: dict[str, Any]) -> None:
     had = ((app, name) for app, name in manifest["migrations"])
-    if newer := unknown_migrations(MigrationLoader(connection), had):
+    # Without a connection: the present database may be damaged, or of a newer Assay.
+    if newer := unknown_migrations(MigrationLoader(None), had):
         raise BackupError(
             f"The backup was made by a newer Assay (it has {', '.join(newer)}): "
             "update the code, then restore it."
@@ -229,8 +235,10 @@ def _refuse_newer(manifest: dict[str, Any]) -> None:
 
 
 def _refuse_while_running() -> None:
-    since = timezone.now() - SILENCE
-    names = sorted(Heartbeat.objects.filter(at__gte=since).values_list("name", flat=True))
+    recent = Heartbeat.objects.filter(at__gte=timezone.now() - SILENCE)
+    names: list[str] = []
+    with suppress(DatabaseError):  # damaged, or empty: no site can be running on it
+        names = sorted(recent.values_list("name", flat=True))
     if names:
         raise BackupError(
             f"A site is running on this database ({', '.join(names)}): stop it and wait "
@@ -239,7 +247,7 @@ def _refuse_while_running() -> None:
 
 
 def _restore_secret(content: Path) -> None:
-    """Sessions and workers' keys hold only with the secret that they were made with."""
+    """Restore the secret, without which sessions and workers' keys are not valid."""
     if (content / SECRET).exists():
         write_private(settings.DATA_DIR / SECRET, (content / SECRET).read_text())
 
@@ -253,7 +261,7 @@ def _pack(content: Path, target: Path) -> None:
 
 @contextmanager
 def _unpacked(source: Path) -> Iterator[Path]:
-    """The backup's files in a folder of their own, beside the data: it may be large."""
+    """The backup's files, in a temporary folder of the data directory: they may be large."""
     with tempfile.TemporaryDirectory(dir=settings.DATA_DIR, prefix=".restore-") as folder:
         try:
             _unpack(source, Path(folder))
@@ -265,7 +273,7 @@ def _unpacked(source: Path) -> Iterator[Path]:
 
 
 def _unpack(source: Path, folder: Path) -> None:
-    """Take out the files that a backup has, and nothing else, to the checksum at its end."""
+    """Extract the files that a backup has and no others, and verify the checksum at the end."""
     (folder / "tables").mkdir()
     with tarfile.open(source, "r:gz") as archive:
         for member in archive:
@@ -275,12 +283,12 @@ def _unpack(source: Path, folder: Path) -> None:
             with (folder / member.name).open("wb") as file:
                 shutil.copyfileobj(stream, file, PIECE)
         assert archive.fileobj
-        while archive.fileobj.read(PIECE):  # beyond the last file, where gzip's checksum stands
+        while archive.fileobj.read(PIECE):  # to the end, where gzip's checksum is verified
             pass
 
 
 def _manifest(content: Path) -> dict[str, Any]:
-    """The manifest. Raises BackupError for one that this Assay does not read."""
+    """The manifest. Raises BackupError if this Assay cannot read it."""
     try:
         manifest = cast("dict[str, Any]", json.loads((content / "manifest.json").read_text()))
         if manifest["format"] != FORMAT:

@@ -1,6 +1,6 @@
-"""What must hold for the site to be ready: database, broker, beat, and each queue worked on.
+"""Readiness checks: database, broker, beat, and a working worker on each queue.
 
-Anybody may ask, so an answer holds no address; the log has the errors in full.
+The results are public and so contain no addresses; the log has the full errors.
 """
 
 import logging
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Check:
-    """One condition: whether it holds, and in words what was found."""
+    """The result of a check: whether it passed, and what was found."""
 
     name: str
     ok: bool
@@ -36,7 +36,7 @@ class Check:
 
 
 def readiness() -> list[Check]:
-    """All checks, each of which ends within a few seconds whatever is down."""
+    """All checks. Each takes a few seconds at most, whatever is down."""
     return [
         _check("database", _database),
         _check("broker", _broker),
@@ -71,13 +71,13 @@ def _broker() -> tuple[bool, str]:
             broker.ensure_connection(max_retries=1, timeout=BROKER_SECONDS, interval_start=0)
     except (OSError, KombuError) as error:
         log.warning("Check of the broker: %s", error)
-        full = "MISCONF" in str(error)  # what it says of every command while it cannot write
+        full = "MISCONF" in str(error)  # its error for every command while it cannot write
         return False, "Redis cannot write: is its disk full?" if full else "Redis does not answer"
     return True, "Redis"
 
 
 def _last_answer(kind: Heartbeat.Kind, name: str) -> tuple[bool, str]:
-    """The beat by its heartbeat; a queue by the token that went through it last."""
+    """The beat's last heartbeat, or the last token that went through a queue."""
     age = ages(kind).get(name)
     if age is None:
         return False, "it has never answered"
@@ -87,7 +87,7 @@ def _last_answer(kind: Heartbeat.Kind, name: str) -> tuple[bool, str]:
 
 
 def _bench(device: Device) -> tuple[bool, str]:
-    """Bench workers by their own heartbeats, their queue by the jobs that wait in it."""
+    """Bench workers by their heartbeats, and their queue by the jobs that wait in it."""
     waiting = Run.objects.filter(device=device, state=State.DISPATCHED)
     if old := waiting.filter(dispatched_at__lt=timezone.now() - SILENCE).count():
         return False, f"{old} jobs wait that no worker starts"

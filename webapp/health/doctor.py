@@ -1,11 +1,11 @@
-"""What is wrong with an installation, in words, and what to do about it.
+"""Finds out what is wrong with an installation, and what to do about it.
 
-Each examination looks at one thing and gives findings; one that cannot look says so instead of
-ending the others. Nothing is changed.
+Each function below examines one part and yields findings; an error in one becomes a finding, and
+the others still run. Nothing is changed.
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
@@ -29,13 +29,13 @@ Level = Literal["good", "note", "problem"]
 
 GIB = 2**30
 LITTLE_SPACE, NO_SPACE = 5 * GIB, GIB // 2
-OLD_DAY = timedelta(days=5)  # a long weekend is no fault
+OLD_DAY = timedelta(days=5)  # more than a long weekend
 CLOCKS_APART = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found, and what to do where it is not good."""
+    """What was found, and what to do about it."""
 
     level: Level
     what: str
@@ -43,16 +43,17 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """All findings, in the order in which one would mend them."""
+    """All findings, in the order in which to fix them."""
     findings: list[Finding] = []
-    for look in EXAMINATIONS:
+    looks = (_data_directory, _settings, _database, _processes, _intake, _summaries, _benchmarks)
+    for look in looks:
         try:
             findings += look()
         except DatabaseError as error:
             findings.append(
                 Finding("problem", f"The database does not answer: {error}", DATABASE_HELP)
             )
-            break  # what follows asks the database too
+            break  # the rest needs the database too
         except OSError as error:
             findings.append(Finding("problem", f"{look.__name__[1:]}: {error}"))
     return findings
@@ -104,7 +105,7 @@ def _database() -> Iterator[Finding]:
         if apart > CLOCKS_APART:
             yield Finding(
                 "problem",
-                f"This machine's clock and the database's are {apart.seconds} s apart",
+                f"This machine's clock and the database's are {apart.total_seconds():.0f} s apart",
                 "Set both by NTP.",
             )
 
@@ -171,14 +172,3 @@ def _benchmarks() -> Iterator[Finding]:
         yield Finding("good", f"Runs are measured by {', '.join(names)}")
     else:
         yield Finding("note", "No worker measures runs now", "They wait. See /workers/.")
-
-
-EXAMINATIONS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    _data_directory,
-    _settings,
-    _database,
-    _processes,
-    _intake,
-    _summaries,
-    _benchmarks,
-)

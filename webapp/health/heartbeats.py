@@ -7,7 +7,7 @@ from django.utils import timezone
 from webapp.health.models import Heartbeat
 
 SECONDS = 10.0  # between two heartbeats of the beat
-SILENCE = timedelta(seconds=30)  # after which the beat or a queue counts as gone
+SILENCE = timedelta(seconds=30)  # after which the beat or a queue counts as down
 FORGET = timedelta(days=1)
 
 
@@ -19,7 +19,7 @@ def store(kind: Heartbeat.Kind, name: str) -> None:
 
 
 def ages(kind: Heartbeat.Kind) -> dict[str, float]:
-    """Seconds since the last heartbeat of each of a kind, by name; none of a wrong clock."""
+    """Seconds since the last heartbeat of each of a kind, by name; without those in the future."""
     now = timezone.now()
     recent = Heartbeat.objects.filter(kind=kind, at__lte=now + SILENCE)
     rows = recent.values_list("name", "at")

@@ -1,4 +1,4 @@
-"""What Prometheus reads, counted in the database at each visit."""
+"""Metrics for Prometheus, counted in the database at each request."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ class Metrics(Collector):
     """All metrics of the site."""
 
     def collect(self) -> Iterator[Metric]:
-        """Each, counted now."""
+        """The metrics, counted now."""
         yield GaugeMetricFamily("assay_papers", "Papers known.", value=Paper.objects.count())
         yield GaugeMetricFamily("assay_profiles", "Profiles.", value=Profile.objects.count())
         yield GaugeMetricFamily("assay_digests", "Digests built.", value=Digest.objects.count())

@@ -1,10 +1,10 @@
-"""Heartbeats of what has no address: the beat, and each queue that is worked on."""
+"""Heartbeats of processes that serve no port: the beat, and the workers of each queue."""
 
 from django.db import models
 
 
 class Heartbeat(models.Model):
-    """The last heartbeat of the beat, or of a queue: its last answer, or that a task runs on it."""
+    """The last heartbeat of the beat, or of a queue: a token that was stored or a running task."""
 
     class Kind(models.TextChoices):
         BEAT = "beat", "beat"

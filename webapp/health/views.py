@@ -1,4 +1,4 @@
-"""Addresses for machines that watch the site, and the answer where something failed."""
+"""Endpoints for monitoring, and the error page."""
 
 import sys
 from dataclasses import asdict
@@ -18,7 +18,7 @@ REASONS = {
     "closed": "The disk cannot be written",
     "away": "The database does not answer",
 }
-# How SQLite says it, and PostgreSQL, whose words are in the language of its machine: its SQLSTATE.
+# SQLite's messages, and SQLSTATEs of PostgreSQL, whose messages are localised.
 WORDS = {
     "full": ("is full", "No space left", "53100"),
     "closed": ("readonly database", "disk I/O", "25006"),
@@ -35,7 +35,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 when all checks hold, else 503; either way each check in words."""
+    """200 if all checks pass, else 503; either way the result of each check."""
     checks = readiness()
     ready = all(check.ok for check in checks)
     body = {"ready": ready, "checks": [asdict(check) for check in checks]}
@@ -50,20 +50,20 @@ def metrics(request: HttpRequest) -> HttpResponse:
 
 
 def server_error(_request: HttpRequest) -> HttpResponse:
-    """500; 503 and why where the database did not take or give what the page needed."""
+    """500, or 503 with a reason if the database could not be read or written."""
     trouble = _trouble(sys.exc_info()[1])
     status = 503 if trouble else 500
     page = loader.get_template("500.html").render({"status": status, "trouble": trouble})
     if not trouble:
         return HttpResponse(page, status=status)
-    # The reason phrase is what the log says, and the API.
+    # The log and the API show the reason phrase.
     response = HttpResponse(page, status=status, reason=f"{REASONS[trouble]}: nothing was changed")
     response["Retry-After"] = "60"
     return response
 
 
 def _trouble(error: BaseException | None) -> str:
-    """What is the matter with the database, as a key of `REASONS`; empty where it is another's."""
+    """What is wrong with the database, as a key of `REASONS`; empty if it is something else."""
     if not isinstance(error, InterfaceError | InternalError | OperationalError):
         return ""
     text = f"{error} {getattr(error.__cause__, 'sqlstate', '')}"

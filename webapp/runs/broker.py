@@ -1,4 +1,4 @@
-"""What the site puts on the broker. It only carries: whatever is lost here, a sweep repeats.
+"""Messages that the site sends about runs. Any that is lost is repeated by a sweep.
 
 Tasks go by name, so the site imports no worker. Bench workers listen for control commands on an
 exchange of their own, so that the site's workers never see a command they do not know.
@@ -8,10 +8,9 @@ from collections.abc import Mapping
 
 from django.utils import timezone
 
+from webapp.redis_broker import EVENTS
 from webapp.runs.models import Run
 from webapp.tasks import broadcast, send
-
-EVENTS = "events"  # events of bench workers, and the short tasks that follow from them
 
 
 def send_job(run: Run, envelope: Mapping[str, object]) -> bool:
@@ -20,7 +19,7 @@ def send_job(run: Run, envelope: Mapping[str, object]) -> bool:
 
 
 def kick() -> None:
-    """Ask for a look at the queue, now; where the broker is down, the next sweep looks."""
+    """Have queued runs dispatched now; if the broker is down, the next sweep does it."""
     send("runs.dispatch", [], EVENTS, lost="dispatch waits for the next sweep")
 
 
@@ -33,7 +32,7 @@ def request_lease_check() -> None:
 
 
 def cancel(run_id: object, token: str, worker: str = "") -> None:
-    """Tell every worker, or the one named, to give up the attempt `token` of a run.
+    """Tell every worker, or the one named, to end the attempt `token` of a run.
 
     A lost cancel costs device time and nothing else.
     """

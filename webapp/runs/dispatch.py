@@ -1,7 +1,7 @@
-"""From the queue to a worker: at most one run a live worker, and one a reader.
+"""Dispatches queued runs: at most one run to each live worker, and one for each reader.
 
-Runs wait in the database, not in the broker: their order, the readers' limits and what a page
-says of them stay ours until a worker is free.
+Runs wait in the database rather than in the broker, so the site controls their order and the
+readers' limits until a worker is free.
 """
 
 from secrets import token_urlsafe
@@ -18,7 +18,7 @@ from webapp.runs.times import START
 
 
 def dispatch() -> list[Run]:
-    """Send as many queued runs as there are idle workers; return them. Safe to call at once."""
+    """Send as many queued runs as workers are idle; return them. Concurrent calls are safe."""
     sent = []
     for device in set(Run.objects.filter(state=State.QUEUED).values_list("device", flat=True)):
         while run := _claim(device):
@@ -27,24 +27,22 @@ def dispatch() -> list[Run]:
     return sent
 
 
-def send(run: Run) -> bool:
-    """Send (or repeat) the job of a dispatched run; False where the broker could not be reached.
+def send(run: Run) -> None:
+    """Send the job of a dispatched run, perhaps again; if that fails, the sweep tries later.
 
-    The worker takes a token once, so a repeated job is never measured twice.
+    A worker accepts a token only once, so a job sent twice is not measured twice.
     """
-    if not broker.send_job(run, sealed(run)):
-        return False
-    Run.objects.filter(pk=run.pk, token=run.token).update(sent_at=timezone.now())
-    return True
+    if broker.send_job(run, sealed(run)):
+        Run.objects.filter(pk=run.pk, token=run.token).update(sent_at=timezone.now())
 
 
 def sealed(run: Run) -> dict[str, dict[str, object]]:
-    """The job of a dispatched run, signed for each worker that may take it, by its name.
+    """The job of a dispatched run, signed once for each worker that may take it, by worker name.
 
-    One queue serves all workers of a device, and each has a key of its own: whoever takes the
-    message finds its copy, and a machine whose key leaked can forge jobs for itself alone.
+    All workers of a device share a queue, and each has its own key: whichever takes the message
+    finds its copy, and a leaked key can forge jobs for its own machine only.
     """
-    of_run = protocol.Job.model_fields.keys() - {"v", "run", "limits"}  # by the same names
+    of_run = protocol.Job.model_fields.keys() - {"v", "run", "limits"}  # named alike in Run
     job = protocol.Job(
         run=str(run.pk),
         limits=protocol.Limits(seconds=run.limit_seconds, memory_bytes=run.limit_mib * MIB),
@@ -57,7 +55,7 @@ def sealed(run: Run) -> dict[str, dict[str, object]]:
 @transaction.atomic
 def _claim(device: str) -> Run | None:
     """Move the next run to dispatched if a worker is idle; committed before anything is sent."""
-    # The workers' rows are the lock: a second dispatcher counts only after the first committed.
+    # The workers' rows are the lock: a second dispatcher counts only after the first has committed.
     workers = len(live_workers().filter(device=device).select_for_update())
     busy = Run.objects.filter(device=device, state__in=WITH_WORKER).count()
     run = _next(device) if workers > busy else None
@@ -77,7 +75,7 @@ def _claim(device: str) -> Run | None:
 
 
 def _next(device: str) -> Run | None:
-    """The oldest queued run whose reader has none with a worker already."""
+    """The oldest queued run whose reader has no other with a worker."""
     occupied = Run.objects.filter(state__in=WITH_WORKER, reader__isnull=False).values("reader")
     queue = Run.objects.filter(state=State.QUEUED, device=device).exclude(reader__in=occupied)
     return queue.order_by("queued_at", "id").first()

@@ -1,4 +1,4 @@
-"""Heartbeats: which workers live, on what they measure, and which attempt they hold."""
+"""Heartbeats: which workers are alive, on what hardware, and which attempt each is running."""
 
 import logging
 
@@ -13,14 +13,14 @@ from webapp.runs.keys import key_named
 from webapp.runs.models import MIB, Run, State, Worker
 from webapp.runs.times import LEASE
 
-MOST_MIB = 2**31 - 1  # what the column holds
-KEPT_BOOTS = 100  # of a worker, so that replayed heartbeats are known
+MOST_MIB = 2**31 - 1  # the column's limit
+KEPT_BOOTS = 100  # of each worker, to recognise replayed heartbeats
 
 log = logging.getLogger(__name__)
 
 
 def record_heartbeat(message: object) -> bool:
-    """Store one signed heartbeat; False if it was dropped, for a reason that is logged."""
+    """Store a signed heartbeat; False if it was dropped."""
     try:
         beat = protocol.unseal(protocol.Heartbeat, message, key_named)
     except protocol.ProtocolError as error:
@@ -39,7 +39,7 @@ def record_heartbeat(message: object) -> bool:
 
 
 def _is_newer(worker: Worker, beat: protocol.Heartbeat) -> bool:
-    """Whether a heartbeat is newer than all before it, by its own count: clocks may be wrong."""
+    """Whether a heartbeat is the newest so far, by its counter: clocks may be wrong."""
     if worker.boot == beat.boot:
         return beat.beat > worker.beat
     return beat.boot not in worker.retired_boots
@@ -56,13 +56,13 @@ def _update_worker(worker: Worker, beat: protocol.Heartbeat) -> None:
 
 
 def _extend_lease(worker: Worker, beat: protocol.Heartbeat) -> None:
-    """Extend the lease of the attempt a worker holds; cancel it there if it was given up."""
+    """Extend the lease of the attempt that a worker runs; cancel it there if it was given up."""
     if beat.token is None or beat.run is None:
         return
     held = Run.objects.filter(pk=beat.run, token=beat.token).filter(
         Q(worker=worker) | Q(worker__isnull=True)
     )
     held.filter(state=State.RUNNING).update(leased_until=timezone.now() + LEASE)
-    # Both states in one query: between two, its first event may take it from one to the other.
+    # One query for both states: the run may move from one to the other between two queries.
     if not held.filter(state__in=(State.DISPATCHED, State.RUNNING)).exists():
         broker.cancel(beat.run, beat.token, beat.worker)

@@ -1,7 +1,7 @@
-"""The secret each worker shares with the site: what signs its events and its jobs.
+"""The key that each worker shares with the site, which signs its events and its jobs.
 
-A key is derived from the site's own secret, so the database holds none, and a rotation is one
-number written.
+Keys are derived from the site's own secret, so the database holds none; to rotate one, a version
+number is incremented.
 """
 
 import hashlib
@@ -17,15 +17,15 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
 def key_of(worker: Worker) -> bytes:
-    """The key that `worker` signs with, 32 bytes."""
+    """The key of `worker`, 32 bytes."""
     words = f"assay worker {worker.name} {worker.key_version}"
     return hmac.new(settings.SECRET_KEY.encode(), words.encode(), hashlib.sha256).digest()
 
 
 def key_named(name: str) -> bytes | None:
-    """The key of the worker called `name`; None if there is none, or it was switched off.
+    """The key of the worker called `name`; None if it is unknown or disabled.
 
-    The name is what a message says before its signature was looked at: any text.
+    The name comes from a message whose signature has not been checked: it may be any text.
     """
     if not NAME.fullmatch(name):
         return None
@@ -34,10 +34,10 @@ def key_named(name: str) -> bytes | None:
 
 
 def issue(name: str, *, rotate: bool = False) -> str:
-    """The key of worker `name` in hexadecimal, made known to the site on first use.
+    """The key of worker `name` in hexadecimal; registers the worker on first use.
 
-    `rotate` makes a new one: what was signed with the old is dropped from then on. Raises
-    ValueError.
+    `rotate` makes a new key: messages signed with the old one are dropped from then on. Raises
+    ValueError for an invalid name.
     """
     if not NAME.fullmatch(name):
         raise ValueError(f"{name!r}: write small letters, digits, - and _, at most 63 of them")

@@ -1,7 +1,7 @@
-"""A run, what its worker said of it, what it measured, and on what.
+"""Runs, the events of their workers, what they measured, and on which hardware.
 
-`webapp.runs.states` alone changes a run's state; `webapp.runs.record` alone writes what a worker
-says. The other modules here read.
+Only `webapp.runs.states` changes a run's state, and only `webapp.runs.record` stores what a worker
+sends.
 """
 
 import uuid
@@ -27,7 +27,7 @@ class Device(models.TextChoices):
 
 
 class State(models.TextChoices):
-    """Where a run stands. `webapp.runs.states` says who may move it where."""
+    """The state of a run. `webapp.runs.states` defines the transitions."""
 
     QUEUED = "queued", "queued"
     DISPATCHED = "dispatched", "sent to a worker"
@@ -45,7 +45,7 @@ ENDED = (State.SUCCEEDED, State.FAILED, State.TIMED_OUT, State.CANCELLED)
 
 
 class Failure(models.TextChoices):
-    """Why a run failed. The first group is ours: tried again once, and never charged."""
+    """Why a run failed. The first two are infrastructure failures: retried once, never charged."""
 
     WORKER_LOST = "worker_lost", "the worker was lost"
     KILLED = "killed", "it was ended from outside"
@@ -57,7 +57,7 @@ class Failure(models.TextChoices):
 
     @property
     def ours(self) -> bool:
-        """Whether the infrastructure failed, and not what was asked of it."""
+        """Whether the infrastructure failed, rather than the benchmark."""
         return self in {self.WORKER_LOST, self.KILLED}
 
 
@@ -77,8 +77,8 @@ class Worker(models.Model):
     versions = models.JSONField(default=dict)  # {"python": "3.11.9", "torch": "2.13.0", …}
     note = models.CharField(max_length=300, blank=True)  # what its operator should know
     boot = models.CharField(max_length=64, blank=True)
-    beat = models.BigIntegerField(default=0)  # number of the last heartbeat of this boot
-    retired_boots = models.JSONField(default=list)  # [str]; a replayed heartbeat names one of them
+    beat = models.BigIntegerField(default=0)  # the number of the last heartbeat of this boot
+    retired_boots = models.JSONField(default=list)  # [str]; to drop replays
     last_seen = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -89,7 +89,7 @@ class Worker(models.Model):
 
 
 class Environment(models.Model):
-    """A machine's hardware and software, stored once however many runs it served."""
+    """A machine's hardware and software, shared by all runs that were measured on it."""
 
     digest = models.CharField(max_length=64, unique=True)
     hardware = models.CharField(max_length=300)  # results are compared within one class
@@ -97,7 +97,7 @@ class Environment(models.Model):
 
 
 class Run(models.Model):
-    """One benchmark of one method with fixed parameters, from the press of Run to its result."""
+    """A request to measure one benchmark with fixed parameters, and its outcome."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     reader = models.ForeignKey(
@@ -124,9 +124,9 @@ class Run(models.Model):
     failure = models.CharField(max_length=16, choices=Failure, blank=True)
     reason = models.TextField(blank=True)
 
-    queued_at = models.DateTimeField()  # kept when a run is queued again: it keeps its place
+    queued_at = models.DateTimeField()  # unchanged by a retry, so that the run keeps its place
     dispatched_at = models.DateTimeField(null=True, blank=True)
-    sent_at = models.DateTimeField(null=True, blank=True)  # null: committed, perhaps never sent
+    sent_at = models.DateTimeField(null=True, blank=True)  # null: dispatched, perhaps never sent
     start_by = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     leased_until = models.DateTimeField(null=True, blank=True)
@@ -140,7 +140,7 @@ class Run(models.Model):
     environment = models.ForeignKey(Environment, null=True, blank=True, on_delete=models.PROTECT)
     result = models.JSONField(null=True, blank=True)  # methods.protocol.Result
 
-    # Device time: the limit is reserved when the run is asked for and settled when it ends.
+    # Device time: the limit is reserved when the run is queued and settled when it ends.
     charged_on = models.DateField(null=True, blank=True)
     charged_seconds = models.PositiveIntegerField(default=0)
 
@@ -174,17 +174,17 @@ class Run(models.Model):
 
     @property
     def ended(self) -> bool:
-        """Whether the run stands in a state it can never leave."""
+        """Whether the run is in a final state."""
         return self.state in ENDED
 
     @property
     def hardware(self) -> str:
-        """The class of machine that it was measured on: within one, results are compared."""
+        """The hardware class that it was measured on; results are compared within one class."""
         return self.environment.hardware if self.environment else "unknown hardware"
 
 
 class Event(models.Model):
-    """What a worker said, once: the unique row makes recording a message twice harmless."""
+    """A message of a worker; the unique constraint makes recording it twice harmless."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
     token = models.CharField(max_length=64)
@@ -201,19 +201,19 @@ class Event(models.Model):
 
 
 class RunLog(models.Model):
-    """The whole log of a run that ended some time ago, in one compressed piece."""
+    """The whole log of a run that ended some time ago, compressed."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="log")
     compressed = models.BinaryField()  # zlib, of UTF-8
 
     @property
     def text(self) -> str:
-        """What the run wrote."""
+        """The log."""
         return zlib.decompress(self.compressed).decode()
 
 
 class Series(models.Model):
-    """One measured quantity of a run: what a chart draws and a claim is held against."""
+    """One measured quantity of a run: a chart shows it, and claims are compared with it."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="series")
     name = models.CharField(max_length=128)
@@ -224,7 +224,7 @@ class Series(models.Model):
         constraints = [models.UniqueConstraint(fields=["run", "name"], name="one_series_a_name")]
 
     def parsed(self) -> protocol.Series:
-        """The measured points, validated again: an older version may have written them.
+        """The series, validated again, since an older version may have written it.
 
         Raises methods.protocol.ProtocolError.
         """
@@ -234,14 +234,14 @@ class Series(models.Model):
 
 
 class StandingMeasurement(models.Model):
-    """The series that answers for a method: one for each benchmark, series and class of hardware.
+    """The current measurement of a series: one for each benchmark, series and hardware class.
 
-    Those of earlier versions of a benchmark are kept: they are its history.
-    `webapp.runs.standing` writes it when a run is recorded.
+    Those of earlier versions of a benchmark are kept as its history. `webapp.runs.standing` writes
+    it when a run is recorded.
     """
 
     class Rank(models.IntegerChoices):
-        """What was asked for; the lower counts more, whenever it was measured."""
+        """How representative the requested settings are; a lower rank wins, whatever its date."""
 
         PRESET = 0, "a preset as it is"
         CHANGED = 1, "settings of its own"
@@ -267,12 +267,12 @@ class StandingMeasurement(models.Model):
 
     @property
     def weight(self) -> tuple[int, int, datetime]:
-        """What decides between two measurements: the larger stands."""
+        """Sort key of two measurements: the larger one stands."""
         return -self.rank, self.version, self.measured_at
 
 
 class Check(models.Model):
-    """One line of the correctness gate that stands before every measurement."""
+    """One correctness check, run before anything is measured."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="checks")
     name = models.CharField(max_length=64)
@@ -288,7 +288,7 @@ class Check(models.Model):
 
 
 class Artefact(models.Model):
-    """A small file a benchmark wrote; served as an attachment, never rendered."""
+    """A small file that a benchmark wrote; served as an attachment, never rendered."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artefacts")
     name = models.CharField(max_length=128)
@@ -301,19 +301,19 @@ class Artefact(models.Model):
         constraints = [models.UniqueConstraint(fields=["run", "name"], name="one_artefact_a_name")]
 
     def get_absolute_url(self) -> str:
-        """Where it is to be had."""
+        """Its download."""
         return reverse("runs:artefact", args=[self.run_id, self.name])
 
 
 class MethodAccess(models.Model):
-    """A method that only members of some groups may run; a method without a row is open to all."""
+    """Groups that may run a method; a method without a row is open to all."""
 
     method = models.CharField(max_length=64, unique=True)
     groups = models.ManyToManyField(Group, blank=True)
 
 
 class PeriodicTask(models.Model):
-    """When a periodic task was last done, so that a pause of the site can be noticed."""
+    """When a periodic task last ran, so that a pause of the site is noticed."""
 
     name = models.CharField(max_length=32, unique=True)
     done_at = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""What pages, the API and the dispatcher read of runs and workers."""
+"""Queries about runs and workers for pages, the API and the dispatcher."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ def visible_runs(visitor: Visitor) -> QuerySet[Run]:
 
 
 def spec_of(run: Run) -> tuple[Method, Benchmark] | None:
-    """What the registry says of the run's benchmark; None where it is not known any more."""
+    """The method and benchmark of a run; None if they are no longer installed."""
     try:
         return registry.find(f"{run.method}.{run.benchmark}")
     except UnknownNameError:
@@ -38,14 +38,14 @@ def may_cancel(visitor: Visitor, run: Run) -> bool:
 
 
 def live_workers() -> QuerySet[Worker]:
-    """Workers that were heard of within the last heartbeats."""
+    """Workers whose last heartbeat is recent."""
     since = timezone.now() - ALIVE
     return Worker.objects.filter(enabled=True, last_seen__gte=since).order_by("pk")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a queued run stands: how many go before it, and whether any worker can serve it."""
+    """The place of a queued run: the runs before it, and the live workers that can serve it."""
 
     ahead: int
     workers: int
@@ -63,14 +63,14 @@ def place(run: Run) -> Place | None:
 
 
 def behind_own(run: Run, where: Place | None) -> bool:
-    """Whether a run that is next waits for another of its reader, which is with a worker."""
+    """Whether the next run waits only because another of its reader is with a worker."""
     if not where or where.ahead or not where.workers or not run.reader_id:
         return False
     return Run.objects.filter(reader=run.reader_id, state__in=WITH_WORKER).exists()
 
 
 def log_of(run: Run) -> str:
-    """The log of the current attempt, in the order of its offsets; lost pieces are marked."""
+    """The log of the current attempt, ordered by offset; lost pieces are marked."""
     if run.ended and (kept := RunLog.objects.filter(run=run).first()):
         return kept.text
     pieces = run.events.filter(token=run.token, kind="log").values_list("body", flat=True)
@@ -84,9 +84,9 @@ def log_of(run: Run) -> str:
 
 
 def estimates(method: str, benchmark: str) -> dict[tuple[str, str], float]:
-    """How long a run of each (preset, device) takes, in seconds: the median of the last ten.
+    """The median duration of the last ten runs of each (preset, device), in seconds.
 
-    One query: only the last hundred that succeeded are looked at.
+    One query, of the last hundred runs that succeeded.
     """
     past = Run.objects.filter(
         method=method, benchmark=benchmark, state=State.SUCCEEDED, imported=False

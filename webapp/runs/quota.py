@@ -1,4 +1,4 @@
-"""What a reader may ask of the machines: how many runs at once, how long a day, which methods."""
+"""A reader's limits: how many runs at once, how much device time a day, which methods."""
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -10,11 +10,11 @@ from methods.spec import InputError
 from webapp.runs.models import OPEN, MethodAccess, Run
 from webapp.runs.times import span
 
-RUNNING, QUEUED = 1, 3  # a reader
+RUNNING, QUEUED = 1, 3  # per reader
 
 
 class QuotaError(InputError):
-    """A run that cannot be taken now; the message tells the reader why and what to do."""
+    """A run that exceeds a limit; the message says why and what to do."""
 
 
 def seconds_left(reader: User) -> int:
@@ -28,7 +28,7 @@ def seconds_left(reader: User) -> int:
 
 
 def may_run(reader: User, method: str) -> bool:
-    """Whether `reader` may run `method`: any may, unless it is kept for some groups."""
+    """Whether `reader` may run `method`: anyone may, unless it is restricted to groups."""
     kept = MethodAccess.objects.filter(method=method).first()
     if kept is None or reader.is_superuser:
         return True
@@ -36,9 +36,9 @@ def may_run(reader: User, method: str) -> bool:
 
 
 def admit(reader: User, method: str, seconds: int) -> None:
-    """Raise QuotaError unless `reader` may now ask for `seconds` of `method`.
+    """Raise QuotaError unless `reader` may now run `method` for `seconds`.
 
-    The caller holds the reader's row locked, so two requests at once count each other.
+    The caller has locked the reader's row, so concurrent requests count each other.
     """
     if not may_run(reader, method):
         closed = _("Only readers in groups chosen by the administrator may run %s.")

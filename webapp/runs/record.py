@@ -1,9 +1,9 @@
-"""The recorder: each event of a worker is validated, fenced by its token and stored once.
+"""The recorder: validates each event of a worker, checks its token and stores it once.
 
-Messages may be lost, doubled, reordered, late or forged. The signature keeps out strangers, the
-token old attempts, the unique (run, token, seq) doubles. Nothing depends on order: any event of
-the current attempt shows that it runs, and a result waits for all that it names. A run that has
-succeeded is whole wherever it is read, and what was measured in it changes no more.
+Messages may be lost, duplicated, reordered, late or forged. The signature keeps out strangers, the
+token old attempts, and the unique (run, token, seq) duplicates. Nothing depends on order: any event
+of the current attempt shows that it is running, and a result waits for all that it names. A run
+that has succeeded is complete, and its measurements no longer change.
 """
 
 import hashlib
@@ -37,14 +37,14 @@ from webapp.runs.standing import update_standing
 from webapp.runs.states import Writer
 from webapp.runs.times import LEASE, OVERTIME
 
-MAX_LOG_BYTES = 2**20  # a run
-MOST = {**protocol.MEASURED, "result": 1}  # events of a kind a run
+MAX_LOG_BYTES = 2**20  # per run
+MOST = {**protocol.MEASURED, "result": 1}  # events of each kind, per run
 
 log = logging.getLogger(__name__)
 
 
 def store_event(message: object) -> bool:
-    """Store one signed event; False if it was dropped, for a reason that is logged."""
+    """Store a signed event; False if it was dropped."""
     try:
         event = protocol.unseal(protocol.Event, message, key_named)
     except protocol.ProtocolError as error:
@@ -65,7 +65,7 @@ def store_event(message: object) -> bool:
 
 
 def store_measured(run: Run, body: protocol.Strict) -> None:
-    """Store one thing that was measured elsewhere: an environment, check, series or file."""
+    """Store an imported environment, check, series or file."""
     _EFFECTS[protocol.KINDS[type(body)]](run, body)
 
 
@@ -78,7 +78,7 @@ def _lock(name: str) -> Run | None:
 
 
 def _is_of_this_attempt(run: Run, event: protocol.Event) -> bool:
-    """Whether the event speaks for the attempt under way; if not, its sender is told to stop."""
+    """Whether the event belongs to the current attempt; if not, its sender is told to stop."""
     reason = ""
     if event.token != run.token:
         reason = "the attempt was given up"
@@ -110,7 +110,7 @@ def _apply(run: Run, event: protocol.Event) -> bool:
 
 
 def _mark_running(run: Run, worker: str) -> None:
-    """Any event shows that the attempt runs, on which worker, and that it lives."""
+    """Record what any event shows: the attempt is running, on this worker, and it is alive."""
     now = timezone.now()
     fields: dict[str, object] = {"leased_until": now + LEASE}
     if run.worker is None:
@@ -125,14 +125,14 @@ def _mark_running(run: Run, worker: str) -> None:
     for name, value in fields.items():
         setattr(run, name, value)
     run.save(update_fields=list(fields))
-    if run.state == State.CANCELLING:  # the order may have come before the worker could hear it
+    if run.state == State.CANCELLING:  # the first cancel may have come too early for the worker
         transaction.on_commit(partial(broker.cancel, run.pk, run.token, worker))
 
 
 def insert(run: Run, token: str, seq: int, payload: protocol.Strict) -> bool:
-    """Insert the row of an event; False if it is there already, or one too many of its kind.
+    """Insert the row of an event; False if it exists, or if its kind has reached its limit.
 
-    The caller holds the run's row locked, so nobody inserts the same row meanwhile.
+    The caller has locked the run's row, so no other process inserts the same row meanwhile.
     """
     if run.events.filter(token=token, seq=seq).exists():
         return False
@@ -147,13 +147,13 @@ def insert(run: Run, token: str, seq: int, payload: protocol.Strict) -> bool:
         log.warning("Run %s: dropped %s: more than %d of them", run.pk, kind, MOST[kind])
         return False
     elif kind in {"series", "artefact"}:
-        body = {"name": body["name"]}  # its content has a table of its own
+        body = {"name": body["name"]}  # its content is in its own table
     run.events.create(token=token, seq=seq, kind=kind, body=body, recorded_at=timezone.now())
     return True
 
 
 def _finish(run: Run) -> None:
-    """Let a run succeed once all is there that its result names."""
+    """Mark a run as succeeded once everything that its result names has arrived."""
     events = run.events.filter(token=run.token)
     last = events.filter(kind="result").first()
     if run.ended or last is None:
@@ -165,7 +165,7 @@ def _finish(run: Run) -> None:
 
 
 def _store_progress(run: Run, event: protocol.Event) -> bool:
-    """Keep the newest progress; it has no row of its own."""
+    """Store the newest progress, which has no event row."""
     if run.ended or event.seq <= run.progress_seq:
         return False
     _mark_running(run, event.worker)
@@ -179,7 +179,7 @@ def _store_progress(run: Run, event: protocol.Event) -> bool:
 
 def _started(run: Run, body: protocol.Started) -> None:
     data = body.environment.model_dump(mode="json")
-    # Clocks and load differ from run to run; what is compared by is the machine.
+    # `before` has clocks and load, which differ between runs on one machine.
     lasting = {name: value for name, value in data.items() if name != "before"}
     digest = hashlib.sha256(protocol.canonical(lasting)).hexdigest()
     run.environment, _ = Environment.objects.get_or_create(
@@ -225,8 +225,8 @@ def _cancelled(run: Run, body: protocol.Cancelled) -> None:
         states.move(run, State.CANCELLED, Writer.RECORDER, reason=body.reason)
 
 
-# A log and a result are in their events. Each kind comes with a body of its own class: the protocol
-# has seen to that.
+# Logs and results are stored as events only. The protocol has checked that the body is of the class
+# that belongs to its kind.
 _EFFECTS: dict[str, Callable[[Run, Any], None]] = {
     "started": _started,
     "series": _series,

@@ -1,6 +1,6 @@
-"""A user of Redis for each bench worker: it takes jobs, hears cancels, sends events, and no more.
+"""A Redis user for each bench worker, which may take jobs and cancels and send events, no more.
 
-A worker's machine is somebody else's, and what it reaches of Redis it may read and change.
+A worker's machine is not trusted: whatever it can reach in Redis, it could read and change.
 """
 
 import logging
@@ -13,11 +13,10 @@ from redis.exceptions import RedisError, ResponseError
 
 from webapp import redis_broker
 from webapp.runs import keys
-from webapp.runs.broker import EVENTS
 from webapp.runs.models import Worker
 
 MAILBOX = f"{redis_broker.CONTROL_EXCHANGE}.pidbox"
-# What kombu asks Redis for, on the keys below.
+# The commands that kombu uses, on the keys below.
 COMMANDS = (
     *("auth", "hello", "ping", "select", "multi", "exec", "discard", "evalsha"),
     *("script|load", "script|exists"),
@@ -28,14 +27,14 @@ COMMANDS = (
 )
 
 log = logging.getLogger(__name__)
-_sent: set[tuple[str, str]] = set()  # user and password, as this process last said them
+_sent: set[tuple[str, str]] = set()  # (user, password) as this process last set them
 
 
 def update() -> None:
-    """Give every worker its user, again where Redis forgot it, and take it from those switched off.
+    """Create the users that are missing in Redis, and delete those of disabled workers.
 
-    The private Redis of `up` has no users: nobody but its owner reaches it. Never raises: with a
-    broker that takes no users, workers need its password in their CELERY_BROKER_URL.
+    The private Redis of `up` has no users: only its owner can reach it. Never raises: with a broker
+    without users, workers need its password in their CELERY_BROKER_URL.
     """
     if not settings.CELERY_BROKER_URL.startswith(("redis://", "rediss://")):
         return
@@ -43,7 +42,7 @@ def update() -> None:
         with Redis.from_url(settings.CELERY_BROKER_URL, socket_timeout=2) as redis:
             _update(redis)
     except AwayError:
-        return  # whoever sends a message next says so
+        return  # logged when the next message is sent
     except RedisError as error:
         log.warning("Redis takes no users for bench workers: %s", error)
 
@@ -73,6 +72,6 @@ def _set(redis: Redis, user: str, password: str, name: str) -> None:
     rules.append(f"&/0.{MAILBOX}")
     set_user = partial(redis.execute_command, "ACL", "SETUSER", user, *rules)
     try:
-        set_user(f"(+lpush ~{EVENTS})")
-    except ResponseError:  # before Redis 7 a command is allowed on all keys or on none
-        set_user(f"~{EVENTS}")
+        set_user(f"(+lpush ~{redis_broker.EVENTS})")
+    except ResponseError:  # Redis before 7 has no rules for one command on one key
+        set_user(f"~{redis_broker.EVENTS}")

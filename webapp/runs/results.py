@@ -1,12 +1,11 @@
 """Result files as published runs: what `python -m methods run … --json FILE` wrote elsewhere.
 
-A file is one run that succeeded. It is read and judged whole before anything is written, and its
-run is named by its content, so that importing twice changes nothing.
+A file is one run that succeeded. The whole file is checked before anything is written, and the
+run's id is a hash of its content, so importing it twice changes nothing.
 """
 
 import time
 import uuid
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from math import ceil
@@ -25,20 +24,11 @@ DAY = 86_400  # seconds
 MAX_BYTES = 64 * 2**20  # a file
 NAMESPACE = uuid.UUID("6f9f7c0e-4a0f-5d0e-9f59-0d3c5a4e5e11")  # of the ids of published runs
 KEPT = protocol.CheckResult | protocol.Series | protocol.Artefact
+Bodies = tuple[protocol.Started, list[protocol.Strict], protocol.Result]  # first, middle, last
 
 
 class BadResultError(ValueError):
-    """A file that holds no result to publish; the message says why."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """A result file, read and found good."""
-
-    key: uuid.UUID
-    started: protocol.Started
-    result: protocol.Result
-    bodies: tuple[protocol.Strict, ...]
+    """A file that cannot be published; the message says why."""
 
 
 def import_file(path: Path) -> bool:
@@ -47,18 +37,14 @@ def import_file(path: Path) -> bool:
         if path.stat().st_size > MAX_BYTES:
             raise BadResultError(f"it is larger than {MAX_BYTES // 2**20} MiB")
         content = path.read_bytes()
-        known = Run.objects.filter(pk=_key(content)).exists()
-        return not known and publish(read(content))
+        key = uuid.uuid5(NAMESPACE, sha256(content).hexdigest())
+        return not Run.objects.filter(pk=key).exists() and _publish(key, *read(content))
     except OSError as error:
         raise BadResultError(f"it cannot be read: {error.strerror}") from error
 
 
-def _key(content: bytes) -> uuid.UUID:
-    return uuid.uuid5(NAMESPACE, sha256(content).hexdigest())
-
-
-def read(content: bytes) -> Result:
-    """The result in a file's content. Raises BadResultError."""
+def read(content: bytes) -> Bodies:
+    """The events in a file's content. Raises BadResultError."""
     bodies = [_body(number, line) for number, line in enumerate(content.splitlines(), 1)]
     if not bodies or not isinstance(started := bodies[0], protocol.Started):
         raise BadResultError("line 1 is not the event 'started'")
@@ -69,11 +55,11 @@ def read(content: bytes) -> Result:
         raise BadResultError("the last line is not the event 'result'")
     if any(isinstance(body, protocol.Started | protocol.Result) for body in middle):
         raise BadResultError("it holds more than one run")
-    # One such date would stretch every chart over time to the end of the century.
+    # One such date would stretch every chart over time by decades.
     if started.at > time.time() + DAY:
         raise BadResultError("it says that it was measured in the future")
     _agrees(started, last, middle)
-    return Result(_key(content), started, last, tuple(middle))
+    return started, middle, last
 
 
 def _body(number: int, line: bytes) -> protocol.Strict:
@@ -86,7 +72,7 @@ def _body(number: int, line: bytes) -> protocol.Strict:
 def _agrees(
     started: protocol.Started, result: protocol.Result, middle: list[protocol.Strict]
 ) -> None:
-    """What a run that succeeded cannot lack or contradict. Raises BadResultError."""
+    """Check what holds of every run that succeeded. Raises BadResultError."""
     try:
         _, benchmark = registry.find(f"{started.method}.{started.benchmark}")
     except UnknownNameError as error:
@@ -107,13 +93,16 @@ def _agrees(
 
 
 @transaction.atomic
-def publish(found: Result) -> bool:
-    """Write a result down as a published run; False if another process just did."""
-    started, result = found.started, found.result
+def _publish(
+    key: uuid.UUID,
+    started: protocol.Started,
+    middle: list[protocol.Strict],
+    result: protocol.Result,
+) -> bool:
+    """Store a result as a published run; False if another process just did."""
     began = datetime.fromtimestamp(started.at, UTC)
-    duration = timedelta(seconds=result.duration)
     run, is_new = Run.objects.get_or_create(
-        pk=found.key,
+        pk=key,
         defaults={
             "imported": True,
             **{name: getattr(started, name) for name in MEASURED_AS},
@@ -124,13 +113,13 @@ def publish(found: Result) -> bool:
             "attempt": 1,
             "queued_at": began,
             "started_at": began,
-            "finished_at": began + duration,
+            "finished_at": began + timedelta(seconds=result.duration),
             "result": result.model_dump(mode="json"),
         },
     )
-    if is_new:  # else another process stored it between our look and our write
+    if is_new:
         record.store_measured(run, started)
-        for seq, body in enumerate(found.bodies, 1):
+        for seq, body in enumerate(middle, 1):
             if isinstance(body, protocol.Log):
                 record.insert(run, run.token, seq, body)
             elif isinstance(body, KEPT):

@@ -1,4 +1,4 @@
-"""What is kept of runs that ended: logs in one compressed piece, old runs for as long as is set."""
+"""Compresses the logs of runs that ended, and deletes old runs after the configured time."""
 
 import zlib
 from datetime import timedelta
@@ -10,16 +10,16 @@ from django.utils import timezone
 from webapp.runs.models import ENDED, Event, Run, RunLog, Series
 from webapp.runs.queries import log_of
 
-# A worker repeats its last event for some time: until then a log may still grow.
+# A worker may still send log events for some time after its run has ended.
 SETTLED = timedelta(hours=1)
 BATCH = 200  # runs
 
 
 def tidy() -> tuple[int, int]:
-    """Compress the logs of runs that ended, delete runs older than ASSAY_RUNS_KEPT_DAYS; counts.
+    """Compress logs of ended runs and delete runs older than ASSAY_RUNS_KEPT_DAYS; both counts.
 
-    A run whose measurement stands, or that was published with a result file, is kept for ever.
-    Idempotent; each run by itself, so that a long tidying blocks nobody.
+    A run with a standing measurement, or published with a result file, is kept for ever.
+    Idempotent; each log is a transaction of its own, so others do not wait for long.
     """
     return _compress_logs(), _delete_old()
 

@@ -1,8 +1,8 @@
-"""Standing measurements: which run's series answers for a method on a class of hardware.
+"""Standing measurements: which run's series counts for a method on a hardware class.
 
-Anyone may run anything, so what was asked for decides before when it was measured: a smoke run
-replaces no measurement, and one with changed settings none of the preset's. The row is written
-when a run is recorded, so that later runs, however many, push none away.
+Anyone may run anything, so the settings count before the date: a smoke run never replaces another
+measurement, and a run with changed settings never one of a preset. The row is written when a run is
+recorded, so any number of later runs leaves it in place.
 """
 
 from django.db import transaction
@@ -12,24 +12,24 @@ from webapp.runs.queries import spec_of
 
 
 def rank_of(run: Run) -> StandingMeasurement.Rank:
-    """How much a run counts, by what was asked for."""
+    """The rank of a run, by its settings."""
     found = spec_of(run)
     preset = found[1].presets.get(run.preset) if found else None
     if preset is None or run.preset == "smoke":
         return StandingMeasurement.Rank.SMOKE
     usual = preset.model_dump(mode="json")
-    # A parameter may be younger than the run: what the run does not name is as usual.
+    # A parameter may be newer than the run: one that the run lacks is unchanged.
     changed = {**usual, **run.params} != usual
     return StandingMeasurement.Rank.CHANGED if changed else StandingMeasurement.Rank.PRESET
 
 
 def update_standing(run: Run) -> None:
-    """Let the series of a run that succeeded stand where they count more than what stands there."""
+    """Replace standing measurements by those series of a successful run that outrank them."""
     if not run.public or run.state != State.SUCCEEDED:
         return
     rank = rank_of(run)
     headline = next(iter((run.result or {}).get("series", ())), "")
-    for series in run.series.order_by("name"):  # in one order: two runs cannot block each other
+    for series in run.series.order_by("name"):  # always in one order, to avoid deadlocks
         _let_stand(series, run.hardware, rank, headline=series.name == headline)
 
 

@@ -1,8 +1,8 @@
-"""The state machine of a run: every transition, who writes it, and the one place that does.
+"""The state machine of a run: its transitions, who may make them, and the code that does.
 
-A transition is a compare-and-set on (state, token). Whoever loses a race is told so by `move`
-returning False, has changed nothing, and drops what it was about to do. The token names the
-attempt: it is new at every dispatch, so what an old attempt still says can change nothing.
+A transition is a compare-and-set on (state, token). If another process was first, `move` changes
+nothing and returns False. The token identifies the attempt and is new at every dispatch, so
+messages of an old attempt cannot change anything.
 """
 
 import logging
@@ -16,7 +16,7 @@ from webapp.runs.models import ENDED, Failure, Run, State
 
 news = logging.getLogger("assay.news")  # shown on the terminal of `up`
 
-ATTEMPTS = 2  # the first, and one more after a failure of ours
+ATTEMPTS = 2  # the first, and a retry after an infrastructure failure
 
 
 class Writer(StrEnum):
@@ -44,20 +44,20 @@ TRANSITIONS: dict[tuple[State, State], frozenset[Writer]] = {
     (State.RUNNING, State.CANCELLED): frozenset({_R}),  # the worker saw the cancel first
     (State.RUNNING, State.QUEUED): frozenset({_R, _S}),
     (State.CANCELLING, State.CANCELLED): frozenset({_R, _S}),
-    # A result that was on its way when the reader pressed Cancel is kept: it was measured.
+    # A result that was already on its way when the reader pressed Cancel is kept.
     (State.CANCELLING, State.SUCCEEDED): frozenset({_R}),
 }
 
 
 class IllegalMoveError(Exception):
-    """A transition that the table does not hold, or not for this writer: a defect in our code."""
+    """A transition that is not in the table, or not for this writer: a bug."""
 
 
 def move(run: Run, to: State, by: Writer, **fields: object) -> bool:
-    """Take `run` to state `to` if it still stands where the caller saw it; True if it did.
+    """Move `run` to state `to`, unless its state or token has changed; whether it was moved.
 
-    On success `run` carries the new values. Raises IllegalMoveError for a transition that `by`
-    may not make.
+    On success `run` has the new values. Raises IllegalMoveError for a transition that `by` may not
+    make.
     """
     start = State(run.state)
     if by not in TRANSITIONS.get((start, to), frozenset()):
@@ -74,7 +74,7 @@ def move(run: Run, to: State, by: Writer, **fields: object) -> bool:
 
 
 def fail(run: Run, failure: Failure, reason: str, by: Writer) -> bool:
-    """End an attempt that failed: queue the run once more after a failure of ours, else end it."""
+    """End a failed attempt: retry the run once after an infrastructure failure, else end it."""
     if run.state == State.CANCELLING:
         return move(run, State.CANCELLED, by)
     if failure.ours and run.attempt < ATTEMPTS:
@@ -82,8 +82,8 @@ def fail(run: Run, failure: Failure, reason: str, by: Writer) -> bool:
     return move(run, State.FAILED, by, failure=failure, reason=reason)
 
 
-# What an attempt writes into its run: one that is given up leaves nothing that could be mistaken
-# for the next one's.
+# The fields that an attempt writes: they are reset before a retry, so that nothing of it is taken
+# for the next attempt's.
 OF_AN_ATTEMPT = (
     *("token", "worker", "environment", "progress", "progress_seq", "log_bytes"),
     *("dispatched_at", "sent_at", "start_by", "started_at", "leased_until", "finish_by"),
@@ -101,9 +101,9 @@ def _queue_again(run: Run, by: Writer) -> bool:
 
 
 def _closing(run: Run, to: State, fields: dict[str, object]) -> dict[str, object]:
-    """What every end writes: when, and the device time it cost its reader."""
+    """Fields that every end sets, among them the time and the device time charged."""
     now = timezone.now()
-    # The clock may have been set back since: a run never ends before it started.
+    # The clock may have been set back, but a run must not end before it started.
     finished_at = max(now, run.started_at) if run.started_at else now
     failure = fields.get("failure")
     ours = isinstance(failure, Failure) and failure.ours

@@ -1,6 +1,5 @@
-"""What a reader asks for: a run, the end of a run."""
+"""Requests of readers: queue a run, cancel a run."""
 
-import uuid
 from typing import Any, Literal
 
 from django.conf import settings
@@ -17,20 +16,20 @@ from webapp.runs.models import WITH_WORKER, Device, Run, State
 from webapp.runs.quota import admit
 from webapp.runs.states import Writer
 
-SECONDS = {"smoke": 5 * 60, "standard": 30 * 60, "full": 2 * 3600}  # the time limit of a preset
+SECONDS = {"smoke": 5 * 60, "standard": 30 * 60, "full": 2 * 3600}  # time limits of the presets
 MAX_SEED = 2**63 - 1
 
 
 class KeyReusedError(InputError):
-    """An idempotency key came back with another request than the one it was first sent with."""
+    """An idempotency key was sent again with a different request."""
 
 
 class RequestError(InputError):
-    """A device that the benchmark has no use for, or no key; the message says what would do."""
+    """A device that the benchmark does not support, or an invalid idempotency key."""
 
 
 class RunRequest(BaseModel):
-    """A run to ask for: a preset, and what differs from it."""
+    """A run to queue: a preset, and the parameters that differ from it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -43,11 +42,10 @@ class RunRequest(BaseModel):
 
 
 def submit(reader: User, request: RunRequest, key: str = "") -> Run:
-    """Queue a run. A `key` makes asking twice harmless: the reader's second request with it is
-    answered by the first one's run.
+    """Queue a run. With a `key`, the reader's second request returns the first one's run.
 
     Raises methods.errors.InputError (an unknown name, parameters with their problems by field,
-    RequestError, KeyReusedError or webapp.runs.quota.QuotaError); then nothing was written.
+    RequestError, KeyReusedError or webapp.runs.quota.QuotaError); then nothing is written.
     """
     _, benchmark = registry.find(f"{request.method}.{request.benchmark}")
     params = benchmark.resolve(request.preset, request.params, models=settings.RUN_MODELS)
@@ -66,7 +64,7 @@ def submit(reader: User, request: RunRequest, key: str = "") -> Run:
 
 
 def cancel(run: Run) -> bool:
-    """End a run that has not ended; False if it had. Who may ask is the caller's business."""
+    """Cancel a run; False if it had ended. The caller checks who may."""
     while not run.ended:
         if run.state == State.CANCELLING:
             return True
@@ -78,13 +76,13 @@ def cancel(run: Run) -> bool:
             if run.state in WITH_WORKER:
                 broker.cancel(run.pk, run.token)
             return True
-        run.refresh_from_db()  # somebody moved it first: look again
+        run.refresh_from_db()  # its state has changed meanwhile: try again
     return False
 
 
 @transaction.atomic
 def _queue(reader: User, run: Run) -> Run:
-    # The reader's row is the lock: two requests at once cannot both find the last place free.
+    # The reader's row is the lock: two concurrent requests cannot both take the last place.
     User.objects.select_for_update().get(pk=reader.pk)
     same_key = Run.objects.filter(reader=reader, idempotency_key=run.idempotency_key)
     if run.idempotency_key and (earlier := same_key.first()):
@@ -93,7 +91,6 @@ def _queue(reader: User, run: Run) -> Run:
         return earlier
     admit(reader, run.method, run.limit_seconds)
     now = timezone.now()
-    run.id = uuid.uuid4()
     run.queued_at, run.charged_on = now, now.date()
     run.charged_seconds = run.limit_seconds
     run.save(force_insert=True)

@@ -1,7 +1,7 @@
-"""What time does to runs: lost messages are repeated, leases expire, limits are enforced.
+"""Periodic work on runs: repeats lost messages, expires leases and enforces limits.
 
-All times are the site's own clock. Silence is held against a worker only while the site was
-listening: after a pause, a backlog of messages or a step of the clock, all deadlines start anew.
+All times are the site's own clock. A worker's silence only counts while the site was listening:
+after a pause, a backlog of messages or a step of the clock, all deadlines are extended.
 """
 
 import logging
@@ -25,12 +25,12 @@ log = logging.getLogger(__name__)
 
 
 def sweep() -> None:
-    """Repeat lost messages, dispatch, and queue a lease check behind the events that wait."""
+    """Repeat lost messages, dispatch, and queue a lease check behind the waiting events."""
     now = timezone.now()
     if Run.objects.filter(state__in=WITH_WORKER).exists():
         _repeat_lost(now)
         broker.request_lease_check()
-    elif not _was_listening(now, now):  # no event that waits can bear on a lease
+    elif not _was_listening(now, now):  # no waiting event can concern a lease
         _extend_leases(now)
     redis_users.update()
     dispatch()
@@ -38,7 +38,7 @@ def sweep() -> None:
 
 def _repeat_lost(now: datetime) -> None:
     unanswered = Q(sent_at__lt=now - RESEND) | Q(sent_at=None, dispatched_at__lt=now - RESEND)
-    # A crash between commit and send, or a broker that forgot: the same token is sent again.
+    # After a crash between commit and send, or a loss in the broker, send the same token again.
     lost = Run.objects.filter(unanswered, state=State.DISPATCHED, start_by__gt=now)
     _for_each(lost, send)
     cancelling = Run.objects.filter(state=State.CANCELLING)
@@ -61,7 +61,7 @@ def expire_leases(sent_at: float) -> None:
 
 
 def _for_each(runs: QuerySet[Run], action: Callable[[Run], object]) -> None:
-    """Do `action` to each run; one that cannot be handled keeps no other from its turn."""
+    """Apply `action` to each run; an error in one does not affect the others."""
     for run in list(runs.select_related("worker")):
         try:
             action(run)
@@ -70,7 +70,7 @@ def _for_each(runs: QuerySet[Run], action: Callable[[Run], object]) -> None:
 
 
 def _expire(run: Run, overdue: Q) -> None:
-    """Give up an attempt, unless another process has heard of it since the overdue were read."""
+    """Give up an attempt, unless it has been heard from since the query for overdue runs."""
     token = run.token
     reason = "No worker started it in time."
     if run.state == State.RUNNING:
@@ -81,21 +81,21 @@ def _expire(run: Run, overdue: Q) -> None:
         given_up = still and states.fail(still, Failure.WORKER_LOST, reason, Writer.SWEEP)
     if given_up:
         log.warning("Run %s, attempt %d given up: %s", run.pk, run.attempt, reason)
-        broker.cancel(run.pk, token)  # should its worker live after all
+        broker.cancel(run.pk, token)  # in case its worker is alive after all
 
 
 def _time_out(run: Run) -> None:
-    """End a run past its limit; a worker enforces the limit itself, this is for one that fails."""
+    """End a run past its limit, which its worker should have done."""
     reason = f"It ran past its limit of {run.limit_seconds} s."
     if states.move(run, State.TIMED_OUT, Writer.SWEEP, reason=reason):
         broker.cancel(run.pk, run.token)
 
 
 def _was_listening(now: datetime, sent_at: datetime) -> bool:
-    """Whether every event that had arrived by now has been stored.
+    """Whether all events that have arrived are stored, so that deadlines can be trusted.
 
-    Not so on the first check, after a pause, behind a backlog of messages, or where the clock was
-    set back: then deadlines mean nothing.
+    They cannot on the first check, after a pause, behind a backlog of messages, or after the clock
+    was set back.
     """
     with transaction.atomic():
         last, is_first = PeriodicTask.objects.select_for_update().get_or_create(
@@ -108,7 +108,7 @@ def _was_listening(now: datetime, sent_at: datetime) -> bool:
 
 
 def _extend_leases(now: datetime) -> None:
-    """Let every deadline start anew that has passed, or that an earlier clock set too far ahead."""
+    """Extend deadlines that have passed, or that an earlier clock set too far ahead."""
     soon = now + LEASE
     running = Run.objects.filter(state=State.RUNNING)
     extended = running.exclude(leased_until=soon).update(leased_until=soon)
@@ -117,11 +117,11 @@ def _extend_leases(now: datetime) -> None:
     extended += unstarted.filter(far).update(start_by=soon)
     Run.objects.filter(state=State.CANCELLING).update(cancelling_at=now)
     for run in Run.objects.filter(state__in=WITH_WORKER, finish_by__isnull=False):
-        # How long it has run nobody knows here: its worker does, and ends it at its limit.
+        # How long it has run is not known here; its worker knows, and ends it at its limit.
         latest = now + timedelta(seconds=run.limit_seconds) + OVERTIME
         if run.finish_by and not soon <= run.finish_by <= latest:
             Run.objects.filter(pk=run.pk, token=run.token).update(finish_by=latest)
-    # A heartbeat dated in the future would keep a dead worker alive until then.
+    # A heartbeat in the future would make a dead worker look alive until then.
     Worker.objects.filter(last_seen__gt=now).update(last_seen=now)
     if extended:
         log.warning("Extended %d leases: the site was not listening, or its clock moved", extended)

@@ -1,1 +1,1 @@
-"""Django's backend for SQLite, for a file that is not always there to be written."""
+"""Django's SQLite backend for a file that is not always writable."""

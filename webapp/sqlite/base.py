@@ -1,4 +1,4 @@
-"""Connections to SQLite, of which one that can only read is not kept."""
+"""SQLite connections that are not reused after an error, or if they can only read."""
 
 import os
 
@@ -6,19 +6,19 @@ from django.db.backends.sqlite3 import base
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's own.
+    """Django's SQLite backend for a file that may become read-only for a time.
 
-    SQLite lets a connection only read for good whose file could only be read when it was opened,
-    so it ends with its request or task: the next finds out whether the file is open again.
-    So does one that met an error: its log may have been closed while its file was open.
+    If the file is read-only when it is opened, the connection stays read-only for ever; so it is
+    closed with its request or task, and the next one tries again. So is a connection that had an
+    error: its write-ahead log may have become read-only.
     """
 
     def connect(self) -> None:
-        """Open the file; Django looks at `close_at` between two requests or tasks."""
+        """Open the file. Django checks `close_at` between two requests or tasks."""
         super().connect()
         if not os.access(self.settings_dict["NAME"], os.W_OK):
             self.close_at = 0.0
 
     def is_usable(self) -> bool:
-        """False: asked after an error alone, and to open the file anew takes a millisecond."""
+        """False: Django asks only after an error, and reopening the file takes a millisecond."""
         return False

@@ -1,4 +1,4 @@
-"""How dates, methods and formats stand in addresses of every room."""
+"""Path converters for dates, methods and feed formats, for the URLs of all apps."""
 
 from datetime import date
 
@@ -11,20 +11,20 @@ from webapp.ui.feeds import FORMATS
 
 
 class DateConverter(StringConverter):
-    """`2026-03-12`, and nothing that is no day of the calendar."""
+    """A date as `2026-03-12`."""
 
     regex = r"\d{4}-\d{2}-\d{2}"
 
     def to_python(self, value: str) -> date:  # type: ignore[override]
-        """The date; ValueError, which Django reads as no match, where there is none."""
+        """The date. Raises ValueError, which Django takes as no match, if there is no such day."""
         return date.fromisoformat(value)
 
 
 class MethodConverter(SlugConverter):
-    """A method that is carried here, by its name."""
+    """An installed method, by its slug."""
 
     def to_python(self, value: str) -> Method:  # type: ignore[override]
-        """The method; UnknownNameError, a ValueError and so no match, where there is none."""
+        """The method. Raises UnknownNameError, a ValueError and so no match."""
         return registry.get(value)
 
 

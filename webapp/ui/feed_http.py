@@ -20,12 +20,12 @@ NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Site:
-    """Where the site is reached, without a slash at the end: `https://assay.example`."""
+    """The site's base URL, without a trailing slash: `https://assay.example`."""
 
     base: str
 
     def tag(self, name: str) -> str:
-        """A tag URI (RFC 4151). It knows no port, so a site that moves to another keeps it."""
+        """A tag URI (RFC 4151). It has no port, so it stays the same when the port changes."""
         return f"tag:{urlsplit(self.base).hostname},2025:{name}"
 
     def item(
@@ -40,20 +40,17 @@ class Site:
         html: str = "",
         author: str = "Assay",
     ) -> Item:
-        """An entry about what the site itself has on a page, and the words it is filed under.
-
-        `html` follows the summary.
-        """
+        """An entry about a page of this site; `words` are categories, `html` comes last."""
         tag, link, whole = self.tag(name), self.base + path, f"<p>{escape(summary)}</p>{html}"
         return Item(tag, link, link, title, summary, whole, [author], words, at, at)
 
 
 @dataclass(frozen=True)
 class FeedSource:
-    """A list: `name` makes its identity, `home` is the path of its page.
+    """A list to publish: its id is made of `name`, `home` is the path of its page.
 
-    While its stamp stays the same, its bytes do: `items` are made only when asked for. `updated`
-    is when something was last added to the list or left it.
+    The bytes of the feed stay the same while `stamp` does; `items` is called only to render it.
+    `updated` is when something was last added to or removed from the list.
     """
 
     name: str
@@ -65,7 +62,7 @@ class FeedSource:
     updated: datetime = NEVER
 
     def feed(self, site: Site, address: str) -> Feed:
-        """The list as it stands now."""
+        """The list as it is now."""
         items = self.items(site)
         updated = max([self.updated, *(item.updated for item in items)])
         home = site.base + self.home
@@ -75,7 +72,7 @@ class FeedSource:
 
 
 def respond(request: HttpRequest, suffix: str, source: FeedSource | None) -> HttpResponse:
-    """A list in the format of that suffix, or 304 for a client that has it."""
+    """A list in the format of `suffix`, or 304 for a client that has it."""
     if source is None:
         raise Http404("There is no such list.")
     here, written = site(request), FORMATS[suffix]
@@ -89,7 +86,7 @@ def respond(request: HttpRequest, suffix: str, source: FeedSource | None) -> Htt
 
 
 def public(body: bytes, media_type: str, updated: datetime) -> HttpResponse:
-    """What programs read: feeds hold nothing private, and any page may read them."""
+    """A response for programs: feeds are public, so pages of any origin may read them."""
     headers = {
         "Access-Control-Allow-Origin": "*",
         "Cache-Control": f"public, max-age={MAX_AGE}",
@@ -100,5 +97,5 @@ def public(body: bytes, media_type: str, updated: datetime) -> HttpResponse:
 
 
 def site(request: HttpRequest) -> Site:
-    """Where this site is reached, as configured or as asked."""
+    """This site, by its configured base URL or the request's."""
     return Site(settings.BASE_URL or f"{request.scheme}://{request.get_host()}")

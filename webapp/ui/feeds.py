@@ -1,7 +1,7 @@
 """A list as RSS 2.0, Atom and JSON Feed 1.1; lists of feeds as OPML 2.0.
 
-Functions of their arguments and the active language alone: the same list is the same bytes, today
-and after a restart. The XML formats are the templates `ui/feed.rss`, `feed.atom`, `feeds.opml`.
+They depend only on their arguments and the active language: the same list always gives the same
+bytes. The XML formats are the templates `ui/feed.rss`, `feed.atom`, `feeds.opml`.
 """
 
 import json
@@ -14,7 +14,7 @@ from functools import partial
 from django.template.loader import render_to_string
 from django.utils.translation import get_language
 
-# What XML 1.0 cannot say at all, not even escaped (https://www.w3.org/TR/xml/#charsets).
+# Characters that XML 1.0 does not allow, not even escaped (https://www.w3.org/TR/xml/#charsets).
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -24,7 +24,7 @@ class Item:
 
     id: str
     link: str  # our page
-    source: str  # where what it tells of comes from: arXiv's page of a paper
+    source: str  # where its subject comes from: a paper's page at arXiv
     title: str
     summary: str
     html: str
@@ -36,7 +36,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Feed:
-    """A list and where it stands: `home` is its page, `address` this feed's own."""
+    """A list: `home` is the URL of its page, `address` that of this feed."""
 
     id: str
     title: str

@@ -10,7 +10,7 @@ from latex2mathml.converter import convert
 MAX_LENGTH = 1_000  # characters of one formula
 MAX_NESTING = 12  # braces within a formula
 
-# Macros latex2mathml does not know, by ones it knows that look alike.
+# Replacements for macros that latex2mathml does not know.
 _ALIASES = (
     (re.compile(r"\\(?:xspace|ensuremath|nolimits|displaystyle|textstyle)(?![A-Za-z])"), ""),
     (re.compile(r"\\(?:textsc|textsf|textup|textnormal)(?![A-Za-z])"), r"\\text"),
@@ -33,17 +33,17 @@ _LAST = re.compile(r"<mo>([^<&\w])</mo>(?=</mrow></math>)")
 
 @lru_cache(maxsize=4096)
 def mathml(source: str, *, block: bool = False) -> str | None:
-    """TeX mathematics as MathML, not yet sanitised; None where it is broken or too much."""
+    """TeX mathematics as MathML, not yet sanitised; None if it is invalid or too large."""
     if len(source) > MAX_LENGTH or _depth(source) > MAX_NESTING:
         return None
     for pattern, replacement in _ALIASES:
         source = pattern.sub(replacement, source)
     try:
         html = convert(source, display="block" if block else "inline")
-    # The converter has no promise of what it raises on hostile TeX, and the source is the answer.
+    # The converter may raise anything on hostile TeX; callers then show the source.
     except Exception:
         return None
-    if "\\" in html:  # a macro it does not know, passed on as an identifier
+    if "\\" in html:  # an unknown macro, passed through as an identifier
         return None
     html = _ENTITY.sub(lambda entity: escape(chr(int(entity[1], 16))), html)
     html = _IDENTIFIER.sub(_operator, html)
@@ -52,14 +52,14 @@ def mathml(source: str, *, block: bool = False) -> str | None:
 
 
 def _operator(identifier: re.Match[str]) -> str:
-    """`<mi>±</mi>` as `<mo>±</mo>`: the converter calls some operators identifiers."""
+    """`<mi>±</mi>` as `<mo>±</mo>`: the converter takes some operators for identifiers."""
     char = "∼" if identifier[1] == "~" else identifier[1]
     is_operator = unicodedata.category(char) == "Sm" and char not in "∞∅∂∇"
     return f"<mo>{char}</mo>" if is_operator else identifier[0]
 
 
 def _spaced(function: re.Match[str]) -> str:
-    """`log` and its like with TeX's thin spaces towards letters and numbers beside it."""
+    """Function names such as `log` with TeX's thin space before and after letters and numbers."""
     before, name, after = function.group("before", "name", "after")
     left = _THIN if before not in {"<mrow>", "</mo>"} else ""
     right = _THIN if after in {"<mi", "<mn", "<msub", "<msup", "<mfrac", "<msqrt"} else ""
@@ -67,7 +67,7 @@ def _spaced(function: re.Match[str]) -> str:
 
 
 def _depth(source: str) -> int:
-    """How deep the braces of `source` nest; more than any limit where they do not balance."""
+    """The depth of nested braces; more than the limit if they do not balance."""
     depth = deepest = 0
     for brace in re.findall(r"\\.|[{}]", source, re.DOTALL):
         depth += {"{": 1, "}": -1}.get(brace, 0)

@@ -1,4 +1,6 @@
-"""What strangers send by HTTP, cleaned before any view sees it."""
+"""Cleans request parameters before any view reads them."""
+
+from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, QueryDict
 from django.utils.deprecation import MiddlewareMixin
@@ -7,12 +9,12 @@ from methods.protocol import clean
 
 
 class CleanInputMiddleware(MiddlewareMixin):
-    """Query and form texts without control, bidi and zero-width characters (PostgreSQL keeps no
-    NUL); an address with one in it is nobody's.
+    """Removes control, bidi and zero-width characters from query and form values (PostgreSQL stores
+    no NUL); a path that contains one is not found.
     """
 
     def process_request(self, request: HttpRequest) -> None:
-        """Leave in the request what may be read."""
+        """Replace the request's parameters by cleaned ones."""
         if clean(request.path_info) != request.path_info:
             raise Http404("There is nothing at this address.")
         if request.META.get("QUERY_STRING"):
@@ -23,18 +25,14 @@ class CleanInputMiddleware(MiddlewareMixin):
 
 
 def number_in(text: str) -> int:
-    """The number that a field holds in up to nine digits; 0, which no row has, for all else."""
+    """The number in a field of up to nine digits; else 0, which is no row's key."""
     return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 def _cleaned(given: QueryDict) -> QueryDict:
-    """`given`, or a copy without what `clean` takes away where that is anything."""
+    """`given` itself if it is clean, else a cleaned copy."""
     lists = {name: given.getlist(name) for name in given}
     cleaned = {clean(name): [clean(v) for v in values] for name, values in lists.items()}
     if cleaned == lists:
         return given
-    copy = QueryDict(mutable=True)
-    for name, values in cleaned.items():
-        copy.setlist(name, values)
-    copy._mutable = False
-    return copy
+    return QueryDict(urlencode(cleaned, doseq=True))

@@ -1,4 +1,4 @@
-"""Lines of JSON that commands read, each checked as a model; a bad line is told by its number."""
+"""Reads files of JSON lines, each validated by a model; errors name the line's number."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 from pydantic import BaseModel, ValidationError
 
 MAX_LINE = 4 << 20  # bytes
-PROGRESS = 1_000  # lines between two words of progress
+PROGRESS = 1_000  # lines between two progress messages
 Line = TypeVar("Line", bound=BaseModel)
 
 
@@ -21,10 +21,10 @@ def _stop(reason: str) -> None:
 def read_lines(
     path: str, model: type[Line], refuse: Callable[[str], None] = _stop
 ) -> Iterator[Line]:
-    """The lines of a file, or of the standard input by the name of `-`; empty ones are nothing.
+    """The lines of a file, or of standard input for `-`; empty lines are skipped.
 
-    `refuse` gets why a line is none; where it does not raise, that costs only the line. Each
-    thousand is said on the standard error. Raises CommandError for a file that cannot be read.
+    `refuse` is called with the reason for an invalid line, which is skipped if it does not raise.
+    Progress goes to standard error. Raises CommandError if the file cannot be read.
     """
     try:
         with sys.stdin.buffer if path == "-" else Path(path).open("rb") as lines:
@@ -44,7 +44,7 @@ def read_lines(
 
 
 def _parsed(raw: bytes, model: type[Line]) -> Line:
-    """A line as `model`. Raises ValueError, with what is wrong in words."""
+    """A line as `model`. Raises ValueError with a message."""
     if len(raw) > MAX_LINE:
         raise ValueError(f"is longer than {MAX_LINE:,} bytes")
     try:

@@ -1,4 +1,4 @@
-"""The language a page is written in: as the reader chose, else as the browser asks."""
+"""Chooses the language of a page: the reader's choice, else the browser's."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,10 +14,10 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
 class LanguageMiddleware:
-    """Pages follow `?lang`, the cookie of the chooser and Accept-Language, in this order.
+    """Sets a page's language by `?lang`, the language cookie and Accept-Language, in this order.
 
-    What programs read (feeds, files, the API) is English unless `?lang` asks for another: the
-    same address gives every program the same bytes.
+    Feeds, files and the API are in English unless `?lang` says otherwise, so that one URL gives the
+    same bytes to every program.
     """
 
     def __init__(self, get_response: GetResponse) -> None:
@@ -39,7 +39,7 @@ class LanguageMiddleware:
 
 
 def _is_page(path: str) -> bool:
-    """Whether people read what is at `path`: a file has a suffix, the API is for programs."""
+    """Whether `path` is a page for people: files have a suffix, and the API is for programs."""
     last = path.rpartition("/")[2]
     return "." not in last and last not in FILES and not path.startswith("/api/v1/")
 

@@ -1,7 +1,7 @@
-"""One line of a model's Markdown, with TeX, as HTML a page may show.
+"""Renders one line of a model's Markdown, with TeX, as safe HTML.
 
-Bold, emphasis and code only: a model has no business placing links, images or headings here.
-Formulas are set aside before Markdown sees them, and everything goes through nh3 at the end.
+Only bold, emphasis and code are rendered: no links, images or headings. Formulas are taken out
+before Markdown is parsed, and everything goes through nh3 at the end.
 """
 
 import re
@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from .formulas import mathml
 from .markup import sanitise
 
-MAX_LINE = 4_000  # characters; what follows is not shown
+MAX_LINE = 4_000  # characters; the rest is not shown
 _MARKDOWN = MarkdownIt("zero", {"html": False}).enable(["emphasis", "backticks", "escape"])
 _FORMULA = re.compile(r"\$\$?([^$\n]{1,1000})\$\$?|\\\((.{1,1000}?)\\\)")
 _KEEP, _OPEN, _CLOSE = "\ue000", "\ue001", "\ue002"  # private use: stripped from the input
@@ -24,7 +24,7 @@ _MISSING = '<mark class="unverified" title="This number was not found in the tex
 
 
 def render_line(text: str, stands: Callable[[str], bool] = lambda _: True) -> str:
-    """`text` as sanitised inline HTML; each number for which `stands` is false is marked."""
+    """`text` as sanitised inline HTML; numbers for which `stands` is false are marked."""
     formulas: list[str] = []
 
     def set_aside(match: re.Match[str]) -> str:
@@ -42,7 +42,7 @@ def render_line(text: str, stands: Callable[[str], bool] = lambda _: True) -> st
 
 
 def plain_line(text: str, stands: Callable[[str], bool] = lambda _: True) -> str:
-    """`text` without Markdown's signs; "[unverified]" behind each number that does not stand."""
+    """`text` without Markdown; numbers for which `stands` is false get "[unverified]"."""
     text = _NUMBER.sub(lambda m: m[0] if stands(m[0]) else f"{m[0]} [unverified]", text[:MAX_LINE])
     return " ".join(re.sub(r"\*\*|__|`", "", _PRIVATE.sub("", text)).split())
 

@@ -1,9 +1,9 @@
-"""Hostile text with TeX in it, made into HTML a page may show.
+"""Renders untrusted text with TeX as safe HTML.
 
-arXiv's titles and abstracts are plain text with islands of TeX: formulas between dollars, a few
-text macros, accents. `render` makes HTML of them: mathematics becomes MathML, what is broken
-shows its source, everything else is escaped; and the whole goes through nh3's allow-list last,
-so nothing that the parts before it did or missed can reach a page.
+arXiv's titles and abstracts are plain text with some TeX: formulas between dollars, a few text
+macros, accents. `render` turns mathematics into MathML, shows the source of what is invalid, and
+escapes everything else. Last, the result goes through nh3's allow-list, so no mistake of the steps
+before it can make a page unsafe.
 """
 
 import re
@@ -19,11 +19,11 @@ import nh3
 from webapp.ui.formulas import mathml
 from webapp.ui.tables import table
 
-MAX_TEXT = 20_000  # characters read as TeX; what follows is shown as it is
-MAX_FORMULAS = 200  # of one text
-MAX_NESTING = 12  # macros within a text
+MAX_TEXT = 20_000  # characters parsed as TeX; the rest is shown as plain text
+MAX_FORMULAS = 200  # rendered in one text
+MAX_NESTING = 12  # of macros
 
-# The allow-lists, and what TeX's macros and signs stand for.
+# The allow-lists, and the characters that TeX's macros stand for.
 DATA = table(__file__, "markup.toml")
 _BOUNDED = {name: re.compile(pattern) for name, pattern in DATA["bounded"].items()}
 _TEX: dict[str, dict[str, str]] = DATA["tex"]
@@ -49,7 +49,7 @@ def _cleaner(*kinds: str) -> nh3.Cleaner:
 _CLEANER = _cleaner("mathml", "inline")
 _BLOCK_CLEANER = _cleaner("mathml", "inline", "blocks")
 
-# Shapes and labels alone: no script, no style, no link, no reference to anything outside.
+# Only shapes and labels: no scripts, styles, links or external references.
 _DRAWING = {tag: set(names) for tag, names in DATA["drawing"].items()}
 _DRAWING_CLEANER = nh3.Cleaner(
     tags=_DRAWING.keys() - {"*"},
@@ -85,39 +85,37 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-# A formula with the punctuation it stands in.
+# A formula with the punctuation around it.
 _HELD = re.compile(
     r"(?P<before>[(\[“]{0,3})"
     r"<math\b(?![^<>]*block)[^<>]*>(?:(?!</math>).)*</math>"
     r"(?P<after>[,.;:!?)\]”%-]{0,4})",
     re.DOTALL,
 )
-# An operator at either end of a formula has no second operand (`$3\times$`, `$\sim$100`): as an
-# identifier it brings no space for one.
 
 
 def sanitise(html: str) -> str:
-    """`html` with only the tags and attributes of the allow-list: text, MathML, marks, links."""
+    """`html` with only allowed tags and attributes: text, MathML, marks, links."""
     return str(_CLEANER.clean(html))
 
 
 def sanitise_blocks(html: str) -> str:
-    """As `sanitise`, with headings, lists and tables kept: for a rendered summary."""
+    """As `sanitise`, but with headings, lists and tables: for a rendered summary."""
     return str(_BLOCK_CLEANER.clean(html))
 
 
 def sanitise_drawing(svg: str) -> str:
-    """`svg` with nothing in it that could act or load."""
+    """`svg` without scripts or external references."""
     return str(_DRAWING_CLEANER.clean(svg))
 
 
 def render(text: str, marks: Sequence[tuple[int, int, int]] = (), *, links: bool = False) -> str:
-    """`text`, plain and hostile, as sanitised HTML with its TeX shown as it is meant.
+    """Untrusted plain `text` as sanitised HTML, with its TeX rendered.
 
     `marks` are ranges (start, end, index) of `text`, shown as `<mark data-k="index">`; where
     ranges overlap the mark names every index (`data-k="0 3"`), and a range that touches a
-    formula marks the whole formula. With `links`, http(s) addresses become links: for text that
-    does not itself stand in a link.
+    formula marks the whole formula. With `links`, http(s) addresses become links; do not use it
+    for text inside a link.
     """
     spans = _disjoint(marks)
     starts = [start for start, _, _ in spans]
@@ -127,7 +125,7 @@ def render(text: str, marks: Sequence[tuple[int, int, int]] = (), *, links: bool
             if links or not piece.html.startswith(("<a", "</a")):
                 html.append(piece.html)
             continue
-        # Marks that touch this piece: spans are sorted and apart, so two searches find them.
+        # The spans that overlap this piece; they are sorted and disjoint.
         first = max(bisect_right(starts, piece.start) - 1, 0)
         touching = [
             span for span in spans[first : bisect_left(starts, piece.end)] if span[1] > piece.start
@@ -146,8 +144,8 @@ def render(text: str, marks: Sequence[tuple[int, int, int]] = (), *, links: bool
 
 
 def plain(text: str) -> str:
-    """`text` as a title bar or a reference manager wants it: accents and dashes in Unicode,
-    no macros of style, formulas as their source, one line.
+    """`text` as one line of plain text, as for a reference manager: accents and dashes in Unicode,
+    no style macros, formulas as their source.
     """
     words = [
         piece.plain if piece.kind == "atom" else text[piece.start : piece.end]
@@ -159,7 +157,7 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A part of the text: characters as they are ("text"), one whole ("atom") or a tag."""
+    """A part of the text: plain characters ("text"), an indivisible unit ("atom") or a tag."""
 
     kind: str
     start: int = 0
@@ -169,14 +167,14 @@ class _Piece:
 
 
 def _hold(formula: re.Match[str]) -> str:
-    """A formula that no line break parts from the punctuation it stands in."""
+    """Keep a formula and the punctuation around it on one line."""
     if not (formula["before"] or formula["after"]):
         return formula[0]
     return f'<span class="held">{formula[0]}</span>'
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
-    """The text from left to right as pieces; tags are balanced."""
+    """The text as pieces, from left to right; tags are balanced."""
     end = min(len(text), MAX_TEXT)
     yield from _Reading(text, _braces(text[:end])).pieces(0, end)
     if end < len(text):
@@ -185,7 +183,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
 
 @dataclass(slots=True)
 class _Reading:
-    """One pass over a text: where its braces close, and how many formulas it had so far."""
+    """The state of parsing a text: where its braces close, and the formulas so far."""
 
     text: str
     braces: dict[int, int]
@@ -218,7 +216,7 @@ class _Reading:
         return _Piece("atom", token.start(), token.end(), html, token[0])
 
     def _styled(self, token: re.Match[str], end: int, depth: int) -> Generator[_Piece, None, int]:
-        """The pieces of `\\emph{…}` or `{\\em …}`; where reading goes on."""
+        """The pieces of `\\emph{…}` or `{\\em …}`; returns where to go on."""
         closed = self.braces.get(token.start("open" if token["style"] else "group"), end)
         if closed >= end or depth >= MAX_NESTING:
             yield _Piece("text", token.start(), token.end())
@@ -232,7 +230,7 @@ class _Reading:
         return closed + 1
 
     def _link(self, token: re.Match[str]) -> Generator[_Piece, None, int]:
-        """The pieces of an address; where reading goes on."""
+        """The pieces of an address; returns where to go on."""
         address = token["bare"] or _without_punctuation(token["url"])
         start = token.start("bare" if token["bare"] else "url")
         yield _Piece("tag", html=f'<a href="{escape(address)}">')
@@ -241,20 +239,20 @@ class _Reading:
         return token.end() if token["bare"] else start + len(address)
 
     def _character(self, token: re.Match[str]) -> _Piece:
-        """An accent, a letter or a sign; as it is written where we do not know it."""
+        """An accent, a letter or a sign; plain text if it is unknown."""
         start, end, sign = token.start(), token.end(), _sign(token)
         if sign is None:
             return _Piece("text", start, end)
         if token["accent"] and token[0][0] == "{":
             if self.text[end : end + 1] == "}":
                 end += 1
-            else:  # the brace was not the accent's own
+            else:  # the brace does not belong to the accent
                 sign = "{" + sign
         return _Piece("atom", start, end, "<br>" if token["break"] else escape(sign), sign)
 
 
 def _sign(token: re.Match[str]) -> str | None:
-    """The characters a small token stands for; None for a macro we do not know."""
+    """The characters that a token stands for; None for an unknown macro."""
     if token["accent"]:
         letter = next(filter(None, token.group("l1", "l2", "l3", "l4")))
         return unicodedata.normalize("NFC", letter + _TEX["accents"][token["a1"] or token["a2"]])
@@ -282,7 +280,7 @@ def _braces(text: str) -> dict[int, int]:
 
 
 def _disjoint(marks: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, list[int]]]:
-    """Overlapping marks as ranges that do not, each with the indexes it stands for."""
+    """Overlapping marks as disjoint ranges, each with the indexes of its marks."""
     marks = [mark for mark in marks if 0 <= mark[0] < mark[1]]
     edges = sorted({edge for start, end, _ in marks for edge in (start, end)})
     starting: dict[int, list[tuple[int, int]]] = {}
@@ -304,7 +302,7 @@ def _marked(html: str, keys: Sequence[int]) -> str:
 
 
 def _without_punctuation(address: str) -> str:
-    """An address as written in a sentence, without the sentence's own closing signs."""
+    """An address without the punctuation of the sentence that follows it."""
     address = address.rstrip(".,;:!?'*")
     while address.endswith(")") and address.count(")") > address.count("("):
         address = address[:-1].rstrip(".,;:!?'*")

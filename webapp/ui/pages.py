@@ -1,8 +1,8 @@
-"""Whole pages kept in memory for readers who are not signed in.
+"""Caches whole pages in memory for readers who are not signed in.
 
-A page that looks the same to every anonymous reader is rendered and compressed once, and
-answered from memory for as long as its stamp (whatever one small query says of its state)
-stays the same. Each process keeps its own; nothing needs to be invalidated by hand.
+A page that is the same for every anonymous reader is rendered and compressed once, and served from
+memory while its stamp (the result of a small query about its data) stays the same. Each process has
+its own cache, and nothing needs to be invalidated.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -29,20 +29,20 @@ P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 OfReader = Callable[Concatenate[HttpRequest, User, P], HttpResponse]
 
-MAX_BYTES = 32 * 2**20  # of all kept pages of one process
-EFFORT = 8  # of compression, done once for many readers: Brotli's 10 takes 14 times as long
+MAX_BYTES = 32 * 2**20  # of all cached pages of a process
+EFFORT = 8  # of compressing a cached page; Brotli's 10 takes 14 times as long
 
 
 @dataclass(frozen=True)
 class Page:
-    """A rendered page as it is sent in one encoding, under a strong tag: it names these bytes."""
+    """A rendered page in one encoding, with a strong ETag."""
 
     body: bytes
     headers: Mapping[str, str]
 
 
 class _NotKeptError(Exception):
-    """A page was asked for, and this answer came instead."""
+    """The response is not a page to cache."""
 
     def __init__(self, response: HttpResponse) -> None:
         self.response = response
@@ -51,7 +51,7 @@ class _NotKeptError(Exception):
 cache: LRUCache[Hashable, Page] = LRUCache(MAX_BYTES, lambda page: len(page.body))
 
 
-@cached(  # under a lock: gunicorn's threads share it
+@cached(  # with a lock: gunicorn's threads share the cache
     cache, key=lambda address, stamp, encoding, *_: (address, stamp, encoding), lock=Lock()
 )
 def kept_page(
@@ -61,9 +61,9 @@ def kept_page(
     render: Callable[[], HttpResponse],
     effort: int = EFFORT,
 ) -> Page:
-    """The page of an address while it bears this stamp; the least recently read is forgotten first.
+    """The cached or newly rendered page of an address with this stamp.
 
-    Raises _NotKeptError for an answer whose status is not 200.
+    Raises _NotKeptError for a response whose status is not 200.
     """
     if encoding:
         page = kept_page(address, stamp, "", render)
@@ -78,9 +78,9 @@ def kept_page(
 
 
 def for_readers(*verbs: str) -> Callable[[OfReader[P]], View[P]]:
-    """A view that is handed its reader; who is not signed in is led to the sign-in.
+    """Decorate a view to get its signed-in reader; others are redirected to the sign-in page.
 
-    `verbs` are the methods of HTTP that it answers.
+    `verbs` are the HTTP methods that it accepts.
     """
 
     def decorate(view: OfReader[P]) -> View[P]:
@@ -88,7 +88,7 @@ def for_readers(*verbs: str) -> Callable[[OfReader[P]], View[P]]:
         @login_required
         @wraps(view)
         def shown(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
-            assert isinstance(request.user, User)  # or it would not be signed in
+            assert isinstance(request.user, User)  # login_required has checked it
             return view(request, request.user, *args, **kwargs)
 
         return shown
@@ -97,7 +97,7 @@ def for_readers(*verbs: str) -> Callable[[OfReader[P]], View[P]]:
 
 
 def back(request: HttpRequest, default: str, anchor: str, **state: bool) -> HttpResponse:
-    """To the page of this site that a form was sent from; `told` as JSON for the script."""
+    """Redirect to the page that a form was sent from; for the script, `state` as JSON instead."""
     if request.headers.get("Accept") == "application/json":
         return JsonResponse(state)
     page = request.POST.get("next", "")
@@ -107,29 +107,29 @@ def back(request: HttpRequest, default: str, anchor: str, **state: bool) -> Http
 
 
 def attachment(body: str | bytes, media_type: str, name: str) -> HttpResponse:
-    """A file to be kept, never to be shown by the browser."""
+    """A file for download, never shown in the browser."""
     headers = {"Content-Disposition": content_disposition_header(True, name) or ""}
     return HttpResponse(body, content_type=media_type, headers=headers)
 
 
 def is_anonymous(request: HttpRequest) -> bool:
-    """Whether nothing in the request tells this reader from another; touches no session."""
+    """Whether nothing in the request identifies its reader; does not read the session."""
     known = {settings.SESSION_COOKIE_NAME, "messages"}
     return request.method in {"GET", "HEAD"} and known.isdisjoint(request.COOKIES)
 
 
 def reader_of(request: HttpRequest) -> User | AnonymousUser:
-    """Who asks; touches no session for the anonymous."""
+    """The reader of a request; does not read the session of anonymous ones."""
     return AnonymousUser() if is_anonymous(request) else request.user
 
 
 def respond(
     request: HttpRequest, stamp: Hashable, render: Callable[[], HttpResponse]
 ) -> HttpResponse:
-    """The page of this address: kept for the anonymous while `stamp` stays, else rendered.
+    """The page of this address: for anonymous readers cached while `stamp` is unchanged.
 
-    `render` must depend on nothing but the address, the language and what `stamp` stands for. Only
-    answers with status 200 are kept; a conditional request for the same bytes is answered 304.
+    `render` must depend only on the address, the language and what `stamp` stands for. Only
+    responses with status 200 are cached; a conditional request for the same bytes gets 304.
     """
     if is_anonymous(request):
         return respond_public(request, stamp, render)
@@ -139,10 +139,10 @@ def respond(
 def respond_shared(
     request: HttpRequest, stamp: Hashable, render: Callable[[], HttpResponse]
 ) -> HttpResponse:
-    """As `respond`, and rendered once for signed-in readers too: their own pieces are laid over.
+    """As `respond`, but rendered once for signed-in readers too; personal fragments are filled in.
 
-    What depends on the reader stands in `{% personal %}` alone (`webapp.ui.personal`), unless the
-    stamp tells the readers apart who may see it.
+    Only `{% personal %}` fragments (`webapp.ui.personal`) may depend on the reader, unless `stamp`
+    differs between readers.
     """
 
     def render_for_all() -> HttpResponse:
@@ -156,19 +156,17 @@ def respond_shared(
             return _laid_over(request, error.response)
         return _laid_over(request, HttpResponse(page.body))
 
-    return (
-        respond_public(request, stamp, whole)
-        if is_anonymous(request)
-        else _private(_compressed(request, whole()))
-    )
+    if is_anonymous(request):
+        return respond_public(request, stamp, whole)
+    return _private(_compressed(request, whole()))
 
 
 def respond_public(
     request: HttpRequest, stamp: Hashable, render: Callable[[], HttpResponse], effort: int = EFFORT
 ) -> HttpResponse:
-    """A page as it is sent to everybody, compressed once; no session is read.
+    """A page that is the same for everybody, compressed once; does not read the session.
 
-    It keeps the headers that `render` gave it.
+    It has the headers that `render` set.
     """
     try:
         page = kept_page(_key(request), stamp, chosen(request), render, effort)
@@ -181,7 +179,7 @@ def respond_public(
 
 
 def _key(request: HttpRequest) -> str:
-    """A page is kept once for each language it was asked for in."""
+    """The cache key: the language and the address."""
     return f"{get_language()} {request.get_full_path()}"
 
 
@@ -191,7 +189,7 @@ def _laid_over(request: HttpRequest, response: HttpResponse) -> HttpResponse:
 
 
 def _compressed(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    """The answer as its one reader takes it: quicker than for many."""
+    """Compress a response for one reader: quickly."""
     encoding = chosen(request)
     if encoding:
         response.content = encoded(response.content, encoding, QUICK_EFFORT)

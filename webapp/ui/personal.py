@@ -1,9 +1,9 @@
-"""What a page shows of its reader, laid over a page that was rendered once for all.
+"""Personal fragments of pages that are rendered once for all readers.
 
-A template writes `{% personal "tools" paper %}` where something depends on who reads. On most pages
-that is `templates/personal/tools.html`, rendered there and then. On a shared page it is a mark, and
-each reader's own pieces take the places of the marks. A piece that says more of a paper than its
-place on the reader's shelf stands on the page of that paper alone.
+A template writes `{% personal "tools" paper %}` where something depends on the reader. On most
+pages that renders `templates/personal/tools.html` at once. On a shared page it leaves a mark, which
+is replaced by each reader's own fragment. A fragment that depends on more than the paper's place on
+the reader's shelf may only be used on that paper's page.
 """
 
 import re
@@ -17,25 +17,25 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 
-_NONCE = token_hex(8)  # no paper can write a mark: it cannot know this
+_NONCE = token_hex(8)  # so that no paper's text can contain a mark
 _MARK = re.compile(rf"{_NONCE}:(\w+):(\d*):([^;]*);")
-_SAMPLE = "0000.00000"  # stands for the identifier where a piece is rendered for many papers
+_SAMPLE = "0000.00000"  # placeholder for the identifier, in fragments rendered for many papers
 
 
 class Shelf(NamedTuple):
-    """Of some papers, by key: which a reader keeps, left and has read."""
+    """The keys of those papers that a reader has saved, marked "not for me" and read."""
 
     starred: AbstractSet[int] = frozenset()
     left: AbstractSet[int] = frozenset()
     read: AbstractSet[int] = frozenset()
 
 
-# The library's room puts its own here.
+# The library app sets its own function here.
 shelf_of: Callable[[User, Sequence[int]], Shelf] = lambda _reader, _keys: Shelf()  # noqa: E731
 
 
 def share(request: HttpRequest) -> None:
-    """From here on, templates of this request leave marks instead of personal pieces."""
+    """Make the templates of this request leave marks instead of personal fragments."""
     request.shared_page = True  # type: ignore[attr-defined]
 
 
@@ -45,12 +45,12 @@ def is_shared(request: HttpRequest) -> bool:
 
 
 def mark(name: str, key: int | None = None, identifier: str = "") -> str:
-    """The place of a piece, for `lay_over` to fill."""
+    """The mark of a fragment, which `lay_over` replaces."""
     return f"{_NONCE}:{name}:{key or ''}:{identifier};"
 
 
 def lay_over(request: HttpRequest, page: str) -> str:
-    """`page` with its reader's own pieces in the places of the marks."""
+    """`page` with its marks replaced by its reader's fragments."""
     request.shared_page = False  # type: ignore[attr-defined]
     keys = [int(key) for _, key, _ in _MARK.findall(page) if key]
     user: User | AnonymousUser = request.user if request.COOKIES else AnonymousUser()

@@ -1,4 +1,4 @@
-"""Tables of words that lie as TOML beside the module that reads them."""
+"""Reads TOML tables that lie beside the modules that use them."""
 
 import tomllib
 from pathlib import Path
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def table(module: str, name: str) -> dict[str, Any]:
-    """The file `name` in the folder of a module, which names itself by its `__file__`."""
+    """The content of the file `name` in the folder of a module, given by its `__file__`."""
     return tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8"))

@@ -2,10 +2,10 @@
 
     ASSAY_WORKER_NAME=… ASSAY_WORKER_KEY=… celery -A workers.bench.app worker -Q bench-cpu
 
-(or `-Q bench-gpu`; one worker a GPU, chosen by CUDA_VISIBLE_DEVICES.) The main process consumes
-and answers control commands even while its one child measures: prefork with one child, since
-`solo` would answer nothing meanwhile and a thread could not be killed. The child supervises a
-subprocess and sends events to the site; CUDA lives in that subprocess alone.
+(or `-Q bench-gpu`; one worker for each GPU, chosen by CUDA_VISIBLE_DEVICES.) The main process takes
+messages and answers control commands while its one child measures: the pool is prefork, since
+`solo` would not answer meanwhile and a thread cannot be killed. The child supervises a subprocess
+and sends events to the site; only that subprocess uses CUDA.
 """
 
 import fcntl
@@ -35,7 +35,7 @@ QUEUES: dict[str, hardware.Device] = {"bench-cpu": "cpu", "bench-gpu": "gpu"}
 CLOSE_WITHIN = 3.0
 GUARDED = "A benchmark can write to its own directory alone (Landlock)."
 UNGUARDED = "No Landlock in its kernel: a benchmark can write wherever {} can."
-LONGEST_RUN = 7 * 86_400 + 3600  # seconds; each job brings a limit of its own, enforced by `job`
+LONGEST_RUN = 7 * 86_400 + 3600  # seconds; `job` enforces the limit of each job
 
 log = logging.getLogger(__name__)
 SETTINGS = env.read()
@@ -51,7 +51,7 @@ app.conf.update(
 
 
 class Worker:
-    """The state of one worker process; the child inherits it by fork."""
+    """The state of a worker, which its child inherits by fork."""
 
     def __init__(self, name: str, key: bytes, machine: hardware.Machine) -> None:
         self.name, self.key, self.machine = name, key, machine
@@ -72,13 +72,13 @@ class Worker:
             raise SystemExit(f"A worker called {self.name} is running on {self.home}.") from None
 
     def open_outbox(self) -> None:
-        """Start sending: under a new boot number, with a heartbeat at once."""
+        """Start sending messages, under a new boot id and with a heartbeat first."""
         self.boot = token_hex(8)
         self.outbox = Outbox(_send, self.heartbeat, HEARTBEAT)
         self.outbox.start()
 
     def heartbeat(self) -> Message:
-        """The message that this worker is alive, and which attempt it holds."""
+        """A message that this worker is alive, and which attempt it is running."""
         job = self.job
         beat = protocol.Heartbeat(
             worker=self.name,
@@ -93,11 +93,11 @@ class Worker:
         return "runs.heartbeat", protocol.seal(beat, self.key)
 
     def announce_leaving(self) -> None:
-        """Ask the site to send no more jobs: a heartbeat while stopping says so."""
+        """Tell the site to send no more jobs, by a heartbeat that says so."""
         self.outbox.post(self.heartbeat())
 
     def measure(self, job: protocol.Job) -> None:
-        """Run a job, unless it was taken before."""
+        """Run a job, unless it has been taken before."""
         events = EventSender(job, self.name, self.key, self.outbox)
         try:
             with sandbox.private_directory(self.home, job.token, self.user) as private:
@@ -112,7 +112,7 @@ class Worker:
         except sandbox.TakenError:
             log.warning("Run %s was delivered twice; the second delivery is dropped", job.run)
         except Exception:
-            # Our fault, not the benchmark's: the site tries once more and charges nothing.
+            # Not the benchmark's failure: the site retries it once and does not charge it.
             events.send_end(protocol.Failed(kind="killed", message="The worker itself failed."))
             raise
         finally:
@@ -125,7 +125,7 @@ this_worker: Worker
 
 @app.task(name="bench.run", time_limit=LONGEST_RUN)
 def run(sealed: object) -> None:
-    """Measure a job of which one copy is signed for this worker; drop anything else."""
+    """Run the copy of a job that is signed for this worker; drop anything else."""
     copy = sealed.get(this_worker.name) if isinstance(sealed, dict) else None
     try:
         job = protocol.unseal(protocol.Job, copy, lambda _: this_worker.key)
@@ -137,7 +137,7 @@ def run(sealed: object) -> None:
 
 @control_command(args=[("run", str), ("token", str), ("worker", str)])
 def cancel_run(_state: object, run: str, token: str, worker: str = "") -> None:
-    """Cancel the attempt `token`, on the one `worker` or wherever it is."""
+    """Cancel the attempt `token`, on one `worker` or on whichever runs it."""
     if worker in ("", this_worker.name):
         log.info("Run %s is cancelled", run)
         this_worker.cancel.cancel(token)
@@ -146,7 +146,7 @@ def cancel_run(_state: object, run: str, token: str, worker: str = "") -> None:
 @signals.celeryd_init.connect
 def _set_name(instance: Any, conf: Any, **_: object) -> None:
     name = _required("ASSAY_WORKER_NAME", SETTINGS.worker_name)
-    # Two nodes of one name would share a mailbox, and each miss half of the commands.
+    # Two nodes with one name would share a mailbox, and each miss half of the commands.
     instance.hostname = f"bench@{name}"
     conf.broker_read_url = conf.broker_write_url = redis_broker.worker_url(DATA_DIR, name, _key())
     conf.broker_transport_options = redis_broker.worker_keys(name)
@@ -165,7 +165,7 @@ def _start_worker(sender: Any, **_: object) -> None:
         this_worker = Worker(name, _key(), machine)
     except (hardware.NoDeviceError, env.SettingError) as error:
         raise SystemExit(str(error)) from error
-    # Readable by root alone: the key is in the environment this process was started with.
+    # The key is in this process's environment: let only root read it.
     prctl(PR_SET_DUMPABLE, 0)
     this_worker.lock()
 
@@ -173,7 +173,7 @@ def _start_worker(sender: Any, **_: object) -> None:
 @signals.worker_process_init.connect
 def _start_child(**_: object) -> None:
     adopt_orphans()
-    # The worker before this one, or its child, may have been killed.
+    # An earlier worker or its child may have been killed.
     sandbox.remove_leftovers(this_worker.home)
     this_worker.open_outbox()
 
@@ -197,7 +197,7 @@ def guard(user: sandbox.User) -> str:
 
 
 def refusal(job: protocol.Job) -> str:
-    """Why this worker does not run a job; empty if it does. Validated as if nobody had before."""
+    """Why this worker refuses a job, or "". It relies on no validation by the site."""
     try:
         _, benchmark = registry.find(f"{job.method}.{job.benchmark}")
         benchmark.resolve("standard", job.params, models=SETTINGS.models)
@@ -214,7 +214,7 @@ def refusal(job: protocol.Job) -> str:
 def _send(message: Message) -> None:
     task, argument = message
     try:
-        # Nothing is declared: this user of Redis may put messages there, and nothing else.
+        # Nothing is declared: this Redis user may only put messages on that queue.
         app.send_task(task, args=[argument], queue="events", declare=[], retry=False)
     except OperationalError as error:
         raise ConnectionError(str(error)) from error

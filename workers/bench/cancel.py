@@ -1,9 +1,8 @@
-"""Cancels, from a worker's main process to the child that supervises: a page of shared memory.
+"""Passes cancels from a worker's main process to its child, in a page of shared memory.
 
-The main process answers control commands while its child is busy, and even when the child has
-just been replaced, so a cancel must not live in either: the page is mapped before the fork, and
-every child sees it. One byte says stop; after it stands a ring of cancelled tokens, kept so that a
-cancel which overtakes its job is not lost.
+The main process answers control commands while its child is busy, or has just been replaced. The
+page is mapped before the fork, so every child sees it. Its first byte says stop; the rest is a ring
+of cancelled tokens, so that a cancel that arrives before its job is not lost.
 """
 
 import hashlib
@@ -13,7 +12,7 @@ SLOTS, WIDTH = 64, 16
 
 
 class CancelFlags:
-    """Written by one process, read by those forked from it."""
+    """Flags that one process writes and the processes forked from it read."""
 
     def __init__(self) -> None:
         self._page = mmap.mmap(-1, 2 + SLOTS * WIDTH)
@@ -32,7 +31,7 @@ class CancelFlags:
         return self._page.find(_digest(token), 2) >= 0
 
     def stop(self) -> None:
-        """End whatever runs now: the worker is shutting down."""
+        """End the current run, because the worker is shutting down."""
         self._page[0] = 1
 
     @property

@@ -1,4 +1,4 @@
-"""The events of one attempt: numbered, signed, bounded; results and the end are sent repeatedly."""
+"""Sends the events of one attempt: numbered, signed, bounded; results and the end repeatedly."""
 
 import codecs
 import logging
@@ -9,8 +9,7 @@ from methods import protocol
 from methods.protocol import Event, Job, Strict
 from workers.bench.outbox import REPEATS, Message, Outbox
 
-SNAPSHOT_EVERY = 0.5  # seconds
-FLUSH_EVERY = 0.5
+FLUSH_EVERY = 0.5  # seconds
 LOG_CUT = "\n[The log ends here: a run may write one mebibyte.]\n"
 MAX_LOG_BYTES = 2**20 - len(LOG_CUT)
 MAX_RESULT_BYTES = 16 * 2**20
@@ -31,7 +30,6 @@ class EventSender:
         self.sent: Counter[str] = Counter()  # how much was measured, by kind
         self._results: list[Message] = []
         self._snapshot: protocol.Progress | None = None
-        self._snapshot_at = 0.0
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._pending = b""
         self._offset = 0
@@ -49,10 +47,10 @@ class EventSender:
         self._results.append(("runs.record", sealed))
 
     def send_end(self, body: Strict) -> None:
-        """Send all that waits and the event that ends the run, three times.
+        """Send all that is pending, then the event that ends the run, three times.
 
-        The results go again with the last of them: a broker or a recorder that is killed may lose
-        what it held.
+        With the last of them the results are sent again: a broker or a recorder that is killed
+        may lose what it held.
         """
         self.flush(everything=True)
         last = ("runs.record", self._seal(body))
@@ -62,11 +60,11 @@ class EventSender:
             self._outbox.post(last, after=wait)
 
     def set_progress(self, progress: protocol.Progress) -> None:
-        """Keep a snapshot to be sent by the next `flush` that is due."""
+        """Set the snapshot that the next `flush` sends."""
         self._snapshot = progress
 
     def write_log(self, data: bytes) -> None:
-        """Add to the log; past a run's mebibyte it is cut, and says so once."""
+        """Append to the log, which is cut after one mebibyte and then ends with a note."""
         if self._full:
             return
         text = protocol.clean(self._decoder.decode(data)).encode()
@@ -77,13 +75,15 @@ class EventSender:
             self._send_log()
 
     def flush(self, *, everything: bool = False) -> None:
-        """Send snapshot and log where they are due."""
+        """Send the snapshot and the pending log, at most twice a second unless `everything`."""
         now = time.monotonic()
-        if self._snapshot and (everything or now - self._snapshot_at >= SNAPSHOT_EVERY):
+        if now - self._flushed_at < FLUSH_EVERY and not everything:
+            return
+        self._flushed_at = now
+        if self._snapshot:
             self._outbox.post_snapshot(("runs.record", self._seal(self._snapshot)))
-            self._snapshot, self._snapshot_at = None, now
-        due = everything or (now - self._flushed_at >= FLUSH_EVERY and not self._outbox.behind)
-        while self._pending and due:
+            self._snapshot = None
+        while self._pending and (everything or not self._outbox.behind):
             self._send_log()
 
     def _send_log(self) -> None:
@@ -92,7 +92,6 @@ class EventSender:
         body = protocol.Log(offset=self._offset, text=piece.decode())
         self._outbox.post(("runs.record", self._seal(body)))
         self._offset += len(piece)
-        self._flushed_at = time.monotonic()
 
     def _seal(self, body: Strict) -> dict[str, object]:
         event = Event(
@@ -108,5 +107,5 @@ class EventSender:
 
 
 def _whole_characters(data: bytes) -> bytes:
-    """`data` without a character cut in half at its end."""
+    """`data` without an incomplete character at its end."""
     return data.decode(errors="ignore").encode()

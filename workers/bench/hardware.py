@@ -14,12 +14,12 @@ MIB = 2**20
 
 
 class NoDeviceError(Exception):
-    """The machine lacks the device that the worker is to serve."""
+    """The machine lacks the device that the worker should serve."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A device class, the device's name, the memory one run may use, and the software on it."""
+    """A device class, the device's name, the memory that a run may use, and the software."""
 
     device: Device
     device_name: str
@@ -28,10 +28,10 @@ class Machine:
 
 
 def describe(device: Device, memory_mib: int = 0) -> Machine:
-    """This machine as a server of `device` ("cpu" or "gpu").
+    """This machine, as a worker for `device` ("cpu" or "gpu").
 
-    `memory_mib` caps what a run may use; 0 means all but a quarter of main memory. Raises
-    NoDeviceError where there is no GPU to serve.
+    `memory_mib` caps what a run may use; 0 means three quarters of main memory. Raises
+    NoDeviceError if there is no GPU.
     """
     main = int(psutil.virtual_memory().total)
     main = min(environment.control_group("memory.max") or main, main)
@@ -44,12 +44,12 @@ def describe(device: Device, memory_mib: int = 0) -> Machine:
 
 
 def gpu_used_mib() -> int:
-    """Memory in use on the GPU a worker serves, by anyone. Raises NoDeviceError."""
+    """Memory in use on the GPU, by any process. Raises NoDeviceError."""
     return int(_nvidia_smi("memory.used"))
 
 
 def oom_kills() -> int:
-    """How often the kernel has killed for memory in this control group, where it counts."""
+    """How many processes of this control group the kernel has killed for memory, if it counts."""
     return environment.control_group("memory.events", "oom_kill ") or 0
 
 
@@ -57,5 +57,5 @@ def _nvidia_smi(field: str) -> str:
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0] or "0"
     value = environment.nvidia_smi([field], chosen).get(field)
     if not value:
-        raise NoDeviceError(f"nvidia-smi is not on PATH, or tells nothing of the GPU {chosen}.")
+        raise NoDeviceError(f"nvidia-smi is not on PATH, or does not report on GPU {chosen}.")
     return value

@@ -1,7 +1,7 @@
-"""One job, from its message to its last event: start, watch, end, clean up, report.
+"""Runs one job in the worker's child process: start, watch, end, clean up, report.
 
-Runs in the worker's child process. The benchmark is a subprocess under a reaper; its standard
-output holds events between which any garbage may stand, its standard error is log.
+The benchmark is a subprocess under a reaper. Its standard output holds events, perhaps mixed with
+other output; its standard error goes to the log.
 """
 
 import json
@@ -25,7 +25,7 @@ from workers.bench.cancel import CancelFlags
 from workers.bench.events import EventSender, TooMuchError
 from workers.bench.lines import Lines
 
-TICK = 0.1  # seconds; whoever wakes more often steals time from the measurement
+TICK = 0.1  # seconds; waking up more often would disturb the measurement
 MEMORY_EVERY = 0.5
 GRACE = 1.0  # between TERM and KILL
 LINGER = 10.0  # for a benchmark to exit after its result
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class Measurement:
-    """One job on this machine: `cancel` may end it, `events` go to the site.
+    """One job on this machine, which `cancel` may end; `events` sends its events to the site.
 
     `announce_leaving` tells the site that this worker takes no more jobs.
     """
@@ -58,8 +58,8 @@ class Measurement:
         self._end_by = float("inf")
 
     def run(self, private: Path) -> None:
-        """Measure in `private`; the last event is sent when nothing is left of the benchmark."""
-        # Sent before torch is imported: the reader sees that a worker took the run.
+        """Measure in `private`; send the last event when no process of the benchmark is left."""
+        # Sent before torch is imported, so that the reader sees that a worker has taken the run.
         self._events.set_progress(protocol.Progress(fraction=0.0, message="starting", elapsed=0.0))
         self._events.flush()
         before = hardware.gpu_used_mib() if self._machine.device == "gpu" else 0
@@ -68,7 +68,7 @@ class Measurement:
             self._events.send_end(protocol.Cancelled(reason="Cancelled before it started."))
             return
         status = self._watch(self._start(private))
-        reaper.kill_descendants(0)  # whatever the reaper could not: it may have been killed
+        reaper.kill_descendants(0)  # what the reaper did not kill: it may have been killed itself
         if self._machine.device == "gpu":
             self._wait_for_gpu_memory(before)
         if self._cancel.stopping:
@@ -93,7 +93,7 @@ class Measurement:
         )
 
     def _watch(self, process: subprocess.Popen[bytes]) -> int:
-        """Read all that comes until the reaper is gone; its exit status."""
+        """Read the output until the reaper has exited; its exit status."""
         assert process.stdout
         assert process.stderr
         lines = Lines(protocol.MAX_EVENT_BYTES)
@@ -122,14 +122,14 @@ class Measurement:
                     process.terminate()
                     terminated_at = now
                 if terminated_at and now > terminated_at + 2 * GRACE:
-                    process.kill()  # the reaper hangs
+                    process.kill()  # the reaper does not respond
                 if process.poll() is not None:
-                    reaper.kill_descendants(0)  # orphans may hold the pipes open
+                    reaper.kill_descendants(0)  # orphans may keep the pipes open
                 self._events.flush()
             return process.wait()
 
     def _read_events(self, lines: Lines, data: bytes) -> None:
-        """Take the events in a piece of standard output; what is none goes to the log."""
+        """Handle the events in a piece of standard output; other lines go to the log."""
         for line in lines.feed(data):
             try:
                 body = protocol.Line.parse(line).body
@@ -144,12 +144,12 @@ class Measurement:
                 self._refuse(f"An event cannot be sent: {error}")
 
     def _refuse(self, why: str) -> None:
-        """End the benchmark; a result that it still writes would name what was never sent."""
+        """End the benchmark; a later result of it would name what was never sent."""
         self._outcome = self._stopped = Failed(kind="error", message=why)
 
     def _take(self, body: Strict) -> None:
         if self._outcome is not None:
-            return  # nothing counts after its outcome
+            return  # its outcome was its last event
         if isinstance(body, protocol.Result) and body.named() != self._events.sent:
             body = Failed(kind="error", message="Its result is not of what it had sent.")
         if isinstance(body, protocol.Result | protocol.Failed | protocol.Cancelled):
@@ -163,7 +163,7 @@ class Measurement:
             self._events.send_result(body)
 
     def _reason_to_stop(self, root: int, late: bool, *, memory: bool) -> Strict | None:
-        """Why the benchmark must end now; None while it may go on."""
+        """Why the benchmark must end now; None if it may go on."""
         if self._cancel.cancelled(self._job.token):
             return protocol.Cancelled(reason="Cancelled.")
         if self._cancel.stopping:
@@ -177,13 +177,13 @@ class Measurement:
         return None
 
     def _final_event(self, status: int, oom: bool) -> Strict:
-        """How the run ended. A result that was read counts, whatever came after it."""
+        """The last event. A result that was read counts, whatever happened after it."""
         outcome = self._outcome
         if isinstance(outcome, protocol.Result):
             return outcome
         if self._stopped is not None:
             return self._stopped
-        # Only this worker can know that a run was killed or late.
+        # Whether a run was killed or late is for the worker to decide, not for the benchmark.
         if isinstance(outcome, Failed) and outcome.kind not in {"killed", "timeout"}:
             return outcome
         if oom:
@@ -193,7 +193,7 @@ class Measurement:
         return Failed(kind="error", message=_describe_exit(status))
 
     def _wait_for_gpu_memory(self, before: int) -> None:
-        """Wait until the GPU's memory is free again; the log says so where it is not."""
+        """Wait until the GPU's memory is free again; if it is not, the log says so."""
         give_up = time.monotonic() + GPU_FREE_WITHIN
         while (used := hardware.gpu_used_mib()) > before + GPU_SLACK_MIB:
             if time.monotonic() > give_up:
@@ -213,7 +213,7 @@ def _describe_exit(status: int) -> str:
 
 
 def _resident_bytes(root: int) -> int:
-    """Bytes held by `root` and all below it: private pages of each, shared ones once."""
+    """Bytes used by `root` and its descendants: private pages of each, shared ones once."""
     private, shared = 0, [0]
     for pid in [root, *reaper.descendants(root)]:
         with suppress(psutil.Error):  # it ended meanwhile

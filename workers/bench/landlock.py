@@ -1,8 +1,7 @@
-"""A process that writes to one directory alone, and signals nobody outside (Linux's Landlock).
+"""Restricts a process to writing in one directory and signalling its own processes (Landlock).
 
-The kernel holds the process, and all that it starts, to what `restrict_writing` leaves it; root,
-too. What it may read is for file permissions to say. Standard library alone: the reaper calls it
-between fork and exec.
+The restriction holds for the process and all that it starts, also for root. Reading is left to file
+permissions. Only the standard library is used: the reaper calls this between fork and exec.
 
 Reference: https://docs.kernel.org/userspace-api/landlock.html
 """
@@ -29,12 +28,12 @@ SCOPE_SIGNALS = 1 << 1
 SINCE = {REFER: 2, TRUNCATE: 3}  # versions of Landlock
 SCOPES_SINCE = 6
 
-# What a program writes to that keeps nothing; and what a GPU's driver opens.
+# Devices that store nothing, and those that a GPU's driver opens.
 DEVICES = ("null", "zero", "full", "tty", "nvidia*", "nvidia-caps/*", "dri/*", "kfd")
 
 
 def version() -> int:
-    """Which version of Landlock this kernel has; 0 if none, or where it is switched off."""
+    """The kernel's version of Landlock; 0 if it has none or it is disabled."""
     try:
         return _call(CREATE_RULESET, None, 0, GET_VERSION)
     except (OSError, AttributeError):
@@ -42,7 +41,7 @@ def version() -> int:
 
 
 def restrict_writing(folder: Path) -> None:
-    """From now on write to `folder` and what is in it alone; nothing where there is no Landlock.
+    """From now on allow writing only in `folder`; does nothing without Landlock.
 
     Raises OSError.
     """

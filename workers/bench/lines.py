@@ -1,10 +1,10 @@
-"""Lines out of a stream of bytes, whatever its pieces; lines that never end are dropped."""
+"""Splits a stream of bytes into lines, and drops lines that are too long."""
 
 from collections.abc import Iterator
 
 
 class Lines:
-    """Cuts a stream at newlines and drops lines longer than `most` bytes."""
+    """Splits a stream at newlines; lines longer than `most` bytes are dropped."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -12,7 +12,7 @@ class Lines:
         self._skipping = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take a piece of the stream; the lines it completes, without their newlines."""
+        """The lines that a piece of the stream completes, without their newlines."""
         *ends, rest = data.split(b"\n")
         for end in ends:
             self._rest += end

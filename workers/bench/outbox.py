@@ -1,7 +1,7 @@
 """Sends a bench worker's events and heartbeats to the broker from one thread, in order.
 
-Measuring never waits for the broker: a message is posted, and the thread sends it and tries again
-while the broker is unreachable. Snapshots replace each other while they wait.
+Measuring never waits for the broker: messages are posted, and the thread sends them, retrying
+while the broker is unreachable. A snapshot replaces one that still waits.
 """
 
 import logging
@@ -17,17 +17,17 @@ from webapp import env
 Message = tuple[str, Mapping[str, object]]  # a task's name and its argument
 
 HEARTBEAT = env.read().lease / 6  # seconds
-REPEATS = (HEARTBEAT / 5, HEARTBEAT)  # after which the end of a run is sent again: it may be lost
-BEHIND = 50  # messages that wait
+REPEATS = (HEARTBEAT / 5, HEARTBEAT)  # delays after which the end of a run is sent again
+BEHIND = 50  # waiting messages
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 
 log = logging.getLogger(__name__)
 
 
 class Outbox:
-    """A thread that sends messages by `send`, which raises while the broker cannot be reached.
+    """A thread that sends messages with `send`, which raises OSError if the broker is unreachable.
 
-    Every `every` seconds it also sends what `heartbeat` returns at that moment.
+    Every `every` seconds it also sends what `heartbeat` returns.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Outbox:
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
 
     def start(self) -> None:
-        """Begin to send; the first heartbeat goes at once."""
+        """Start sending, with a heartbeat first."""
         self._thread.start()
 
     def post(self, message: Message, after: float = 0.0) -> sched.Event:
@@ -51,20 +51,20 @@ class Outbox:
         return event
 
     def post_snapshot(self, snapshot: Message) -> None:
-        """Send a snapshot; one that still waits is replaced."""
+        """Send a snapshot, in place of one that still waits."""
         if self._snapshot:
-            with suppress(ValueError):  # it has gone
+            with suppress(ValueError):  # it has been sent
                 self._due.cancel(self._snapshot)
         self._snapshot = self.post(snapshot)
 
     @property
     def behind(self) -> bool:
-        """Whether the broker takes less than is posted: time to post less often."""
+        """Whether messages are posted faster than the broker takes them."""
         now = time.monotonic()
         return sum(event.time <= now for event in self._due.queue) > BEHIND
 
     def close(self, seconds: float) -> None:
-        """Send what waits, for at most `seconds`, then stop. Repeats still to come are dropped."""
+        """Send what waits, for at most `seconds`, then stop. Later repeats are dropped."""
         self._closing = True
         self._changed.set()
         self._thread.join(seconds)
@@ -80,7 +80,7 @@ class Outbox:
                 if not closing:
                     self._changed.wait(pause)
         except BaseException:
-            # A process that can send nothing must not go on measuring: the pool starts another.
+            # A process that cannot send must not go on measuring: the pool starts another.
             log.exception("The outbox failed; this process exits and the pool starts another")
             os._exit(1)
 

@@ -1,11 +1,11 @@
-"""Stands between a worker and a benchmark, so that nothing the benchmark starts outlives it.
+"""The process between a worker and a benchmark: nothing that the benchmark starts outlives it.
 
     python -I reaper.py PARENT '{"argv": […], "cwd": "…", "env": {…}, "limits": {…}, "grace": 1.0}'
 
-One benchmark runs in a session of its own. The reaper ends with its worker (the kernel sends it
-TERM), adopts whatever the benchmark orphans (it is a subreaper), and before it exits kills every
-descendant and reaps it. It is a fresh, single-threaded process of the standard library alone,
-where code between fork and exec is safe. Exit status: the benchmark's, 128 + n for signal n.
+The benchmark runs in its own session. When the worker dies, the kernel sends the reaper TERM. The
+reaper adopts the benchmark's orphans (it is a subreaper), and kills and reaps every descendant
+before it exits. It is a fresh, single-threaded process of the standard library alone, in which
+code between fork and exec is safe. Exit status: the benchmark's, 128 + n for signal n.
 """
 
 import json
@@ -30,9 +30,9 @@ WAKING = {signal.SIGCHLD, signal.SIGTERM}
 
 
 class Spec(TypedDict):
-    """What to start, where (it can write there alone), and how long TERM may take (seconds).
+    """What to start, in which directory, and the seconds from TERM to KILL.
 
-    Root starts it as the owner of that directory.
+    The benchmark can only write in that directory; root starts it as the directory's owner.
     """
 
     argv: list[str]
@@ -50,7 +50,7 @@ def start(spec: Spec) -> int:
         return child
     try:
         os.setsid()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, WAKING)  # a mask would survive exec
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, WAKING)  # exec would keep the mask
         for name, value in spec["limits"].items():
             number = getattr(resource, name)
             hard = resource.getrlimit(number)[1]
@@ -58,7 +58,7 @@ def start(spec: Spec) -> int:
             resource.setrlimit(number, (most, most))
         os.chdir(spec["cwd"])
         become_owner(Path.cwd().stat())
-        die_with_parent(reaper)  # a change of user takes an earlier wish back
+        die_with_parent(reaper)  # not earlier: a change of user clears it
         landlock.restrict_writing(Path(spec["cwd"]))
         os.execve(spec["argv"][0], spec["argv"], spec["env"])  # noqa: S606 (no shell is wanted)
     except BaseException as error:
@@ -67,23 +67,23 @@ def start(spec: Spec) -> int:
 
 
 def become_owner(folder: os.stat_result) -> None:
-    """Where root's child stands in another user's directory, be that user from now on, for good."""
+    """If this is root in another user's directory, become that user, irrevocably."""
     if os.geteuid() != 0 or folder.st_uid == 0:
         return
     owner = pwd.getpwuid(folder.st_uid)
-    prctl(landlock.PR_SET_NO_NEW_PRIVS, 1)  # sudo and its like give nothing back
+    prctl(landlock.PR_SET_NO_NEW_PRIVS, 1)  # sudo and other setuid programs gain nothing
     os.initgroups(owner.pw_name, owner.pw_gid)
     os.setresgid(owner.pw_gid, owner.pw_gid, owner.pw_gid)
     os.setresuid(owner.pw_uid, owner.pw_uid, owner.pw_uid)
 
 
 def descendants(root: int) -> list[int]:
-    """Every process below `root`, whatever session it has moved to."""
+    """All descendants of `root`, in whatever session."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                # pid (comm) state ppid …: comm may hold blanks and brackets of its own.
+                # pid (comm) state ppid …: comm may itself hold blanks and brackets.
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 children.setdefault(int(fields[1]), []).append(int(entry.name))
     found = list(children.get(root, []))
@@ -93,7 +93,7 @@ def descendants(root: int) -> list[int]:
 
 
 def reap(benchmark: int) -> int | None:
-    """Collect the children that ended; the benchmark's wait status if it was among them."""
+    """Reap the children that have ended; the benchmark's wait status if it is among them."""
     status = None
     with suppress(ChildProcessError):
         while True:
@@ -106,7 +106,7 @@ def reap(benchmark: int) -> int | None:
 
 
 def wait(benchmark: int, grace: float) -> int | None:
-    """The benchmark's wait status; None if it was told to end and did not within `grace`."""
+    """Wait for the benchmark: its wait status; None if it does not end within `grace` of TERM."""
     kill_at = math.inf
     while (status := reap(benchmark)) is None and time.monotonic() < kill_at:
         left = min(kill_at - time.monotonic(), 3600.0)
@@ -119,7 +119,7 @@ def wait(benchmark: int, grace: float) -> int | None:
 
 
 def kill_descendants(benchmark: int) -> int:
-    """Kill all descendants until none is left; the benchmark's wait status, 0 if seen before."""
+    """Kill all descendants; the benchmark's wait status, 0 if it was reaped before."""
     status = 0
     while below := descendants(os.getpid()):  # an orphan may have forked as it was killed
         for pid in below:
@@ -131,8 +131,8 @@ def kill_descendants(benchmark: int) -> int:
 
 
 def main() -> int:
-    """Run the benchmark of the specification in the arguments; the status to exit with."""
-    # Nothing is polled: a reaper that wakes up steals time from the measurement.
+    """Run the benchmark that the arguments specify; the exit status."""
+    # Nothing is polled: waking up would disturb the measurement.
     signal.pthread_sigmask(signal.SIG_BLOCK, WAKING)
     die_with_parent(int(sys.argv[1]), signal.SIGTERM)
     adopt_orphans()

@@ -19,10 +19,10 @@ from webapp.env import SettingError
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB = 2**20
-REMEMBER = 2 * 86_400  # seconds for which a token is known to be taken
+REMEMBER = 2 * 86_400  # seconds for which taken tokens are remembered
 
-# What a benchmark may know of its surroundings; everything else stays with the worker: the
-# broker's address, keys, whatever an operator's shell held.
+# The only variables that a benchmark inherits. The broker's address, keys and whatever else an
+# operator's shell holds stay with the worker.
 PASSED_ON = (
     "ASSAY_METHODS_PATH",
     "ASSAY_MODELS",
@@ -52,7 +52,7 @@ User = pwd.struct_passwd | None
 
 
 class TakenError(Exception):
-    """The attempt was taken before: its message came twice."""
+    """The attempt was taken before: its message was delivered twice."""
 
 
 def account(name: str) -> User:
@@ -80,9 +80,9 @@ def account(name: str) -> User:
 
 
 def _places(home: Path) -> tuple[Path, Path]:
-    """How the paths of private directories begin: in `home`, and where another user reaches them.
+    """The prefixes of private directories: in `home`, and for another user in the temporary folder.
 
-    The data directory is closed to others.
+    Other users cannot enter the data directory.
     """
     name = sha256(os.fsencode(home)).hexdigest()[:16]
     return home / "run-", Path(gettempdir()) / f"assay-{name}-"
@@ -90,12 +90,10 @@ def _places(home: Path) -> tuple[Path, Path]:
 
 @contextmanager
 def private_directory(home: Path, token: str, user: User = None) -> Iterator[Path]:
-    """A private directory for one attempt, gone afterwards. Raises TakenError the second time.
+    """A temporary directory for one attempt, owned by `user` if given.
 
-    It belongs to `user`, if there is one.
-
-    The mark that an attempt was taken outlives processes, so that a job which the broker delivers
-    twice is measured once whatever died in between.
+    Raises TakenError the second time: the mark that an attempt was taken stays on disk, so that a
+    job that is delivered twice is measured once, whatever was killed in between.
     """
     taken = home / "taken"
     taken.mkdir(parents=True, exist_ok=True)
@@ -117,9 +115,9 @@ def private_directory(home: Path, token: str, user: User = None) -> Iterator[Pat
 
 
 def remove_leftovers(home: Path) -> None:
-    """Remove what a worker that was killed left behind, and marks too old to matter.
+    """Remove what a killed worker left behind, and old marks of taken attempts.
 
-    Processes among it: where the reaper was killed, too, nobody else is left to end them.
+    That includes processes, which nothing else ends if the reaper was killed too.
     """
     for pid in _survivors(home):
         with suppress(ProcessLookupError):
@@ -134,7 +132,7 @@ def remove_leftovers(home: Path) -> None:
 
 
 def _survivors(home: Path) -> Iterator[int]:
-    """Processes that were started in a private directory of `home`, by their environment."""
+    """Processes that were started in a private directory of `home`: their environment names it."""
     marks = [f"HOME={place}".encode() for place in _places(home)]
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -144,7 +142,7 @@ def _survivors(home: Path) -> Iterator[int]:
 
 
 def environment(private: Path) -> dict[str, str]:
-    """All that a benchmark's environment holds."""
+    """The whole environment of a benchmark."""
     passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     caches = ("XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH")
     own = {name: str(private / "tmp" / name.lower()) for name in caches}
@@ -152,10 +150,10 @@ def environment(private: Path) -> dict[str, str]:
 
 
 def limits(device: str, memory_bytes: int) -> dict[str, int]:
-    """The kernel's limits by name. CUDA maps far more than it uses, so a GPU has none of memory.
+    """The kernel's limits by name; none of memory on a GPU, since CUDA maps far more than it uses.
 
-    RLIMIT_DATA counts what is written to, so an allocation that is too large fails at once, with
-    a MemoryError that the benchmark can report; RLIMIT_AS would count mapped files and stacks.
+    RLIMIT_DATA counts writable private memory, so an allocation that is too large fails at once
+    with a MemoryError that the benchmark can report; RLIMIT_AS would also count mapped files.
     """
     found = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": 512 * MIB, "RLIMIT_NOFILE": 4096}
     return found if device == "gpu" else {**found, "RLIMIT_DATA": memory_bytes}
@@ -163,12 +161,11 @@ def limits(device: str, memory_bytes: int) -> dict[str, int]:
 
 def command(job: Job, device: str) -> list[str]:
     """The argument list that measures a job."""
-    settings = [
-        part
-        for name, value in job.params.items()
-        if value is not None
-        for part in ("--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}")
-    ]
+    settings: list[str] = []
+    for name, value in job.params.items():
+        if value is not None:
+            text = value if isinstance(value, str) else json.dumps(value)
+            settings += ["--set", f"{name}={text}"]
     return [
         *(sys.executable, "-m", "methods", "run", f"{job.method}.{job.benchmark}", *settings),
         *("--seed", str(job.seed), "--device", "cuda" if device == "gpu" else "cpu"),

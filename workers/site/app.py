@@ -24,11 +24,11 @@ from workers.liveness import LivenessFile
 # Celery sets Django up before it imports the tasks where it finds this variable.
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 
-# Celery would run Django's checks in every worker and the beat, and load all addresses for them: a
-# fifth of their start. The tests run the checks, and settings are judged as they are read.
+# Celery would run Django's checks, which load every view, in each worker and the beat: a fifth of
+# their start. The tests run the checks, and settings are validated as they are read.
 os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
-# Celery warns root of pickle; messages here are JSON and nothing else is accepted.
+# Celery warns root about pickle, but only JSON is accepted here.
 warnings.filterwarnings("ignore", "You're running the worker with superuser privileges")
 
 app = Celery(
@@ -39,7 +39,7 @@ app = Celery(
 app.config_from_object("django.conf:settings", namespace="CELERY")
 configure(app)
 app.steps["consumer"].add(LivenessFile)
-# Celery would connect to the database anew for each task, which takes longer than most tasks do.
+# Celery would reconnect to the database for each task, which takes longer than most tasks do.
 app.conf["CELERY_DB_REUSE_MAX"] = sys.maxsize
 
 # Seconds until a task is ended from outside: whatever hangs, the queue goes on.
@@ -48,7 +48,7 @@ app.conf.task_time_limit = LONG
 
 
 def _every(seconds: float, task: str, *args: str, **options: str) -> dict[str, Any]:
-    """An entry that expires just before it is due again: who was away finds one, not a hundred."""
+    """An entry that expires just before the next is due: after a pause one waits, not a hundred."""
     expires = seconds - min(10.0, seconds / 10)
     return {
         "task": task,
@@ -80,11 +80,17 @@ app.conf.beat_scheduler = "workers.site.beat:Scheduler"
 @signals.task_prerun.connect
 @signals.task_postrun.connect
 def _keep_connection(**_: Any) -> None:
-    """A connection serves many tasks, as on the web many requests, unless it is old or broken."""
+    """Keep the database connection for many tasks, unless it is old or broken."""
     close_old_connections()
+
+
+@signals.task_prerun.connect
+def _forget_follow_ups(task: Any, **_: Any) -> None:
+    """Bench workers write messages, too: none may name tasks that start after this one."""
+    task.request.update(callbacks=None, errbacks=None, chain=None, chord=None)
 
 
 @signals.worker_before_create_process.connect
 def _share_memory(**_: Any) -> None:
-    """The collector leaves alone what the pool's processes share, so they go on sharing it."""
+    """Keep the garbage collector off the memory that the pool's processes share."""
     gc.freeze()

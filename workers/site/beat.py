@@ -17,7 +17,7 @@ from webapp.health.heartbeats import SECONDS
 from webapp.health.models import Heartbeat
 from workers import liveness
 
-SET_BACK = 1.0  # seconds: a clock that is kept right goes back by less
+SET_BACK = 1.0  # seconds; NTP sets a clock back by less
 
 log = logging.getLogger(__name__)
 
@@ -33,13 +33,13 @@ def _store_heartbeat() -> None:
 
 
 class Scheduler(beat.Scheduler):
-    """Celery's own scheduler, with a heartbeat; when it starts, everything is due.
+    """Celery's scheduler, with a heartbeat. When it starts, every task is due.
 
-    So it is when the clock was set back: by the dates of before it would send nothing until they
-    come again.
+    Every task is also due when the clock has been set back: otherwise none would be sent until the
+    clock reaches the old dates again.
 
-    The tasks themselves know from the database what there is to do, so a file that remembers when
-    each was sent would only be one more that a full disk or a kill can break.
+    Tasks find out from the database what there is to do, so no file records when they were sent: a
+    full disk or a kill could damage it.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -55,10 +55,10 @@ class Scheduler(beat.Scheduler):
     def _make_all_due(self) -> None:
         for entry in self.schedule.values():
             entry.last_run_at = self.app.now() - timedelta(days=1)
-        self._heap = None  # of dates; made anew from the entries
+        self._heap = None  # rebuilt from the entries
 
     def apply_entry(self, entry: beat.ScheduleEntry, producer: Any = None) -> None:
-        """Send a task that is due; none to a queue that nobody works on before a model is there."""
+        """Send a due task, unless it is for `summaries`, which has no worker without a model."""
         if (entry.options or {}).get("queue") != "summaries" or connections.current().summary_model:
             super().apply_entry(entry, producer)
 

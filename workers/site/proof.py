@@ -1,6 +1,6 @@
-"""Proof that each queue is worked on, for `/readyz`: a token goes through it and is stored.
+"""Shows `/readyz` that each queue is worked on: a token goes through it and is stored.
 
-While a task runs that may take minutes no token is answered, and its worker says that it works.
+While a long task keeps tokens waiting, its worker stores heartbeats for the queue instead.
 """
 
 from contextlib import ExitStack
@@ -17,11 +17,11 @@ from workers.site.app import BRIEF, app
 
 @app.task(name="health.token", time_limit=BRIEF)
 def store_token(queue: str) -> None:
-    """Store that the worker of `queue` took a message and finished a task."""
+    """Record that a worker of `queue` took a message and ran a task."""
     store(Heartbeat.Kind.QUEUE, queue)
 
 
-_long = ExitStack()  # what runs while a long task does, of which a worker has one at a time
+_long = ExitStack()  # the heartbeats of the long task that runs; a worker runs one at a time
 
 
 @task_prerun.connect

@@ -1,8 +1,8 @@
-"""The tasks of the site's workers: primitives in, one domain call.
+"""The tasks of the site's workers: each takes primitives and calls one domain function.
 
-`site.…` run on the queue `site`, where a task may take a minute; `runs.…` on the queue `events`,
-where each is short, may be sent twice, and never waits behind a long one. `workers.site.app` says
-when the periodic ones are due.
+`site.…` tasks run on the queue `site`, where one may take a minute; `runs.…` tasks on the queue
+`events`, where each is short, may be sent twice, and never waits behind a long one.
+`workers.site.app` has the schedule of the periodic ones.
 """
 
 import logging
@@ -32,12 +32,12 @@ from workers.site.app import BRIEF, app
 log = logging.getLogger(__name__)
 news = logging.getLogger("assay.news")  # shown on the terminal of `up`
 
-ENRICH_REQUESTS = 5  # a tick; more papers wait for the next
+ENRICH_REQUESTS = 5  # per tick; further papers wait for the next
 
 
 @app.task(name="site.poll")
 def poll() -> None:
-    """Ask arXiv for every category that is due; nothing is when the tick before asked."""
+    """Ask arXiv for every category that is due: none if an earlier tick has done so."""
     due = schedule.due(categories_to_fetch(), now())
     if not due:
         return
@@ -45,7 +45,7 @@ def poll() -> None:
     for row in report.rows:
         counts = ", ".join(f"{many} {kind}" for kind, many in row.counts.items() if many)
         news.info("%s %s: %s. %s", row.category, row.date, row.state, row.reason or counts)
-    link_papers()  # a first page shows its methods at once
+    link_papers()  # so that the first page shows methods at once
 
 
 def _say_step(done: int, total: int, step: str) -> None:
@@ -55,7 +55,7 @@ def _say_step(done: int, total: int, step: str) -> None:
 
 @app.task(name="site.enrich")
 def enrich_papers() -> None:
-    """Ask the API what the feeds did not say, and put the digests in their final order."""
+    """Get from the API what the feeds lack, and put the digests in their final order."""
     for _ in range(ENRICH_REQUESTS):
         try:
             answered, dates = enrich()
@@ -69,8 +69,8 @@ def enrich_papers() -> None:
 
 @app.task(name="site.summaries")
 def request_summaries() -> None:
-    """Ask for the summaries that the latest digests deserve, and send those that may run."""
-    # Again, for those whose worker was killed between a summary and its gist.
+    """Request summaries for the latest digests, and send those that may run now."""
+    # Again, in case a worker was killed between a summary and its gist.
     for summary in queries.done_lately():
         _store_gist(summary)
     queue.request_and_send(
@@ -81,7 +81,7 @@ def request_summaries() -> None:
 
 @app.task(name="site.summarise")
 def summarise_paper(summary_id: int) -> None:
-    """Make one summary, and store its gist for the digests."""
+    """Write one summary, and store its gist for the digests."""
     if summarise(summary_id) != "done":
         return
     for summary in queries.done_lately().filter(id=summary_id):
@@ -95,22 +95,22 @@ def _store_gist(summary: Summary) -> None:
 
 @app.task(name="site.link")
 def link_papers() -> None:
-    """Link new papers to the methods they concern, and refresh the chips of the digests."""
+    """Link new papers to the methods they concern, and refresh the digests' chips."""
     linking.link_new()
     chips.refresh()
 
 
 @app.task(name="site.tidy")
 def tidy() -> None:
-    """Compress logs, forget old runs and sessions that expired."""
+    """Compress logs; delete old runs and expired sessions."""
     call_command("tidy")
 
 
 BRIEFLY = {"time_limit": BRIEF}
-# The broker forgets an event only when it stands in the database: acknowledged late.
+# Acknowledged late: the broker keeps an event until it is in the database.
 LATE = {**BRIEFLY, "acks_late": True, "reject_on_worker_lost": True}
 AGAIN = {**BRIEFLY, "autoretry_for": (FetchError,), "retry_backoff": 60}
-# Domain functions that are tasks as they are.
+# Domain functions that are used as tasks unchanged.
 TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "site.save_named": (importing.save_named, AGAIN),
     "site.learn": (learning.learn, BRIEFLY),
@@ -124,6 +124,6 @@ TASKS: dict[str, tuple[Callable[..., object], dict[str, Any]]] = {
     "runs.sweep": (sweep.sweep, BRIEFLY),
     "runs.expire": (sweep.expire_leases, BRIEFLY),
 }
-register: Any = app.task  # its types know options that are written out alone
+register: Any = app.task  # its stubs do not accept `**options`
 for name, (function, options) in TASKS.items():
     register(function, name=name, **options)

@@ -1,7 +1,7 @@
-"""The processes of `manage.py up`, in the order they start.
+"""The child processes of `manage.py up`, in the order they start.
 
-Python takes seconds to import the site and Celery. The supervisor does it once, and what runs the
-site's code is forked from it: it starts, and starts again, at once, and shares the memory.
+Importing the site and Celery takes seconds. The supervisor does it once and forks the processes
+that run the site's code: they start and restart at once, and share memory.
 """
 
 import gc
@@ -21,9 +21,9 @@ from workers.up.supervisor import Child
 
 LOCAL_BENCH = "local"  # the name of the bench worker on this machine
 PYTHON = sys.executable
-PAUSE = 2.0  # seconds between two looks for what a worker waits for
+PAUSE = 2.0  # seconds between two checks for what a worker waits for
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-# What a worker would import by itself as it starts.
+# Modules that a worker would import as it starts.
 OF_CELERY = (
     "celery.apps.beat",
     "celery.apps.worker",
@@ -36,11 +36,11 @@ OF_CELERY = (
 
 
 def children(listener: int, *, ml: bool) -> Iterator[Child]:
-    """What runs; what the pages need comes first, and the web server is called `web`."""
+    """The children, first those that the pages need; the web server is called `web`."""
     if not env.read().celery_broker_url.get_secret_value():
         yield Child("redis", _command(redis.command(settings.DATA_DIR)), last=True)
     load_site()
-    _import("webapp.wsgi")  # it looks at once which static files there are
+    _import("webapp.wsgi")  # not before the static files are collected: it lists them
     gunicorn = ("--config", "python:workers.web.gunicorn", "--bind", f"fd://{listener}")
     yield Child(
         "web", _main("gunicorn.app.wsgiapp:run", *gunicorn, "webapp.wsgi"), keep=(listener,)
@@ -59,7 +59,7 @@ def children(listener: int, *, ml: bool) -> Iterator[Child]:
 
 
 def load_site() -> None:
-    """Load what serves pages, as far as it needs neither the database nor the static files."""
+    """Import what serves pages, except what needs the database or the static files."""
     _import("webapp.urls", "gunicorn.app.wsgiapp", "gunicorn.workers.gthread")
 
 
@@ -73,7 +73,7 @@ def _is_model_connected() -> bool:
 
 
 def _wait_for(is_there: Callable[[], bool], work: Callable[[], object]) -> None:
-    """Begin when what the work needs is there: a worker that has nothing to do takes memory."""
+    """Start when what the work needs is there: an idle worker would only take memory."""
     while not is_there():
         time.sleep(PAUSE)
     work()
@@ -82,7 +82,7 @@ def _wait_for(is_there: Callable[[], bool], work: Callable[[], object]) -> None:
 def _measuring() -> Iterator[Child]:
     """The installer of what the methods need, and the bench worker that waits for it.
 
-    Both become other programs: benchmarks begin in a process that has seen nothing of the site.
+    Both replace the fork by another program, so benchmarks inherit nothing of the site.
     """
     from webapp.runs import keys  # noqa: PLC0415 (models load only after django.setup())
 
@@ -94,7 +94,7 @@ def _measuring() -> Iterator[Child]:
 
 
 def _import(*modules: str) -> None:
-    """Load what the next children need, and keep the collector off the pages they will share."""
+    """Import modules for the next children; the collector then ignores the shared memory."""
     for module in modules:
         import_module(module)
     gc.collect()
@@ -102,7 +102,7 @@ def _import(*modules: str) -> None:
 
 
 def _command(command: list[str]) -> Callable[[], object]:
-    """Another program in place of the fork."""
+    """Replaces the fork by another program."""
     return partial(os.execv, command[0], command)
 
 
@@ -111,7 +111,7 @@ def _celery(*arguments: str) -> Callable[[], object]:
 
 
 def _main(target: str, *arguments: str) -> Callable[[], object]:
-    """A program's entry point `module:function`, called as its command line would."""
+    """Calls a program's entry point `module:function` as its command line would."""
 
     def run() -> None:
         module, _, function = target.partition(":")

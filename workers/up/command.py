@@ -1,4 +1,4 @@
-"""`manage.py up`: everything as children of one supervisor."""
+"""`manage.py up`: runs the whole site as children of one supervisor."""
 
 import argparse
 import os
@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-ml", action="store_true", help="do not install the packages that methods need"
     )
-    # Taken off by manage.py before this parser sees it; here for --help.
+    # manage.py has removed it from the arguments; it is here for --help.
     parser.add_argument("--data", metavar="DIR", help="data directory (var/)")
     return parser
 
@@ -66,7 +66,7 @@ def _port(text: str) -> int:
 
 def _serve(options: argparse.Namespace, record: Callable[[str], None]) -> int:
     prepared = get_context("fork").Process(target=_prepare, args=(os.getpid(),), daemon=True)
-    prepared.start()  # beside it this process loads the site, on another core
+    prepared.start()  # meanwhile this process loads the site, on another core
     load_site()
     prepared.join()
     if prepared.exitcode:
@@ -83,7 +83,7 @@ def _serve(options: argparse.Namespace, record: Callable[[str], None]) -> int:
             connections.close_all()  # a database connection belongs to one process
             if not supervisor.stopping:
                 supervisor.start(child)
-            # The pages first: what else there is starts while they are being read.
+            # Wait for the web server first: the rest can start while pages are read.
             if child.name == "web" and _wait_until_served(supervisor, port):
                 _welcome(address)
         supervisor.run()
@@ -92,8 +92,8 @@ def _serve(options: argparse.Namespace, record: Callable[[str], None]) -> int:
 
 
 def _prepare(parent: int) -> None:
-    """Bring the database and the static files up to date; what is wrong is printed."""
-    die_with_parent(parent)  # it would hold the lock of the data directory
+    """Migrate the database and collect the static files; errors are printed."""
+    die_with_parent(parent)  # else it would go on holding the lock of the data directory
     try:
         bring_up_to_date()
         collect_static()
@@ -106,8 +106,8 @@ def _prepare(parent: int) -> None:
 def listen(first: int) -> socket.socket:
     """A listening socket at `first` or the next free port; 0 lets the system choose.
 
-    The children get the socket, not its number: nobody can take the port in between, and a web
-    server that is started again misses no connection.
+    The children inherit the socket: no other process can take the port meanwhile, and no
+    connection is lost when the web server is restarted.
     """
     for port in range(first, min(first + PORTS_TRIED, 65536)):
         try:
@@ -124,7 +124,7 @@ def listen(first: int) -> socket.socket:
 
 
 def collect_static() -> None:
-    """Put the static files where they are served from, unless they are there already."""
+    """Collect the static files, unless nothing has changed since the last time."""
     folders = [Path(folder) for folder in settings.STATICFILES_DIRS]
     folders += sorted((settings.BASE_DIR / "webapp").glob("*/static"))
     state = sha256(django.get_version().encode())
@@ -140,7 +140,7 @@ def collect_static() -> None:
 
 
 def _wait_until_served(supervisor: Supervisor, port: int) -> bool:
-    """Whether the first page came before the patience ended, or a stop was asked for."""
+    """Whether the site answers in time; False too when a stop is requested."""
     for _ in range(SERVING_SECONDS * 10):
         if supervisor.stopping:
             return False

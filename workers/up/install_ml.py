@@ -1,6 +1,6 @@
-"""Installs what running methods needs while the site is serving already, then builds their kernel.
+"""Installs what running methods needs while the site is already serving, then builds a kernel.
 
-How far it is stands in `ml-install.json` in the data directory, for the Workers page:
+Its progress is in `ml-install.json` in the data directory, for the Workers page:
 `{"state": "installing" | "installed" | "failed", "step", "seconds", "reason"}`.
 """
 
@@ -22,9 +22,9 @@ KERNEL = [sys.executable, "-m", "methods.sparse_attention.build_kernel"]
 
 
 def main() -> int:
-    """Fill the virtual environment and build what is faster compiled; the exit status."""
+    """Fill the virtual environment and build the kernel; the exit status."""
     status = install()
-    if status == 0:  # where it cannot be built, methods do without
+    if status == 0:  # methods also work without the kernel
         subprocess.run(
             KERNEL,
             cwd=bootstrap.ROOT,
@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def is_done() -> bool:
-    """Whether all that methods need is there."""
+    """Whether everything that methods need is installed."""
     return not any(bootstrap.missing(group, sys.path) for group in GROUPS)
 
 
@@ -63,7 +63,7 @@ def install() -> int:
 
 
 def write(path: Path, state: str, **details: object) -> None:
-    """Say how far it is."""
+    """Write the progress file."""
     env.write_private(path, json.dumps({"state": state, **details}))
 
 

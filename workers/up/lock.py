@@ -1,4 +1,4 @@
-"""One `up` for a data directory: a lock that says who holds it, and at which address."""
+"""Allows one `up` for each data directory, by a lock that names its holder and address."""
 
 import fcntl
 import os
@@ -13,10 +13,10 @@ class LockedError(Exception):
 
 @contextmanager
 def hold(path: Path) -> Iterator[Callable[[str], None]]:
-    """Hold a data directory for this process; LockedError, naming the holder, if another does.
+    """Lock a data directory for this process. Raises LockedError, which names the holder.
 
-    Gives what records where the holder serves. The kernel lets go of the lock with the process,
-    however that ends: no lock is ever stale.
+    Yields a function that records the address. The kernel releases the lock when the process
+    ends, however it ends, so no lock is ever stale.
     """
     file = path.open("a+")  # its folder was made when the settings were read
 

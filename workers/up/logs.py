@@ -1,4 +1,4 @@
-"""What the children of `up` print: all of it in files, the lines worth reading on the terminal."""
+"""Output of the children of `up`: all of it in files, news and warnings on the terminal."""
 
 import logging
 import re
@@ -6,7 +6,7 @@ from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-LOG_BYTES = 5_000_000  # a file of this size is put aside, and replaces the one put aside before
+LOG_BYTES = 5_000_000  # a file of this size is rotated; one older file is kept
 # As the site's workers (`time LEVEL logger: words`), Celery (`[time: LEVEL/process] words`) and
 # gunicorn (`[time] [process] [LEVEL] words`) write it.
 LEVEL = re.compile(r"[-\d:,.+ \[\]]*(DEBUG|INFO|WARNING|ERROR|CRITICAL)(?:/[^\]]*)?\]? ?(.*)")
@@ -14,13 +14,13 @@ NEWS = "assay.news: "
 
 
 class LogFile(RotatingFileHandler):
-    """A file of lines that is rotated; on a full disk lines are lost, nothing else."""
+    """A rotated file of lines. On a full disk lines are lost, and nothing is raised."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
 
     def write(self, line: str) -> None:
-        """Append a line, after putting a file aside that has grown too large."""
+        """Append a line, after rotating a file that has grown too large."""
         self.emit(logging.makeLogRecord({"msg": line}))
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - its name in logging
@@ -33,7 +33,7 @@ class LogFile(RotatingFileHandler):
 
 
 def worth_reading(line: str) -> str | None:
-    """The words of a log line that a person at the terminal wants: news, warnings and errors."""
+    """The message of a log line to show on the terminal: news, warnings and errors."""
     match = LEVEL.match(line)
     if match is None:
         return None
@@ -45,5 +45,5 @@ def worth_reading(line: str) -> str | None:
 
 def to_terminal(name: str, line: str) -> None:
     """Print one line with the name of its process before it."""
-    with suppress(OSError):  # the terminal may be gone; the log files have it all
+    with suppress(OSError):  # the terminal may be closed; the log files hold everything
         print(f"{name:>9} │ {line}", flush=True)

@@ -33,10 +33,10 @@ def find_program() -> str:
 
 
 def command(data: Path) -> list[str]:
-    """The command line of the Redis of a data directory, whose folders are made here.
+    """The command line of the Redis of a data directory; makes the folders it needs.
 
-    No TCP port; every message written to a file within a second; nothing evicted; and a plain
-    file of commands, so that any version of Redis or Valkey reads what another wrote.
+    It has no TCP port, writes every message to disk within a second, and evicts nothing. Its file
+    is a plain list of commands, which any version of Redis or Valkey can read.
     """
     socket = socket_path(data)
     folder = data / "redis"
@@ -52,13 +52,13 @@ def command(data: Path) -> list[str]:
         "aof-use-rdb-preamble": "no",
         "save": "",
         "maxmemory-policy": "noeviction",
-        "hz": "1",  # wakes once a second for its own housekeeping, not ten times
+        "hz": "1",  # housekeeping once a second, not ten times
     }
     return [find_program(), *(word for k, v in settings.items() for word in (f"--{k}", v))]
 
 
 def _make_private(folder: Path) -> None:
-    """Make a directory of this user's own, mode 0700. Raises NoRedisError where it is not."""
+    """Make a directory with mode 0700. Raises NoRedisError if it is another user's."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()

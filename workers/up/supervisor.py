@@ -1,8 +1,8 @@
-"""A parent for a handful of processes: starts them, restarts them, and leaves none behind.
+"""Starts a few child processes, restarts those that die, and leaves none behind.
 
-One thread and one loop, so that it may fork. Every child leads a process group of its own, so that
-Ctrl-C reaches the supervisor alone, and a child's own children can be ended with it; and every
-child dies with the supervisor, even of kill -9 (`workers.parent_death`).
+It has one thread and one loop, so that it can fork. Each child leads its own process group: Ctrl-C
+reaches only the supervisor, and a child's own children can be killed with it. Every child dies with
+the supervisor, even if that is killed with SIGKILL (`workers.parent_death`).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from select import select
 from workers.parent_death import die_with_parent, name_process
 from workers.up.logs import LogFile, worth_reading
 
-STOP_SECONDS = 2.5  # from TERM to KILL; all are to be gone 5 s after it was asked for
-STEADY_SECONDS = 30.0  # alive this long, a child's earlier deaths are forgotten
-LONGEST_WAIT = 5.0  # seconds between two starts of a child that keeps dying, or two looks at all
+STOP_SECONDS = 2.5  # from TERM to KILL; all children must be gone within 5 s of a request to stop
+STEADY_SECONDS = 30.0  # a child that has lived this long is restarted sooner
+LONGEST_WAIT = 5.0  # seconds between two starts of a child that keeps dying, or two wake-ups
 
 
 @dataclass(frozen=True)
 class Child:
-    """A process to keep: its name in the log, and what it runs in a fork of the supervisor.
+    """A child: its name in the log, and the function that it runs in a fork of the supervisor.
 
-    `once`: it is expected to end by itself and is not started again. `last`: the others need it
-    while they stop. `keep`: descriptors that it inherits beside the standard three.
+    `once`: it ends by itself and is not restarted. `last`: it is stopped after the others, which
+    need it while they stop. `keep`: file descriptors it inherits besides the standard three.
     """
 
     name: str
@@ -53,13 +53,13 @@ class _Running:
     output: FileIO
     started: float
     log: LogFile
-    rest: bytes = b""  # of a line whose end has not come yet
+    rest: bytes = b""  # an incomplete last line
 
 
 class Supervisor:
-    """Runs children until it is told to stop by SIGINT, SIGTERM or SIGHUP.
+    """Runs children until SIGINT, SIGTERM or SIGHUP.
 
-    Use as a context manager, from the main thread: leaving it stops every child.
+    Use it as a context manager in the main thread: leaving it stops every child.
     """
 
     def __init__(self, folder: Path, logs: Path, report: Callable[[str, str], None]) -> None:
@@ -67,7 +67,7 @@ class Supervisor:
         self.stopping = False
         self._running: dict[str, _Running] = {}
         self._waiting: dict[str, tuple[float, Child]] = {}  # name: when to start it again
-        self._deaths: dict[str, int] = {}
+        self._waits: dict[str, float] = {}  # seconds, after the last death
         self._selector = selectors.DefaultSelector()
 
     def __enter__(self) -> Supervisor:
@@ -96,7 +96,7 @@ class Supervisor:
         """Start a child now, and again whenever it dies (unless `once`)."""
         try:
             process, output = self._fork(child)
-        except OSError as error:  # no memory, no process, no descriptor left: later there may be
+        except OSError as error:  # out of memory, processes or descriptors: try again later
             self.report(
                 "up", f"{child.name} not started, next try in {LONGEST_WAIT:.0f} s: {error}"
             )
@@ -121,12 +121,12 @@ class Supervisor:
             raise
         finally:
             os.close(writing)
-        with suppress(OSError):  # the child does it too: whoever comes first
+        with suppress(OSError):  # the child does the same: whichever comes first
             os.setpgid(_pid(process), _pid(process))
         return process, output
 
     def _become(self, child: Child, parent: int, output: int) -> None:
-        """In the fork: nothing of the supervisor's stays, then the child's own work begins."""
+        """In the fork: undo what belongs to the supervisor, then run the child."""
         os.setpgid(0, 0)
         die_with_parent(parent)
         name_process(f"assay-{child.name}")
@@ -137,7 +137,7 @@ class Supervisor:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        # Listed before any is closed: the listing has a descriptor of its own.
+        # Listed before any is closed, because listing opens a descriptor itself.
         opened = {int(entry.name) for entry in Path("/dev/fd").iterdir()}
         for descriptor in opened - {0, 1, 2, *child.keep}:
             with suppress(OSError):
@@ -148,12 +148,12 @@ class Supervisor:
         child.run()
 
     def run(self) -> None:
-        """Keep the children alive until a stop is asked for."""
+        """Keep the children running until a stop is requested."""
         while not self.stopping:
             self.pump(LONGEST_WAIT)
 
     def pump(self, seconds: float) -> None:
-        """Pass on what the children print, reap and restart; returns after something happened."""
+        """Forward output, reap and restart children; returns after an event or `seconds`."""
         now = time.monotonic()
         due = min((when for when, _ in self._waiting.values()), default=now + seconds)
         for key, _ in self._selector.select(max(0.0, min(seconds, due - now))):
@@ -173,15 +173,15 @@ class Supervisor:
 
     def _on_signal(self, number: int, frame: object) -> None:
         if number == signal.SIGCHLD:
-            return  # the wake-up is all it is for
-        if self.stopping:  # asked twice: no more patience
+            return  # it only has to wake the loop
+        if self.stopping:  # the second request: do not wait any longer
             for running in self._running.values():
                 _kill_group(running.process)
         self.stopping = True
 
     def _read(self, running: _Running) -> None:
         data = running.output.read(65536)
-        if data is None:  # nothing yet
+        if data is None:  # no data yet
             return
         if not data:
             self._selector.unregister(running.output)
@@ -191,15 +191,15 @@ class Supervisor:
             lines, running.rest = [*lines, running.rest], b""
         for line in (one.decode(errors="replace").rstrip() for one in lines):
             running.log.write(line)
-            # Every line of a child that runs once, and of others what is worth reading.
-            if words := line if running.child.once else worth_reading(line):
-                self.report(running.child.name, words)
+            # Show all of a child that runs once; of the others only news, warnings and errors.
+            if shown := line if running.child.once else worth_reading(line):
+                self.report(running.child.name, shown)
 
     def _reap(self) -> None:
         for name, running in list(self._running.items()):
             if running.process.exitcode is None:
                 continue
-            # What it started itself goes with it, whether it died in order or not.
+            # Also end what it started itself, however it died.
             _kill_group(running.process)
             self._drain(running)
             del self._running[name]
@@ -225,13 +225,13 @@ class Supervisor:
                 self.report("up", f"{child.name} failed ({how}); see {self.logs / child.name}.log")
             return
         steady = time.monotonic() - running.started > STEADY_SECONDS
-        deaths = self._deaths[child.name] = 1 if steady else self._deaths.get(child.name, 0) + 1
-        wait = min(2.0 ** (deaths - 1), LONGEST_WAIT)
+        wait = 1.0 if steady else min(2 * self._waits.get(child.name, 0.5), LONGEST_WAIT)
+        self._waits[child.name] = wait
         self.report("up", f"{child.name} died ({how}); starting it again in {wait:.0f} s")
         self._waiting[child.name] = (time.monotonic() + wait, child)
 
     def _stop_children(self) -> None:
-        """TERM to each leader, KILL to whatever of its group is left a little later."""
+        """Send TERM to each child, then KILL to what is left of its group."""
         self.stopping = True
         self._waiting.clear()
         deadline = time.monotonic() + STOP_SECONDS
@@ -242,7 +242,7 @@ class Supervisor:
             for name in stopped:
                 self._running[name].process.terminate()
             while stopped & self._running.keys() and time.monotonic() < deadline:
-                self.pump(min(0.2, max(0.0, deadline - time.monotonic())))
+                self.pump(min(0.2, deadline - time.monotonic()))
         for running in self._running.values():
             _kill_group(running.process)
         for running in self._running.values():

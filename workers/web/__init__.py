@@ -1,1 +1,1 @@
-"""The web server: how gunicorn serves the site, and how a container asks whether it does."""
+"""The web server: gunicorn's configuration, and a health check for its container."""

@@ -8,7 +8,7 @@ from typing import Any
 from workers.parent_death import die_with_parent
 
 worker_class = "gthread"
-workers = int(os.environ.get("WEB_CONCURRENCY", "") or min(max(os.cpu_count() or 1, 2), 4))
+workers = int(os.environ.get("WEB_CONCURRENCY") or 0) or min(max(os.cpu_count() or 1, 2), 4)
 threads = 4
 preload_app = True  # loaded once, and a new worker after a kill is a fork
 keepalive = 5
@@ -18,15 +18,15 @@ loglevel = "warning"
 
 
 def when_ready(server: Any) -> None:
-    """Leave the site's address where `manage.py sign_in_link` finds it."""
-    names = [listener.sock.getsockname() for listener in server.LISTENERS]
-    port = next((name[1] for name in names if isinstance(name, tuple)), None)
+    """Write the site's address to the file that `manage.py sign_in_link` reads."""
     data = Path(os.environ.get("ASSAY_DATA") or "var").expanduser()
-    if port is not None:
-        with suppress(OSError):  # a full disk: the pages are served all the same
-            (data / "address").write_text(f"http://localhost:{port}\n")
+    for listener in server.LISTENERS:
+        name = listener.sock.getsockname()
+        if isinstance(name, tuple):  # not a Unix socket
+            with suppress(OSError):  # a full disk must not keep the site from starting
+                (data / "address").write_text(f"http://localhost:{name[1]}\n")
 
 
 def post_fork(server: Any, worker: Any) -> None:
-    """Bind the new worker's life to the master's."""
+    """Make the new worker die with the master."""
     die_with_parent(worker.ppid)

@@ -1,6 +1,6 @@
-"""The web container's health check: `python -m workers.web.probe PORT` asks /healthz as a visitor.
+"""The web container's health check: `python -m workers.web.probe PORT` requests /healthz.
 
-With a host that the site answers to, and as if from behind TLS where it insists on that.
+It sends a host that the site accepts, and claims TLS if the site requires it.
 """
 
 import sys
@@ -12,7 +12,7 @@ SECONDS = 5
 
 
 def trouble(port: int, seconds: float = SECONDS) -> str:
-    """Why the site on this machine's `port` does not answer; empty where it does."""
+    """Why the site on this machine's `port` does not answer; empty if it does."""
     host = next((name.lstrip(".") for name in env.read().hosts if name != "*"), "localhost")
     headers = {"Host": host, "X-Forwarded-Proto": "https" if env.read().https else "http"}
     connection = HTTPConnection("127.0.0.1", port, timeout=seconds)

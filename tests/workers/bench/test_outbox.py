@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from multiprocessing import get_context
 
 from tests.processes import wait_for
 from workers.bench.outbox import Outbox
@@ -25,6 +26,19 @@ def open_outbox(wire: Wire, every: float = 60) -> Outbox:
     outbox = Outbox(wire.send, lambda: ("beat", {}), every)
     outbox.start()
     return outbox
+
+
+def test_a_process_that_cannot_send_ends() -> None:
+    """Else it would go on measuring while nobody hears of it."""
+
+    def work() -> None:
+        Outbox(lambda message: message[2], lambda: ("beat", {}), 60).start()  # raises IndexError
+        time.sleep(60)
+
+    process = get_context("fork").Process(target=work)
+    process.start()
+    process.join(30)
+    assert process.exitcode == 1
 
 
 def test_messages_wait_for_the_broker_in_order() -> None:

@@ -37,6 +37,7 @@ def test_it_refuses_a_folder_of_its_machine(monkeypatch: pytest.MonkeyPatch, val
     assert "folder" in app.refusal(job(folder=value))
 
 
-def test_it_refuses_another_version_of_a_benchmark() -> None:
-    other = job().model_copy(update={"version": job().version + 1})
+@pytest.mark.parametrize("apart", [-1, 1])
+def test_it_refuses_another_version_of_a_benchmark(apart: int) -> None:
+    other = job().model_copy(update={"version": job().version + apart})
     assert f"version {job().version}" in app.refusal(other)

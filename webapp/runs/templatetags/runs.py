@@ -1,4 +1,4 @@
-"""The form of a benchmark in the pages of other rooms, and measured numbers in words."""
+"""The form of a benchmark on other apps' pages, and formats of measured numbers."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ for words in (charts.check_value, charts.duration, charts.interval, charts.numbe
 
 @register.inclusion_tag("runs/form.html", takes_context=True)
 def run_form(context: dict[str, Any], method_slug: str, benchmark_slug: str) -> dict[str, Any]:
-    """The form that runs a benchmark; for the anonymous how to sign in to do so."""
+    """The form that runs a benchmark; for anonymous visitors how to sign in."""
     if not context["request"].user.is_authenticated:
         return {"user": context["request"].user, "presets": PRESETS}
     found = registry.find(f"{method_slug}.{benchmark_slug}")

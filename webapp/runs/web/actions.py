@@ -1,4 +1,4 @@
-"""Asking for a run, for its end, for it again: what signed-in readers press."""
+"""Actions of readers: queue a run, cancel it, run it again."""
 
 from typing import Any
 from uuid import UUID
@@ -24,7 +24,7 @@ from webapp.ui.pages import for_readers
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
-    """The form of one benchmark; sent, it queues a run and leads to the run's page."""
+    """The form of a benchmark; a valid submission queues a run and redirects to its page."""
     try:
         found = registry.find(f"{method}.{benchmark}")
     except UnknownNameError as error:
@@ -47,7 +47,7 @@ def ask(request: HttpRequest, method: str, benchmark: str) -> HttpResponse:
 def page(
     request: HttpRequest, method: Method, benchmark: Benchmark, form: RunForm | None = None
 ) -> dict[str, Any]:
-    """What a form needs where it is shown, its own page or another."""
+    """The context of the form, on its own page or another."""
     user = request.user
     return {
         "method": method,
@@ -61,7 +61,7 @@ def page(
 
 
 def _like(request: HttpRequest, method: Method, benchmark: Benchmark) -> dict[str, Any]:
-    """The settings of the run named by `?like=`, to be changed before it is run again."""
+    """The settings of the run in `?like=`, as initial values of the form."""
     try:
         key = UUID(request.GET.get("like", ""))
     except ValueError:

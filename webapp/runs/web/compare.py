@@ -1,7 +1,7 @@
-"""Runs of one benchmark side by side.
+"""Compares runs of one benchmark.
 
-Values stand beside each other only where the hardware is of one class and the benchmark of one
-version; across classes only ratios do, each to the baseline measured in the same run.
+Values are compared only on one hardware class and one version of the benchmark; otherwise only
+ratios are, each to the baseline that was measured in the same run.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ LETTERS = "ABCDEF"
 
 
 class CannotCompareError(ValueError):
-    """Why these runs cannot stand beside each other; the message says what would do."""
+    """These runs cannot be compared; the message says why and what to choose."""
 
 
 def compare_runs(runs: QuerySet[Run], wanted: str) -> dict[str, Any]:
-    """What the page shows of the runs whose ids `wanted` lists, with commas between.
+    """The context of the page for the runs whose ids `wanted` lists, separated by commas.
 
-    `only_ratios` says why no values are shown, where it is so. Raises CannotCompareError.
+    `only_ratios` is the reason if no values are shown, else "". Raises CannotCompareError.
     """
     found = _find(runs, wanted)
     reason = _only_ratios(found)
@@ -85,7 +85,7 @@ def _only_ratios(runs: Sequence[Run]) -> str:
 
 
 def _table(found: Sequence[protocol.Series | None], ratios: bool) -> dict[str, Any]:
-    """One series over all runs: a line a variant and x, in it a point of each run."""
+    """One series over all runs: a line for each variant and x, with a point of each run."""
     first = next(series for series in found if series)
     variants = {v.name: v for series in found if series for v in series.variants}
     points = [
@@ -112,7 +112,7 @@ def _table(found: Sequence[protocol.Series | None], ratios: bool) -> dict[str, A
 def _cells(
     points: Sequence[protocol.Point | None], direction: str
 ) -> list[tuple[protocol.Point | None, str]]:
-    """Each run's point, and how many times better it is than that of run A."""
+    """Each run's point, and how many times better it is than run A's."""
     reference, *others = points
     against = [_against(one, reference, direction) if one and reference else "" for one in others]
     return list(zip(points, ["", *against], strict=True))
@@ -121,7 +121,7 @@ def _cells(
 def _against(point: protocol.Point, reference: protocol.Point, direction: str) -> str:
     """How many times better than run A, with the widest interval that both intervals allow.
 
-    The two were not measured side by side, so their blocks cannot be paired.
+    The two were not measured interleaved, so their blocks cannot be paired.
     """
     if min(point.low, point.estimate, reference.low, reference.estimate) <= 0:
         return ""
@@ -135,11 +135,11 @@ def _against(point: protocol.Point, reference: protocol.Point, direction: str) -
 
 
 def _picture(found: Sequence[protocol.Series | None], ratios: bool) -> str:
-    """The runs' own variants in one drawing; "" where there is nothing to draw."""
+    """A chart of the runs' own variants; "" if there is nothing to draw."""
     first = next(series for series in found if series)
     variants, points = [], []
     for letter, series in zip(LETTERS, found, strict=False):
-        # A drawing of several runs has room for the method itself, without its baselines.
+        # There is only room for the method itself, not for its baselines.
         own = [v for v in series.variants if v.ours] or series.variants[:1] if series else []
         for variant in own:
             name, label = f"{letter.lower()}_{variant.name}", f"{letter}: {variant.label}"
@@ -156,14 +156,14 @@ def _picture(found: Sequence[protocol.Series | None], ratios: bool) -> str:
             "variants": (*variants, baseline),
             "points": tuple(points),
             "baseline": baseline.name if ratios else None,
-            "limits": (),  # those of one run bound no other
+            "limits": (),  # a run's limits do not apply to the others
             "partial": False,
         }
     )
     quantity: charts.Quantity = "ratio" if ratios else "value"
     try:
         return charts.draw(merged, quantity, standalone=False, ident=f"compare-{first.name}")
-    except (ValueError, TypeError):  # places of two versions that no axis holds together
+    except (ValueError, TypeError):  # x values of two versions that do not fit on one axis
         return ""
 
 

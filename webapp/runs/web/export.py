@@ -1,6 +1,6 @@
-"""A run for programs: JSON as a file and in the interface, CSV with one line a measured point.
+"""A run for programs: JSON as a file and in the API, CSV with a line for each measured point.
 
-The JSON is made from the run itself: a field is read by its name, or by its `resolve_` function.
+The JSON schemas read a run's attribute of the same name, or use their `resolve_` function.
 """
 
 import csv
@@ -21,7 +21,7 @@ COLUMNS = (
     *("x_label", "x_unit", "x", "variant", "ours", "unit", "median", "low", "high", "q1", "q3"),
     *("samples", "baseline", "ratio", "ratio_low", "ratio_high", "verdict", "flags", "partial"),
 )
-Data = Annotated[dict[str, Any], BeforeValidator(attrgetter("data"))]  # of a row that holds it
+Data = Annotated[dict[str, Any], BeforeValidator(attrgetter("data"))]  # the row's `data`
 
 
 class RunStatus(ModelSchema):
@@ -76,7 +76,7 @@ class RunResults(RunStatus):
 
 
 def table(run: Run) -> str:
-    """Every point of every series as CSV; the header alone where nothing was measured."""
+    """Every point of every series as CSV; only the header if nothing was measured."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\r\n")
     writer.writeheader()
@@ -85,7 +85,6 @@ def table(run: Run) -> str:
 
 
 def _lines(run: Run) -> Iterator[dict[str, object]]:
-    # Spreadsheets run what begins with = or +: text that others wrote is made inert.
     names = ("method", "benchmark", "version", "preset", "seed")
     common: dict[str, object] = {"run": run.pk, **{name: getattr(run, name) for name in names}}
     common["hardware"] = _inert(run.environment.hardware) if run.environment else ""
@@ -116,5 +115,5 @@ def _lines(run: Run) -> Iterator[dict[str, object]]:
 
 
 def _inert(text: str) -> str:
-    """A worker's text that no spreadsheet takes for a formula."""
+    """A worker's text, quoted if a spreadsheet would take it for a formula."""
     return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else text

@@ -1,4 +1,4 @@
-"""The feed of results: what was measured, the last to end first."""
+"""The feed of results, the latest first."""
 
 from collections.abc import Hashable
 from html import escape
@@ -17,19 +17,19 @@ from webapp.ui.feed_http import FeedSource, Site
 from webapp.ui.feeds import Item
 
 RESULTS = 50
-# Of the feed as it was last made: of a run that ended nothing changes, and to read all that fifty
-# measured takes longer than a page may.
+# The items of the last feed. An ended run does not change, and to read the results of all fifty
+# takes longer than a page may.
 _made: dict[Hashable, Item] = {}
 
 
 @require_safe
 def results(request: HttpRequest, suffix: str) -> HttpResponse:
     """Public runs that succeeded."""
-    # `public=True` is a bare column to SQLite, which then does not walk the index.
+    # With `public=True`, Django writes a bare column, for which SQLite does not use the index.
     public = Run.objects.filter(public__in=[True], finished_at__isnull=False)
     runs = public.filter(state=State.SUCCEEDED)
     latest = runs.order_by("-finished_at", "pk")
-    # The reader too: a feed is kept, and who deletes their account is named no more.
+    # With the reader, so that a kept feed no longer names one who deleted their account.
     stamp = tuple(latest.values_list("pk", "finished_at", "reader")[:RESULTS])
 
     def items(site: Site) -> list[Item]:

@@ -1,4 +1,4 @@
-"""What a run found, in three lines: the headline, the checks, the doubts."""
+"""A summary of a run in three lines: the headline, the checks, the doubts."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ STOPPED = {
 def findings(
     run: Run, series: Sequence[Series], checks: Sequence[tuple[str, Check]]
 ) -> dict[str, str]:
-    """What the series and checks of a run come to, by name: its page begins with these lines."""
+    """The lines that a run's page begins with, by name."""
     lines = {
         "Headline": headline(series),
         "Checks": _checks(checks),
@@ -29,12 +29,12 @@ def findings(
 
 
 def headline(series: Iterable[Series]) -> str:
-    """What the first series that has a variant of ours says of it."""
+    """The headline of the first series that has a variant of ours."""
     return next(filter(None, map(_headline, series)), "")
 
 
 def _headline(series: Series) -> str:
-    """The first variant of ours at its last place, against the baseline."""
+    """The first variant of ours at its last x, compared with the baseline."""
     names = {variant.name: variant.label for variant in series.variants}
     ours = [variant.name for variant in series.variants if variant.ours]
     points = [point for point in series.points if point.variant in ours[:1]]
@@ -65,7 +65,7 @@ def _checks(checks: Sequence[tuple[str, Check]]) -> str:
 
 
 def _doubts(run: Run, series: Sequence[Series]) -> str:
-    """Doubts by how many points raise them, and why measuring stopped."""
+    """Flags by the number of points that have them, and why measuring stopped."""
     points = [point for one in series for point in one.points]
     if not points:
         return ""

@@ -1,7 +1,7 @@
-"""The form that asks for a run, generated from what a benchmark says of its parameters.
+"""The form that queues a run, generated from the parameters of a benchmark.
 
-A parameter left empty keeps the preset's value, so presets come first and the rest is folded. The
-texts go to `Benchmark.resolve` as the command line's do: one validation, one set of messages.
+A parameter that is left empty has the preset's value, so presets come first and the rest is folded.
+`Benchmark.resolve` validates the texts, as it does for the command line.
 """
 
 import json
@@ -22,11 +22,11 @@ from webapp.runs.queries import estimates, live_workers
 from webapp.runs.submit import MAX_SEED, SECONDS, RunRequest
 from webapp.runs.times import span
 
-PREFIX = "set-"  # before a parameter's name, so that none can collide with the form's own fields
+PREFIX = "set-"  # of parameters' fields, so that none collides with the form's own
 
 
 class RunForm(forms.Form):
-    """A preset, a device and a seed, and one field a parameter."""
+    """A preset, a device, a seed, and a field for each parameter."""
 
     key = forms.CharField(widget=forms.HiddenInput, required=False, max_length=64)
     seed = forms.IntegerField(
@@ -51,18 +51,18 @@ class RunForm(forms.Form):
         self.live = {device: live[device] for device in devices}
         named = ((d.value, f"{d.label}: {_live(self.live[d])}") for d in devices)
         self.fields["device"] = _radios(named)
-        # Where only a GPU is live, a GPU is what a reader most likely wants.
+        # Preselect a device that has a live worker.
         ready = next((device for device in devices if self.live[device]), devices[0])
         self.initial.setdefault("preset", next(iter(benchmark.presets)))
         self.initial.setdefault("device", ready.value)
         self.initial.setdefault("key", token_urlsafe(24))
         for info in benchmark.parameters():
-            # What no reader may set is not offered; `resolve` refuses it all the same.
+            # Local parameters are not offered; `resolve` refuses them anyway.
             if not info.local and (settings.RUN_MODELS or not info.model):
                 self.fields[PREFIX + info.name] = _field(info, benchmark)
 
     def clean(self) -> dict[str, Any]:
-        """Hold the parameters against the benchmark's own model; problems go to their fields."""
+        """Validate the parameters by the benchmark's own model; add errors to their fields."""
         data = super().clean() or {}
         if "preset" in data:
             try:
@@ -76,7 +76,7 @@ class RunForm(forms.Form):
 
     @property
     def settings(self) -> dict[str, object]:
-        """What differs from the preset, as texts."""
+        """The parameters that differ from the preset, as texts."""
         return {
             name.removeprefix(PREFIX): text
             for name, text in self.cleaned_data.items()
@@ -90,20 +90,20 @@ class RunForm(forms.Form):
         own |= {"method": self.method.slug, "benchmark": self.benchmark.slug}
         return RunRequest(params=self.settings, seed=data["seed"] or 0, **own)
 
-    # --- What the template shows --------------------------------------------------------------
+    # --- For the template ---------------------------------------------------------------------
 
     def presets(self) -> list[tuple[BoundWidget, dict[str, Any]]]:
-        """The presets with their limits and what past runs took."""
+        """The presets with their time limits and the durations of past runs."""
         past = estimates(self.method.slug, self.benchmark.slug)
         return [(one, self._preset(str(one.data["value"]), past)) for one in self["preset"]]
 
     def parameters(self) -> list[forms.BoundField]:
-        """The fields of the parameters, in their order."""
+        """The fields of the parameters, in order."""
         return [self[name] for name in self.fields if name.startswith(PREFIX)]
 
     @property
     def opened(self) -> bool:
-        """Whether the folded parameters have something to show: an error, or a value given."""
+        """Whether to unfold the parameters: one has an error or a value."""
         given = any(self.data.get(name) for name in self.fields if name.startswith(PREFIX))
         return bool(self.errors) or given
 
@@ -130,14 +130,14 @@ def _live(workers: int) -> str:
 
 
 def _refusal(reason: str, allowed: str, given: str) -> str:
-    """Why a parameter is refused, what is allowed, and what was given."""
+    """An error message: why a value is refused, what is allowed, and what was given."""
     reason = reason[:1].upper() + reason[1:].rstrip(".")
     bounds = f" Allowed: {allowed}." if allowed else ""
     return f"{reason}.{bounds} You gave {given}."
 
 
 def _field(info: ParameterInfo, benchmark: Benchmark) -> forms.Field:
-    """A field that may stay empty: pydantic alone judges what is written."""
+    """An optional field; only pydantic validates its value."""
     values = [(name, getattr(preset, info.name)) for name, preset in benchmark.presets.items()]
     common: dict[str, Any] = {
         "required": False,

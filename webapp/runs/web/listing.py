@@ -1,6 +1,7 @@
-"""The list of runs: filters that live in the query string, and a line a run."""
+"""The list of runs: its filters, from the query string, its pages and lines."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any
@@ -21,7 +22,7 @@ GROUPS = {"open": OPEN, "ended": ENDED}  # beside each single state
 
 
 class Filters(forms.Form):
-    """What a list is narrowed to; an unknown state or device narrows nothing."""
+    """The filters of the list; an unknown state or device is ignored."""
 
     method = forms.CharField(required=False, max_length=64, widget=forms.Select)
     benchmark = forms.CharField(required=False, max_length=64, widget=forms.Select)
@@ -47,7 +48,7 @@ class Filters(forms.Form):
         widget.choices = [("", "All"), *sorted(titles.items(), key=itemgetter(1))]
 
     def narrow(self, runs: QuerySet[Run], reader: User | AnonymousUser) -> QuerySet[Run]:
-        """The runs that fit, the latest first."""
+        """The runs that match, the latest first."""
         chosen = {name: value for name, value in self.cleaned_data.items() if value}
         if state := chosen.pop("state", ""):
             runs = runs.filter(state__in=GROUPS.get(state, (state,)))
@@ -58,16 +59,13 @@ class Filters(forms.Form):
 
 
 def page_after(runs: QuerySet[Run], after: str, size: int) -> tuple[list[Run], str]:
-    """At most `size` runs after the key `after`; from the first where it is no key.
+    """At most `size` runs after the key `after`, or the first if it is invalid, and the next key.
 
-    And the key where the next page begins, "" on the last: nothing is counted.
+    The next key is "" on the last page. Nothing is counted.
     """
     at, _, pk = after.partition("_")
-    try:
+    with suppress(ValueError, OverflowError):
         moment, key = datetime.fromisoformat(at).astimezone(UTC), UUID(pk)
-    except (ValueError, OverflowError):
-        moment = None
-    if moment:
         later = Q(queued_at__lt=moment) | Q(queued_at=moment, pk__gt=key)
         runs = runs.filter(later, queued_at__lte=moment)
     found = list(runs[: size + 1])

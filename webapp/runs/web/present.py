@@ -1,4 +1,4 @@
-"""What a run measured, as pages show it: charts, tables, checks, parameters, the command."""
+"""Results of a run for pages: charts, tables, checks, parameters, the command."""
 
 import shlex
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from webapp.runs.web.forms import written
 
 
 def shown(series: protocol.Series) -> dict[str, Any]:
-    """A series in drawings and rows."""
+    """A series as charts and table rows."""
     variants = {variant.name: variant for variant in series.variants}
     compared = series.baseline is not None and any(point.ratio for point in series.points)
     first, *further = charts.parts(series)
@@ -32,7 +32,7 @@ def shown(series: protocol.Series) -> dict[str, Any]:
 
 
 def _pictures(series: protocol.Series, ident: str = "") -> Iterator[str]:
-    """Its drawings; `ident` keeps their names apart from those of other parts."""
+    """Its charts; `ident` keeps their ids apart from those of other parts."""
     if series.points:
         yield charts.draw(series, standalone=False, ident=f"{ident}{series.name}-value")
     if any(point.ratio for point in series.points):
@@ -40,7 +40,7 @@ def _pictures(series: protocol.Series, ident: str = "") -> Iterator[str]:
 
 
 def place(x: float | str) -> str:
-    """An x in words."""
+    """An x value as text."""
     return x if isinstance(x, str) else number(x)
 
 
@@ -63,7 +63,7 @@ class Parameter:
 
 
 def parameters_of(run: Run, preset: str = "") -> list[Parameter]:
-    """The run's parameters, those that differ from `preset`, or else from its own, marked."""
+    """The run's parameters; marked are those that differ from `preset`, by default its own."""
     found = spec_of(run)
     infos = {info.name: info for info in found[1].parameters()} if found else {}
     compared = found[1].presets.get(preset or run.preset) if found else None
@@ -80,7 +80,7 @@ def parameters_of(run: Run, preset: str = "") -> list[Parameter]:
 
 
 def command(run: Run) -> str:
-    """The command that measures this again, anywhere: every parameter said, the seed too."""
+    """The command that repeats the run anywhere: it names every parameter and the seed."""
     device = "cuda" if run.device == Device.GPU else "cpu"
     lines = ["python -m methods run", f"{run.method}.{run.benchmark}"]
     if run.preset:

@@ -1,7 +1,7 @@
-"""A run under way, as its page shows it: cheap to look at again, and again.
+"""A run in progress, for the page that polls it cheaply.
 
-A page that watches says what it has seen. Where nothing is new the answer is empty; where only
-numbers moved it is a small piece; a change of state alone makes the whole page anew.
+The page sends what it has seen. If nothing is new the response is empty; if only numbers changed
+it is a small fragment; only a change of state renders the whole page again.
 """
 
 from typing import NamedTuple, Self
@@ -12,13 +12,13 @@ from django.utils import timezone
 from webapp.runs.models import Event, Run
 from webapp.runs.queries import place
 
-CLOSE, NEAR, FAR = 1, 2, 5  # seconds between two looks, as a run grows older
+CLOSE, NEAR, FAR = 1, 2, 5  # seconds between two polls, as a run gets older
 
 
 class Seen(NamedTuple):
     """How far a page has followed a run."""
 
-    standing: str  # state, attempt, place in the queue: where it changes, so does the whole page
+    standing: str  # state, attempt, place in the queue: if it changes, so does the whole page
     progress: int
     last_event: int
 
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """What a page says it has seen; nothing for what no page of ours says."""
+        """What a page has seen, by its query; nothing if the text is invalid."""
         try:
             standing, progress, last_event = text.rsplit(".", 2)
             return cls(standing, int(progress), int(last_event))
@@ -36,7 +36,7 @@ class Seen(NamedTuple):
 
 
 def seen_now(run: Run) -> Seen:
-    """How far the run has come, its place in the queue too."""
+    """How far the run has come, including its place in the queue."""
     last = Event.objects.filter(run=run, token=run.token).aggregate(last=Max("pk"))["last"] or 0
     where = place(run)
     waits = f"{where.ahead}-{where.workers}" if where else ""
@@ -44,12 +44,12 @@ def seen_now(run: Run) -> Seen:
 
 
 def log_after(run: Run, last_event: int) -> str:
-    """What the current attempt wrote to its log after `last_event`, as it came."""
+    """What the current attempt logged after `last_event`, in order of arrival."""
     pieces = run.events.filter(token=run.token, kind="log", pk__gt=last_event).order_by("pk")
     return "".join(body["text"] for body in pieces.values_list("body", flat=True))
 
 
 def pause(run: Run) -> int:
-    """Seconds until a page should look again: often at first, seldom at a run of an hour."""
+    """Seconds until a page should poll again, more for older runs."""
     age = (timezone.now() - (run.started_at or run.queued_at)).total_seconds()
     return CLOSE if age < 30 else NEAR if age < 300 else FAR

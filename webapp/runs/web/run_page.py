@@ -1,4 +1,4 @@
-"""What the pages of runs are made of."""
+"""The context of a run's page."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from webapp.runs.web import present, progress
 from webapp.runs.web.findings import findings
 from webapp.runs.web.state_text import ICONS, title_of, tone_of, took
 
-MANY_SERIES = 3  # beyond, their tables are folded
+MANY_SERIES = 3  # with more, their tables are folded
 
 
 def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
-    """Everything a run's page shows."""
+    """Everything that a run's page shows."""
     found = spec_of(run)
     method, benchmark = found or (None, None)
     series = [row.parsed() for row in run.series.all()]
@@ -56,7 +56,7 @@ def page_of(run: Run, visitor: Visitor) -> dict[str, Any]:
 
 
 def _usual(run: Run) -> str:
-    """How long such runs took, for one that has not ended."""
+    """How long such runs usually take, for one that has not ended."""
     if run.ended:
         return ""
     seconds = estimates(run.method, run.benchmark).get((run.preset, run.device))
@@ -64,7 +64,7 @@ def _usual(run: Run) -> str:
 
 
 def _environment(run: Run) -> list[tuple[str, str]]:
-    """The machine and its software, as name and value."""
+    """The machine and its software, as (name, value)."""
     if run.environment is None:
         return []
     try:
@@ -90,10 +90,10 @@ def _environment(run: Run) -> list[tuple[str, str]]:
 
 
 def _after(run: Run) -> list[tuple[str, str]]:
-    """Clocks and load when it ended: what may have disturbed the numbers."""
+    """Clocks and load when the run ended, which may have affected its numbers."""
     try:
         now = MachineState.model_validate((run.result or {}).get("after") or {})
-    except ValueError:  # an older version's
+    except ValueError:  # of an older version
         return []
     held = {None: None, True: "yes", False: "no"}[now.gpu_throttled]
     rows = [

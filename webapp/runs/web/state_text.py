@@ -1,4 +1,4 @@
-"""A run's state in a line: title, sign and tone. `runs/state_explained.html` says the rest."""
+"""A run's state in one line: title, icon and tone. `runs/state_explained.html` explains it."""
 
 from django.utils.translation import gettext, ngettext
 
@@ -6,7 +6,7 @@ from methods.charts import duration
 from webapp.runs.models import Failure, Run, State
 from webapp.runs.queries import Place
 
-# A tone and its sign of the sprite: words never stand on colour alone.
+# The icon of each tone, since colour is never the only sign.
 ICONS = {
     "waiting": "waiting",
     "running": "stale",
@@ -15,7 +15,7 @@ ICONS = {
     "bad": "failed",
     "none": "empty",
 }
-TONES: dict[str, str] = {  # what is not named waits
+TONES: dict[str, str] = {  # by state; all others are "waiting"
     State.RUNNING: "running",
     State.SUCCEEDED: "good",
     State.FAILED: "bad",
@@ -29,7 +29,7 @@ FAILURES = dict(Failure.choices) | {
 
 
 def title_of(run: Run, where: Place | None, *, behind: bool) -> str:
-    """The state of `run` in a few words; `where` is the place of one that waits."""
+    """The state of `run` in a few words; `where` is its place in the queue."""
     if where:
         queued = gettext("Queued again") if run.attempt else gettext("Queued")
         return queued + gettext(", ") + _waiting_for(where, behind=behind)
@@ -57,12 +57,12 @@ def _waiting_for(where: Place, *, behind: bool) -> str:
 
 
 def tone_of(run: Run, where: Place | None) -> str:
-    """What colours the state of `run`: one that nobody can serve is no plain waiting."""
+    """The tone of a run's state; one that no worker can serve is not simply "waiting"."""
     return "fair" if where and not where.workers else TONES.get(run.state, "waiting")
 
 
 def took(run: Run) -> str:
-    """How long it measured: `41 s`; "" if it never began or has not ended."""
+    """How long it ran, as `41 s`; "" if it never started or has not ended."""
     if run.started_at is None or run.finished_at is None:
         return ""
     return duration((run.finished_at - run.started_at).total_seconds())

@@ -1,4 +1,4 @@
-"""A run's page, live and final; the list of runs; the workers; comparing."""
+"""Pages of runs: one run, live and ended; the list; the comparison; the workers."""
 
 from uuid import UUID
 
@@ -18,21 +18,20 @@ from webapp.runs.web.workers_page import installation, workers_now
 from webapp.ui.feeds import FORMATS
 from webapp.ui.pages import attachment, respond
 
-LOOK = 1  # part of what a kept page is kept under: raise it when the page changes
-DONE = 286  # htmx: show this, and ask no more
+LOOK = 1  # part of a cached page's key: increment it when the page changes
+DONE = 286  # htmx shows the response and stops polling
 RUNS_A_PAGE = 40
 
 
 def open_run(request: HttpRequest, pk: UUID) -> Run:
-    """The run of that id, if this visitor may see it; else there is none."""
+    """The run with that id. Raises Http404 also if this visitor may not see it."""
     runs = visible_runs(request.user).select_related("worker", "environment", "reader")
     return get_object_or_404(runs, pk=pk)
 
 
 @require_safe
 def run(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """A run: where it stands, what it measured, on what, and how to repeat it."""
-    # Before the visitor is known: the anonymous have no session, and reading one costs a query.
+    """A run: its state, results, hardware, and how to repeat it."""
     found = open_run(request, pk)
 
     def page() -> HttpResponse:
@@ -42,7 +41,7 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
         response = page()
         response["Cache-Control"] = "no-store"
         return response
-    # The reader too: who deletes their account is named no more.
+    # With the reader, so that a cached page no longer names one who deleted their account.
     stamp = (LOOK, found.pk, found.state, found.series.count(), found.reader_id)
     return respond(request, stamp, page)
 
@@ -50,10 +49,10 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
 @require_safe
 @cache_control(no_store=True)
 def live(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """What is new of a run since a page last looked (`?seen=`)."""
+    """What is new since a page last polled (`?seen=`)."""
     if not request.headers.get("HX-Request"):
         return redirect("runs:run", pk)
-    # The result is long, and a poll, which comes once a second, does not show it.
+    # The result is large, and polls, which come every second, do not show it.
     found = get_object_or_404(Run.objects.defer("result"), pk=pk)
     if not found.public:
         open_run(request, pk)
@@ -67,12 +66,12 @@ def live(request: HttpRequest, pk: UUID) -> HttpResponse:
         news = progress.log_after(found, seen.last_event)
         passed = found.checks.filter(passed=True).count()
         context |= {"has_news": True, "news": news, "passed": passed}
-    # Rendered without the request: what a poll shows is the same for everybody.
+    # Rendered without the request, because it is the same for every visitor.
     return HttpResponse(render_to_string("runs/live.html", context))
 
 
 def _anew(request: HttpRequest, found: Run) -> HttpResponse:
-    """The whole of a run's page in place of the old one; the last, when it has ended."""
+    """The whole of a run's page, to replace the old one; when the run has ended, the last."""
     response = render(request, "runs/article.html", run_page.page_of(found, request.user))
     response["HX-Retarget"] = "#run"
     response["HX-Reswap"] = "outerHTML"
@@ -83,7 +82,7 @@ def _anew(request: HttpRequest, found: Run) -> HttpResponse:
 
 @require_safe
 def runs(request: HttpRequest) -> HttpResponse:
-    """The runs that a visitor may see, narrowed by the query string, the latest first."""
+    """The runs that a visitor may see, filtered by the query string, the latest first."""
     filters = listing.Filters(request.GET)
     found = filters.narrow(visible_runs(request.user), request.user)
     after = request.GET.get("after", "")
@@ -102,7 +101,7 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def compare(request: HttpRequest) -> HttpResponse:
-    """Runs of one benchmark side by side: values on one class of hardware, else ratios only."""
+    """A comparison of runs of one benchmark."""
     wanted = ",".join(request.GET.getlist("runs"))
     try:
         context = compare_runs(visible_runs(request.user), wanted)
@@ -115,7 +114,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 @require_safe
 @cache_control(no_store=True)
 def workers(request: HttpRequest) -> HttpResponse:
-    """The machines that measure: live or not, what they are, how to add one."""
+    """The workers: their state and hardware, and how to add one."""
     context = {"workers": workers_now(), "installation": installation()}
     return render(request, "runs/workers.html", context)
 
@@ -123,20 +122,20 @@ def workers(request: HttpRequest) -> HttpResponse:
 @require_safe
 @cache_control(public=True, max_age=86400)
 def chart_style(request: HttpRequest) -> HttpResponse:
-    """The charts' own stylesheet: drawings in pages carry none, the policy forbids it."""
+    """The charts' stylesheet, which the content security policy forbids inside the page."""
     return HttpResponse(STYLE, content_type="text/css; charset=utf-8")
 
 
 @require_safe
 def as_json(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Everything of a run, as a file."""
+    """All data of a run, as a file."""
     text = export.RunResults.from_orm(open_run(request, pk)).model_dump_json(indent=1)
     return attachment(text, "application/json", f"run-{str(pk)[:8]}.json")
 
 
 @require_safe
 def as_csv(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Its measured points, one a line."""
+    """The measured points of a run, one on each line."""
     text = export.table(open_run(request, pk))
     return attachment(text, "text/csv; charset=utf-8", f"run-{str(pk)[:8]}.csv")
 

@@ -1,4 +1,4 @@
-"""The workers page: who measures, on what, and how far the installation of this one is."""
+"""The workers page: the workers, and the progress of the local installation."""
 
 import json
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from webapp.runs.queries import live_workers
 
 @dataclass(frozen=True)
 class ListedWorker:
-    """A worker, whether it lives, and what it measures now."""
+    """A worker, whether it is alive, and its current run."""
 
     worker: Worker
     live: bool
@@ -21,17 +21,17 @@ class ListedWorker:
 
     @property
     def memory(self) -> str:
-        """What one run may use."""
+        """The memory that one run may use."""
         return f"{self.worker.memory_mib / 1024:.1f} GiB" if self.worker.memory_mib else ""
 
     @property
     def versions(self) -> str:
-        """Its software in a line."""
+        """Its software in one line."""
         return ", ".join(f"{name} {version}" for name, version in self.worker.versions.items())
 
     @property
     def state(self) -> tuple[str, str, str]:
-        """Word, sign and tone."""
+        """Text, icon and tone."""
         if not self.worker.enabled:
             return "switched off", "empty", "none"
         if self.live and self.run:
@@ -54,10 +54,7 @@ def workers_now() -> list[ListedWorker]:
 
 
 def installation() -> dict[str, str] | None:
-    """How far the packages that methods need are: what `workers.up.install_ml` last wrote.
-
-    None where it never ran or has nothing to tell.
-    """
+    """The progress that `workers.up.install_ml` last wrote; None if there is nothing to show."""
     try:
         written = json.loads((settings.DATA_DIR / "ml-install.json").read_text())
         if written["state"] not in {"installing", "failed"}:

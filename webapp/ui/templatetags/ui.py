@@ -1,4 +1,4 @@
-"""What templates need beyond Django's own: safe HTML, icons, times and numbers."""
+"""Template tags and filters: safe HTML, icons, times and numbers."""
 
 import re
 from collections.abc import Sequence
@@ -28,19 +28,19 @@ _render = lru_cache(maxsize=1024)(markup.render)
 
 @register.filter
 def sanitised(html: str) -> SafeString:
-    """Stored HTML as a page may show it: cleaned once more, whoever wrote the row."""
+    """Stored HTML, sanitised once more, whoever wrote the row."""
     return mark_safe(_clean(html))  # noqa: S308
 
 
 @register.filter
 def sanitised_blocks(html: str) -> SafeString:
-    """As `sanitised`, with headings, lists and tables kept: for a stored summary."""
+    """As `sanitised`, but with headings, lists and tables: for a stored summary."""
     return mark_safe(markup.sanitise_blocks(html))  # noqa: S308
 
 
 @register.filter
 def drawn(svg: str) -> SafeString:
-    """A drawing made on the server, as a page may show it."""
+    """An SVG drawing, sanitised."""
     return mark_safe(markup.sanitise_drawing(svg))  # noqa: S308
 
 
@@ -51,13 +51,13 @@ def _icon(name: str, sprite: str) -> SafeString:
 
 @register.simple_tag
 def icon(name: str) -> SafeString:
-    """One sign of the sprite; decoration, so words must stand beside it."""
+    """An icon of the sprite. It is decoration: put text beside it."""
     return _icon(name, static("icons.svg"))
 
 
 @register.simple_tag(takes_context=True)
 def current(context: RequestContext, *views: str) -> str:
-    """Marks a link of the menu where the page shown is one of these views."""
+    """Marks a menu link if the current page is one of these views."""
     match = context["request"].resolver_match
     is_here = match is not None and match.view_name in views
     return format_html(' aria-current="{}"', "page") if is_here else ""
@@ -65,7 +65,7 @@ def current(context: RequestContext, *views: str) -> str:
 
 @register.simple_tag(takes_context=True)
 def personal(context: RequestContext, name: str, paper: Any = None) -> SafeString:
-    """A piece that depends on who reads, `personal/NAME.html`; on a shared page its place."""
+    """The personal fragment `personal/NAME.html`; on a shared page its mark."""
     if is_shared(context["request"]):
         key, identifier = (paper.pk, paper.arxiv_id) if paper else (None, "")
         return mark_safe(mark(name, key, identifier))  # noqa: S308
@@ -89,7 +89,7 @@ def signed(value: float) -> str:
 
 @register.filter
 def moment(value: datetime | None) -> SafeString | str:
-    """A time, absolute as rendered (pages are cached); the script makes it relative."""
+    """An absolute time, since pages are cached; the script makes it relative."""
     if value is None:
         return gettext("never")
     value = value.astimezone(UTC)
@@ -102,7 +102,7 @@ def moment(value: datetime | None) -> SafeString | str:
 
 @register.filter
 def listed(words: Sequence[str]) -> str:
-    """Words that rows hold in English, in the page's language, one after the other."""
+    """English words from rows, translated and joined by commas."""
     return gettext(", ").join(map(gettext, words))
 
 
@@ -120,19 +120,19 @@ def at(counts: dict[str, int], name: str) -> int:
 
 @register.filter
 def tex(text: str) -> SafeString:
-    """Hostile text with TeX in it, made into HTML now: for text no row keeps rendered."""
+    """Untrusted text with TeX as HTML, for text that is not stored rendered."""
     return mark_safe(_render(text))  # noqa: S308
 
 
 @register.filter
 def formula(source: str) -> SafeString:
-    """TeX mathematics on a line of its own; as it is written where MathML cannot be made of it."""
+    """TeX mathematics as a display formula; its source if it cannot be converted."""
     return sanitised(mathml(source, block=True) or f'<code class="tex">{escape(source)}</code>')
 
 
 @register.filter
 def licence(address: str) -> str:
-    """A licence's address as people call it: `CC BY 4.0`."""
+    """The short name of a licence, given by its address: `CC BY 4.0`."""
     match = re.search(r"creativecommons\.org/(licenses|publicdomain)/([a-z-]+)/([\d.]+)", address)
     if match is None:
         return gettext("arXiv’s licence") if "arxiv.org/licenses" in address else address

@@ -1,4 +1,4 @@
-"""`manage.py tidy`: what the site does once a day to keep small."""
+"""`manage.py tidy`: the daily clean-up."""
 
 from typing import Any
 
