@@ -5,7 +5,7 @@
 Builds a site of that size, going on where it was stopped if `--keep` names the same folder, and
 asks it for its pages in this process. A page's cost is what the process's own account of CPU time
 says (the median), its queries, the rows that they gave, what SQLite stepped through to find them,
-and its compressed size. `anew`: made for the first reader; `kept`: for the next. Prints each figure
+and its size in Brotli. `anew`: made for the first reader; `kept`: for the next. Prints each figure
 beside its target and fails over one. The abstracts are the sentences of real ones, shuffled: those
 of the sample day, or of `--input`, JSON lines with title and summary. `--sanity DIR` puts the
 pages of arxiv-sanity-lite, whose checkout DIR is, beside ours.
@@ -208,7 +208,7 @@ def ask(page: Page, times: int = 20) -> tuple[Cost, Cost]:
 
     handler = BaseHandler()  # all middleware, without the test client's own work
     handler.load_middleware()
-    requests = RequestFactory(headers={"accept-encoding": "gzip, br", "host": "localhost"})
+    requests = RequestFactory(headers={"accept-encoding": "br", "host": "localhost"})
     if page.signed_in:
         user, _ = get_user_model().objects.get_or_create(username="reader")
         (client := Client()).force_login(user)

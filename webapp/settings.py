@@ -51,7 +51,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.middleware.gzip.GZipMiddleware",
+    "webapp.ui.encodings.CompressionMiddleware",
     "csp.middleware.CSPMiddleware",
     "webapp.ui.language.LanguageMiddleware",
     "webapp.api.problems.ProblemMiddleware",
