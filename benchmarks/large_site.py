@@ -112,8 +112,8 @@ def old_day() -> date:
     """A day of a year ago, or the first there is."""
     from webapp.papers.models import Paper
 
-    first = Paper.objects.order_by("announced_on").values_list("announced_on", flat=True)[0]
-    return max(LAST_DAY - timedelta(365), first)
+    first = Paper.objects.earliest("announced_on").announced_on
+    return max(LAST_DAY - timedelta(365), first or date.min)
 
 
 def _texts(source: Path | None) -> list[tuple[str, str]]:
@@ -170,8 +170,8 @@ def _add_runs(first: int, count: int) -> None:
         model = models[number % len(models)]
         at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=number)
         runs.append(_like(model, f"token-{number}", at, state="succeeded", finished_at=at))
-        first = model.series.all()[:1]
-        series += [Series(run=runs[-1], name=one.name, data=one.data) for one in first]
+        chosen = model.series.all()[:1]
+        series += [Series(run=runs[-1], name=one.name, data=one.data) for one in chosen]
     Run.objects.bulk_create(runs, batch_size=200)
     Series.objects.bulk_create(series, batch_size=200)
 

@@ -43,7 +43,7 @@ METHODS = ("rules", "similarity", "learned", "both")
 class Paper:
     """A paper with its vector."""
 
-    candidate: object
+    candidate: Any
     categories: frozenset[str]
     vector: dict[str, float]
 

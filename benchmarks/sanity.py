@@ -31,7 +31,7 @@ def python_of(checkout: Path) -> Path:
         sys.exit(f"{checkout} is no checkout of arxiv-sanity-lite: it has no serve.py.")
     own = checkout.absolute() / ".venv/bin/python"
     python = own if own.exists() else Path(sys.executable)
-    loading = [python, "-B", "-c", "import serve, compute"]
+    loading: list[str | Path] = [python, "-B", "-c", "import serve, compute"]
     tried = subprocess.run(loading, check=False, cwd=checkout, capture_output=True, text=True)
     if missing := re.search(r"No module named '(\S+)'", tried.stderr):
         sys.exit(f"arxiv-sanity-lite needs the package {missing[1]}, which {python} lacks.")
@@ -50,7 +50,7 @@ def measure(checkout: Path, papers: Iterable[Any], addresses: Sequence[str]) -> 
         shutil.copy(__file__, copy / "measured.py")
         with (copy / "papers.jsonl").open("w") as lines:
             lines.writelines(json.dumps(_entry(paper)) + "\n" for paper in papers)
-        asked = [python, "measured.py", *addresses]
+        asked: list[str | Path] = [python, "measured.py", *addresses]
         subprocess.run(asked, cwd=copy, check=True, stdout=subprocess.DEVNULL)
         return [tuple(answer) for answer in json.loads((copy / "answers.json").read_text())]
 

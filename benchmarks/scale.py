@@ -169,7 +169,7 @@ def measured() -> Iterator[Cost]:
         cost.steps += 1
 
     connection.ensure_connection()
-    connection.make_cursor = lambda cursor: Counting(cursor, connection)
+    vars(connection)["make_cursor"] = lambda cursor: Counting(cursor, connection)
     if connection.vendor == "sqlite":
         connection.connection.set_progress_handler(step, 1_000)
     server = _server_seconds()
@@ -178,7 +178,7 @@ def measured() -> Iterator[Cost]:
         yield cost
     finally:
         cost.ms = (time.process_time() + server() - began) * 1000
-        del connection.make_cursor
+        del vars(connection)["make_cursor"]
         if connection.vendor == "sqlite":
             connection.connection.set_progress_handler(None, 0)
 
@@ -227,7 +227,7 @@ def ask(page: Page, times: int = 20) -> tuple[Cost, Cost]:
         request = requests.get(address, headers=headers)
         with measured() as cost:
             response = handler.get_response(request)
-            body = b"".join(response) if response.streaming else response.content
+            body = b"".join(response)
         cost.size = len(body)
         assert response.status_code == page.status, f"{address} answers {response.status_code}"
         costs.append(cost)
@@ -264,7 +264,7 @@ def kinds_of_search() -> dict[str, Callable[[], object]]:
 
     chance = random.Random(3)
     texts = Paper.objects.order_by("pk").values_list("abstract", flat=True)[:2_000]
-    words = [word for text in texts for word in re.findall(r"[a-z]{4,}", text)]
+    words: list[str] = [word for text in texts for word in re.findall(r"[a-z]{4,}", text)]
     week = LAST_DAY - timedelta(days=7)
     common = ("model", "language", "training", "learning", "data", "results")
 

@@ -19,7 +19,7 @@ from itertools import accumulate, islice
 from benchmarks.figures import Figure, arguments, report
 from methods.measure.statistics import geometric_interval
 from tests.digests import seed_bot
-from webapp.digests.scoring.scorer import Candidate, Keyword, Rules, Scorer, in_order
+from webapp.digests.scoring.scorer import Candidate, Kept, Keyword, Rules, Scorer, in_order
 
 WORDS = 20_000
 DAY_MS = 500  # 1,500 papers, 100 profiles of 30 keywords
@@ -77,7 +77,7 @@ def a_stream(names: list[str], count: int) -> Figure:
     return Figure(f"one new profile over {count:,} papers", taken, "s", allowed, beside=sizes)
 
 
-def ours(rules: list[Rules], day: list[Candidate]) -> list[list[object]]:
+def ours(rules: list[Rules], day: list[Candidate]) -> list[list[Kept]]:
     """Each profile's day in reading order, with nothing compiled before."""
     kept = Scorer(rules).kept(day)
     return [in_order(one, found, day)[: one.size] for one, found in zip(rules, kept, strict=True)]
