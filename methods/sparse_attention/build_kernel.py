@@ -21,6 +21,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import psutil
+
 SOURCE = Path(__file__).with_name("kernel.cpp")
 # The account's home, not HOME, which a sandbox sets to another folder.
 FOLDER = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cache" / "assay" / "kernels"
@@ -76,13 +78,14 @@ def _compile(target: Path) -> None:
 def _run(command: list[str]) -> None:
     """Run a command; when this process is interrupted, kill it with every process it started.
 
-    A compiler is a driver that starts others, and the kernel ends none of them with their parent.
+    A compiler is a driver that starts others, which do not end with their parent.
     """
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0) as compiler:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as compiler:
         try:
             _, errors = compiler.communicate()
         except BaseException:
-            os.killpg(compiler.pid, signal.SIGKILL)
+            for started in psutil.Process().children(recursive=True):
+                started.kill()
             raise
     if compiler.returncode:
         raise subprocess.CalledProcessError(compiler.returncode, command, stderr=errors)

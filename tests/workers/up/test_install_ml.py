@@ -21,8 +21,8 @@ wait
 """
 
 
-@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM])
-def test_the_compiler_ends_with_the_installer(tmp_path: Path, sig: signal.Signals) -> None:
+@pytest.mark.parametrize("stopped", ["killed", "by the supervisor"])
+def test_the_compiler_ends_with_the_installer(tmp_path: Path, stopped: str) -> None:
     driver, pid = tmp_path / "c++", tmp_path / "pid"
     driver.write_text(DRIVER.format(pid=pid))
     driver.chmod(0o755)
@@ -41,14 +41,19 @@ def test_the_compiler_ends_with_the_installer(tmp_path: Path, sig: signal.Signal
         [sys.executable, "-c", code],
         cwd=ROOT,
         env={**os.environ, "CXX": str(driver), "ASSAY_DATA": str(tmp_path)},
+        process_group=0,
     )
     wait_for(pid.exists, 60, "the compiler")
     compiler = Path("/proc") / pid.read_text().strip()
     assert "sleep" in (compiler / "cmdline").read_text()
 
-    installer.send_signal(sig)
-    installer.wait()
-
+    if stopped == "killed":
+        installer.kill()
+        installer.wait()
+        kernels = tmp_path / ".cache" / "assay" / "kernels"
+        wait_for(lambda: [path.name for path in kernels.iterdir()] == ["lock"], 5, "a clean folder")
+    else:  # TERM to a child, then KILL to what is left of its group
+        installer.terminate()
+        installer.wait()
+        os.killpg(installer.pid, signal.SIGKILL)
     wait_for(lambda: not compiler.exists(), 5, "the end of the compiler")
-    kernels = tmp_path / ".cache" / "assay" / "kernels"
-    wait_for(lambda: [path.name for path in kernels.iterdir()] == ["lock"], 5, "a clean folder")
