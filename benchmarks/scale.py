@@ -169,7 +169,8 @@ def measured() -> Iterator[Cost]:
         cost.steps += 1
 
     connection.ensure_connection()
-    vars(connection)["make_cursor"] = lambda cursor: Counting(cursor, connection)
+    make_cursor = connection.make_cursor
+    connection.make_cursor = lambda cursor: Counting(cursor, connection)  # type: ignore[method-assign]
     if connection.vendor == "sqlite":
         connection.connection.set_progress_handler(step, 1_000)
     server = _server_seconds()
@@ -178,7 +179,7 @@ def measured() -> Iterator[Cost]:
         yield cost
     finally:
         cost.ms = (time.process_time() + server() - began) * 1000
-        del vars(connection)["make_cursor"]
+        connection.make_cursor = make_cursor  # type: ignore[method-assign]
         if connection.vendor == "sqlite":
             connection.connection.set_progress_handler(None, 0)
 

@@ -109,3 +109,24 @@ if connection.vendor == "postgresql":  # SQLite answers in time, and knows no su
         monkeypatch.setattr(index, "READ", 5)
         store(WEDNESDAY, *(entry(n, title=f"Kernels, new {n}") for n in range(100)))
         assert sum(map(removed, plans(parse('"new kernels"'), 2))) <= 5
+
+    def looks(query: str, limit: int) -> list[str]:
+        with CaptureQueriesContext(connection) as asked:
+            index.matches(parse(query), limit)
+        return [one["sql"] for one in asked if "to_tsquery" in one["sql"]]
+
+    def test_days_that_cannot_have_enough_matches_are_skipped() -> None:
+        """One match in 8 days: 100 need 800 of them, so after them come 2,048 and then all."""
+        store(WEDNESDAY, entry(1, title="Kernels"))
+        windows = [look.partition("zqdays")[2].partition("n")[0] for look in looks("kernels", 100)]
+        assert windows == ["8", "2048", ""]
+
+    def test_days_back_to_since_are_the_last_and_not_skipped() -> None:
+        store(WEDNESDAY, entry(1, title="Kernels"))
+        (first, last) = looks(f"kernels after:{WEDNESDAY - 30 * DAY}", 100)
+        assert ("zqdays8n" in first, "zqdays32n" in last) == (True, True)
+
+    def test_a_beginning_is_sought_by_the_index_only_beyond_the_latest_days() -> None:
+        store(WEDNESDAY, entry(1, title="Kernels"))
+        assert ["ts_match_vq" in look for look in looks("kern*", 100)] == [True, False, False]
+        assert not any("ts_match_vq" in look for look in looks("kernels", 100))

@@ -22,7 +22,7 @@ from webapp.papers.search.ranking import by_relevance
 
 PAGE = 25  # papers
 MAX_PAGES = 40
-CANDIDATES = 300  # ranked for relevance, of each of two looks: in the title, and anywhere
+CANDIDATES = 200  # ranked for relevance, of each of two looks: in the title, and anywhere
 RANKED_BY = ("arxiv_id", "title", "abstract", "authors", "announced_on")
 COUNTED = 1_000  # matches; above that a page says "more than"
 

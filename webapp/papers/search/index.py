@@ -7,6 +7,7 @@ is bounded: the latest papers with the terms in the title, and the latest with t
 """
 
 import logging
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from itertools import combinations
@@ -112,7 +113,8 @@ def _fts_term(term: Term) -> str:
 def _postgresql(query: Query, limit: int) -> list[int]:
     """PostgreSQL's matches. It checks phrases in the papers: the GIN index has no positions."""
     sought = _tsqueries(query.terms, "<->")
-    if not any(term.words[1:] and not term.exclude for term in query.terms):
+    # Titles are short: only phrases in whole papers are worth a second query.
+    if not any(one.words[1:] and one.column != "title" and not one.exclude for one in query.terms):
         return _in_windows(sought, query, limit)
     held = _tsqueries([one for one in query.terms if not (one.exclude and one.words[1:])], "&")
     read = _in_windows(held, query, max(READ, limit))
@@ -129,7 +131,7 @@ _COLUMN = {"title": "search_titles", "authors": "search_authors"}  # else "searc
 
 def _in_windows(sought: Mapping[str, str], query: Query, limit: int) -> list[int]:
     """The papers that match `sought` (tsqueries by column): of the latest days, then of more."""
-    clauses, values = [_holding(sought)], list[object](sought.values())
+    clauses, values = list[str](), list[object](sought.values())
     for sign, day in ((">=", query.since), ("<=", query.until)):
         if day is not None:
             clauses.append(f"paper.announced_on + 0 {sign} %s")  # + 0: not by an index of days
@@ -141,13 +143,21 @@ def _in_windows(sought: Mapping[str, str], query: Query, limit: int) -> list[int
         clauses.append("paper.id != ALL(%s)")
         values.append(list(query.without))
     keys: list[int] = []
+    looked = 0.0  # days
+    # The index would collect every paper with a common beginning, of whatever day.
+    has_prefix = any(":*" in tsquery for tsquery in sought.values())
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(_CAREFULLY.format(f"'{SECONDS}s'", "off", "off", 0))
             # For a single match: a word that the last days lack is rare, so skip to all days.
             blocks = BLOCKS if limit > 1 else BLOCKS[:1]
-            for window in _windows(query.since, query.until, blocks):
-                keys = _keys(_FOUND.format(" AND ".join([*window, *clauses])), [*values, limit])
+            for days, window in _windows(query.since, query.until, blocks):
+                # At the rate of matches so far, fewer days would not have enough.
+                if max(len(keys), 1) * days < limit * looked:
+                    continue
+                matching = _holding(sought, by_index=bool(looked) or not has_prefix)
+                condition = " AND ".join([*window, matching, *clauses])
+                keys, looked = _keys(_FOUND.format(condition), [*values, limit]), days
                 if len(keys) >= limit:
                     break
             cursor.execute(_CAREFULLY.format(*["DEFAULT"] * 4))
@@ -163,25 +173,33 @@ _CAREFULLY = """
 """
 
 
-def _windows(since: date | None, until: date | None, blocks: Sequence[int]) -> Iterator[list[str]]:
-    """Conditions for papers of the last days, then of ever more days, then of all.
+def _windows(
+    since: date | None, until: date | None, blocks: Sequence[int]
+) -> Iterator[tuple[float, list[str]]]:
+    """Numbers of days with the conditions for papers of the last ones: few, then more, then all.
 
-    No further back than `since`.
+    The last window, of infinitely many days, goes back to `since` at least.
     """
     latest = Paper.objects.aggregate(day=Max("announced_on"))["day"] or date.min
     end = (min(latest, until or latest) - date.min).days
     for days in blocks:
         last = end // days
         words = f"zqdays{days}n{last - 1} | zqdays{days}n{last}"
-        yield [f"paper.search @@ to_tsquery('english', '{words}')"]
-        if since is not None and (since - date.min).days >= (last - 1) * days:
+        is_last = since is not None and (since - date.min).days >= (last - 1) * days
+        yield math.inf if is_last else days, [f"paper.search @@ to_tsquery('english', '{words}')"]
+        if is_last:
             return
-    yield []
+    yield math.inf, []
 
 
-def _holding(sought: Mapping[str, str]) -> str:
-    """The condition that all of `sought` match; its parameters are the values of `sought`."""
-    return " AND ".join(f"{place} @@ to_tsquery('english', %s)" for place in sought)
+def _holding(sought: Mapping[str, str], *, by_index: bool = True) -> str:
+    """The condition that all of `sought` match; its parameters are the values of `sought`.
+
+    PostgreSQL uses an index for the operator @@ alone, not for the function behind it.
+    """
+    form = "{} {} @@ {}" if by_index else "{} ts_match_vq({}, {})"
+    places = (place.rpartition(" ") for place in sought)
+    return " AND ".join(form.format(no, at, "to_tsquery('english', %s)") for no, _, at in places)
 
 
 def _tsqueries(terms: Sequence[Term], together: str) -> dict[str, str]:
