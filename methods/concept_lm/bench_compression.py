@@ -76,16 +76,17 @@ MEASURES = ("shuffled", "removed", "perplexity", "dead", "per_concept", "tail95"
 
 
 def _codes(charts: Charts, found: dict[str, list[Judgement]]) -> None:
+    shares = {name: found[name][-1].shares for name in WITH_CONCEPTS}
+    codes = len(shares["faithful"])
     for measure in MEASURES:
         table = {
             (name, "held out"): [getattr(judged, measure) for judged in found[name]]
             for name in WITH_CONCEPTS
         }
-        charts.seeds(measure, table)
+        charts.seeds(measure, table, most=codes if measure == "perplexity" else None)
     usage = charts.open("usage", WITH_CONCEPTS)
-    shares = {name: found[name][-1].shares for name in WITH_CONCEPTS}
     for rank in sorted({round(1.3**i) for i in range(40)}):
-        if rank <= len(shares["faithful"]):
+        if rank <= codes:
             usage.add_exact(float(rank), {name: share[rank - 1] for name, share in shares.items()})
 
 
