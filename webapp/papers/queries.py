@@ -12,6 +12,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db import connection
 from django.db.models import F
 
+from webapp.papers.cards import Card
 from webapp.papers.models import Announcement, AnnounceType, Listing, Paper
 
 
@@ -24,13 +25,13 @@ def rows(statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
 
 
 @dataclass(frozen=True)
-class Announced:
+class Announced(Card):
     """A paper on a day, with its most significant announcement over all categories."""
 
     paper: Paper
     announce_type: AnnounceType
     version: int
-    categories: tuple[str, ...]  # those that announced it, in alphabetical order
+    categories: tuple[str, ...] = ()  # those that announced it, in alphabetical order
 
 
 def announced_on(date: date, categories: list[str] | None = None) -> list[Announced]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from webapp.papers.cards import Card
 from webapp.papers.models import Paper
 from webapp.papers.search.query import Term, words_of
 from webapp.papers.search.ranking import line, pattern, weight
@@ -14,7 +15,7 @@ _WORD = re.compile(r"c\+\+|c#|[^\W_]+", re.IGNORECASE)  # as `query.words_of` sp
 
 
 @dataclass(frozen=True)
-class Marked:
+class Marked(Card):
     """A paper in a list of results: sanitised HTML with `<mark>` around what matched."""
 
     paper: Paper
