@@ -36,8 +36,8 @@ def main() -> int:
     command, arguments = command_line(sys.argv[1:])
     try:
         fast = command == "test" and "--fast" in arguments
-        # On standard output `mcp` speaks its protocol.
-        with redirect_stdout(sys.stderr if command == "mcp" else sys.stdout):
+        # The standard output of other commands is theirs alone: JSON lines, a link, a protocol.
+        with redirect_stdout(sys.stdout if command in {"up", "test"} else sys.stderr):
             bootstrap.enter(FAST if fast else GROUPS.get(command, ("web",)))
     except bootstrap.BootstrapError as error:
         sys.exit(str(error))

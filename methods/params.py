@@ -136,8 +136,14 @@ def resolve(model: type[Params], settings: Values, values: Values) -> Any:
 
 
 def _from_text(found: FieldInfo, value: Any) -> Any:
-    """Let ``512,1024`` or ``[512, 1024]`` stand for a sequence; other texts are pydantic's."""
-    if not isinstance(value, str) or typing.get_origin(found.annotation) is not tuple:
+    """Read a choice that is no text, and ``512,1024`` or ``[512, 1024]`` as a sequence.
+
+    Pydantic reads other texts itself.
+    """
+    origin = typing.get_origin(found.annotation)
+    if origin is typing.Literal:
+        return next((one for one in typing.get_args(found.annotation) if str(one) == value), value)
+    if not isinstance(value, str) or origin is not tuple:
         return value
     if value.lstrip().startswith("["):
         try:

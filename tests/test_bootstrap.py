@@ -338,6 +338,21 @@ def test_an_older_python_is_told_so() -> None:
     assert "Assay needs Python 3.11 or newer; this is 3.9." in done.stderr
 
 
+@pytest.mark.parametrize(("command", "stream"), [("score", "stderr"), ("up", "stdout")])
+def test_installing_prints_nothing_among_what_a_command_prints(command: str, stream: str) -> None:
+    code = (
+        "import bootstrap, manage, sys\n"
+        "def enter(groups):\n"
+        "    print('Installing')\n"
+        "    raise bootstrap.BootstrapError('no more')\n"
+        f"bootstrap.enter, sys.argv[1:] = enter, [{command!r}]\n"
+        "manage.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert "Installing" in getattr(done, stream)
+    assert ("Installing" in done.stdout) == (stream == "stdout")
+
+
 def test_every_lock_holds_pins_and_hashes_alone() -> None:
     for path in bootstrap.REQUIREMENTS.glob("*.txt"):
         lines = [line.strip() for line in path.read_text().splitlines()]

@@ -26,6 +26,7 @@ class Sizes(Params):
     n: int = parameter(64, help="length", unit="tokens", ge=1, le=4096, multiple_of=2)
     share: float = parameter(0.1, help="kept", gt=0, lt=1)
     kind: Literal["local", "global"] = parameter("local", help="which heads")
+    bits: Literal[2, 4] = parameter(4, help="bits of a code")
     lengths: tuple[Annotated[int, Field(ge=1, le=99)], ...] = parameter(
         (1, 2), help="all lengths", min_length=1, max_length=3
     )
@@ -57,8 +58,10 @@ def problems(settings: dict[str, Any]) -> list[str]:
 
 
 def test_settings_are_laid_over_the_preset() -> None:
-    params = BENCHMARK.resolve("smoke", {"share": "0.5", "lengths": "3,4", "causal": "false"})
-    assert params == Sizes(n=2, share=0.5, lengths=(3, 4), causal=False)
+    params = BENCHMARK.resolve(
+        "smoke", {"share": "0.5", "lengths": "3,4", "causal": "false", "bits": "2"}
+    )
+    assert params == Sizes(n=2, share=0.5, lengths=(3, 4), causal=False, bits=2)
     assert BENCHMARK.resolve("full", {"lengths": "[5]"}).lengths == (5,)
     assert BENCHMARK.resolve("full", {"lengths": [5, 6]}).lengths == (5, 6)
 

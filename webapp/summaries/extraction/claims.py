@@ -57,7 +57,7 @@ def claims_of(abstract: str) -> list[RuleClaim]:
             continue
         if not is_outcome(expression, place, last):
             continue
-        claim = _claim(abstract, expression, place)
+        claim = _claim(abstract, expression, place, last)
         if claim.metric == UNKNOWN and found and found[-1].quote == claim.quote:
             claim = replace(claim, metric=found[-1].metric)  # "reductions of 20% and 9.4%"
         elif found and found[-1].metric == UNKNOWN and _is_joined(abstract, found[-1], claim):
@@ -71,8 +71,10 @@ def _is_joined(abstract: str, one: RuleClaim, other: RuleClaim) -> bool:
     return abstract[one.end : other.start].strip(" \n$}") == "and"
 
 
-def _claim(abstract: str, expression: Expression, place: Place) -> RuleClaim:
-    details = Details(expression, place, abstract)
+def _claim(
+    abstract: str, expression: Expression, place: Place, last: Expression | None
+) -> RuleClaim:
+    details = Details(expression, place, abstract, last)
     own = {"", expression.unit}  # the 2 of "from 2 min to 30 s" keeps its unit
     start, end = place.folded.place(expression.start, expression.end)
     first, last = place.folded.place(*place.sentence)

@@ -54,10 +54,21 @@ _IS = re.compile(
     + one_of(r"of is was are were reach\w* at to by from score_of rate_of = :")
     + _ROUGHLY
 )
+# "throughput at 96K tokens rises", "accuracy drops by only", "memory shrinks"
+_MOVES = re.compile(
+    rf"(?<![\w-])(?P<of>(?:{_NAME_WORD} of (?:the )?)?{_NAME})"
+    r"(?: (?:at|on|in|for|with|under|across|per) [^,;()]{1,40}?)? "
+    r"(?:ris|rose|fall|fell|grow|grew|drop|shr[iau]nk|increas|decreas|declin|climb)\w*"
+    rf"(?: (?:by|from|to))?{_ROUGHLY}"
+)
+_AGENT = re.compile(
+    r"\b(?:it|which|that|this|they|we|even|(?:method|model|approach|framework|system|network)s?)$"
+)
 _EQUALS = re.compile(rf"(?<![\w-])(?P<of>{_NAME_WORD}(?: {_NAME_WORD})?) ?[=:≈(] ?$")
 _SCORE_BEHIND = re.compile(rf" (?P<of>{METRIC}(?: scores?)?)(?![a-z])")  # "55.8 AP"
 _ENDS_IN_SCORE = re.compile(METRIC + "$")
 _OBJECT = re.compile(rf" {_ARTICLES}(?P<of>{_NAME})")  # "halves the training time"
+_CLAUSE = re.compile(r"; |,? (?:while|whereas) ")  # between two
 _CLAUSE_END = r"(?=,|;|\(|\)|\. |\.$|$| while\b| when\b"
 _BASELINE = re.compile(
     r"\b(?:over|than|(?:in comparison|compared|relative) (?:to|with)|against|versus|vs\.?) "
@@ -66,7 +77,8 @@ _BASELINE = re.compile(
 )
 _SETTING = re.compile(
     rf"\b(?:on|across|under|at|for) (?!least|most|average)(?P<of>[^,.;()]{{2,70}}?){_CLAUSE_END}"
-    r"| (?:compared|over|than|rises|falls|drops|goes)\b| and (?:\d|by\b|achiev|improv|reduc))"
+    r"| (?:compared|over|than|rises|falls|drops|goes|stays|remains|is|are|reaches)\b"
+    rf"| {METRIC}\b| and (?:\d|by\b|achiev|improv|reduc|speed|cut|rais|increas))"
 )
 # What a number with this unit is of, where no word beside it says so.
 _KINDS = {
@@ -84,13 +96,18 @@ class Details:
     What is not written is "".
     """
 
-    def __init__(self, expression: Expression, place: Place, abstract: str) -> None:
+    def __init__(
+        self, expression: Expression, place: Place, abstract: str, last: Expression | None = None
+    ) -> None:
         self._unit = expression.unit
         self._place = place
         self._abstract = abstract
-        self._clause = place.before.rfind("; ") + 1  # where its clause begins in `before`
+        # Where its clause begins in `before`.
+        self._clause = max((one.end() - 1 for one in _CLAUSE.finditer(place.before)), default=0)
         self._before_it = place.before[self._clause :]
-        self._after_it = place.after.partition("; ")[0]
+        self._after_it = _CLAUSE.split(place.after, maxsplit=1)[0]
+        # What stands before the last outcome is of that one.
+        self._own = max((last.end if last else 0) - place.before_start - self._clause, 0)
         self._is_verb = place.folded.text[expression.start : expression.end] in VERBS
 
     def metric(self) -> str:
@@ -99,11 +116,14 @@ class Details:
         if found or _BEATS.search(self._before_it):
             return found or "improvement"
         kind = _KINDS.get(self._unit, "")
+        moves = _MOVES.search(self._before_it)
+        if moves and not _AGENT.search(moves["of"]):
+            return self._before(moves)
         for pattern in (_ALSO, _CHANGES, _IS, _EQUALS):
             match = pattern.search(self._before_it)
             if match and not (kind and _ENDS_IN_SCORE.search(match["of"])):  # AP is never 15 FPS
                 return self._before(match)
-        if not kind and (named := list(METRIC_WORD.finditer(self._before_it))):
+        if not kind and (named := list(METRIC_WORD.finditer(self._before_it, self._own))):
             return self._before(named[-1], 0)
         match = _BEHIND.match(self._after_it)
         return self._after(match) if match else kind or UNKNOWN
