@@ -3,11 +3,9 @@
 import itertools
 import math
 import re
-import tomllib
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -29,7 +27,6 @@ from methods.charts.layout import (
 from methods.measure.statistics import exact_point, over_seeds, point_of_runs
 from methods.protocol import Axis, Limit, Series, Variant
 
-METHODS = Path(charts.__file__).parents[1]
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = {
     "dense": ("dense SDPA", 1.0),
@@ -401,12 +398,3 @@ def test_a_chart_has_eight_variants_and_the_others_one_of_their_own() -> None:
         "forward", "forward-ratio", "forward-2", "forward-2-ratio"
     ]  # fmt: skip
     assert charts.parts(latency()) == [latency()]
-
-
-@pytest.mark.parametrize("file", sorted(METHODS.glob("*/charts.toml")), ids=lambda f: f.parent.name)
-def test_a_share_declares_what_it_can_be(file: Path) -> None:
-    """Without bounds the interval of a share reaches below nothing or above all."""
-    series = tomllib.loads(file.read_text())["series"]
-    axes = [one["y"] for one in series.values() if "y" in one]
-    shares = [axis for axis in axes if axis.get("unit", "").split()[:1] in (["share"], ["%"])]
-    assert all({"least", "most"} <= axis.keys() for axis in shares), shares
