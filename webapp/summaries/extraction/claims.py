@@ -72,9 +72,9 @@ def _is_joined(abstract: str, one: RuleClaim, other: RuleClaim) -> bool:
 
 
 def _claim(
-    abstract: str, expression: Expression, place: Place, last: Expression | None
+    abstract: str, expression: Expression, place: Place, former: Expression | None
 ) -> RuleClaim:
-    details = Details(expression, place, abstract, last)
+    details = Details(expression, place, abstract, former)
     own = {"", expression.unit}  # the 2 of "from 2 min to 30 s" keeps its unit
     start, end = place.folded.place(expression.start, expression.end)
     first, last = place.folded.place(*place.sentence)

@@ -97,7 +97,7 @@ class Details:
     """
 
     def __init__(
-        self, expression: Expression, place: Place, abstract: str, last: Expression | None = None
+        self, expression: Expression, place: Place, abstract: str, former: Expression | None = None
     ) -> None:
         self._unit = expression.unit
         self._place = place
@@ -106,8 +106,8 @@ class Details:
         self._clause = max((one.end() - 1 for one in _CLAUSE.finditer(place.before)), default=0)
         self._before_it = place.before[self._clause :]
         self._after_it = _CLAUSE.split(place.after, maxsplit=1)[0]
-        # What stands before the last outcome is of that one.
-        self._own = max((last.end if last else 0) - place.before_start - self._clause, 0)
+        # What stands before the former outcome is of that one.
+        self._own = max((former.end if former else 0) - place.before_start - self._clause, 0)
         self._is_verb = place.folded.text[expression.start : expression.end] in VERBS
 
     def metric(self) -> str:
