@@ -18,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -85,7 +86,8 @@ def _run(command: list[str]) -> None:
             _, errors = compiler.communicate()
         except BaseException:
             for started in psutil.Process().children(recursive=True):
-                started.kill()
+                with suppress(psutil.NoSuchProcess):  # it has just ended
+                    started.kill()
             raise
     if compiler.returncode:
         raise subprocess.CalledProcessError(compiler.returncode, command, stderr=errors)

@@ -106,8 +106,9 @@ def _page(query: Query, page: int, order: Order) -> Results:
         found, further = _load(keys[first:end]), len(keys) > end
     else:
         best = keys
-        if len(keys) > 2 * CANDIDATES:  # too many to rank: take those with the words in the title,
-            best = list(dict.fromkeys(_in_title(query) + keys[:CANDIDATES]))  # and the latest
+        # Of too many to rank, take those with the words in the title, and the latest.
+        if len(keys) > 2 * CANDIDATES:
+            best = list(dict.fromkeys(_in_title(query) + keys[:CANDIDATES]))
         ranked = by_relevance(_load(best, RANKED_BY), query.terms, eastern_date(now()))
         # The others follow, the latest first.
         keys = list(dict.fromkeys([*(one.pk for one in ranked), *keys]))
