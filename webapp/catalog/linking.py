@@ -12,13 +12,13 @@ from django.utils import timezone
 from methods import registry
 from webapp.catalog import evidence
 from webapp.catalog.evidence import Answer
-from webapp.catalog.models import LinkPulse, MethodLink
+from webapp.catalog.models import LinkingState, MethodLink
 from webapp.learning.tfidf import DATA
 from webapp.papers.models import Listing, Paper
 from webapp.summaries.models import FullText, Summary
 
 BATCH = 500
-SAID = ("relation", "score", "evidence")  # of a link, what may change
+CHANGEABLE = ("relation", "score", "evidence")  # fields of a link
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -36,26 +36,26 @@ def fingerprint() -> str:
 def link_new() -> int:
     """Link the papers new since the last call, all if the methods changed; how many changed."""
     # None where nothing was linked yet, or the methods have changed since.
-    pulse = LinkPulse.objects.filter(pk=1, signs=fingerprint()).first()
+    state = LinkingState.objects.filter(pk=1, fingerprint=fingerprint()).first()
     listings = Listing.objects.order_by("changed_at")
-    if pulse:
-        listings = listings.filter(changed_at__gt=pulse.linked_until)
+    if state:
+        listings = listings.filter(changed_at__gt=state.linked_until)
     summaries = Summary.objects.filter(state=Summary.State.DONE).order_by("finished_at")
-    if pulse and pulse.answered_until:
-        summaries = summaries.filter(finished_at__gt=pulse.answered_until)
+    if state and state.answered_until:
+        summaries = summaries.filter(finished_at__gt=state.answered_until)
     latest, answered = listings.last(), summaries.last()
-    if pulse and latest is None and answered is None:
+    if state and latest is None and answered is None:
         return 0
     papers = Paper.objects.all()
-    if pulse:
+    if state:
         announced = Q(announcements__listing__in=listings)
         papers = papers.filter(announced | Q(summaries__in=summaries)).distinct()
     changed = link(papers)
-    before = pulse.linked_until if pulse else timezone.now()
-    values = {"linked_until": latest.changed_at if latest else before, "signs": fingerprint()}
+    before = state.linked_until if state else timezone.now()
+    values = {"linked_until": latest.changed_at if latest else before, "fingerprint": fingerprint()}
     if answered:
         values["answered_until"] = answered.finished_at
-    LinkPulse.objects.update_or_create(pk=1, defaults=values)
+    LinkingState.objects.update_or_create(pk=1, defaults=values)
     return changed
 
 
@@ -83,10 +83,10 @@ def decide(link: MethodLink, confirmed: bool | None) -> bool:
 def _note_change() -> None:
     """Invalidate kept pages: links have changed."""
     now = timezone.now()
-    LinkPulse.objects.update_or_create(
+    LinkingState.objects.update_or_create(
         pk=1,
         defaults={"changed_at": now},
-        create_defaults={"changed_at": now, "linked_until": _NEVER, "signs": ""},
+        create_defaults={"changed_at": now, "linked_until": _NEVER, "fingerprint": ""},
     )
 
 
@@ -104,12 +104,12 @@ def _write(papers: list[Paper]) -> int:
         )
     }
     gone = [row.pk for key, row in old.items() if key not in new and row.confirmed is None]
-    said = attrgetter(*SAID)
-    written = [row for key, row in new.items() if key not in old or said(old[key]) != said(row)]
+    values = attrgetter(*CHANGEABLE)
+    written = [row for key, row in new.items() if key not in old or values(old[key]) != values(row)]
     # Unless an operator has decided on one in the meantime.
     MethodLink.objects.filter(pk__in=gone, confirmed=None).delete()
     MethodLink.objects.bulk_create(
-        written, update_conflicts=True, unique_fields=["paper", "method"], update_fields=SAID
+        written, update_conflicts=True, unique_fields=["paper", "method"], update_fields=CHANGEABLE
     )
     if gone or written:
         _note_change()

@@ -36,10 +36,10 @@ class MethodLink(models.Model):
         return judged | Q(confirmed=True)
 
 
-class LinkPulse(models.Model):
-    """Up to when papers were linked, and by which signs; one row, id 1."""
+class LinkingState(models.Model):
+    """Up to when papers were linked, and by which evidence; one row, id 1."""
 
     linked_until = models.DateTimeField()  # the latest change of a listing that was looked at
     answered_until = models.DateTimeField(null=True)  # the latest summary that was looked at
-    signs = models.CharField(max_length=64)  # of the methods' identifiers, phrases and weights
+    fingerprint = models.CharField(max_length=64)  # of families, identifiers, weights
     changed_at = models.DateTimeField(default=timezone.now)  # when any link last changed

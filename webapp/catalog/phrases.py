@@ -50,20 +50,20 @@ def pattern(written: str) -> re2._Regexp:
 
 def find(family: Family, title: str, abstract: str) -> list[Found]:
     """Each phrase of the family once, at its weightiest place, the weightiest first."""
-    said = sentences(title, abstract)
-    whole = "\n".join(one.text for one in said)
+    text = sentences(title, abstract)
+    whole = "\n".join(one.text for one in text)
     signed = [*family.phrases.items(), *((phrase, -w) for phrase, w in family.against.items())]
     found = []
     for written, weight in signed:
         parts = written.split(" & ")
         if all(pattern(part).search(whole) for part in parts):
-            found += sorted(_places(parts, weight, said), key=lambda one: -abs(one.weight))[:1]
+            found += sorted(_places(parts, weight, text), key=lambda one: -abs(one.weight))[:1]
     return sorted(found, key=lambda one: -abs(one.weight))
 
 
-def _places(parts: list[str], weight: float, said: list[Sentence]) -> Iterator[Found]:
+def _places(parts: list[str], weight: float, text: list[Sentence]) -> Iterator[Found]:
     factors = {"title": TITLE, "own work": OWN, "abstract": 1.0}
-    for one in said:
+    for one in text:
         matches = [match for part in parts if (match := pattern(part).search(one.text))]
         if len(matches) == len(parts):
             matches.sort(key=lambda match: match.start())

@@ -25,7 +25,7 @@ _STAMP = """
         (SELECT count(*) FROM runs_standingmeasurement),
         (SELECT sum(series_id) FROM runs_standingmeasurement),
         (SELECT max(measured_at) FROM runs_standingmeasurement),
-        (SELECT changed_at FROM catalog_linkpulse WHERE id = 1),
+        (SELECT changed_at FROM catalog_linkingstate WHERE id = 1),
         (SELECT max(id) FROM papers_paperversion),
         (SELECT max(enriched_at) FROM papers_paper),
         (SELECT count(*) FROM papers_listing WHERE source = 'sample'),

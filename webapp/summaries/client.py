@@ -141,13 +141,13 @@ def _model_error(error: Exception, key: str) -> ModelError:
     if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException):
         return BusyError(f"the model's server did not answer for {SILENCE:.0f} s")
     if isinstance(error, openai.APIConnectionError):
-        said = _("the model’s server cannot be reached (%s)")
-        return BusyError(said % (error.__cause__ or error))
+        message = _("the model’s server cannot be reached (%s)")
+        return BusyError(message % (error.__cause__ or error))
     if isinstance(error, httpx2.HTTPError):
         return BusyError(f"the model's server broke off its answer ({error})")
     if isinstance(error, openai.APIStatusError):
-        said = error.message.replace(key, "…") if key else error.message  # some repeat it
-        return _status_error(error.status_code, error.response.headers, said)
+        message = error.message.replace(key, "…") if key else error.message  # some repeat it
+        return _status_error(error.status_code, error.response.headers, message)
     return ModelError(f"the model's client failed: {error}")
 
 
@@ -174,15 +174,15 @@ def _count(value: object) -> int:
 
 
 def _status_error(status: int, headers: Any, message: str) -> ModelError:
-    said = " ".join(message.split())[:200]
+    message = " ".join(message.split())[:200]
     if status in {408, 409, 425, 429} or status >= 500:
         wait = retry_after(headers.get("retry-after") or "", MAX_WAIT)
-        busy = _("the model’s server answered %(status)d: %(said)s")
-        return BusyError(busy % {"status": status, "said": said}, wait)
+        busy = _("the model’s server answered %(status)d: %(message)s")
+        return BusyError(busy % {"status": status, "message": message}, wait)
     words = {
         401: _("the model’s server refused the key"),
         403: _("the model’s server refused the key"),
         404: _("the model’s server knows no such model or address"),
     }
     what = words.get(status, _("the model’s server rejected the request"))
-    return RefusedError(f"{what} ({status}): {said}", status)
+    return RefusedError(f"{what} ({status}): {message}", status)

@@ -72,8 +72,8 @@ def _train(
 
 
 def _example(method: Method, paper: Text, about: bool) -> Example:
-    said = phrases.summary(phrases.find(method.family, *paper.pair))
-    return Example(*paper.pair, said, about)
+    places = phrases.summary(phrases.find(method.family, *paper.pair))
+    return Example(*paper.pair, places, about)
 
 
 def _background(
