@@ -40,7 +40,8 @@ class Relevance(nn.Module):
 def cosines(tokens: Tensor, words: Tensor) -> Tensor:
     r"""Tokens (T, B, J, C) with the words (T, W, C) of their caption, of length 1: (T, B, J, W).
 
-    A token of zeros, as the extra one is where nothing was dropped, has cosine 0. Tokens that every
+    A token of zeros, as the extra one is where nothing was dropped, has cosine 0, and is divided by
+    1: by a tiny length its gradient would be 1e12 times those of the others. Tokens that every
     caption sees alike come once: (1, B, J, C).
 
     Equation 5: $A_{jw} = \frac{\hat v_j \cdot t_w}{\lVert \hat v_j \rVert \lVert t_w \rVert}$
@@ -48,7 +49,8 @@ def cosines(tokens: Tensor, words: Tensor) -> Tensor:
     dots = torch.matmul(tokens.flatten(1, 2), words.mT)  # (T, B * J, W)
     length = torch.linalg.vector_norm(tokens, dim=-1, keepdim=True)  # (..., B, J, 1)
     least = max(1e-12, torch.finfo(length.dtype).tiny)  # in float16 1e-12 would be 0
-    cosines: Tensor = torch.unflatten(dots, 1, tokens.shape[1:3]) / length.clamp_min(least)
+    length = torch.where(length > 0, length.clamp_min(least), 1.0)  # (..., B, J, 1)
+    cosines: Tensor = torch.unflatten(dots, 1, tokens.shape[1:3]) / length
     return cosines
 
 

@@ -114,6 +114,20 @@ def test_padding_that_is_no_number_reaches_neither_scores_nor_gradients(name):
         assert all(map(torch.equal, found[0], other))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_an_extra_token_of_zeros_has_no_huge_gradient(dtype):
+    """Where every patch stays nothing is in the extra token, and the gate learns through it."""
+    torch.manual_seed(0)
+    gate = torch.ones(1, 2, 16, dtype=dtype, requires_grad=True)
+    patches = torch.randn(2, 16, 8, dtype=dtype)
+    words = torch.nn.functional.normalize(torch.randn(1, 5, 8, dtype=dtype), dim=-1)
+    shares = slimming.share(torch.ones(2, 16, 3, dtype=dtype), gate, torch.zeros_like(gate))
+    found = align.cosines(slimming.merge(patches, [shares])[1], words)
+    assert not found.any()
+    found.sum().backward()
+    assert 0 < float(gate.grad.abs().max()) < 1e3
+
+
 def test_open_source_s_leak_is_a_tenth():
     """One token, two words with cosines -1 and -.5: LeakyReLU(.1), then the two means."""
     A = torch.tensor([[[[-1.0, -0.5]]]])
