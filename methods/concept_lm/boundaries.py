@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from methods.concept_lm.head import entropy
 from methods.concept_lm.rules import Accumulate, Boundary, Fixed, Words
+from methods.kit.precision import at_least_single, unrounded
 
 
 class HNet(Boundary):
@@ -32,7 +33,7 @@ class HNet(Boundary):
 
         Equation: $s_t = (W_q h_t / \lVert W_q h_t \rVert, W_k h_t / \lVert W_k h_t \rVert)$
         """
-        parts = [F.normalize(part(h), dim=-1) for part in (self.query, self.key)]
+        parts = [F.normalize(unrounded(part, h), dim=-1) for part in (self.query, self.key)]
         return torch.cat(parts, -1)
 
     def share(self, signal: Tensor) -> Tensor:
@@ -107,7 +108,7 @@ class Autoregressive(Boundary):
         positions = (places + torch.arange(h.shape[1])).to(h.device)
         with torch.no_grad():
             out = model.run_layers(model.deep, h, positions, cache=probe)
-            p = model.read_out(out).softmax(-1)
+            p = at_least_single(model.read_out(out)).softmax(-1)
         return entropy(p)[..., None]
 
     def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -153,7 +154,8 @@ class MultiToken(Boundary):
         Equation: $s_{tk} = H(\mathrm{softmax}(\mathrm{logits}^k_t))$
         """
         with torch.no_grad():
-            return torch.stack([entropy(z.softmax(-1)) for z in self.logits(model, h)], -1)
+            logits = [at_least_single(z) for z in self.logits(model, h)]
+            return torch.stack([entropy(z.softmax(-1)) for z in logits], -1)
 
     def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         r"""Count down to the foreseen end; on reaching it, look ahead again.

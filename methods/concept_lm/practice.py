@@ -63,7 +63,8 @@ def tokenised(text: Corpus, tokenizer: Any) -> Corpus:
 def build(base: Any, config: ConceptConfig, seed: int = 0) -> ConceptLM:
     """v2 on a base; what is new is kept in single precision, so that small steps are not lost."""
     model = ConceptLM(base, config, seed=seed)
-    model.head.float()
+    for new in filter(None, (model.head, model.boundary)):
+        new.float()
     return model
 
 

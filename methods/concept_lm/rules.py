@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from methods.concept_lm.head import Threshold
+from methods.kit.precision import unrounded
 
 
 class Boundary(Threshold):
@@ -129,7 +130,7 @@ class Accumulate(Boundary):
 
         Equation: $\alpha_t = \sigma(w \cdot h_t / \mathrm{rms}(h_t) + b)$
         """
-        alpha: Tensor = self.alpha(F.rms_norm(h, (h.shape[-1],))).sigmoid()
+        alpha: Tensor = unrounded(self.alpha, F.rms_norm(h, (h.shape[-1],))).sigmoid()
         return alpha
 
     def step(self, s: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

@@ -37,6 +37,21 @@ def test_concepts_are_chosen_in_the_precision_of_the_head(changes):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("rule", ["accumulate", "hnet", "multi_token", "autoregressive"])
+def test_boundaries_are_decided_in_single_precision(rule):
+    model = half(boundary=rule)
+    x = checks.tokens("cpu", rows=3)
+    with precision(model.causal_lm):
+        h = model.qwen.embed_tokens(x)
+        found = model.boundary.signal(model, h, x)
+        model(x)
+    assert found.dtype == torch.float32
+    if rule in ("accumulate", "hnet"):  # the others ask the base, which computes in its own type
+        exact = copy.deepcopy(model).double()
+        assert difference(found, exact.boundary.signal(exact, h.double(), x)) < 2e-3
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("readout", ["seed", "token"])
 @pytest.mark.parametrize("lengths", [(9, 9, 9), (13, 9, 1)])
 def test_cached_and_packed_runs_differ_by_the_rounding_of_bfloat16(readout, lengths):
