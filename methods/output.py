@@ -1,7 +1,5 @@
 """Where a run's events go: JSON lines on standard output or in a file, or words on a terminal."""
 
-import os
-import tempfile
 from collections.abc import Callable, Mapping
 from io import StringIO
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import Any, TextIO
 from methods import charts, protocol
 from methods.charts import duration
 from methods.errors import InputError
+from methods.files import write_whole
 from methods.terminal import ProgressBar, check_line, series_table
 
 
@@ -111,25 +110,3 @@ WORDS: Mapping[type[protocol.Strict], Callable[[Any], str]] = {
     protocol.Failed: _failed,
     protocol.Cancelled: _cancelled,
 }
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file all at once: readers see the old content or the new, never half.
-
-    What is there and is no plain file (a pipe, /dev/null) is written to: to put a file in its
-    place would take it from everybody.
-    """
-    if path.exists() and not path.is_file():
-        path.write_bytes(data)
-        return
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -57,6 +57,7 @@ LIGHT = {
 # The doors of `methods` that webapp may use.
 DOORS = {
     "methods.charts",
+    "methods.files",
     "methods.protocol",
     "methods.registry",
     "methods.spec",

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from kombu import Connection, Queue
+from kombu import Connection, Message, Queue
+from kombu.utils.json import dumps
 
 from webapp.redis_transport import Transport
 
@@ -64,3 +65,23 @@ def test_bench_workers_start_no_other_tasks_than_those_of_events(redis_url: str)
             while True:
                 connection.drain_events(timeout=0.5)
     assert [message.headers["task"] for message in taken] == ["runs.heartbeat", "health.token"]
+
+
+def test_a_message_comes_from_its_queue_whatever_it_says(redis_url: str) -> None:
+    """Else one on `events` would vouch for another queue, or be put back on that one."""
+    events, site = Queue("events", routing_key="events"), Queue("site", routing_key="site")
+    with Connection(redis_url, transport=Transport) as connection:
+        channel = connection.default_channel
+        for queue in (events, site):
+            queue(channel).declare()
+            queue(channel).purge()
+        properties = {"delivery_tag": "1", "delivery_info": {"exchange": "", "routing_key": "site"}}
+        message = channel.prepare_message("[[], {}, {}]", headers={"task": "health.token"})
+        channel.client.lpush("events", dumps(message | {"properties": properties}))
+        taken: list[Message] = []
+        with connection.Consumer(events, on_message=taken.append), suppress(TimeoutError):
+            connection.drain_events(timeout=2)
+        assert taken[0].delivery_info["routing_key"] == "events"
+    with Connection(redis_url, transport=Transport) as connection:  # it was not acknowledged
+        assert site(connection.default_channel).get() is None
+        assert events(connection.default_channel).get() is not None

@@ -15,7 +15,8 @@ from urllib.parse import unquote, urlsplit
 from django.conf import settings
 from pydantic import TypeAdapter
 
-from webapp.env import Settings, write_private
+from methods.files import write_whole
+from webapp.env import Settings
 
 NAMES = (
     *("OPENAI_BASE_URL", "OPENAI_API_KEY", "ASSAY_SUMMARY_MODEL"),
@@ -77,7 +78,8 @@ def keep(values: Mapping[str, str]) -> None:
         whole = found
     whole |= _free(values)
     whole = {name: value for name, value in whole.items() if values.get(name, value)}
-    write_private(settings.CONNECTIONS_FILE, json.dumps(whole, indent=1))
+    written = json.dumps(whole, indent=1).encode()
+    write_whole(settings.CONNECTIONS_FILE, written, mode=0o600)
 
 
 def smtp(connected: Settings) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError as DriverError
-from django.db import connection
+from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
@@ -67,3 +67,13 @@ def _alone() -> Iterator[None]:
             yield
         finally:
             cursor.execute("SELECT pg_advisory_unlock(%s)", [ADVISORY_LOCK])
+
+
+@contextmanager
+def exclusive(name: str) -> Iterator[None]:
+    """A transaction that no other of the same name overlaps, so that what it counts stays true."""
+    with transaction.atomic():
+        if connection.vendor == "postgresql":  # SQLite has one writer at a time
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [name])
+        yield

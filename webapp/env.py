@@ -11,7 +11,6 @@ from contextlib import suppress
 from email.utils import parseaddr
 from functools import cache
 from pathlib import Path
-from tempfile import mkstemp
 from typing import Annotated, Any, Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -223,21 +222,6 @@ def database_from(url: str) -> dict[str, object]:
         f"DATABASE_URL={without_password(url)!r}: "
         "write sqlite:////absolute/path or postgresql://user@host/name"
     )
-
-
-def write_private(path: Path, text: str) -> None:
-    """Atomically replace a file that only its owner may read. Raises OSError."""
-    number, name = mkstemp(dir=path.parent, prefix=f".{path.name}-")  # of mode 0600
-    draft = Path(name)
-    try:
-        with os.fdopen(number, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(number)
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def data_directory(root: Path) -> Path:

@@ -73,4 +73,7 @@ class Transport(redis.Transport):
             raise ValueError(f"{headers.get('task')!r} is not a task of the queue {queue}")
         # The task's own limit applies; one of a wrong type would end the worker.
         headers.pop("timelimit", None)
+        # The queue it came from, whatever it says: a token vouches for it, and a message that is
+        # put back returns to it.
+        message["properties"]["delivery_info"].update(exchange="", routing_key=queue)
         super()._deliver(message, queue)

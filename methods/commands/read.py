@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from methods import registry
 from methods.charts import tensor
-from methods.output import write_whole
+from methods.files import write_whole
 from methods.protocol import TRACE_FILE, Trace, TraceFile
 
 HELP = "read a method's code with its equations and recorded shapes"

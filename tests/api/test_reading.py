@@ -13,6 +13,7 @@ from tests import factories
 from webapp.api import reading, tokens
 from webapp.digests.models import Star
 from webapp.library.models import LibraryEntry
+from webapp.papers.models import Paper
 
 pytestmark = pytest.mark.django_db
 V1 = "/api/v1"
@@ -100,11 +101,24 @@ def test_a_library_is_read_page_by_page(reader: User, monkeypatch: pytest.Monkey
     mine = tokens.make(reader, "mine", ["library"])
     for number in range(1, 5):
         patch(f"/library/2603.{number:05d}", mine, saved=True)
+    read: list[object] = []
+    monkeypatch.setattr(Paper, "from_db", classmethod(counting(Paper.from_db.__func__, read)))  # type: ignore[attr-defined]
     first, second, beyond = (get(f"/library?page={page}", mine).json() for page in (1, 2, 3))
+    assert len(read) == 4, "only a page's papers are read"
     assert [page["next"] for page in (first, second, beyond)] == [2, None, None]
     assert {page["count"] for page in (first, second, beyond)} == {4}
     ids = [one["paper"]["id"] for page in (first, second, beyond) for one in page["items"]]
     assert len(ids) == len(set(ids)) == 4
+
+
+def counting(method: Any, calls: list[object]) -> Any:
+    """The method, which also notes its calls."""
+
+    def called(*args: object) -> object:
+        calls.append(args)
+        return method(*args)
+
+    return called
 
 
 def test_a_library_is_changed_paper_by_paper(reader: User) -> None:

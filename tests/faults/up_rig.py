@@ -101,7 +101,7 @@ class UpRig(Rig):
         from webapp import tasks
 
         for _ in range(number):
-            tasks.send("health.token", [queue], queue, lost="no token")
+            tasks.send("health.token", [], queue, lost="no token")
 
     def wait_until_back(
         self, since: datetime, seconds: float, *, lost: str = "", beat: bool = True

@@ -30,7 +30,8 @@ def papers() -> None:
     )  # fmt: skip
     wednesday = (
         entry(3, title="Quantized boats", abstract="Boats are quantized to four bits.",
-              authors=(Author("Bram Ohm"),), categories=("hep-th", "math.CO")),
+              authors=(Author("Bram Ohm"), Author("Nguyễn Thị Ế")),
+              categories=("hep-th", "math.CO")),
     )  # fmt: skip
     for day, entries in ((WEDNESDAY - DAY, tuesday), (WEDNESDAY, wednesday)):
         store_batch(Batch("cs.CL", day, entries), Listing.Source.RSS, noon(day), {})
@@ -53,6 +54,8 @@ def found(query: str, category: str | None = None, since: date | None = None) ->
         ("au:quill", [1]),
         ("lucia", [2]),
         ("lúcia", [2]),
+        ("nguyen", [3]),  # two accents on one letter
+        ("au:nguyễn", [3]),
         ("attention -dense", [1]),
         ("-dense", []),
         ("quantize", [3]),

@@ -86,8 +86,8 @@ def library(
 ) -> dict[str, Any]:
     """A part of your library, latest first, fifty papers per page."""
     reader = reader_of(request)
-    kept = library_queries.papers(reader, library_queries.Choice(show, tag))
-    shown = kept[(page - 1) * A_PAGE : page * A_PAGE]
+    kept = library_queries.keys(reader, library_queries.Choice(show, tag))
+    shown = library_queries.papers(kept[(page - 1) * A_PAGE : page * A_PAGE])
     entries = {
         one.paper_id: one for one in LibraryEntry.objects.filter(reader=reader, paper__in=shown)
     }

@@ -29,8 +29,8 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from psycopg import sql
 
+from methods.files import write_whole
 from webapp.database import bring_up_to_date, unknown_migrations
-from webapp.env import write_private
 from webapp.health.heartbeats import SILENCE
 from webapp.health.models import Heartbeat
 from webapp.papers.queries import rows
@@ -249,7 +249,7 @@ def _refuse_while_running() -> None:
 def _restore_secret(content: Path) -> None:
     """Restore the secret, without which sessions and workers' keys are not valid."""
     if (content / SECRET).exists():
-        write_private(settings.DATA_DIR / SECRET, (content / SECRET).read_text())
+        write_whole(settings.DATA_DIR / SECRET, (content / SECRET).read_bytes(), mode=0o600)
 
 
 def _pack(content: Path, target: Path) -> None:

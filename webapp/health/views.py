@@ -3,8 +3,11 @@
 import sys
 from dataclasses import asdict
 
+from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import InterfaceError, InternalError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
 from django.template import loader
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -49,9 +52,15 @@ def metrics(request: HttpRequest) -> HttpResponse:
     return HttpResponse(generate_latest(Metrics()), content_type=CONTENT_TYPE_LATEST)
 
 
-def server_error(_request: HttpRequest) -> HttpResponse:
-    """500, or 503 with a reason if the database could not be read or written."""
+def server_error(request: HttpRequest) -> HttpResponse:
+    """500, or 503 with a reason if the database could not be read or written.
+
+    A reader whose account was deleted meanwhile is asked to sign in, a program gets 401.
+    """
     trouble = _trouble(sys.exc_info()[1])
+    if not trouble and _is_of_nobody(request):
+        by_token = hasattr(request, "auth")
+        return HttpResponse(status=401) if by_token else redirect(settings.LOGIN_URL)
     status = 503 if trouble else 500
     page = loader.get_template("500.html").render({"status": status, "trouble": trouble})
     if not trouble:
@@ -60,6 +69,13 @@ def server_error(_request: HttpRequest) -> HttpResponse:
     response = HttpResponse(page, status=status, reason=f"{REASONS[trouble]}: nothing was changed")
     response["Retry-After"] = "60"
     return response
+
+
+def _is_of_nobody(request: HttpRequest) -> bool:
+    """Whether the account that sent a request has been deleted since it was authenticated."""
+    reader = getattr(request, "auth", None) or getattr(request, "user", None)
+    key = getattr(reader, "pk", None)
+    return key is not None and not User.objects.filter(pk=key).exists()
 
 
 def _trouble(error: BaseException | None) -> str:

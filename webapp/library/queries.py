@@ -51,25 +51,31 @@ def choice(reader: User, given: dict[str, str]) -> Choice:
     return Choice(show if show in SHOWN else "saved", given.get("tag", "")[:40], lists.first())
 
 
-def papers(reader: User, part: Choice) -> list[Paper]:
-    """The papers of a part, the last added or changed first."""
+def keys(reader: User, part: Choice) -> list[int]:
+    """The keys of a part's papers, the last added or changed first."""
     if part.of_list:
-        rows = part.of_list.papers.through.objects.filter(readinglist=part.of_list)
-        return [row.paper for row in rows.order_by("-pk").select_related("paper")]
-    entries = LibraryEntry.objects.filter(reader=reader).select_related("paper")
+        listed = part.of_list.papers.through.objects.filter(readinglist=part.of_list)
+        return list(listed.order_by("-pk").values_list("paper", flat=True))
+    entries = LibraryEntry.objects.filter(reader=reader)
     if part.tag:
-        return [one.paper for one in entries.exclude(tags=[]) if part.tag in one.tags]
-    parts = {
-        "read": entries.filter(read_at__isnull=False).order_by("-read_at"),
+        tagged = entries.exclude(tags=[]).values_list("paper", "tags")
+        return [paper for paper, tags in tagged if part.tag in tags]
+    stars = Star.objects.filter(reader=reader)
+    read = entries.filter(read_at__isnull=False)
+    shown = {
+        "saved": stars,
+        "unread": stars.exclude(paper__in=read.values("paper")),
+        "read": read.order_by("-read_at"),
         "notes": entries.exclude(note=""),
         "left": entries.filter(not_for_me=True),
     }
-    if part.show in parts:
-        return [one.paper for one in parts[part.show]]
-    stars = Star.objects.filter(reader=reader).select_related("paper")
-    if part.show == "unread":
-        stars = stars.exclude(paper__in=parts["read"].values("paper"))
-    return [star.paper for star in stars]
+    return list(shown[part.show].values_list("paper", flat=True))
+
+
+def papers(keys: Sequence[int]) -> list[Paper]:
+    """The papers of these keys, in their order."""
+    found = Paper.objects.in_bulk(keys)
+    return [found[key] for key in keys if key in found]
 
 
 def tags(reader: User) -> list[tuple[str, int]]:

@@ -29,12 +29,12 @@ MAX_LISTS = 100
 def library(request: HttpRequest, reader: User) -> HttpResponse:
     """A part of the library, the latest first."""
     part = queries.choice(reader, request.GET.dict())
-    page = Paginator(queries.papers(reader, part), PAPERS_A_PAGE).get_page(request.GET.get("page"))
+    page = Paginator(queries.keys(reader, part), PAPERS_A_PAGE).get_page(request.GET.get("page"))
     model, liked, disliked = queries.learned(reader)
     context = {
         "part": part,
         "page": page,
-        "papers": list(page.object_list),
+        "papers": queries.papers(list(page.object_list)),
         "shown": queries.SHOWN.items(),
         "tags": queries.tags(reader),
         "lists": ReadingList.objects.filter(reader=reader),
@@ -51,7 +51,7 @@ def library(request: HttpRequest, reader: User) -> HttpResponse:
 def export(request: HttpRequest, reader: User, suffix: str) -> HttpResponse:
     """A part of the library for a reference manager."""
     part = queries.choice(reader, request.GET.dict())
-    return citations.download(queries.papers(reader, part), "assay", suffix)
+    return citations.download(queries.papers(queries.keys(reader, part)), "assay", suffix)
 
 
 @for_readers("POST")
@@ -130,8 +130,9 @@ def zotero_(request: HttpRequest, reader: User) -> HttpResponse:
     elif "forget" in request.POST:
         zotero.connect(reader, None)
     elif "send" in request.POST and account:
+        papers = queries.papers(queries.keys(reader, part)[:MOST])
         try:
-            made, there = zotero.send(account, part.title, queries.papers(reader, part)[:MOST])
+            made, there = zotero.send(account, part.title, papers)
         except zotero.ZoteroError as error:
             messages.error(request, str(error))
         else:

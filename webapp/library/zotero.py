@@ -19,7 +19,7 @@ from django.dispatch import receiver
 from django.utils.translation import gettext
 from pydantic import BaseModel
 
-from webapp.env import write_private
+from methods.files import write_whole
 from webapp.papers import citations
 from webapp.papers.fetch import retry_after
 from webapp.papers.models import Paper
@@ -62,7 +62,7 @@ def connect(reader: User, given: Account | None) -> None:
         path.unlink(missing_ok=True)
         return
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    write_private(path, given.model_dump_json())
+    write_whole(path, given.model_dump_json().encode(), mode=0o600)
 
 
 @receiver(post_delete, sender=User)

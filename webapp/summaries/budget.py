@@ -3,9 +3,10 @@
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Count, F, Sum
 from django.utils import timezone
+
+from webapp.database import exclusive
 
 from .client import Message, Reply, Server
 from .models import ModelCall, Summary
@@ -47,7 +48,7 @@ def ask(
     return reply
 
 
-@transaction.atomic
+@exclusive("summaries.budget")
 def _reserve(summary: Summary, model: str, estimate: int) -> ModelCall:
     calls, tokens = spent_today()
     if calls >= settings.SUMMARY_DAILY_CALLS:

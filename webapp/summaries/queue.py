@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from webapp.database import exclusive
 from webapp.leases import renewed
 from webapp.papers.models import Paper
 
@@ -62,7 +62,7 @@ def _may_run() -> QuerySet[Summary]:
 def take(summary_id: int) -> Summary | None:
     """waiting → running, for one worker; None where all places are taken or another has it."""
     now, mine = timezone.now(), _may_run().filter(id=summary_id)
-    with transaction.atomic():
+    with exclusive("summaries.take"):
         running = Summary.objects.filter(state=State.RUNNING, leased_until__gt=now).count()
         if running >= settings.SUMMARY_CONCURRENCY:
             return None

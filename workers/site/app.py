@@ -47,15 +47,10 @@ BRIEF, LONG = 60, 20 * 60
 app.conf.task_time_limit = LONG
 
 
-def _every(seconds: float, task: str, *args: str, **options: str) -> dict[str, Any]:
+def _every(seconds: float, task: str, **options: str) -> dict[str, Any]:
     """An entry that expires just before the next is due: after a pause one waits, not a hundred."""
     expires = seconds - min(10.0, seconds / 10)
-    return {
-        "task": task,
-        "args": args,
-        "schedule": seconds,
-        "options": options | {"expires": expires},
-    }
+    return {"task": task, "schedule": seconds, "options": options | {"expires": expires}}
 
 
 app.conf.beat_schedule = {
@@ -70,7 +65,7 @@ app.conf.beat_schedule = {
     # Wakes what waits: new papers of a digest, summaries put off, those a lost worker held.
     "summarise": _every(30.0, "site.summaries"),
     "sweep": _every(env.read().lease / 6, "runs.sweep", queue="events"),
-    **{f"token {name}": _every(10.0, "health.token", name, queue=name) for name in settings.QUEUES},
+    **{f"token {name}": _every(10.0, "health.token", queue=name) for name in settings.QUEUES},
 }
 # Models take minutes: they have a queue, and a worker, of their own.
 app.conf.task_routes = {"site.summarise": {"queue": "summaries"}}

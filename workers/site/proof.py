@@ -15,10 +15,15 @@ from webapp.leases import renewed
 from workers.site.app import BRIEF, app
 
 
-@app.task(name="health.token", time_limit=BRIEF)
-def store_token(queue: str) -> None:
-    """Record that a worker of `queue` took a message and ran a task."""
-    store(Heartbeat.Kind.QUEUE, queue)
+@app.task(bind=True, name="health.token", time_limit=BRIEF)
+def store_token(task: Any) -> None:
+    """Record that a worker took a message from its queue and ran a task."""
+    store(Heartbeat.Kind.QUEUE, _queue(task))
+
+
+def _queue(task: Any) -> str:
+    """The queue that a running task came from, as our transport says."""
+    return str(task.request.delivery_info["routing_key"])
 
 
 _long = ExitStack()  # the heartbeats of the long task that runs; a worker runs one at a time
@@ -28,7 +33,7 @@ _long = ExitStack()  # the heartbeats of the long task that runs; a worker runs 
 def _begin(task: Any, **_: object) -> None:
     limit = float(task.time_limit or app.conf.task_time_limit)
     if limit > BRIEF:
-        busy = partial(store, Heartbeat.Kind.QUEUE, task.request.delivery_info["routing_key"])
+        busy = partial(store, Heartbeat.Kind.QUEUE, _queue(task))
         busy()
         _long.callback(busy)
         _long.enter_context(renewed(busy, SILENCE.total_seconds()))

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import bootstrap
+from methods.files import write_whole
 from webapp import env
 from workers.parent_death import die_with_parent
 
@@ -64,7 +65,7 @@ def install() -> int:
 
 def write(path: Path, state: str, **details: object) -> None:
     """Write the progress file."""
-    env.write_private(path, json.dumps({"state": state, **details}))
+    write_whole(path, json.dumps({"state": state, **details}).encode(), mode=0o600)
 
 
 if __name__ == "__main__":

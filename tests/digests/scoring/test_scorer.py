@@ -269,6 +269,13 @@ def test_an_author_is_followed_by_full_name_or_initial() -> None:
     assert scored(scorer, candidate("José Doe", authors=("J. Doe",))).score == 0
 
 
+def test_a_surname_alone_follows_all_who_have_it() -> None:
+    scorer = by_rarity(Keyword("author:quill", 5))
+    names = ("Ada Quill", "A. B. Quill", "Quill", "Quill Ray", "Ada Quilling", " ")
+    papers = [candidate("Nothing", authors=(name,)) for name in names]
+    assert [scored(scorer, one).score for one in papers] == [5, 5, 5, 0, 0, 0]
+
+
 def test_an_excluded_author_leaves_a_paper_out() -> None:
     scorer = Scorer([rules("owls", exclude=("author:José Doe",)), rules("owls")])
     papers = [candidate("Owls", authors=(name,)) for name in ("Jose Doe", "J. Doe", "Mia Ray")]

@@ -18,7 +18,7 @@ def run_task() -> None:
     """What a worker does for a task, with Celery's own part about Django."""
     fixup = DjangoWorkerFixup(app)
     fixup.on_task_prerun(store_token)
-    store_token.apply(args=["site"], throw=True)
+    store_token.apply(routing_key="site", throw=True)
     fixup.on_task_postrun(store_token)
 
 
@@ -53,5 +53,5 @@ else:
         run_task()
         connection.cursor().execute("PRAGMA query_only = 1")  # as where its log was not writable
         with pytest.raises(OperationalError, match="readonly"):
-            store_token.apply(args=["site"], throw=True)
+            store_token.apply(routing_key="site", throw=True)
         run_task()

@@ -51,8 +51,8 @@ class ProfileForm(forms.Form):
         max_length=MAX_TEXT,
         help_text="Words or phrases, with their plurals; | between synonyms (mixture of experts | "
         "MoE). quant* matches words that begin with quant, author:Jane Doe follows an author, "
-        "/flash-?attn/ is a regular expression. As text: one per line; “; 2 ; 1” after it sets "
-        "weight 2 and title bonus 1.",
+        "author:Doe a surname, /flash-?attn/ is a regular expression. As text: one per line; “; 2 "
+        "; 1” after it sets weight 2 and title bonus 1.",
     )
     exclude = forms.CharField(
         widget=forms.Textarea(attrs={"rows": 4}),

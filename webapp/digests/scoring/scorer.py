@@ -296,9 +296,10 @@ def _comparable_name(name: str) -> str:
 
 
 def _comparable_names(authors: Iterable[str]) -> set[str]:
-    """The names of authors as they are compared: in full, and abbreviated (`j doe`)."""
+    """The names of authors as they are compared: in full, abbreviated (`j doe`), the surname."""
     names = {_comparable_name(author) for author in authors}
-    return names | {f"{name[0]} {name.rpartition(' ')[2]}" for name in names if " " in name}
+    parts = [name.rpartition(" ") for name in names if " " in name]
+    return names.union(*((f"{first[0]} {last}", last) for first, _, last in parts))
 
 
 def total(matches: Iterable[Match]) -> float:

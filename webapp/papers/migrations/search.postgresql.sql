@@ -1,9 +1,9 @@
--- The words without accents. PostgreSQL's parser takes `<mask>` for a tag and leaves it out: punctuation
--- becomes blanks before it reads, so that words are letters and digits alone, as in SQLite's index.
--- Among them are, as words that no paper and no reader writes, a paper's categories and the blocks of
--- 8, 32, … days in which it was announced, by which the latest are found. A field by itself stands in
--- a column of its own: where in a paper a word stands the index does not know, and to look at each
--- paper that holds it anywhere would take seconds.
+-- The words without accents, decomposed as in `query.fold`. PostgreSQL's parser takes `<mask>` for a tag
+-- and leaves it out: punctuation becomes blanks before it reads, so that words are letters and digits
+-- alone, as in SQLite's index. Among them are, as words that no paper and no reader writes, a paper's
+-- categories and the blocks of 8, 32, … days in which it was announced, by which the latest are found. A
+-- field by itself stands in a column of its own: where in a paper a word stands the index does not know,
+-- and to look at each paper that holds it anywhere would take seconds.
 ALTER TABLE papers_paper
 ADD COLUMN search tsvector GENERATED ALWAYS AS (
     to_tsvector('english', {of title})

@@ -1,8 +1,7 @@
 translate(
-    translate(
-        replace(replace(lower({}::text), 'c++', 'cplusplus'), 'c#', 'csharp'),
-        'àáâãäåçèéêëìíîïñòóôõöùúûüýÿāăąćĉċčďēĕėęěĝğġģĥĩīĭįĳĵķĺļľŀńņňōŏőŕŗřśŝşšţťũūŭůűųŵŷźżž',
-        'aaaaaaceeeeiiiinooooouuuuyyaaaccccdeeeeegggghiiiiijkllllnnnooorrrssssttuuuuuuwyzzz'
+    replace(replace(
+        regexp_replace(normalize(lower({}::text), NFKD), '[\u0300-\u036f]', '', 'g'),
+        'c++', 'cplusplus'), 'c#', 'csharp'
     ),
     '<>/@.-_', '       '
 )

@@ -1,0 +1,47 @@
+"""Two workers at the same moment do not exceed a limit by one."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from tests.readers.test_at_once import at_once, both_wait
+from webapp.papers.models import Paper
+from webapp.summaries import budget, queue
+from webapp.summaries.client import Server
+from webapp.summaries.models import ModelCall, Summary
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def requested(paper: Paper, *languages: str) -> list[Summary]:
+    for language in languages:
+        queue.request([paper], language, Server("http://localhost/", "small", ""))
+    return list(Summary.objects.order_by("pk"))
+
+
+def test_two_workers_take_one_place(
+    monkeypatch: pytest.MonkeyPatch, settings: Any, paper: Paper
+) -> None:
+    settings.SUMMARY_CONCURRENCY = 1
+    one, other = requested(paper, "en", "zh")
+    both_wait(monkeypatch, queue, "uuid4")  # which is called between counting and taking
+    at_once(lambda: queue.take(one.pk), lambda: queue.take(other.pk))
+    assert Summary.objects.filter(state=Summary.State.RUNNING).count() == 1
+
+
+def test_two_workers_spend_one_request(
+    monkeypatch: pytest.MonkeyPatch, settings: Any, paper: Paper
+) -> None:
+    settings.SUMMARY_DAILY_CALLS = 1
+    (one,) = requested(paper, "en")
+    both_wait(monkeypatch, budget, "spent_today")
+
+    def reserve() -> None:
+        with suppress(budget.SpentError):
+            budget._reserve(one, "small", 10)
+
+    at_once(reserve, reserve)
+    assert ModelCall.objects.count() == 1
