@@ -75,13 +75,17 @@ def test_a_message_comes_from_its_queue_whatever_it_says(redis_url: str) -> None
         for queue in (events, site):
             queue(channel).declare()
             queue(channel).purge()
-        properties = {"delivery_tag": "1", "delivery_info": {"exchange": "", "routing_key": "site"}}
+        properties = {
+            "delivery_tag": "1",
+            "delivery_info": {"exchange": "other", "routing_key": "site"},
+        }
         message = channel.prepare_message("[[], {}, {}]", headers={"task": "health.token"})
         channel.client.lpush("events", dumps(message | {"properties": properties}))
         taken: list[Message] = []
         with connection.Consumer(events, on_message=taken.append), suppress(TimeoutError):
             connection.drain_events(timeout=2)
         assert taken[0].delivery_info["routing_key"] == "events"
+        assert taken[0].delivery_tag != "1", "of another message"
     with Connection(redis_url, transport=Transport) as connection:  # it was not acknowledged
         assert site(connection.default_channel).get() is None
         assert events(connection.default_channel).get() is not None

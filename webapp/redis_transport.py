@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from queue import Empty
 from typing import Any
+from uuid import uuid4
 
 from kombu.transport import redis
 from redis.exceptions import DataError
@@ -73,7 +74,8 @@ class Transport(redis.Transport):
             raise ValueError(f"{headers.get('task')!r} is not a task of the queue {queue}")
         # The task's own limit applies; one of a wrong type would end the worker.
         headers.pop("timelimit", None)
-        # The queue it came from, whatever it says: a token vouches for it, and a message that is
-        # put back returns to it.
+        # Whatever it says, it came from this queue: a token vouches for it, and a message that is
+        # put back returns to it. With the tag of another message it would take that one's place.
         message["properties"]["delivery_info"].update(exchange="", routing_key=queue)
+        message["properties"]["delivery_tag"] = str(uuid4())
         super()._deliver(message, queue)

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from tests import factories
-from webapp.api import reading, tokens
+from webapp.api import tokens
 from webapp.digests import views
 from webapp.digests.models import Star
 from webapp.library.models import LibraryEntry
@@ -28,12 +28,15 @@ def reader() -> User:
 @pytest.fixture
 def leaves(monkeypatch: pytest.MonkeyPatch, reader: User) -> None:
     """The reader's account goes after a request is authenticated, before it writes."""
-    for holder, name in ((views, "find_paper"), (reading, "find_paper"), (submit, "_queue")):
+    spend = tokens.spend
+    for holder, name in ((views, "find_paper"), (tokens, "spend"), (submit, "_queue")):
         original = getattr(holder, name)
 
         def leave(*args: Any, original: Any = original) -> Any:
+            if original is spend:  # which writes, and is the last before the view
+                spend(*args)
             User.objects.filter(pk=reader.pk).delete()
-            return original(*args)
+            return original is spend or original(*args)
 
         monkeypatch.setattr(holder, name, leave)
 
@@ -65,3 +68,15 @@ def test_a_program_gets_401(reader: User) -> None:
     assert answer.status_code == 401
     assert answer["Content-Type"] == "application/problem+json"
     assert not LibraryEntry.objects.exists()
+
+
+def test_an_error_met_by_a_reader_who_exists_stays_a_500(
+    monkeypatch: pytest.MonkeyPatch, reader: User
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(views, "find_paper", fail)
+    client = Client(raise_request_exception=False)
+    client.force_login(reader)
+    assert client.post("/star/", {"paper": "2603.00000"}).status_code == 500

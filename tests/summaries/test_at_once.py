@@ -6,8 +6,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from tests.readers.test_at_once import at_once, both_wait
+from webapp.database import exclusive
 from webapp.papers.models import Paper
 from webapp.summaries import budget, queue
 from webapp.summaries.client import Server
@@ -45,3 +47,20 @@ def test_two_workers_spend_one_request(
 
     at_once(reserve, reserve)
     assert ModelCall.objects.count() == 1
+
+
+if connection.vendor == "postgresql":  # SQLite locks the whole file, for a transaction
+
+    def test_the_lock_of_a_limit_ends_with_its_transaction() -> None:
+        """Else the connection, which a worker keeps for many tasks, would hold up all others."""
+        with exclusive("test"):
+            assert advisory_locks() == 1
+        assert advisory_locks() == 0
+
+    def advisory_locks() -> int:
+        held = (
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(held)
+            return int(cursor.fetchone()[0])

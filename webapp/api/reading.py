@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import date as Date
 from typing import Annotated, Any, Literal
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
@@ -102,6 +103,7 @@ def library(
 @library_router.patch(
     "/{path:arxiv_id}", response=schemas.LibraryItem, summary="Change a paper in your library"
 )
+@transaction.atomic
 def change(request: HttpRequest, arxiv_id: Name, wanted: schemas.LibraryChange) -> dict[str, Any]:
     """Change the given fields and leave the rest; repeating a request changes nothing."""
     reader, found = reader_of(request), find_paper(arxiv_id)

@@ -1,6 +1,6 @@
 """Similar papers: candidates from the search index, ordered by TF-IDF."""
 
-from webapp.learning.tfidf import dot, vector
+from webapp.learning.tfidf import dot, vector, weights
 from webapp.papers.models import Paper
 from webapp.papers.search import index
 
@@ -21,7 +21,10 @@ def similar(paper: Paper, limit: int = 5) -> list[tuple[float, Paper]]:
     words = [term for term in strongest if " " not in term][:WORDS]
     phrases = [term for term in strongest if " " in term][:PHRASES]
     keys = index.sharing(words, phrases, CANDIDATES)
-    found = Paper.objects.filter(pk__in=keys).exclude(pk=paper.pk)
-    alike = [(dot(mine, vector(one.title, one.abstract)), one) for one in found]
+    found = Paper.objects.filter(pk__in=keys).exclude(pk=paper.pk).defer("authors", "categories")
+    alike = []
+    for one in found:
+        theirs, length = weights(one.title, one.abstract)  # dividing each weight would take longer
+        alike.append((dot(mine, theirs) / length, one))
     ordered = sorted(alike, key=lambda pair: (-pair[0], -pair[1].pk))
     return [pair for pair in ordered if pair[0] >= LEAST][:limit]

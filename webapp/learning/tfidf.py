@@ -44,14 +44,19 @@ def vocabulary() -> Mapping[str, float]:
 
 def vector(title: str, abstract: str) -> Vector:
     """The paper as a vector of length 1: (1 + ln count) * idf, over the vocabulary."""
-    idf = vocabulary()
+    weighed, length = weights(title, abstract)
+    return {term: value / length for term, value in weighed.items()}
+
+
+def weights(title: str, abstract: str) -> tuple[Vector, float]:
+    """The same before it is divided by its length, and that length (1 for an empty vector)."""
+    idf, counted = vocabulary(), terms(title, abstract).items()
     weighed = {
-        term: (1 + math.log(count)) * idf[term]
-        for term, count in terms(title, abstract).items()
+        term: idf[term] if count == 1 else (1 + math.log(count)) * idf[term]
+        for term, count in counted
         if term in idf
     }
-    length = math.sqrt(sum(value * value for value in weighed.values())) or 1.0
-    return {term: value / length for term, value in weighed.items()}
+    return weighed, math.hypot(*weighed.values()) or 1.0
 
 
 def dot(one: Mapping[str, float], other: Mapping[str, float]) -> float:

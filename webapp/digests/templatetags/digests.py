@@ -1,6 +1,7 @@
 """Template tags about digests, for templates of any app."""
 
 from datetime import date
+from functools import lru_cache
 
 from django import template
 from django.db.models import Q
@@ -46,10 +47,17 @@ def day_address(profile: Profile, day: date) -> str:
 
 
 @register.filter
+@lru_cache(maxsize=256)
+def category_address(category: str) -> str:
+    """The URL of a category; kept, because every card has one."""
+    return reverse("digests:category", args=[category])
+
+
+@register.filter
 def feed_address(of: Profile | str) -> str:
     """The URL of the feeds of a profile or category, without `.rss`, `.atom` or `.json`."""
     if isinstance(of, str):
-        return reverse("digests:category", args=[of]).rstrip("/")
+        return category_address(of).rstrip("/")
     if of.is_site:
         return reverse("digests:archive").rstrip("/")
     return profile_address(of).rstrip("/")
