@@ -114,13 +114,20 @@ def _digits(text: str, match: re.Match[str]) -> tuple[str, int]:
         thousands = _THOUSANDS.match(text, start)
         if thousands and not _LABEL_BEFORE.search(text[max(0, start - 20) : start]):
             is_size = _SIZE_AFTER.match(text, thousands.end())
-            if not is_size and _unit(text, thousands.end())[0]:
+            if not is_size and _leads_to_unit(text, thousands.end()):
                 return thousands[0].replace(" ", ""), thousands.end()
         fraction = _FRACTION.match(text, start)
         if fraction and _unit(text, fraction.end())[0] in _PARTED:
             whole = (fraction["whole"] or "").strip()
             return whole + _PARTS[fraction["part"]], fraction.end()
     return match["digits"], match.end()
+
+
+def _leads_to_unit(text: str, at: int) -> bool:
+    """Whether a unit follows, or ends the range that begins here: "1 000 to 2 500 ms"."""
+    joint = _RANGE.match(text, at)
+    other_end = joint and _THOUSANDS.match(text, joint.end())
+    return bool(_unit(text, at)[0] or (other_end and _unit(text, other_end.end())[0]))
 
 
 def _magnitude(folded: Folded, at: int) -> tuple[int, int]:
