@@ -101,6 +101,8 @@ def _figure(folded: Folded, match: re.Match[str]) -> Iterator[Number]:
     if not (unit or is_size or power) and _LETTER.match(text, digits_end):
         return  # the 3 of "3dgs", the 1080 of "1080p"
     start = match.start() if not (is_size and match["factor"]) else match.start("digits")
+    if unit == "usd" and unit_end == after:
+        start -= len("\\$")
     yield Number(value, unit, start, end, digits_end, is_size, own_unit=bool(unit))
     if spread:
         at = spread.span(1)
