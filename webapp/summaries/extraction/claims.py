@@ -19,6 +19,7 @@ _SHOWN_UNIT = {"x": "×", "pp": "percentage points", "token/s": "tokens/s"} | {
     unit: unit.upper() for unit in ("gb", "mb", "kb", "tb", "fps")
 }
 _SHOWN_UNIT |= {"db": "dB", "hz": "Hz", "khz": "kHz", "mhz": "MHz", "ghz": "GHz", "us": "μs"}
+_SHOWN_UNIT |= {"kbps": "kbps", "mbps": "Mbps", "gbps": "Gbps"}
 _SHOWN_UNIT |= {"wh": "Wh", "kwh": "kWh", "w": "W", "kw": "kW", "mw": "mW", "j": "J", "mj": "mJ"}
 
 

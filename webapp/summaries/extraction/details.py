@@ -20,7 +20,7 @@ _ADJECTIVE = words("adjective")
 _END_OF_NAME = words("end of name") + r"\b"
 # IS, the inception score, is a name where "is" is not: "an IS of 9.9".
 _NAME_WORD = rf"(?:is(?= of )|(?!{_END_OF_NAME})[a-z](?:[\w/@'^*-]|\.\d)*)"
-_NAME = rf"{_NAME_WORD}(?: {_NAME_WORD}){{0,4}}"
+_NAME = rf"(?:number of )?{_NAME_WORD}(?: {_NAME_WORD}){{0,4}}"
 _ARTICLES = r"(?:the |its |their |our |average |overall )*"
 # What follows the first of several numbers: "3% and 4%, respectively, in recall".
 _LIST = r"(?:[,+\d.%x()\s]|(?:and|or|vs\.?|respectively)\b)*"
@@ -47,13 +47,17 @@ _IN_BEHIND = re.compile(
 _VERB = words("changing verb")
 _BEATS = re.compile(
     r"\b(?:outperform|surpass|exceed|beat)\w*(?: the)? "
-    rf"(?P<of>(?:(?!, (?:\w+ ){{0,3}}(?:{_VERB}|achiev|yield|with|while))[^;()]){{3,90}}?) by{_ROUGHLY}"
+    rf"(?P<of>(?:(?!, (?:\w+ ){{0,3}}(?:{_VERB}|achiev|yield|with|while))[^;()]){{3,90}}?) by"
+    + _ROUGHLY
 )
 # "and code size by" of "reduces memory by 4.7 GB and code size by 3%"
 _ALSO = re.compile(rf"[\d%xbs] (?:\w+ )?and {_ARTICLES}(?!{_VERB})(?P<of>{_NAME}) by{_ROUGHLY}")
+_GAIN_OVER = re.compile(
+    rf"(?P<of>{_CHANGE}) (?:over|compared to|relative to) [^,;()]{{1,50}} (?:of|from){_ROUGHLY}"
+)
 _CHANGES = re.compile(  # the nearest verb: "reducing time and boosting speed to"
-    rf"^.*\b{_VERB} {_ARTICLES}(?P<of>{_NAME})(?: (?:[^.;,]|\.\d){{0,50}}?)? ?(?:by|from|to)?"
-    + _ROUGHLY
+    rf"^.*\b{_VERB} {_ARTICLES}(?P<of>{_NAME})(?: (?:(?!and achiev)[^.;,]|\.\d){{0,70}}?)?"
+    rf" ?(?:by|from|to)?{_ROUGHLY}"
 )
 _IS = re.compile(
     rf"(?<![\w'-])(?P<of>(?:{_NAME_WORD} of (?:the )?)?{_NAME})(?: ?\([^)]*\))? "
@@ -68,11 +72,13 @@ _MOVES = re.compile(
     r"(?:ris|rose|fall|fell|grow|grew|drop|shr[iau]nk|increas|decreas|declin|climb)\w*"
     rf"(?: (?:by|from|to))?{_ROUGHLY}"
 )
+_KEEPS = re.compile(rf"\b(?:retain|preserv|maintain|recover|keep)\w*{_ROUGHLY}")
 _AGENT = re.compile(
     r"\b(?:it|which|that|this|they|we|even|(?:method|model|approach|framework|system|network)s?)$"
 )
 _EQUALS = re.compile(rf"(?<![\w'-])(?P<of>{_NAME_WORD}(?: {_NAME_WORD})?) ?[=:≈(] ?$")
 _SCORE_BEHIND = re.compile(rf" (?P<of>{METRIC}(?: scores?)?)(?![a-z])")  # "55.8 AP"
+_ON_SCORE = re.compile(rf" on (?!average|mean)(?P<of>(?:\w+ )?{METRIC}(?:[ -]?score)?)(?!\w)")
 _ENDS_IN_SCORE = re.compile(METRIC + "$")
 _BARE_GAIN = re.compile(rf"(?:{_ADJECTIVE} )*({_CHANGE})", re.IGNORECASE)
 _OBJECT = re.compile(rf" {_ARTICLES}(?P<of>{_NAME})")  # "halves the training time"
@@ -87,7 +93,8 @@ _BASELINE = re.compile(
 )
 _SETTING = re.compile(
     rf"\b(?:on|across|under|at|for) "
-    rf"(?!least|most|average|the same time|a fraction|example|instance|[\d.]+%|the {METRIC}\b)"
+    r"(?!least|most|average|the same time|a fraction|example|instance|[\d.]+%"
+    rf"|(?:an?|the) (?:\w+ )?{METRIC}\b)"
     rf"(?P<of>[^,.;()]{{2,70}}?){_CLAUSE_END}"
     r"| (?:compared|over|than|rises|falls|drops|goes|stays|remains|is|are|reaches|but)\b"
     r"| (?:show|demonstrat|reveal|indicat|confirm|suggest)"
@@ -145,7 +152,7 @@ class Details:
         moves = _MOVES.search(self._before_it)
         if moves and not _AGENT.search(moves["of"]):
             return self._before(moves)
-        for pattern in (_ALSO, _CHANGES, _IS, _EQUALS):
+        for pattern in (_GAIN_OVER, _ALSO, _CHANGES, _IS, _EQUALS):
             match = pattern.search(self._before_it)
             if match and not (kind and _ENDS_IN_SCORE.search(match["of"])):  # AP is never 15 FPS
                 return self._before(match)
@@ -164,9 +171,11 @@ class Details:
         if _BEATS.search(self._before_it):
             found = _IN_BEHIND.match(after)
             return self._after(found) if found else ""
-        if not self._unit and (found := _SCORE_BEHIND.match(after)):
+        if found := (_ON_SCORE if self._unit == "%" else _SCORE_BEHIND).match(after):
             return self._after(found)
         found = _BEHIND.match(after) if self._unit not in {"x", "pp", "points", ""} else None
+        if found and after.startswith(" of ") and _KEEPS.search(self._before_it):
+            return self._after(found)
         return self._after(found) if found and METRIC_WORD.search(found["of"]) else ""
 
     def baseline(self) -> str:

@@ -20,7 +20,7 @@ _MEMORY = SIZES | {f"{size}/s" for size in SIZES} | {"byte"}
 _LENGTHS = {"mm", "cm", "m", "km", "px", "°"}
 _LEVELS = {"db", "fps", "hz", "w", "mw", "kw", "wh", "kwh", "j", "mj", "kj", "bpp", "usd", "ml"}
 _RATES = {"fps", "hz"}
-_LEVELS |= {"bpm", "flops", "mflops", "gflops", "tflops", "pflops", "gmacs"}
+_LEVELS |= {"bpm", "kbps", "mbps", "gbps", "flops", "mflops", "gflops", "tflops", "pflops", "gmacs"}
 
 # What no unit makes an outcome, by the words before it ...
 _P_VALUE = re.compile(
@@ -28,7 +28,7 @@ _P_VALUE = re.compile(
     r"(?:=|<=|>=|<|>|of|≪|(?:(?:smaller|less|lower) than|below|were|was|is) ?)+ ?$"
 )
 _VARIABLE = re.compile(
-    r"(?:(?<![a-z])(?:[a-ce-qs-z]|\\(?!kappa|rho)[a-z]+|(?![κρ])[α-ω]|i\^2|"
+    r"(?:(?<![a-z])(?!f_1)(?:[a-ce-qs-z]|\\(?!kappa|rho)[a-z]+|(?![κρ])[α-ω]|i\^2|"
     + words("variable")
     + r")(?:_\w+)? ?(?:=|<=|>=|<|>|:) ?)$"
 )
@@ -36,7 +36,7 @@ _SETTING_BEFORE = re.compile(r"\b" + words("setting before") + r"\s?$")
 # "high acceleration factors (x4", "a low sampling rate (5%", "temperature (0.7": named settings
 _NAMED_SETTING = re.compile(
     rf"\b{words('setting')}s?(?: \([^()]*\))?(?: (?:of|at|is|are|ranging|{words('roughly')}))*"
-    r" ?[(=:<>≈]{0,2} ?(?:e\.g\.,? )?(?:initial |up to |over )?$"
+    r" ?[(=:<>≈]{0,3} ?(?:e\.g\.,? )?(?:initial |up to |over )?$"
 )
 # "a corpus of 425 h", "videos of more than 1 hour": how much data there is
 _DATA_OF = re.compile(
@@ -47,6 +47,10 @@ _DATA_OF = re.compile(
 _AT_POINT = re.compile(r"\bat (?:[a-z]+ ?= ?|iou |an? (?:specificity|fpr|far) of )$")
 _AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?$")
 _UNDER = re.compile(r"^(?:under|given) [^,;]{1,60} of $")  # "Under a misfit of 10%, it ..."
+_SET_CHANGE_AFTER = re.compile(  # "a 20% increase in the penalty yields"
+    r" (?:increase|decrease|reduction|change) in [^,.;]{1,40} (?:yield|lead|cause|produce)s?\b"
+)
+_TOP_OF_SCALE = re.compile(r"\d/(?:5|7|9|10|100)(?:\.0)?$")
 _GIVEN = re.compile(r"(?:^|[,;:] (?:and |while )?)at $|\boperating at $")  # "At 30 Hz, it ..."
 # A rate is an outcome where something runs or is fast; videos "at 24 fps" are as they were made.
 _RATE_MEASURED = re.compile(r"\b" + words("rate measured"))
@@ -169,6 +173,8 @@ def is_setting(expression: Expression, place: Place, last: Expression | None = N
         or (_DATA_OF.search(before) and expression.unit != "%")
         or (_AT.search(before) and _OPERATING_POINT.match(after))
         or (_UNDER.search(place.before) and after.startswith(","))
+        or _SET_CHANGE_AFTER.match(after)
+        or _TOP_OF_SCALE.search(before + place.folded.text[expression.start : expression.end])
     )
 
 

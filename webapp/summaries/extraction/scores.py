@@ -11,8 +11,10 @@ _SIGN_OF_METRIC = re.compile(
     r" ?[=~≈:]=? ?$"
 )
 _CORRELATION = re.compile(r"(?<![a-z])r ?= ?$")
+_VARIANT = r"(?:-?\d[\w.]*)?"  # the 50K of FID-50K
 _METRIC_BEFORE = re.compile(
-    rf"(?<![a-z]){METRIC}(?:\s?\([^)]{{1,24}}\))?(?:@[\w.]+)?(?: \w+){{0,5}}?[ (:=,~<>≈/|]*$"
+    rf"(?<![a-z]){METRIC}{_VARIANT}(?:\s?\([^)]{{1,24}}\))?(?:@[\w.]+)?(?: \w+){{0,5}}?"
+    r"[ (:=,~<>≈/|]*$"
 )
 _METRIC_AFTER = re.compile(
     r"(?: and [+-]?\d+\.\d+)? ?\(?(?:(?:absolute|relative|average|mean|macro|micro|overall) )?"
@@ -33,10 +35,10 @@ _VERSUS = re.compile(
 # The 2.5 of "Gemini 2.5" is a name's; that of "BLEU 2.5" is a score.
 _NAME_BEFORE = re.compile(r"\b[A-Z][\w.+-]*[ ~-]\(?$")
 _METRIC_NAME = re.compile(
-    rf"(?:{METRIC}|of|to|by|at|is|from|scores?|r2|ap|ar)s?[ ~-]\(?$", re.IGNORECASE
+    rf"(?:{METRIC}{_VARIANT}|of|to|by|at|is|from|scores?|r2|ap|ar)s?[ ~-]\(?$", re.IGNORECASE
 )
 _ACRONYM = re.compile(r" [A-Z]{2,8}\b")  # "achieves 93.3 PDMS"
-_ON = re.compile(r" (?:on|in|for|across)\b")
+_ON = re.compile(r" (?:on|in|for|at|across)\b")
 
 
 def is_score(expression: Expression, place: Place) -> bool:
