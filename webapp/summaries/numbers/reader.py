@@ -14,7 +14,8 @@ from .words import word_numbers
 # nor inside another number; it ends where no digit goes on. Words are Latin here: in Chinese a
 # number stands beside its neighbours without a blank.
 _NUMBER = re.compile(
-    r"(?<![a-z0-9_.^@])(?<![a-wyz^_]-)(?<![\^_]\+)(?<![^\d]x-)(?<![a-z]\.)(?<!\d[,:])"
+    r"(?<![a-z0-9_.^@])(?:(?<![a-wyz^_]-)|(?<=\d[kmbtsh]-)|(?<=\d(?:ms|[kmgt]b|[kmc]m|hz|db)-))"
+    r"(?<![\^_]\+)(?<![^\d]x-)(?<![a-z]\.)(?<!\d[,:])"
     r"(?P<factor>(?<![\d%)])x ?)?"
     r"(?P<sign>(?<![\d%x])(?<![\d%x] )(?:[-+] ?(?=[\d.])))?"
     r"(?P<digits>\d+(?:\.\d+)?|\.\d+)"
