@@ -223,6 +223,7 @@ def test_a_claim_says_what_it_is_of() -> None:
         ),
         ("At a ratio of 3, ours retains 89.5% of the model accuracy.", ["model accuracy"]),
         ("We reduce the number of tokens to 44.4%.", ["number of tokens"]),
+        ("We improve realism by 17% in all and fit by 23%.", ["realism", "fit"]),
         ("We boost Gemini-2.5-Flash's success rate by 14.9%.", ["Gemini-2.5-Flash's success rate"]),
         ("Our FID of 1.94 and IS of 10.03 are better.", ["FID", "IS"]),
         ("We achieve up to 17% improvement in terms of RMSE over it.", ["RMSE improvement"]),

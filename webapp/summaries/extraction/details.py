@@ -56,7 +56,7 @@ _GAIN_OVER = re.compile(
     rf"(?P<of>{_CHANGE}) (?:over|compared to|relative to) [^,;()]{{1,50}} (?:of|from){_ROUGHLY}"
 )
 _CHANGES = re.compile(  # the nearest verb: "reducing time and boosting speed to"
-    rf"^.*\b{_VERB} {_ARTICLES}(?P<of>{_NAME})(?: (?:(?!and achiev)[^.;,]|\.\d){{0,70}}?)?"
+    rf"^.*\b{_VERB} {_ARTICLES}(?P<of>{_NAME})(?: (?:(?!and achiev|by )[^.;,]|\.\d){{0,70}}?)?"
     rf" ?(?:by|from|to)?{_ROUGHLY}"
 )
 _IS = re.compile(
