@@ -271,10 +271,28 @@ def test_numbers_in_prose_may_be_words() -> None:
         ("$\\approx 3\\%$", "3%"),
         ("“quoted”", '"quoted"'),
         ("−1", "-1"),
+        ("of –5 %", "of -5%"),
+        ("3–5, 3—5, 3 — 5 and 3--5", "3-5, 3-5, 3-5 and 3-5"),
+        ("10ms–20 ms", "10ms-20 ms"),
+        (
+            "truth—form, truth–form, truth---form, truth -- form",
+            "truth — form, " * 3 + "truth — form",
+        ),
+        ("$14^\\circ$ C and $14^{\\circ }$C", "14° c and 14°c"),
     ],
 )
 def test_folding(written: str, plain: str) -> None:
     assert fold(written) == plain
+
+
+def test_a_dash_is_no_minus() -> None:
+    for dash in ("--", "---", "–", "—"):
+        text = f"It saturates rapidly {dash} 90\\% of the gain is had at once{dash}and stays."
+        assert [one.value for one in numbers(text)] == [90]
+        for quoted in ("--", "–", "—"):
+            quote = text.replace("\\", "").replace(dash, quoted)
+            assert GroundTruth(text).ground("90", "%", quote).state == State.UNIT
+            assert GroundTruth(text).ground("-90", "%", quote).state == State.MISSING
 
 
 def test_folding_twice_is_folding_once() -> None:

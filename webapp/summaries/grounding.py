@@ -34,6 +34,9 @@ _PER = re.compile(r" ?(?:/|per) ?([^\W\d_]+)")
 _NEXT_NUMBER = re.compile(r"(?<![\w@.])(?<![a-z]-)\d|[.;] ")
 _TAIL = re.compile(r"[\^:]-?\d+")  # 2^10 and 8:1 are other numbers than 2 and 8
 _ASIDE = re.compile(r" ?\((?:vs\.?|versus|against|(?:up |down )?from|compared to) [^()]{1,30}\)")
+_OTHER_END = re.compile(
+    r"(?:[kmbt](?!\w))? ?(?:-|to|or|vs\.?|versus) ?\d+(?:\.\d+)?(?:[kmbt](?!\w))?"
+)
 _MARK = re.compile(r"[^\W\d_]|[€£¥₩₹‰″]")  # of a unit that is no word: V, F1, €
 
 
@@ -152,7 +155,7 @@ class GroundTruth:
             and not (is_change and joint.endswith(" from "))  # that is one from the next
             and re.search(
                 r"(?:^|\W)(?:-|to|->|and|or|vs|versus|against|than|compared|over|from|x|/|,|±|by)"
-                r"(?:\W|$)|[至到和]",
+                r"(?:\W|$)|[至到和]|^ (?:out )?of(?: the)? $",
                 joint,
             )
             for joint in joints
@@ -179,6 +182,8 @@ class GroundTruth:
         """The words that may say what a number counts, up to the next number or sentence."""
         if aside := _ASIDE.match(self._text, end):  # 71.2 (vs. 68.9) BLEU
             end = aside.end()
+        if other := _OTHER_END.match(self._text, end):  # 2M vs. 33M parameters
+            end = other.end()
         start = max(0, number.start - NOUN_REACH)
         before = _NEXT_NUMBER.split(self._text[start : number.start])[-1]
         after = _NEXT_NUMBER.split(self._text[end : end + NOUN_REACH])[0]

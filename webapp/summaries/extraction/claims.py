@@ -19,6 +19,7 @@ _SHOWN_UNIT = {"x": "×", "pp": "percentage points", "token/s": "tokens/s"} | {
     unit: unit.upper() for unit in ("gb", "mb", "kb", "tb", "fps")
 }
 _SHOWN_UNIT |= {"db": "dB", "hz": "Hz", "khz": "kHz", "mhz": "MHz", "ghz": "GHz", "us": "μs"}
+_SHOWN_UNIT |= {"kbps": "kbps", "mbps": "Mbps", "gbps": "Gbps"}
 _SHOWN_UNIT |= {"wh": "Wh", "kwh": "kWh", "w": "W", "kw": "kW", "mw": "mW", "j": "J", "mj": "mJ"}
 
 
@@ -60,15 +61,17 @@ def claims_of(abstract: str) -> list[RuleClaim]:
         claim = _claim(abstract, expression, place, last)
         if claim.metric == UNKNOWN and found and found[-1].quote == claim.quote:
             claim = replace(claim, metric=found[-1].metric)  # "reductions of 20% and 9.4%"
-        elif found and found[-1].metric == UNKNOWN and _is_joined(abstract, found[-1], claim):
-            found[-1] = replace(found[-1], metric=claim.metric)  # "20% and 9.4% lower cost"
         found.append(claim)
         last = expression
+        for i in range(len(found) - 2, -1, -1):  # "20%, 12% and 9.4% lower cost"
+            if found[i].metric != UNKNOWN or not _is_joined(abstract, found[i], found[i + 1]):
+                break
+            found[i] = replace(found[i], metric=claim.metric)
     return found
 
 
 def _is_joined(abstract: str, one: RuleClaim, other: RuleClaim) -> bool:
-    return abstract[one.end : other.start].strip(" \n$}") == "and"
+    return abstract[one.end : other.start].strip(" \n$}") in {"and", ",", ", and"}
 
 
 def _claim(

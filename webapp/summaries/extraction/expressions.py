@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from webapp.summaries.numbers import SIZES, TIMES, Folded, Number, numbers_in
 
-_RANGE = re.compile(r" ?(?:-|to|->|/) ?")
+_RANGE = re.compile(r" ?(?:-|to|->) ?")
 _FROM = re.compile(r"(?:from |从)$")
 # "from 12 minutes, up to 95%" is no change
 _TO = re.compile(r"^(?!.*(?:[.;]|, up) ).* to $|^[^。，；,;]{0,8}[到至为]$")
@@ -45,7 +45,7 @@ def expressions(folded: Folded) -> Iterator[Expression]:
             is_range = _RANGE.fullmatch(joint) or (
                 joint == " and " and text.endswith("between ", 0, start)
             )
-            if is_range and _alike(first, left[0], joint):
+            if is_range and (first.unit == left[0].unit or not first.own_unit):
                 falls = joint.endswith("to ") and first.value > left[0].value
                 change = "->" in joint or falls
                 yield Expression((first, left[0]), change, start, left.pop(0).end)
@@ -57,10 +57,3 @@ def _are_of_a_kind(first: Number, second: Number) -> bool:
     """Whether a number can change into another: 2 minutes into 30 seconds, not into 95 %."""
     units = {first.unit, second.unit}
     return not first.own_unit or len(units) == 1 or units <= TIMES or units <= SIZES
-
-
-def _alike(first: Number, second: Number, joint: str) -> bool:
-    """Whether two numbers are the ends of a range: "66.09%/56.86%" are two results."""
-    if "/" in joint and first.own_unit:
-        return False
-    return first.unit == second.unit or not first.own_unit

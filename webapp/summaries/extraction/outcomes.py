@@ -13,14 +13,14 @@ from .expressions import Expression
 from .factors import is_factor, is_of_setting
 from .place import Place
 from .scores import is_score
-from .vocabulary import CHANGES, DATA_DESCRIBED, OTHERS_RESULT, RESULT, words
+from .vocabulary import CHANGES, DATA_DESCRIBED, METRIC, OTHERS_RESULT, RESULT, words
 
 _GAINS = {"%", "pp", "points"}
 _MEMORY = SIZES | {f"{size}/s" for size in SIZES} | {"byte"}
 _LENGTHS = {"mm", "cm", "m", "km", "px", "°"}
 _LEVELS = {"db", "fps", "hz", "w", "mw", "kw", "wh", "kwh", "j", "mj", "kj", "bpp", "usd", "ml"}
 _RATES = {"fps", "hz"}
-_LEVELS |= {"bpm", "flops", "mflops", "gflops", "tflops", "pflops", "gmacs"}
+_LEVELS |= {"bpm", "kbps", "mbps", "gbps", "flops", "mflops", "gflops", "tflops", "pflops", "gmacs"}
 
 # What no unit makes an outcome, by the words before it ...
 _P_VALUE = re.compile(
@@ -28,7 +28,7 @@ _P_VALUE = re.compile(
     r"(?:=|<=|>=|<|>|of|≪|(?:(?:smaller|less|lower) than|below|were|was|is) ?)+ ?$"
 )
 _VARIABLE = re.compile(
-    r"(?:(?<![a-z])(?:[a-ce-qs-z]|\\(?!kappa|rho)[a-z]+|(?![κρ])[α-ω]|i\^2|"
+    r"(?:(?<![a-z])(?!f_1)(?:[a-ce-qs-z]|\\(?!kappa|rho)[a-z]+|(?![κρ])[α-ω]|i\^2|"
     + words("variable")
     + r")(?:_\w+)? ?(?:=|<=|>=|<|>|:) ?)$"
 )
@@ -36,7 +36,7 @@ _SETTING_BEFORE = re.compile(r"\b" + words("setting before") + r"\s?$")
 # "high acceleration factors (x4", "a low sampling rate (5%", "temperature (0.7": named settings
 _NAMED_SETTING = re.compile(
     rf"\b{words('setting')}s?(?: \([^()]*\))?(?: (?:of|at|is|are|ranging|{words('roughly')}))*"
-    r" ?[(=:<>≈]{0,2} ?(?:e\.g\.,? )?(?:initial |up to |over )?$"
+    r" ?[(=:<>≈]{0,3} ?(?:e\.g\.,? )?(?:initial |up to |over )?$"
 )
 # "a corpus of 425 h", "videos of more than 1 hour": how much data there is
 _DATA_OF = re.compile(
@@ -46,6 +46,11 @@ _DATA_OF = re.compile(
 # "TMR by 8.9% at FMR = 0.01%"
 _AT_POINT = re.compile(r"\bat (?:[a-z]+ ?= ?|iou |an? (?:specificity|fpr|far) of )$")
 _AT = re.compile(r"\b(?:at|under|with) (?:an? )?(?:fixed )?$")
+_UNDER = re.compile(r"^(?:under|given) [^,;]{1,60} of $")  # "Under a misfit of 10%, it ..."
+_SET_CHANGE_AFTER = re.compile(  # "a 20% increase in the penalty yields"
+    r" (?:increase|decrease|reduction|change) in [^,.;]{1,40} (?:yield|lead|cause|produce)s?\b"
+)
+_TOP_OF_SCALE = re.compile(r"\d/(?:5|7|9|10|100)(?:\.0)?$")
 _GIVEN = re.compile(r"(?:^|[,;:] (?:and |while )?)at $|\boperating at $")  # "At 30 Hz, it ..."
 # A rate is an outcome where something runs or is fast; videos "at 24 fps" are as they were made.
 _RATE_MEASURED = re.compile(r"\b" + words("rate measured"))
@@ -55,6 +60,7 @@ _INTERVAL_AFTER = re.compile(
     r" ?(?:[a-z]+ )?" + words("interval after") + r"| (?:completion|(?:upper|lower) bound)\b"
 )
 _OPERATING_POINT = re.compile(r" ?(?:\w+ (?=coverage))?" + words("operating point") + r"\b")
+_BY = re.compile(r"\b(?:by|of|within|over|than|to) (?:about |nearly )?$")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _SIZE_AFTER = re.compile(r" ?(?:trainable |model )?" + words("size after") + r"\b")
 _INPUT_AFTER = re.compile(
@@ -83,10 +89,10 @@ _SUBSET_OF = re.compile(
     r"(?: (?:only|just|merely|about|the|approximately|around|roughly|nearly))* $"
 )
 # "the 10% most uncertain", "only 7,070 (4.5% of total) patches", "5% of the model's parameters"
-_PART_OF_WHOLE = re.compile(r"(?:/[\d.]+%)* " + words("part of a whole"))
+_PART_OF_WHOLE = re.compile(r"\) of (?:\w+ )?data\b|(?:/[\d.]+%)* " + words("part of a whole"))
 _HARDWARE_BEFORE = re.compile(
-    r"\b(?:gpu|card|device|machine|workstation|[abhlv]\d{1,3})s?(?: \w+){0,2} "
-    rf"(?:with|of|having)(?: {words('roughly')}| less than| under| as little as)* $"
+    r"\b(?:gpu|card|device|machine|workstation|[abhlv]\d{1,3})s?(?:(?: \w+){0,2} (?:with|of|having)"
+    rf"(?: {words('roughly')}| less than| under| as little as)*)? $"
 )
 _DESCRIBES_RESULT = re.compile(r"\b" + words("describes a result"))
 # "reducing the rank from 16 to 8 decreased accuracy": what was set, not what came of it
@@ -98,12 +104,12 @@ _CONDITION = re.compile(
     r"[^,;:()]*(?<!and )$"
 )
 # The words that make a time, a memory or a length something that was measured.
-_GAIN_AFTER = re.compile(r"\W{0,3}(?:\w+ ){0,3}?" + words("gain after"))
+_GAIN_AFTER = re.compile(r"\W{0,3}(?:(?!that |which )\w+ ){0,3}?" + words("gain after"))
 _TIME_MEASURED = re.compile(
     words("time measured") + "|in (?:only |just |about |approximately |under |less than )?$"
 )
 _LENGTH_OF_INPUT = re.compile(r"\b(?:every|each|last|first|past|next|for|over|for up to|long) $")
-_HOURS_OF = re.compile(r"\b(?:hours|minutes) (?:of|for|long)\b")
+_HOURS_OF = re.compile(r"\b(?:hours|minutes) (?:of|for|over|long)\b")
 # "40 GB of text", unlike "40 GB of memory"
 _MEMORY_OF_DATA = re.compile(r" of (?!.{0,20}(?:memory|ram\b|storage|parameters))")
 _MEMORY_MEASURED = re.compile(words("memory measured"))
@@ -116,7 +122,8 @@ _TARGET_AFTER = re.compile(
 )
 # What may stand between two outcomes of a list or a comparison.
 _LISTED = re.compile(
-    r"[}%x)\s]*(?:± ?[\d.]+%?)?(?:\([^)]*\))?\s?"
+    rf"[}}%x)\s]*(?:{METRIC})?"
+    + r"(?:± ?[\d.]+%?)?(?:\([^)]*\))?\s?"
     + words("listed")
     + r"\s?\(?(?:only |up to |about |approximately )?$"
 )
@@ -137,7 +144,9 @@ def is_outcome(expression: Expression, place: Place, last: Expression | None = N
     if unit == "x":
         return is_factor(expression, place) and bool(RESULT.search(place.words))
     if unit in _GAINS:  # "1,000 track points" are a size
-        is_size = unit == "points" and expression.numbers[-1].value > 100
+        number = expression.numbers[-1]
+        is_counted = number.is_word and not _BY.search(place.before)  # "how two points meet"
+        is_size = unit == "points" and (number.value > 100 or is_counted)
         return not is_size and _is_share(expression, place)
     if expression.is_change and unit not in _LENGTHS:
         return _is_change(expression, place)
@@ -163,6 +172,9 @@ def is_setting(expression: Expression, place: Place, last: Expression | None = N
         or (_NAMED_SETTING.search(before) and (not expression.is_change or is_range))
         or (_DATA_OF.search(before) and expression.unit != "%")
         or (_AT.search(before) and _OPERATING_POINT.match(after))
+        or (_UNDER.search(place.before) and after.startswith(","))
+        or _SET_CHANGE_AFTER.match(after)
+        or _TOP_OF_SCALE.search(before + place.folded.text[expression.start : expression.end])
     )
 
 

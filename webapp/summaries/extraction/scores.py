@@ -11,12 +11,14 @@ _SIGN_OF_METRIC = re.compile(
     r" ?[=~≈:]=? ?$"
 )
 _CORRELATION = re.compile(r"(?<![a-z])r ?= ?$")
+_VARIANT = r"(?:-?\d[\w.]*)?"  # the 50K of FID-50K
 _METRIC_BEFORE = re.compile(
-    rf"(?<![a-z]){METRIC}(?:\s?\([^)]{{1,24}}\))?(?:@[\w.]+)?(?: \w+){{0,5}}?[ (:=,~<>≈/|]*$"
+    rf"(?<![a-z]){METRIC}{_VARIANT}(?:\s?\([^)]{{1,24}}\))?(?:@[\w.]+)?(?: \w+){{0,5}}?"
+    r"[ (:=,~<>≈/|]*$"
 )
 _METRIC_AFTER = re.compile(
-    r" ?\(?(?:(?:absolute|relative|average|mean|macro|micro|overall) )?(?:\w+ )?"
-    rf"(?:{METRIC}|improvement|gain|absolute)(?![a-z])"
+    r"(?: and [+-]?\d+\.\d+)? ?\(?(?:(?:absolute|relative|average|mean|macro|micro|overall) )?"
+    rf"(?:\w+ )?(?:{METRIC}|improvement|gain|absolute)(?![a-z])"
 )
 _WHOLE_SCORE = re.compile(rf"(?<![a-z]){METRIC}(?: scores?)? (?:of|=|to|is) $")
 _COUNTED = re.compile(
@@ -24,16 +26,19 @@ _COUNTED = re.compile(
 )
 _REACHES = re.compile(
     r"(?:reach|achiev|attain|exceed|surpass|obtain|scor|yield)\w*"
-    r"(?: (?:only|up to|an?|about|over))* ?$"
+    r"(?: (?:only|up to|an?|about|over|an? (?:[\w-]+ ){1,4}of))* ?$"
 )
-_VERSUS = re.compile(r" (?:vs\.?|versus|compared (?:to|with)|against|->)(?: [a-z]+){0,4} ?\d")
+_BEATS_BY = re.compile(r"(?:outperform|surpass|exceed|beat)\w* [^;()]{3,70} by $")
+_VERSUS = re.compile(
+    r"\)?(?: [a-z]+)? (?:vs\.?|versus|compared (?:to|with)|against|than|->)(?: [a-z]+){0,4} ?\(?\d"
+)
 # The 2.5 of "Gemini 2.5" is a name's; that of "BLEU 2.5" is a score.
 _NAME_BEFORE = re.compile(r"\b[A-Z][\w.+-]*[ ~-]\(?$")
 _METRIC_NAME = re.compile(
-    rf"(?:{METRIC}|of|to|by|at|is|from|scores?|r2|ap|ar)s?[ ~-]\(?$", re.IGNORECASE
+    rf"(?:{METRIC}{_VARIANT}|of|to|by|at|is|from|scores?|r2|ap|ar)s?[ ~-]\(?$", re.IGNORECASE
 )
 _ACRONYM = re.compile(r" [A-Z]{2,8}\b")  # "achieves 93.3 PDMS"
-_ON = re.compile(r" (?:on|in|for|across)\b")
+_ON = re.compile(r" (?:on|in|for|at|across)\b")
 
 
 def is_score(expression: Expression, place: Place) -> bool:
@@ -43,20 +48,22 @@ def is_score(expression: Expression, place: Place) -> bool:
     counts = number.is_word or number.end > number.digits_end  # "two", 7B, 12K
     if counts or re.match(r"[-\w]", text[expression.end : expression.end + 1]):
         return False
-    if text[number.start] not in "+-" and _is_name(place) and not _METRIC_AFTER.match(place.after):
+    is_compared = place.before.endswith(("(", "=", ": ")) and _VERSUS.match(place.after)
+    is_marked = text[number.start] in "+-" or is_compared or _METRIC_AFTER.match(place.after)
+    if not is_marked and _is_name(place):
         return False
     if _SIGN_OF_METRIC.search(place.before):
         return True
     if "." not in written:
         is_score = _WHOLE_SCORE.search(place.before) and len(written) < 4
         return bool(is_score) and not _COUNTED.search(place.before)
+    if is_compared or any(one.search(place.before) for one in (_CORRELATION, _BEATS_BY)):
+        return True
     return _is_decimal_score(expression, place)
 
 
 def _is_decimal_score(expression: Expression, place: Place) -> bool:
     before, after = place.before, place.after
-    if _CORRELATION.search(before) or (before.endswith(("(", "=")) and _VERSUS.match(after)):
-        return True
     if _REACHES.search(before):
         cased = place.folded.cased[expression.end : place.after_start + 12]
         return bool(METRIC_WORD.search(place.words) or _ON.match(after) or _ACRONYM.match(cased))

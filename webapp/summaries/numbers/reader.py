@@ -14,7 +14,8 @@ from .words import word_numbers
 # nor inside another number; it ends where no digit goes on. Words are Latin here: in Chinese a
 # number stands beside its neighbours without a blank.
 _NUMBER = re.compile(
-    r"(?<![a-z0-9_.^@])(?<![a-wyz^_]-)(?<![\^_]\+)(?<![^\d]x-)(?<![a-z]\.)(?<!\d[,:])"
+    r"(?<![a-z0-9_.^@])(?:(?<![a-wyz^_]-)|(?<=\d[kmbtsh]-)|(?<=\d(?:ms|[kmgt]b|[kmc]m|hz|db)-))"
+    r"(?<![\^_]\+)(?<![^\d]x-)(?<![a-z]\.)(?<!\d[,:])"
     r"(?P<factor>(?<![\d%)])x ?)?"
     r"(?P<sign>(?<![\d%x])(?<![\d%x] )(?:[-+] ?(?=[\d.])))?"
     r"(?P<digits>\d+(?:\.\d+)?|\.\d+)"
@@ -44,6 +45,7 @@ _SIZE_BEFORE = re.compile(r"\d ?x ?$")
 _LETTER = re.compile(r"[a-z]")
 _NAME_BEFORE = re.compile(r"(?<![\w.-])[a-z][\w.-]*-$")  # the 7 of qwen2.5-7b
 _PLURAL_OF_A_NAME = re.compile(r"s(?!\w)")  # "4090s" and "1990s" are plurals, "20 s" is a time
+_NAME_AND_YEAR = re.compile(r"\bon [A-Z][\w-]* $")  # the 24 of "91% on AIME 24, and 64%"
 _JOINED_BY = re.compile(r" ?(?:-|to|->|至|到|or|and|/|, and|, or) ?")
 _RANGE = re.compile(r" ?(?:-|to|->|至|到|or|/) ?")
 _LISTED_BY = re.compile(r", ?")
@@ -63,7 +65,7 @@ def numbers_in(folded: Folded) -> list[Number]:
     for number in found:
         if not kept or number.start >= kept[-1].end or number.is_spread:
             kept.append(number)
-    return _with_shared_units(folded.text, kept)
+    return _with_shared_units(folded, kept)
 
 
 def _figures(folded: Folded) -> Iterator[Number]:
@@ -101,6 +103,8 @@ def _figure(folded: Folded, match: re.Match[str]) -> Iterator[Number]:
     if not (unit or is_size or power) and _LETTER.match(text, digits_end):
         return  # the 3 of "3dgs", the 1080 of "1080p"
     start = match.start() if not (is_size and match["factor"]) else match.start("digits")
+    if unit == "usd" and unit_end == after:
+        start -= len("\\$")
     yield Number(value, unit, start, end, digits_end, is_size, own_unit=bool(unit))
     if spread:
         at = spread.span(1)
@@ -151,13 +155,15 @@ def _unit(text: str, at: int, digits: str = "") -> tuple[str, int]:
     return "", at
 
 
-def _with_shared_units(text: str, found: list[Number]) -> list[Number]:
+def _with_shared_units(folded: Folded, found: list[Number]) -> list[Number]:
     """The first ends of "2 to 3 ms" and "12, 15 and 18%" take the unit of the last."""
     shared = list(found)
     in_list = False  # further right an "and" or "to" joins two numbers: commas list more of them
     for i in range(len(found) - 2, -1, -1):
         number, following = found[i], shared[i + 1]
-        joint = text[number.end : following.start]
+        joint = folded.text[number.end : following.start]
+        if _NAME_AND_YEAR.search(folded.cased, max(0, number.start - 20), number.start):
+            continue
         in_list = bool(_JOINED_BY.fullmatch(joint) or (in_list and _LISTED_BY.fullmatch(joint)))
         if not in_list or number.unit or number.is_size or number.is_spread or number.is_word:
             continue

@@ -11,7 +11,7 @@ _SPELLINGS: dict[str, str] = table(__file__, "units.toml")
 _SECOND = r"(?:seconds?|sec|s|秒)"
 _RATE = re.compile(
     r"(tokens?|tok|images?|imgs?|samples?|steps?|queries|qs?|requests?|videos?|its?|iterations?"
-    r"|words?|chars|characters|clips?|令牌|个?词元)"
+    r"|words?|chars?|characters?|clips?|令牌|个?词元)"
     rf" ?(?:/|per |每) ?({_SECOND}|minutes?|min|hours?|h|days?)(?!\w)"
 )
 _RATE_NAMES = {"tok": "token", "img": "image", "it": "iteration", "querie": "query", "q": "query"}

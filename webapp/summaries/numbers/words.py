@@ -37,7 +37,7 @@ _LARGE_AND_REST = rf"(?:{_ANY_LARGE})(?: {_NUMBER}| and {_NUMBER}(?! (?:{_ANY_LA
 _FIXED: dict[str, list[list[str]]] = table(__file__, "words.toml")
 _WORDS = re.compile(
     rf"(?<![\w-])(?:"
-    rf"(?P<orders>(?:(?P<order_count>{_NUMBER}|\d+|an?)(?: to (?:{_NUMBER}|\d+))? )"
+    rf"(?P<orders>(?:(?P<order_count>{_NUMBER}|\d+|an?)(?:(?: to |-)(?:{_NUMBER}|\d+))? )"
     r"orders? of magnitude)"
     rf"|(?P<fold>{'|'.join([*_SMALL, *_LARGE])}) ?fold"
     rf"|(?P<number>(?:{_NUMBER}|(?:an? )?{_LARGE_AND_REST})(?: {_LARGE_AND_REST}){{0,6}})"
