@@ -181,6 +181,14 @@ def test_lists_of_a_method_are_feeds_in_every_format(
 
 
 @pytest.mark.usefixtures("published")
+def test_a_feed_calls_no_count_a_measurement(client: Client) -> None:
+    items = json.loads(client.get("/methods/sparse_attention/verdicts.json").content)["items"]
+    said = [item["summary"] for item in items if "counted: " in item["summary"]]
+    assert said
+    assert not any("Measured" in one or " on ." in one for one in said)
+
+
+@pytest.mark.usefixtures("published")
 def test_a_feed_follows_the_evidence_of_its_links(client: Client) -> None:
     link = MethodLink.objects.get()
     assert b"weighed anew" not in client.get("/methods/sparse_attention.rss").content

@@ -320,6 +320,11 @@ def test_both_numbers_of_a_comparison_are_claims(abstract: str, values: list[str
     assert [claim.value for claim in claims_of(abstract)] == values
 
 
+def test_a_setting_far_away_is_of_something_else() -> None:
+    (claim,) = claims_of(f"Our cache is 3x faster {'and very much simpler ' * 9}on COCO.")
+    assert claim.setting == ""
+
+
 def test_at_least_is_no_setting() -> None:
     (claim,) = claims_of("On COCO, our recall improves by at least 7%.")
     assert claim.setting == "COCO"

@@ -125,7 +125,7 @@ def _verdict_item(site: Site, method: Method, one: Answered, at: datetime) -> It
     where = one.measurement.where if one.measurement else ""
     name = f"{method.slug}:{one.claim.id}:{where}:{one.verdict.word}"
     measured = ""
-    if one.figure:
+    if one.figure and one.measurement:  # what was counted, the reason says
         unit = one.unit if one.unit == "×" else f" {one.unit}"
         low, high = number(one.figure.low), number(one.figure.high)
         measured = f"Measured {number(one.figure.value)}{unit} ({low} to {high}) on {where}. "

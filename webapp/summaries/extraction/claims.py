@@ -13,14 +13,9 @@ from .details import UNKNOWN, Details
 from .expressions import Expression, expressions
 from .outcomes import is_outcome, is_setting
 from .place import Context, Place
+from .vocabulary import SHOWN_UNITS
 
 MAX_ABSTRACT = 10_000  # characters looked at
-_SHOWN_UNIT = {"x": "×", "pp": "percentage points", "token/s": "tokens/s"} | {
-    unit: unit.upper() for unit in ("gb", "mb", "kb", "tb", "fps")
-}
-_SHOWN_UNIT |= {"db": "dB", "hz": "Hz", "khz": "kHz", "mhz": "MHz", "ghz": "GHz", "us": "μs"}
-_SHOWN_UNIT |= {"kbps": "kbps", "mbps": "Mbps", "gbps": "Gbps"}
-_SHOWN_UNIT |= {"wh": "Wh", "kwh": "kWh", "w": "W", "kw": "kW", "mw": "mW", "j": "J", "mj": "mJ"}
 
 
 @dataclass(frozen=True)
@@ -83,10 +78,10 @@ def _claim(
     first, last = place.folded.place(*place.sentence)
     return RuleClaim(
         value=(" -> " if expression.is_change else "-").join(
-            f"{n.value:f}" + ("" if n.unit in own else f" {_SHOWN_UNIT.get(n.unit, n.unit)}")
+            f"{n.value:f}" + ("" if n.unit in own else f" {SHOWN_UNITS.get(n.unit, n.unit)}")
             for n in expression.numbers
         ),
-        unit=_SHOWN_UNIT.get(expression.unit, expression.unit),
+        unit=SHOWN_UNITS.get(expression.unit, expression.unit),
         metric=details.metric(),
         baseline=details.baseline(),
         setting=details.setting(),

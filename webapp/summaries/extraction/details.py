@@ -5,12 +5,10 @@ Taken from the words beside the number; what is not written stays empty.
 
 import re
 
-from webapp.summaries.numbers import SIZES, TIMES
-
 from .expressions import Expression
 from .factors import VERBS
 from .place import Place
-from .vocabulary import METRIC, METRIC_WORD, one_of, words
+from .vocabulary import KINDS, METRIC, METRIC_WORD, one_of, words
 
 UNKNOWN = "reported number"  # nothing beside it says of what
 
@@ -101,15 +99,6 @@ _SETTING = re.compile(
     rf"|(?: and)?(?: an?)? {METRIC}\b"
     r"| and (?:[+-]?\d|by\b|achiev|improv|reduc|speed|cut|rais|increas))"
 )
-# What a number with this unit is of, where no word beside it says so.
-_KINDS = {
-    **dict.fromkeys(TIMES, "time"),
-    **dict.fromkeys(SIZES, "memory"),
-    **dict.fromkeys(("mw", "w", "kw"), "power"),
-    **dict.fromkeys(("j", "mj", "kj", "wh", "kwh"), "energy"),
-    "fps": "frame rate",
-    **dict.fromkeys(("token/s", "image/s", "sample/s", "request/s"), "throughput"),
-}
 _REACH = 160  # characters behind the number: where the setting and the baseline may begin
 
 
@@ -148,7 +137,7 @@ class Details:
         found = self._metric_behind()
         if found or _BEATS.search(self._before_it):
             return found or "improvement"
-        kind = _KINDS.get(self._unit, "")
+        kind = KINDS.get(self._unit, "")
         moves = _MOVES.search(self._before_it)
         if moves and not _AGENT.search(moves["of"]):
             return self._before(moves)

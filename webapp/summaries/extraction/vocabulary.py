@@ -5,6 +5,9 @@ import re
 from webapp.ui.tables import table
 
 _WORDS: dict[str, str] = table(__file__, "words.toml")
+_UNITS: dict[str, dict[str, str]] = table(__file__, "units.toml")
+SHOWN_UNITS = _UNITS["shown"]
+KINDS = {unit: kind for kind, units in _UNITS["kind"].items() for unit in units.split()}
 
 
 def one_of(written: str) -> str:
