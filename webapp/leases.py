@@ -22,6 +22,7 @@ def renewed(renew: Callable[[], object], seconds: float) -> Iterator[None]:
                     renew()
                 except DatabaseError as error:
                     log.warning("a lease was not renewed: %s", error)
+                    connection.close()  # it may only read, or its server may be gone: open another
         finally:
             connection.close()
 
