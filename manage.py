@@ -22,7 +22,7 @@ GROUPS = {
     "up": ("web", "redis"),
     "mcp": ("web", "mcp"),
     "methods": ("web", "ml", "torch"),
-    "test": ("web", "redis", "ml", "torch", "mcp", "dev"),
+    "test": ("web", "redis", "ml", "torch", "triton", "mcp", "dev"),
 }
 FAST = ("web", "redis", "mcp", "dev")  # `test --fast`
 # Commands that need no migrated database: they migrate or replace it themselves, or do not use it.

@@ -15,6 +15,7 @@ lock redis --no-deps "$@"
 lock web "$@"
 lock worker "$@"
 lock mcp "$@"
+lock triton "$@"
 # torch's own builds are many and come from several indexes: requirements/torch.txt says more.
 lock ml requirements/torch.txt --no-emit-package torch "$@"
 lock dev "$@"

@@ -1,7 +1,9 @@
 """The operator: `sparse_attention(q, k, v, config)`, on any device, padded or not."""
 
+import os
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import Literal, get_args
 
 import torch
@@ -9,10 +11,10 @@ from torch import Tensor
 
 from methods.errors import InputError
 from methods.sparse_attention import kernel, ops_cpu, ops_gpu
-from methods.sparse_attention.config import SparseAttentionConfig, head_groups
+from methods.sparse_attention.config import Group, SparseAttentionConfig, head_groups
 from methods.sparse_attention.oracle import oracle_attention
 
-Backend = Literal["auto", "kernel", "cpu", "gpu", "portable", "reference"]
+Backend = Literal["auto", "kernel", "cpu", "gpu", "triton", "portable", "reference"]
 PaddingSide = Literal["right", "left"]
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -50,8 +52,9 @@ def sparse_attention(
         context: the length that an adaptive window is resolved for; n if not given. Where lengths
             vary, give the model's, or a longer input changes what earlier tokens see.
         backend: "auto" picks "gpu" on CUDA, else "kernel" (our own, float32, where it is built),
-            "cpu" (tiles by PyTorch's private flash kernel) or "portable" (public calls only);
-            "reference" is the float64 definition.
+            "cpu" (tiles by PyTorch's private flash kernel) or "portable" (public calls only).
+            "triton" is our own kernel for a GPU, not yet measured on one; "reference" is the
+            float64 definition.
 
     Returns:
         (batch, heads, n, d_head) in q's dtype.
@@ -75,7 +78,7 @@ def sparse_attention(
         out = oracle_attention(q, k, v, config, context=context).to(q.dtype)
     else:
         sharing, picked = heads // k.shape[1], _pick(backend, q)
-        if sharing > 1 and picked != "gpu":
+        if sharing > 1 and picked not in ("gpu", "triton"):
             k, v = k.repeat_interleave(sharing, 1), v.repeat_interleave(sharing, 1)
         out = _BACKENDS[picked](q, k, v, groups)
 
@@ -86,11 +89,18 @@ def sparse_attention(
     return out
 
 
+def _triton(q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...]) -> Tensor:
+    from methods.sparse_attention import ops_triton  # noqa: PLC0415 - needs triton
+
+    return ops_triton.attend(q, k, v, groups)
+
+
 _BACKENDS: dict[str, Callable[..., Tensor]] = {
     "kernel": partial(ops_cpu.attend, compiled=True),
     "cpu": ops_cpu.attend,
     "portable": ops_cpu.attend_portable,
     "gpu": ops_gpu.attend,
+    "triton": _triton,
 }
 
 
@@ -156,6 +166,12 @@ def validated(
     return key_lengths.to(q.device, torch.long)
 
 
+def has_triton(q: Tensor) -> bool:
+    """Whether our Triton kernel can attend from these queries (batch, heads, n, d)."""
+    runs = q.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"  # Triton's own switch
+    return runs and q.dtype != torch.float64 and find_spec("triton") is not None
+
+
 def _check_backend(backend: str, q: Tensor) -> None:
     if backend not in get_args(Backend):
         raise InputError(f"backend must be one of {', '.join(get_args(Backend))}, not {backend!r}")
@@ -163,6 +179,11 @@ def _check_backend(backend: str, q: Tensor) -> None:
         raise InputError(
             f"backend 'cpu' needs CPU tensors and PyTorch's CPU flash kernel; q is on {q.device}. "
             "'portable' runs anywhere"
+        )
+    if backend == "triton" and not has_triton(q):
+        raise InputError(
+            "backend 'triton' needs the package triton, a CUDA device and float32, bfloat16 or "
+            f"float16; q is {q.dtype} on {q.device}. 'portable' runs anywhere"
         )
     if backend == "kernel" and not kernel.fits(q):
         raise InputError(

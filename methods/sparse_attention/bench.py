@@ -15,7 +15,7 @@ from methods.measure import memory as measured_memory
 from methods.measure.timing import Comparison, Variants, time_all
 from methods.protocol import Limit
 from methods.sparse_attention import kernel, peers
-from methods.sparse_attention.api import sparse_attention
+from methods.sparse_attention.api import Backend, has_triton, sparse_attention
 from methods.sparse_attention.cache import SparseKVCache
 from methods.sparse_attention.checks import BOUNDS, Inputs, at_shape, draw, gate
 from methods.sparse_attention.config import SparseAttentionConfig, flop_limit, resolve_window
@@ -70,8 +70,12 @@ def _calls(ctx: Context, params: LatencyParams, n: int, backward: bool) -> Varia
     if _kernelled(ctx, params) and n <= params.linear_peers_up_to:
         # Dense attention as a pattern of ours: every token is an anchor of every head.
         configs["dense_kernel"] = SparseAttentionConfig(0, heads, global_token_ratio=1.0)
+    if ctx.device == "cuda":
+        configs["windows"] = SparseAttentionConfig(heads, 0)
+        if has_triton(qkv.q):
+            configs["triton"] = configs["adaptive"]
     for name, config in configs.items():
-        cases = at_shape(qkv, grad, config)
+        cases = at_shape(qkv, grad, config, _backend(name))
         ctx.check_all("at_shape", (replace(case, label=f"{name}, {case.label}") for case in cases))
     attentions = _attentions(ctx, params, configs, n, backward=backward)
     ctx.check_all("same_as_peers", _as_peers(attentions, qkv))
@@ -101,10 +105,17 @@ def _as_peers(attentions: Mapping[str, peers.Attention], qkv: Inputs) -> Iterato
             yield Case(apart, BOUNDS[qkv.q.dtype], label=f"{name}, n = {qkv.q.shape[2]}")
 
 
+def _backend(variant: str) -> Backend:
+    return "triton" if variant == "triton" else "auto"
+
+
 def _dense_and_ours(configs: Configs, *, masked: bool) -> dict[str, peers.Attention]:
     """Dense attention, ours by configuration and, if `masked`, ours by n x n masks."""
     found: dict[str, peers.Attention] = {"dense": peers.dense}
-    found |= {name: partial(sparse_attention, config=config) for name, config in configs.items()}
+    found |= {
+        name: partial(sparse_attention, config=config, backend=_backend(name))
+        for name, config in configs.items()
+    }
     if masked:
         found["naive"] = partial(peers.naive, configs["adaptive"])
         found["sdpa_mask"] = partial(peers.sdpa_mask, configs["adaptive"])

@@ -16,7 +16,7 @@ from methods.kit.compare import largest, relative
 from methods.kit.seeds import generator, randn
 from methods.measure import memory
 from methods.sparse_attention import kernel
-from methods.sparse_attention.api import Backend, PaddingSide, sparse_attention
+from methods.sparse_attention.api import Backend, PaddingSide, has_triton, sparse_attention
 from methods.sparse_attention.cache import SparseKVCache
 from methods.sparse_attention.config import (
     GlobalGroup,
@@ -92,7 +92,8 @@ def draw(
 def backends(device: str, dtype: torch.dtype = torch.float32) -> tuple[Backend, ...]:
     """What can run on the device; "gpu" runs uncompiled on a CPU."""
     if device != "cpu":
-        return ("gpu", "portable")
+        ours = has_triton(torch.empty(0, dtype=dtype, device=device))
+        return ("gpu", "triton", "portable") if ours else ("gpu", "portable")
     every: tuple[Backend, ...] = ("cpu", "portable", "gpu")
     return ("kernel", *every) if kernel.fits(torch.empty(1, 1, 1, 16, dtype=dtype)) else every
 
@@ -273,7 +274,9 @@ def gate(configs: Mapping[str, SparseAttentionConfig], *shape: int, device: str)
             yield replace(case, label=f"{name}, {case.label}")
 
 
-def at_shape(qkv: Inputs, grad: Tensor | None, config: SparseAttentionConfig) -> Iterator[Case]:
+def at_shape(
+    qkv: Inputs, grad: Tensor | None, config: SparseAttentionConfig, backend: Backend = "auto"
+) -> Iterator[Case]:
     r"""What is timed is right at the very shape and batch that it is timed at, on sampled rows R.
 
     Equation: $\lVert \hat o_R - o_R \rVert_2 \le \varepsilon \lVert o_R \rVert_2$
@@ -291,10 +294,10 @@ def at_shape(qkv: Inputs, grad: Tensor | None, config: SparseAttentionConfig) ->
     exact = qkv.each(torch.Tensor.double).leaves(trained=grad is not None)
     at = rows.to(qkv.q.device)
     with torch.set_grad_enabled(grad is not None):
-        out = sparse_attention(*inputs, config)
+        out = sparse_attention(*inputs, config, backend=backend)
         wanted = oracle_attention(*exact, config, rows=rows)
     yield Case(relative(out[:, :, at], wanted), bound, label=f"n = {n}, output")
-    yield Case(_change(inputs, out, config), 0.0, label=f"n = {n}, the future")
+    yield Case(_change(inputs, out, config, backend), 0.0, label=f"n = {n}, the future")
     if grad is None:
         return
     upstream = torch.zeros_like(grad)
@@ -306,10 +309,11 @@ def at_shape(qkv: Inputs, grad: Tensor | None, config: SparseAttentionConfig) ->
 
 
 @torch.no_grad()
-def _change(inputs: Inputs, out: Tensor, config: SparseAttentionConfig) -> float:
+def _change(inputs: Inputs, out: Tensor, config: SparseAttentionConfig, backend: Backend) -> float:
     """The largest change of the outputs before t when the inputs from t on change."""
     t = out.shape[2] * 2 // 3
     changed = inputs.each(torch.clone)
     for x in changed:
         x[:, :, t:] *= -3
-    return float((sparse_attention(*changed, config) - out)[:, :, :t].abs().amax()) if t else 0.0
+    after = sparse_attention(*changed, config, backend=backend)
+    return float((after - out)[:, :, :t].abs().amax()) if t else 0.0

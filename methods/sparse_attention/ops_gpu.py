@@ -22,7 +22,7 @@ from torch._higher_order_ops.flex_attention import flex_attention as uncompiled_
 from torch.nn.attention import flex_attention as flex
 
 from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
-from methods.sparse_attention.tiles import own_scores, pool_anchors, with_own
+from methods.sparse_attention.tiles import added_own, pool_anchors
 
 SHAPES = 512  # compiled at most; beyond, an error
 
@@ -86,10 +86,7 @@ def strided_anchors(
     if not group.include_self:
         return _flex(q, keys, values, mask, compiled=compiled)
     out, lse = _flex_and_lse(q, keys, values, mask, compiled=compiled)
-    sharing = q.shape[1] // k.shape[1]
-    k, v = (x.repeat_interleave(sharing, 1).to(lse.dtype) for x in (k, v))
-    own = own_scores(q.to(lse.dtype), k, group)
-    return with_own(out.to(lse.dtype), lse, own, v)[0].to(q.dtype)
+    return added_own(out, lse, q, k, v, group=group)
 
 
 @lru_cache(maxsize=64)

@@ -187,6 +187,22 @@ def with_own(out: Tensor, lse: Tensor, own: Tensor, v: Tensor) -> tuple[Tensor, 
     return out * kept + v * added, total
 
 
+def added_own(
+    out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *, group: GlobalGroup
+) -> Tensor:
+    r"""What heads of anchors found, and each token's own key beside it: (batch, heads, n, d).
+
+    out and q are (batch, heads, n, d), lse (batch, heads, n) in single precision at least, in which
+    the sum is made; k and v are (batch, kv_heads, n, d).
+
+    Equation: $L' = \log(e^L + e^{s_{ii}}), \quad O' = e^{L - L'} O + e^{s_{ii} - L'} v_i$
+    """
+    sharing = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(sharing, 1).to(lse.dtype) for x in (k, v))
+    own = own_scores(q.to(lse.dtype), k, group)
+    return with_own(out.to(lse.dtype), lse, own, v)[0].to(q.dtype)
+
+
 def pool_anchors(x: Tensor, stride: int) -> Tensor:
     r"""Mean of the s tokens that end at each anchor; anchor 0 is token 0 alone (nothing precedes).
 

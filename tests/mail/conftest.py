@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Any
@@ -32,16 +33,23 @@ class Inbox:
         return "250 OK"
 
 
-@pytest.fixture
-def inbox(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inbox]:
+@contextmanager
+def receiving() -> Iterator[tuple[Inbox, str]]:
+    """A server of mail and its address."""
     made = Inbox()
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = door.getsockname()[1]
     server = Controller(made, hostname="127.0.0.1", port=port, ready_timeout=60)
     server.start()
-    monkeypatch.setenv("ASSAY_SMTP_URL", f"smtp://127.0.0.1:{port}")
-    monkeypatch.setenv("ASSAY_MAIL_FROM", "assay@site.example")
-    settings.EMAIL_BACKEND = "webapp.mail.backend.EmailBackend"  # Django's tests replace it
-    settings.BASE_URL = "https://site.example"
-    yield made
+    yield made, f"smtp://127.0.0.1:{port}"
     server.stop()
+
+
+@pytest.fixture
+def inbox(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inbox]:
+    with receiving() as (made, address):
+        monkeypatch.setenv("ASSAY_SMTP_URL", address)
+        monkeypatch.setenv("ASSAY_MAIL_FROM", "assay@site.example")
+        settings.EMAIL_BACKEND = "webapp.mail.backend.EmailBackend"  # Django's tests replace it
+        settings.BASE_URL = "https://site.example"
+        yield made

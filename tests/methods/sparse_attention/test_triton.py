@@ -1,0 +1,187 @@
+"""Our Triton kernels: run by Triton's interpreter here, compiled for a GPU without one, run on one.
+
+Triton chooses the interpreter when a kernel is decorated, its own included, so `tests/conftest.py`
+switches it on before anything is imported; kernels are compiled in a process without it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from methods.errors import InputError
+from methods.sparse_attention import checks, ops_triton
+from methods.sparse_attention.api import sparse_attention
+from methods.sparse_attention.checks import relative_error
+from methods.sparse_attention.config import SparseAttentionConfig
+from methods.sparse_attention.ops_triton import _tiles_of_keys
+from methods.sparse_attention.oracle import oracle_attention
+
+# Of rows beyond the sequence, which are not stored, and keys that are masked.
+pytestmark = pytest.mark.filterwarnings("ignore:.*(divide|log2|exp2):RuntimeWarning")
+CONFIG = SparseAttentionConfig(4, 2, 40, adaptive_window=False)
+
+
+def triton_attention(*args: torch.Tensor | SparseAttentionConfig, **more: object) -> torch.Tensor:
+    return sparse_attention(*args, backend="triton", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(("label", "n", "config"), checks.SHAPES, ids=lambda one: str(one)[:16])
+def test_every_option_agrees_with_the_oracle(
+    label: str, n: int, config: SparseAttentionConfig, dtype: torch.dtype
+) -> None:
+    """As in the table of checks, at its tiles and a few of them: an interpreter takes its time.
+
+    Half precision is float16: Triton's interpreter multiplies the bits of bfloat16 as integers.
+    """
+    given, grad = checks.draw(1, config.heads, min(n, 70), 16, device="cpu", dtype=dtype)
+    inputs, exact = given.leaves(), given.each(torch.Tensor.double).leaves()
+    out, wanted = triton_attention(*inputs, config), oracle_attention(*exact, config)
+    found = torch.autograd.grad(out, inputs, grad)
+    gradients = torch.autograd.grad(wanted, exact, grad.double())
+    errors = map(relative_error, (out, *found), (wanted, *gradients))
+    assert max(errors) < checks.BOUNDS[dtype]
+
+
+@pytest.fixture
+def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ops_triton, "tile", lambda *_, **__: {"ROWS": 16, "KEYS": 16})
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    window=st.integers(1, 90),
+    block=st.none() | st.integers(1, 24),
+    ratio=st.sampled_from([1.0, 0.5, 0.1, 0.03]),
+    local=st.sampled_from([0, 2]),
+    sharing=st.sampled_from([1, 2]),
+    n=st.integers(1, 80),
+    d=st.sampled_from([8, 16, 24]),
+    seed=st.integers(0, 2**31),
+)
+@example(window=10, block=24, ratio=0.1, local=2, sharing=1, n=80, d=8, seed=0)  # a tile unseen
+@pytest.mark.usefixtures("_small_tiles")
+def test_any_pattern_agrees_with_the_oracle(  # noqa: PLR0917 - each is drawn by its name
+    window: int,
+    block: int | None,
+    ratio: float,
+    local: int,
+    sharing: int,
+    n: int,
+    d: int,
+    seed: int,
+) -> None:
+    """Windows below, at and above the size of a tile; query heads that share key heads."""
+    torch.manual_seed(seed)
+    config = SparseAttentionConfig(local, 2, window, ratio, adaptive_window=False, block_size=block)
+    q, grad = (torch.randn(1, config.heads, n, d) for _ in range(2))
+    k, v = (torch.randn(1, config.heads // sharing, n, d) for _ in range(2))
+    inputs = [x.requires_grad_() for x in (q, k, v)]
+    out, wanted = triton_attention(*inputs, config), oracle_attention(*inputs, config)
+    assert relative_error(out, wanted) < 1e-5
+    found = torch.autograd.grad(out, inputs, grad)
+    exact = torch.autograd.grad(wanted, inputs, grad.double())
+    assert max(map(relative_error, found, exact)) < 1e-5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("scale", [0.0, 1e4])
+def test_no_scale_makes_an_infinity(scale: float, dtype: torch.dtype) -> None:
+    given, grad = checks.draw(1, 6, 70, 32, device="cpu", dtype=dtype)
+    inputs = given.each(lambda x: x * scale).leaves()
+    out = triton_attention(*inputs, CONFIG)
+    assert all(bool(x.isfinite().all()) for x in (out, *torch.autograd.grad(out, inputs, grad)))
+
+
+def test_nothing_looks_into_the_future() -> None:
+    """The gate of a benchmark, as it checks the kernel where there is a GPU."""
+    given, grad = checks.draw(2, 6, 100, 16, device="cpu")
+    cases = list(checks.at_shape(given, grad, CONFIG, "triton"))
+    assert [case.label for case in cases] == [
+        *("n = 100, output", "n = 100, the future", "n = 100, dQ", "n = 100, dK", "n = 100, dV")
+    ]
+    assert [case for case in cases if not case.passed] == []
+
+
+def test_views_of_packed_projections_are_read_in_place() -> None:
+    packed = torch.randn(2, 70, 3 * 6 * 16, requires_grad=True)
+    q, k, v = (x.unflatten(2, (6, 16)).transpose(1, 2) for x in packed.chunk(3, 2))
+    odd = [x.transpose(2, 3).contiguous().transpose(2, 3) for x in (q, k, v)]  # d is not last
+    out = triton_attention(q, k, v, CONFIG)
+    assert relative_error(out, oracle_attention(q, k, v, CONFIG)) < 1e-5
+    torch.testing.assert_close(triton_attention(*odd, CONFIG), out)
+    (grad,) = torch.autograd.grad(out.transpose(2, 3).square().sum(), packed)
+    (wanted,) = torch.autograd.grad(oracle_attention(q, k, v, CONFIG).square().sum(), packed)
+    assert relative_error(grad, wanted) < 1e-5
+
+
+PATTERNS = [(1, 1, 40), (1, 16, 3), (1, 1, 1500), (10, 1, 1500), (3, 1, 1500)]
+
+
+@pytest.mark.parametrize(("s", "block", "blocks"), PATTERNS)
+def test_a_program_visits_the_tiles_that_its_rows_see_and_no_other(
+    s: int, block: int, blocks: int
+) -> None:
+    """And masks all but those that each of its rows sees whole."""
+    n, rows, keys = 1500, 64, 32
+    j = torch.arange(0, n, s)
+    for first in range(0, n, rows):
+        i = torch.arange(first, min(first + rows, n))[:, None]
+        seen = (j <= i) & (i // block - j // block < blocks)  # (rows, keys)
+        found = torch.zeros(4, dtype=torch.int64)
+        store_bounds[(1,)](found, first, int(i[-1]), s, block, blocks, keys)
+        low, whole, ragged, high = found.tolist()
+        visited = seen.any(0).nonzero()
+        assert (low, high) == (int(visited[0]), int(visited[-1]) + 1)
+        assert low <= whole <= ragged
+        assert (whole - low) % keys == 0
+        assert (ragged - whole) % keys == 0
+        assert bool(seen[:, whole:ragged].all())
+        assert not bool(seen[:, ragged : ragged + keys].all()) or ragged + keys > len(j)
+        if whole > low:
+            assert not bool(seen[:, whole - keys : whole].all())
+
+
+@triton.jit
+def store_bounds(OUT, first, last, s, block, blocks, KEYS: tl.constexpr):  # noqa: PLR0917
+    """What a program computes of its place; helpers of Triton run inside a program only."""
+    low, whole, ragged, high = _tiles_of_keys(first, last, s, block, blocks, KEYS)
+    tl.store(OUT, low)
+    tl.store(OUT + 1, whole)
+    tl.store(OUT + 2, ragged)
+    tl.store(OUT + 3, high)
+
+
+def test_the_kernels_compile_for_a_gpu_and_spill_no_registers(tmp_path: Path) -> None:
+    """Half precision on tensor cores, float32 without: TF32 would lose digits."""
+    environment = {name: value for name, value in os.environ.items() if "TRITON" not in name}
+    said = subprocess.run(
+        [sys.executable, "-m", "tests.methods.sparse_attention.compiled"],
+        env=environment | {"TRITON_CACHE_DIR": str(tmp_path)},
+        check=True, stdout=subprocess.PIPE, text=True,
+    ).stdout  # fmt: skip
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert len(lines) == 6
+    assert [line for line in lines if line["spilled"]] == []
+    assert {(line["dtype"], line["tensor_cores"]) for line in lines} == {
+        ("bf16", True),
+        ("fp32", False),
+    }
+
+
+def test_what_it_cannot_do_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    q = torch.randn(1, 6, 20, 16)
+    with pytest.raises(InputError, match="float64 on cpu"):
+        triton_attention(q.double(), q.double(), q.double(), CONFIG)
+    monkeypatch.delenv("TRITON_INTERPRET")
+    with pytest.raises(InputError, match="CUDA device"):
+        triton_attention(q, q, q, CONFIG)
