@@ -36,8 +36,6 @@ os.environ.setdefault(databases.SHARED, _data)  # processes of xdist inherit the
 os.environ["ASSAY_STATIC"] = str(Path(os.environ[databases.SHARED], "static"))
 # Small tensors: one thread is faster, and does not wait for the threads of other tests.
 os.environ["OMP_NUM_THREADS"] = "1"
-if not Path("/dev/nvidiactl").exists():  # Triton's interpreter, chosen when Triton is imported
-    os.environ["TRITON_INTERPRET"] = "1"
 os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings"
 # Playwright's synchronous interface keeps an event loop in this thread for the whole session;
 # Django would take every test that follows in the same process for asynchronous code.

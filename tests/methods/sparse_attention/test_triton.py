@@ -1,6 +1,6 @@
 """Our Triton kernels: run by Triton's interpreter here, compiled for a GPU without one, run on one.
 
-Triton chooses the interpreter when a kernel is decorated, its own included, so `tests/conftest.py`
+Triton chooses the interpreter when a kernel is decorated, its own included, so `tests/__init__.py`
 switches it on before anything is imported; kernels are compiled in a process without it.
 """
 
@@ -34,8 +34,11 @@ def triton_attention(*args: torch.Tensor | SparseAttentionConfig, **more: object
     return sparse_attention(*args, backend="triton", **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-@pytest.mark.parametrize(("label", "n", "config"), checks.SHAPES, ids=lambda one: str(one)[:16])
+@pytest.mark.parametrize(
+    ("label", "n", "config", "dtype"),
+    [(*shape, torch.float32) for shape in checks.SHAPES]
+    + [(*shape, torch.float16) for shape in checks.SHAPES[-4:]],
+)
 def test_every_option_agrees_with_the_oracle(
     label: str, n: int, config: SparseAttentionConfig, dtype: torch.dtype
 ) -> None:
@@ -57,7 +60,7 @@ def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ops_triton, "tile", lambda *_, **__: {"ROWS": 16, "KEYS": 16})
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     window=st.integers(1, 90),
     block=st.none() | st.integers(1, 24),
@@ -104,16 +107,16 @@ def test_no_scale_makes_an_infinity(scale: float, dtype: torch.dtype) -> None:
 
 def test_nothing_looks_into_the_future() -> None:
     """The gate of a benchmark, as it checks the kernel where there is a GPU."""
-    given, grad = checks.draw(2, 6, 100, 16, device="cpu")
+    given, grad = checks.draw(1, 6, 70, 16, device="cpu")
     cases = list(checks.at_shape(given, grad, CONFIG, "triton"))
     assert [case.label for case in cases] == [
-        *("n = 100, output", "n = 100, the future", "n = 100, dQ", "n = 100, dK", "n = 100, dV")
+        *("n = 70, output", "n = 70, the future", "n = 70, dQ", "n = 70, dK", "n = 70, dV")
     ]
     assert [case for case in cases if not case.passed] == []
 
 
 def test_views_of_packed_projections_are_read_in_place() -> None:
-    packed = torch.randn(2, 70, 3 * 6 * 16, requires_grad=True)
+    packed = torch.randn(2, 40, 3 * 6 * 16, requires_grad=True)
     q, k, v = (x.unflatten(2, (6, 16)).transpose(1, 2) for x in packed.chunk(3, 2))
     odd = [x.transpose(2, 3).contiguous().transpose(2, 3) for x in (q, k, v)]  # d is not last
     out = triton_attention(q, k, v, CONFIG)
@@ -163,14 +166,13 @@ def store_bounds(OUT, first, last, s, block, blocks, KEYS: tl.constexpr):  # noq
 
 def test_the_kernels_compile_for_a_gpu_and_spill_no_registers(tmp_path: Path) -> None:
     """Half precision on tensor cores, float32 without: TF32 would lose digits."""
-    environment = {name: value for name, value in os.environ.items() if "TRITON" not in name}
     said = subprocess.run(
         [sys.executable, "-m", "tests.methods.sparse_attention.compiled"],
-        env=environment | {"TRITON_CACHE_DIR": str(tmp_path)},
+        env=os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)},
         check=True, stdout=subprocess.PIPE, text=True,
     ).stdout  # fmt: skip
     lines = [json.loads(line) for line in said.splitlines()]
-    assert len(lines) == 6
+    assert len(lines) == 4
     assert [line for line in lines if line["spilled"]] == []
     assert {(line["dtype"], line["tensor_cores"]) for line in lines} == {
         ("bf16", True),
