@@ -1,0 +1,46 @@
+"""The audit's reasons in a reader's language: stored in English, as a worker or a log says them."""
+
+import re
+from functools import cache
+
+from django.utils.translation import gettext, gettext_noop
+
+# As `fetch`, `polling` and `listings` write them, the most specific first.
+KNOWN = (
+    gettext_noop("%(host)s cannot be reached: its name is not found (this machine may be offline)"),
+    gettext_noop("%(host)s cannot be reached: %(why)s"),
+    gettext_noop("%(host)s did not answer in time"),
+    gettext_noop("%(host)s took longer than %(seconds)s s"),
+    gettext_noop("%(host)s asks us to wait %(seconds)s s (HTTP %(status)s)"),
+    gettext_noop("%(host)s answers HTTP %(status)s: %(why)s"),
+    gettext_noop("%(host)s answers HTTP %(status)s"),
+    gettext_noop("next request to arXiv in %(seconds)s s"),
+    gettext_noop("arXiv still serves the batch of %(weekday)s %(date)s"),
+    gettext_noop("arXiv announces nothing on a %(weekday)s"),
+    gettext_noop("a valid feed without papers: a holiday, or a fault of the feed"),
+    gettext_noop("final once the API knows none on %(days)s days"),
+    gettext_noop("the feed is cut off before its end"),
+    gettext_noop("the answer is neither RSS nor Atom"),
+    gettext_noop("the API knows no papers submitted for this day"),
+    gettext_noop("not asked for yet: nothing was fetched on that day"),
+)
+_SOURCE = re.compile(r"((?:RSS|Atom|API): )?(.*?)(\.?)", re.DOTALL)
+
+
+def told(reason: str) -> str:
+    """A stored reason in the current language; what is of no known form stays as it is."""
+    return "; ".join(_told(part) for part in reason.split("; "))
+
+
+def _told(text: str) -> str:
+    source, bare, stop = _SOURCE.fullmatch(text).groups("")  # type: ignore[union-attr]
+    for message in KNOWN:
+        if found := _form(message).fullmatch(bare):
+            values = {name: gettext(value) for name, value in found.groupdict().items()}
+            return f"{source}{gettext(message) % values}{stop}"
+    return text
+
+
+@cache
+def _form(message: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"%\\\((\w+)\\\)s", r"(?P<\1>.+)", re.escape(message)))
