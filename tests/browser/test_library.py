@@ -7,21 +7,18 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.looks import DESKTOP, PHONE
+from tests.browser.looks import DESKTOP
 from tests.servers.site import Site
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("full")]
 
 
-@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
 def test_papers_one_likes_make_a_profile_that_says_why(
-    browser: Browser, site: Callable[[str], Site], signed_in: dict[str, object], scripts: bool
+    browser: Browser, site: Callable[[str], Site], signed_in: dict[str, object]
 ) -> None:
+    """Without scripts the first steps are walked in test_morning.py."""
     context = browser.new_context(
-        base_url=site("full").address,
-        java_script_enabled=scripts,
-        viewport=DESKTOP if scripts else PHONE,
-        storage_state=signed_in,
+        base_url=site("full").address, viewport=DESKTOP, storage_state=signed_in
     )  # type: ignore[arg-type]
     tab = context.new_page()
     tab.goto("/first-steps/")
@@ -29,8 +26,6 @@ def test_papers_one_likes_make_a_profile_that_says_why(
     tab.get_by_role("button", name="Create my profile").click()
     expect(tab.get_by_role("alert")).to_contain_text("No profile was created")
     tab.get_by_label("Words and phrases").fill("attention")
-    if not scripts:
-        tab.get_by_role("button", name="Preview on past days").click()
     effect = tab.get_by_role("region", name="Effect on the last days")
     expect(effect).to_contain_text("9 papers")
     tab.get_by_label("Words and phrases").fill("")
@@ -55,14 +50,12 @@ def test_papers_one_likes_make_a_profile_that_says_why(
     tab.get_by_role("button", name="Mark as read").click()
     tab.locator("#library summary").click()
     tab.get_by_label("Note").fill("Read **again**")
-    tab.get_by_label("New list").fill(f"Week {scripts}")
+    tab.get_by_label("New list").fill("Week 11")
     tab.get_by_role("button", name="Save changes").click()
     expect(tab.locator("#library strong")).to_have_text("again")
     tab.get_by_role("button", name="Read: mark as unread").click()
     tab.goto("/library/")
-    if not scripts:
-        tab.get_by_role("link", name="Tags and lists").click()
-    tab.get_by_role("link", name=f"Week {scripts}").click()
+    tab.get_by_role("link", name="Week 11").click()
     expect(tab.locator('[id="p-2603.00001"]')).to_be_visible()
     with tab.expect_download() as download:
         tab.get_by_role("link", name="BibTeX").first.click()

@@ -80,6 +80,9 @@ def test_from_an_invitation_to_the_second_morning(  # noqa: PLR0915 - one walk
     accessible(tab, scripts)
     tab.fill("[name=categories]", "cs.CL")
     tab.fill("[name=keywords]", "evaluation")
+    if not scripts:
+        tab.click("#previewed button[name=preview]")
+    expect(tab.locator("#preview")).to_contain_text("translation quality")
     tab.click("#previewed button.first")
     expect(tab.locator(".head")).to_contain_text(named)
     mine = tab.url

@@ -141,3 +141,19 @@ def test_a_site_without_an_administrator_gets_one_from_the_command() -> None:
     assert made.is_superuser
     assert made.is_staff
     assert links.administrator() == made
+
+
+def test_a_reader_whom_another_process_makes_meanwhile_is_that_reader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two first commands at once on a new site."""
+    make = links.new_reader
+
+    def overtaken(name: str) -> User:
+        make(name)
+        return make(name)
+
+    monkeypatch.setattr(links, "new_reader", overtaken)
+    assert links.administrator() == User.objects.get(username="admin", is_superuser=True)
+    with pytest.raises(ValidationError, match="valid username"):
+        links.reader_named("no name")

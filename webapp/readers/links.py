@@ -64,7 +64,13 @@ def address(token: str, site: str = "") -> str:
 
 def reader_named(name: str) -> User:
     """The reader of that name, created if there is none. Raises ValidationError as `new_reader`."""
-    return User.objects.filter(username=name).first() or new_reader(name)
+    known = User.objects.filter(username=name)
+    try:
+        return known.first() or new_reader(name)
+    except ValidationError:
+        if made := known.first():  # by another process meanwhile
+            return made
+        raise
 
 
 @transaction.atomic
