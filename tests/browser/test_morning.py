@@ -108,7 +108,6 @@ def test_from_an_invitation_to_the_second_morning(  # noqa: PLR0915 - one walk
     tab.click("a[href*='/account/mail/']:not(nav a)")
     tab.click(".form button.first >> nth=-1")
     expect(tab.locator(".listing")).to_contain_text(often)
-    accessible(tab, scripts)
     tab.goto(search)
     tab.click("a[href*='/profiles/new/']")
     tab.click("button[name=save]")
@@ -134,7 +133,6 @@ def test_from_an_invitation_to_the_second_morning(  # noqa: PLR0915 - one walk
     with tab.expect_download() as download:
         tab.locator(".head .formats a", has_text="BibTeX").click()
     assert download.value.path().read_text().count("@misc{") == 5
-    accessible(tab, scripts)
     context.close()
 
 
