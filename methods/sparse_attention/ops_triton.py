@@ -57,7 +57,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, groups: Sequence[Group]) -> Tensor:
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, pattern: Tensor) -> tuple[Tensor, Tensor]:
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
-    found: tuple[Tensor, Tensor] = _Attention.apply(q, k, v, pattern)
+    with torch.cuda.device_of(q):  # Triton launches on the current device
+        found: tuple[Tensor, Tensor] = _Attention.apply(q, k, v, pattern)
     return found
 
 
@@ -73,7 +74,7 @@ def patterns(groups: tuple[Group, ...], n: int, device: str) -> Tensor:
     r"""What each head sees, (heads, 3) int32: stride s, block b, blocks c.
 
     Equation: $(s, b, c) = (1, b, \lceil w / b \rceil) \;\mathrm{of\ a\ window}, \quad
-    (s, 1, n) \;\mathrm{of\ anchors}$
+    (s, 1, n) \;\mathrm{of\ anchors}, \quad \mathrm{each\ at\ most}\ n$
     """
     rows = []
     for group in groups:
@@ -81,7 +82,8 @@ def patterns(groups: tuple[Group, ...], n: int, device: str) -> Tensor:
             row = (group.stride, 1, n)
         else:
             row = (1, group.block, -(-group.window // group.block))
-        rows += [row] * (group.stop - group.start)
+        # Above n they all mean the same, and would overflow 32 bits.
+        rows += [[min(number, n) for number in row]] * (group.stop - group.start)
     with torch.inference_mode(False):  # it is kept, and autograd refuses what that mode makes
         return torch.tensor(rows, dtype=torch.int32, device=device)
 

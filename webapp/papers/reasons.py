@@ -27,12 +27,12 @@ KNOWN = (
 _SOURCE = re.compile(r"((?:RSS|Atom|API): )?(.*?)(\.?)", re.DOTALL)
 
 
-def told(reason: str) -> str:
+def translated_reason(reason: str) -> str:
     """A stored reason in the current language; what is of no known form stays as it is."""
-    return "; ".join(_told(part) for part in reason.split("; "))
+    return "; ".join(_translated(part) for part in reason.split("; "))
 
 
-def _told(text: str) -> str:
+def _translated(text: str) -> str:
     source, bare, stop = _SOURCE.fullmatch(text).groups("")  # type: ignore[union-attr]
     for message in KNOWN:
         if found := _form(message).fullmatch(bare):

@@ -63,8 +63,8 @@ def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     window=st.integers(1, 90),
-    block=st.none() | st.integers(1, 24),
-    ratio=st.sampled_from([1.0, 0.5, 0.1, 0.03]),
+    block=st.none() | st.integers(1, 24) | st.just(2**40),
+    ratio=st.sampled_from([1.0, 0.5, 0.1, 0.03, 1e-9]),
     local=st.sampled_from([0, 2]),
     sharing=st.sampled_from([1, 2]),
     n=st.integers(1, 80),
@@ -72,6 +72,7 @@ def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     seed=st.integers(0, 2**31),
 )
 @example(window=10, block=24, ratio=0.1, local=2, sharing=1, n=80, d=8, seed=0)  # a tile unseen
+@example(window=9, block=2**40, ratio=3e-10, local=2, sharing=1, n=80, d=8, seed=0)  # past 32 bits
 @pytest.mark.usefixtures("_small_tiles")
 def test_any_pattern_agrees_with_the_oracle(  # noqa: PLR0917 - each is drawn by its name
     window: int,

@@ -2,7 +2,7 @@
 
 from django import template
 
-from webapp.papers.reasons import told
+from webapp.papers.reasons import translated_reason
 
 register = template.Library()
-register.filter(told)
+register.filter(translated_reason)
