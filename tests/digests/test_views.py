@@ -133,6 +133,14 @@ def test_a_day_without_a_digest_says_why(client, day, said):
     assert said in text(response)
 
 
+def test_the_reasons_of_a_day_stand_apart_by_category(client):
+    for category in ("cs.AI", "cs.CL"):
+        factories.make_listing(category, state="failed", reason="no route to host", counts={})
+    said = " ".join(text(client.get(f"/digest/{factories.DAY}/")).split())
+    for category in ("cs.AI", "cs.CL"):
+        assert f"<b>{category}: failed.</b> no route to host </p>" in said
+
+
 @pytest.mark.parametrize("path", ["/digest/2026-02-30/", "/digest/x/", "/p/nobody/", "/p/a b/"])
 def test_what_is_no_page_is_a_404_of_our_own(client, path):
     response = client.get(path)
