@@ -44,6 +44,19 @@ def test_changed_settings_stand_where_no_preset_was_measured() -> None:
     assert standing()["forward", "CPU, 2 cores"] == changed
 
 
+def test_of_changed_settings_what_measured_more_points_stands(monkeypatch) -> None:
+    whole = measured(seconds=30)
+    less = scenes.latency()
+    less = less.model_copy(update={"points": less.points[-3:]})  # the longest length alone
+    with monkeypatch.context() as patched:
+        patched.setattr(scenes, "latency", lambda _: less)
+        tried = measured(batch=3)
+    assert len(tried.series.get().data["points"]) == 3
+    assert standing() == {("forward", "CPU, 2 cores"): whole}
+    again = measured(seconds=30)
+    assert standing() == {("forward", "CPU, 2 cores"): again}
+
+
 def test_a_run_that_is_not_public_never_stands() -> None:
     published = measured()
     scenes.measured(preset="standard", params=published.params, hardware="GPU", public=False)

@@ -267,7 +267,7 @@ class StandingMeasurement(models.Model):
 
     @property
     def weight(self) -> tuple[int, int, datetime]:
-        """Sort key of two measurements: the larger one stands."""
+        """Sort key of measurements of all versions: the largest one counts."""
         return -self.rank, self.version, self.measured_at
 
 

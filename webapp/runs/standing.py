@@ -1,9 +1,11 @@
 """Standing measurements: which run's series counts for a method on a hardware class.
 
 Anyone may run anything, so the settings count before the date: a smoke run never replaces another
-measurement, and a run with changed settings never one of a preset. The row is written when a run is
-recorded, so any number of later runs leaves it in place.
+measurement, a run with changed settings never one of a preset, nor one that measured more points.
+The row is written when a run is recorded, so any number of later runs leaves it in place.
 """
+
+from datetime import datetime
 
 from django.db import transaction
 
@@ -48,7 +50,14 @@ def _let_stand(
         defaults=values,
     )
     challenger = StandingMeasurement(version=run.version, **values)
-    if not is_new and challenger.weight > row.weight:
+    if not is_new and _precedence(challenger) > _precedence(row):
         for name, value in values.items():
             setattr(row, name, value)
         row.save()
+
+
+def _precedence(row: StandingMeasurement) -> tuple[int, int, datetime]:
+    """Sort key of two measurements of a version: the larger one stands."""
+    # Settings are often changed to measure less, such as a single length.
+    points = len(row.series.data["points"]) if row.rank == StandingMeasurement.Rank.CHANGED else 0
+    return -row.rank, points, row.measured_at
