@@ -51,10 +51,18 @@ def test_of_changed_settings_what_measured_more_points_stands(monkeypatch) -> No
     with monkeypatch.context() as patched:
         patched.setattr(scenes, "latency", lambda _: less)
         tried = measured(batch=3)
-    assert len(tried.series.get().data["points"]) == 3
-    assert standing() == {("forward", "CPU, 2 cores"): whole}
+        assert len(tried.series.get().data["points"]) == 3
+        assert standing() == {("forward", "CPU, 2 cores"): whole}
     again = measured(seconds=30)
     assert standing() == {("forward", "CPU, 2 cores"): again}
+
+
+def test_of_two_runs_of_a_preset_the_later_stands_with_fewer_points_too(monkeypatch) -> None:
+    measured()
+    fewer = scenes.latency().model_copy(update={"points": scenes.latency().points[:3]})
+    monkeypatch.setattr(scenes, "latency", lambda _: fewer)
+    later = measured()
+    assert standing() == {("forward", "CPU, 2 cores"): later}
 
 
 def test_a_run_that_is_not_public_never_stands() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from methods.charts import MOST
-from methods.protocol import Point
+from methods.protocol import Flag, Point
 from tests.runs import scenes
 from webapp.runs.web.findings import findings
 from webapp.runs.web.present import checks_of, shown
@@ -37,6 +37,17 @@ def test_the_page_begins_with_headline_checks_and_doubts(client) -> None:
 def test_without_doubts_that_is_said() -> None:
     points = tuple(point.model_copy(update={"flags": ()}) for point in scenes.latency().points)
     assert lines(scenes.measured(), points=points)["Doubts"] == "none raised"
+
+
+def test_the_headline_has_no_doubt_where_any_point_has_none() -> None:
+    def flagged(at: float) -> tuple[Point, ...]:
+        doubt = {"flags": (Flag.DRIFT,)}
+        return tuple(p.model_copy(update=doubt if p.x >= at else {}) for p in points)
+
+    points = scenes.latency().points
+    run = scenes.measured()
+    assert "4096 tokens" in lines(run, points=flagged(8192))["Headline"]
+    assert "8192 tokens" in lines(run, points=flagged(0))["Headline"]  # all are in doubt
 
 
 def test_a_series_without_a_baseline_has_its_value_as_headline() -> None:

@@ -34,12 +34,13 @@ def headline(series: Iterable[Series]) -> str:
 
 
 def _headline(series: Series) -> str:
-    """The first variant of ours at its last x, compared with the baseline."""
+    """The first variant of ours, compared with the baseline: at its last x without a doubt."""
     names = {variant.name: variant.label for variant in series.variants}
     ours = [variant.name for variant in series.variants if variant.ours]
     points = [point for point in series.points if point.variant in ours[:1]]
     if not points:
         return ""
+    points = [point for point in points if not point.flags] or points
     last = max(points, key=lambda point: 0.0 if isinstance(point.x, str) else point.x)
     value = f"{number(last.estimate)} {series.y.unit}".strip()
     finding = f"{series.title}, {series.x.at(last.x)}: {names[last.variant]} {value}"
