@@ -31,7 +31,7 @@ from typing import NoReturn
 # and pytest rewrites none.
 SITE = (
     *("django.core.management", "django.test", "pydantic_settings", "celery.app", "httpx"),
-    *("kombu.transport.redis", "arxiv", "markdown_it", "openai"),
+    *("kombu.transport.redis", "arxiv", "markdown_it", "openai", "mcp", "playwright.sync_api"),
 )
 LIBRARIES = (
     *(*SITE, "torch", "peft", "sklearn.linear_model", "transformers.models.auto.modeling_auto"),

@@ -172,3 +172,11 @@ def test_a_file_is_read_into_its_events() -> None:
     _, middle, last = read(text)
     assert isinstance(middle[2], Series)
     assert isinstance(last, Result)
+
+
+def test_of_two_checks_with_one_label_the_later_stands(tmp_path: Path) -> None:
+    """Also on PostgreSQL, which refuses to write one row twice in a statement."""
+    last = GOOD[-1].model_copy(update={"checks": 2})
+    again = GOOD[1].model_copy(update={"measured": 0.25})
+    assert "1 new" in publish(write(tmp_path / "a.json", *GOOD[:2], again, *GOOD[2:-1], last))[0]
+    assert Check.objects.get().data["measured"] == 0.25

@@ -1,5 +1,6 @@
 """The API: methods, and runs to queue, follow, cancel and read."""
 
+from functools import cached_property
 from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
@@ -46,9 +47,14 @@ class CleanParser(Parser):
 class Api(NinjaAPI):
     """The API, whose OpenAPI document declares every refusal as a problem."""
 
-    def get_openapi_schema(self, **options: Any) -> OpenAPISchema:
+    def get_openapi_schema(self, **_: Any) -> OpenAPISchema:
         """The OpenAPI document, with every refusal that an operation may return."""
-        schema = super().get_openapi_schema(**options)
+        return self._document
+
+    @cached_property
+    def _document(self) -> OpenAPISchema:
+        """Made for the first request: every process knows its operations from its start."""
+        schema = super().get_openapi_schema()
         schema["components"]["schemas"]["Problem"] = Problem.model_json_schema()
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
         for path in schema["paths"].values():

@@ -9,7 +9,7 @@ that has succeeded is complete, and its measurements no longer change.
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -65,8 +65,28 @@ def store_event(message: object) -> bool:
 
 
 def store_measured(run: Run, body: protocol.Strict) -> None:
-    """Store an imported environment, check, series or file."""
+    """Store an imported environment, series or file; see also `store_checks`."""
     _EFFECTS[protocol.KINDS[type(body)]](run, body)
+
+
+def store_checks(run: Run, checks: Iterable[protocol.CheckResult]) -> None:
+    """Store the results of checks; of two with one name and label the later stands."""
+    rows = {
+        (one.name, one.label): Check(
+            run=run,
+            name=one.name,
+            label=one.label,
+            passed=one.passed,
+            data=one.model_dump(mode="json"),
+        )
+        for one in checks
+    }
+    Check.objects.bulk_create(
+        rows.values(),
+        update_conflicts=True,
+        unique_fields=["run", "name", "label"],
+        update_fields=["passed", "data"],
+    )
 
 
 def _lock(name: str) -> Run | None:
@@ -194,8 +214,7 @@ def _series(run: Run, body: protocol.Series) -> None:
 
 
 def _check(run: Run, body: protocol.CheckResult) -> None:
-    values = {"passed": body.passed, "data": body.model_dump(mode="json")}
-    Check.objects.update_or_create(run=run, name=body.name, label=body.label, defaults=values)
+    store_checks(run, [body])
 
 
 def _artefact(run: Run, body: protocol.Artefact) -> None:

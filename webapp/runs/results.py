@@ -23,7 +23,7 @@ MEASURED_AS = ("method", "benchmark", "version", "params", "seed")
 DAY = 86_400  # seconds
 MAX_BYTES = 64 * 2**20  # a file
 NAMESPACE = uuid.UUID("6f9f7c0e-4a0f-5d0e-9f59-0d3c5a4e5e11")  # of the ids of published runs
-KEPT = protocol.CheckResult | protocol.Series | protocol.Artefact
+KEPT = protocol.Series | protocol.Artefact  # beside logs and checks
 Bodies = tuple[protocol.Started, list[protocol.Strict], protocol.Result]  # first, middle, last
 
 
@@ -119,6 +119,7 @@ def _publish(
     )
     if is_new:
         record.store_measured(run, started)
+        record.store_checks(run, [one for one in middle if isinstance(one, protocol.CheckResult)])
         for seq, body in enumerate(middle, 1):
             if isinstance(body, protocol.Log):
                 record.insert(run, run.token, seq, body)

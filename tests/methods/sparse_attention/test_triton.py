@@ -28,6 +28,7 @@ from methods.sparse_attention.oracle import oracle_attention
 # Of rows beyond the sequence, which are not stored, and keys that are masked.
 pytestmark = pytest.mark.filterwarnings("ignore:.*(divide|log2|exp2):RuntimeWarning")
 CONFIG = SparseAttentionConfig(4, 2, 40, adaptive_window=False)
+TRITON_CACHE = str(Path(sys.prefix, ".triton_cache"))  # kept: to compile takes five seconds
 
 
 def triton_attention(*args: torch.Tensor | SparseAttentionConfig, **more: object) -> torch.Tensor:
@@ -165,11 +166,11 @@ def store_bounds(OUT, first, last, s, block, blocks, KEYS: tl.constexpr):  # noq
     tl.store(OUT + 3, high)
 
 
-def test_the_kernels_compile_for_a_gpu_and_spill_no_registers(tmp_path: Path) -> None:
+def test_the_kernels_compile_for_a_gpu_and_spill_no_registers() -> None:
     """Half precision on tensor cores, float32 without: TF32 would lose digits."""
     said = subprocess.run(
         [sys.executable, "-m", "tests.methods.sparse_attention.compiled"],
-        env=os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)},
+        env=os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": TRITON_CACHE},
         check=True, stdout=subprocess.PIPE, text=True,
     ).stdout  # fmt: skip
     lines = [json.loads(line) for line in said.splitlines()]
