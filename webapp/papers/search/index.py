@@ -22,10 +22,11 @@ from webapp.papers.search.query import Query, Term
 log = logging.getLogger(__name__)
 
 SECONDS = 2  # of one PostgreSQL search; after that the answer is what was found until then
-# PostgreSQL searches the latest blocks of so many days first, and more only if these have too few
-# matches: it reads each paper that its index finds, which for a common word may be all of them. The
-# index has the blocks of each paper as words (migration 0001).
-BLOCKS = (8, 32, 128, 512, 2048)
+# PostgreSQL searches the latest blocks of days first, and more only if these have too few matches:
+# it reads each paper that its index finds, which for a common word may be all of them. The index
+# has the blocks of each paper as words (migration 0001). Days of a block, and how many of these.
+WINDOWS = tuple((days, count) for days in (8, 32, 128, 512, 2048) for count in (2, 4))
+MARGIN = 1.2  # more papers than needed that a window should have at the rate of those before
 READ = 2_000  # the latest papers with all words of a phrase, in which PostgreSQL looks for it
 _KEY = 0xFFFFFFFF  # mask for a row number of SQLite's index: the paper's key
 
@@ -144,37 +145,41 @@ def _in_windows(sought: Mapping[str, str], query: Query, limit: int) -> list[int
         values.append(list(query.without))
     keys: list[int] = []
     looked = 0.0  # days
-    # The index would collect every paper with a common beginning, of whatever day.
     has_prefix = any(":*" in tsquery for tsquery in sought.values())
     try:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(_CAREFULLY.format(f"'{SECONDS}s'", "off", "off", 0))
+            cursor.execute(_CAREFULLY.format(f"'{SECONDS}s'", "off", "off", 0, "'64MB'"))
             # For a single match: a word that the last days lack is rare, so skip to all days.
-            blocks = BLOCKS if limit > 1 else BLOCKS[:1]
-            for days, window in _windows(query.since, query.until, blocks):
+            windows = WINDOWS if limit > 1 else WINDOWS[:1]
+            if "paper.search" not in sought:  # days are in that index only: reading many takes long
+                windows = tuple(one for one in windows if one[0] <= 128)
+            for days, window in _windows(query.since, query.until, windows):
                 # At the rate of matches so far, fewer days would not have enough.
-                if max(len(keys), 1) * days < limit * looked:
+                if max(len(keys), 1) * days < MARGIN * limit * looked:
                     continue
-                matching = _holding(sought, by_index=bool(looked) or not has_prefix)
+                # The index would collect every paper with a common beginning, of whatever day.
+                is_common = has_prefix and (not looked or (days <= 64 and 2 * len(keys) > limit))
+                matching = _holding(sought, by_index=not is_common)
                 condition = " AND ".join([*window, matching, *clauses])
                 keys, looked = _keys(_FOUND.format(condition), [*values, limit]), days
                 if len(keys) >= limit:
                     break
-            cursor.execute(_CAREFULLY.format(*["DEFAULT"] * 4))
+            cursor.execute(_CAREFULLY.format(*["DEFAULT"] * 5))
     except OperationalError as error:
         log.warning("A search was stopped after %d s: %s", SECONDS, error)
     return keys
 
 
-# Use the index of words, and nothing whose start takes longer than most searches.
+# Use the index of words, and nothing whose start takes longer than most searches. The places of a
+# million papers fit into 16 MB; with less memory each found paper's text would be read once more.
 _CAREFULLY = """
     SET LOCAL statement_timeout = {}; SET LOCAL enable_seqscan = {}; SET LOCAL jit = {};
-    SET LOCAL max_parallel_workers_per_gather = {}
+    SET LOCAL max_parallel_workers_per_gather = {}; SET LOCAL work_mem = {}
 """
 
 
 def _windows(
-    since: date | None, until: date | None, blocks: Sequence[int]
+    since: date | None, until: date | None, windows: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[float, list[str]]]:
     """Numbers of days with the conditions for papers of the last ones: few, then more, then all.
 
@@ -182,11 +187,13 @@ def _windows(
     """
     latest = Paper.objects.aggregate(day=Max("announced_on"))["day"] or date.min
     end = (min(latest, until or latest) - date.min).days
-    for days in blocks:
-        last = end // days
-        words = f"zqdays{days}n{last - 1} | zqdays{days}n{last}"
-        is_last = since is not None and (since - date.min).days >= (last - 1) * days
-        yield math.inf if is_last else days, [f"paper.search @@ to_tsquery('english', '{words}')"]
+    for days, count in windows:
+        blocks = range(end // days + 1 - count, end // days + 1)
+        words = " | ".join(f"zqdays{days}n{block}" for block in blocks)
+        begin = blocks[0] * days
+        is_last = since is not None and (since - date.min).days >= begin
+        condition = f"paper.search @@ to_tsquery('english', '{words}')"
+        yield math.inf if is_last else end + 1 - begin, [condition]
         if is_last:
             return
     yield math.inf, []
@@ -212,6 +219,8 @@ def _tsqueries(terms: Sequence[Term], together: str) -> dict[str, str]:
     for column in dict.fromkeys(_COLUMN.get(term.column, "search") for term in terms):
         here = [one for one in terms if _COLUMN.get(one.column, "search") == column]
         ways = [(one.exclude, f"({_ts_term(one, together)})") for one in here]
+        if column == "search" and all(exclude for exclude, _ in ways):  # it has all other columns
+            ways += [(False, f"({_ts_term(one, '&')})") for one in terms if not one.exclude]
         if all(exclude for exclude, _ in ways):
             queries[f"NOT paper.{column}"] = " | ".join(way for _, way in ways)
         else:
