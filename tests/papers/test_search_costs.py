@@ -123,7 +123,7 @@ if connection.vendor == "postgresql":  # SQLite answers in time, and knows no su
         return [one["sql"] for one in asked if "to_tsquery" in one["sql"]]
 
     def test_days_that_cannot_have_enough_matches_are_skipped() -> None:
-        """One match in 9 to 16 days: 100 need 900 and some more, so then come four blocks of 512."""
+        """One match in 9 to 16 days: 100 need 900 and some more, so four blocks of 512 come."""
         store(WEDNESDAY, entry(1, title="Kernels"))
         windows = [look.partition("zqdays")[2].partition("n")[0] for look in looks("kernels", 100)]
         assert windows == ["8", "512", ""]
