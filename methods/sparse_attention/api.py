@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from methods.errors import InputError
+from methods.kit.compiling import uncompiled
 from methods.sparse_attention import kernel, ops_cpu, ops_gpu
 from methods.sparse_attention.config import Group, SparseAttentionConfig, head_groups
 from methods.sparse_attention.oracle import oracle_attention
@@ -104,7 +105,7 @@ _BACKENDS: dict[str, Callable[..., Tensor]] = {
 }
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@uncompiled
 def _pick(backend: Backend, q: Tensor) -> str:
     if backend != "auto":
         return backend

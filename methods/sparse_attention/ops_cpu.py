@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from methods.kit.compiling import uncompiled
 from methods.sparse_attention import kernel
 from methods.sparse_attention.config import GlobalGroup, Group, LocalGroup
 from methods.sparse_attention.tiles import Cut, Tile, own_scores, plan, pool_anchors, with_own
@@ -77,7 +78,7 @@ def _parts(s: _Saved, groups: tuple[Group, ...]) -> list[_Part]:
     return [_Part(group, x, _key_side(x.k, group), _key_side(x.v, group)) for group, x in own]
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@uncompiled
 def attend(
     q: Tensor, k: Tensor, v: Tensor, groups: tuple[Group, ...], *, compiled: bool = False
 ) -> Tensor:
