@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
         if not any(argument.startswith(PROCESSES) for argument in arguments):
             # Of the whole suite two chains of tests wait more than they work (tests/conftest.py).
             is_fast = "ASSAY_TEST_FAST" in os.environ
-            processes = min(os.cpu_count() or 1, MOST) + (1 if is_fast else 3)
+            processes = min(os.cpu_count() or 1, MOST) + (1 if is_fast else 2)
             libraries = forking.SITE if is_fast else forking.LIBRARIES
             python = stack.enter_context(forking.python(libraries))
             os.environ[forking.PYTHON] = python
