@@ -11,6 +11,7 @@ of the sample day, or of `--input`, JSON lines with title and summary. `--sanity
 pages of arxiv-sanity-lite, whose checkout DIR is, beside ours.
 """
 
+import gc
 import os
 import random
 import re
@@ -111,6 +112,8 @@ def main() -> int:
             "django.contrib.staticfiles.storage.StaticFilesStorage"
         )
         build(options.papers, options.runs, options.input)
+        gc.collect()
+        gc.freeze()  # as the web server does before it forks
         pages_hold, searches_hold = report_pages(), report_searches()
         if options.sanity:
             report_beside(options.sanity)

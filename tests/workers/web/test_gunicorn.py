@@ -1,9 +1,17 @@
-"""How many processes serve the site."""
+"""How many processes serve the site, and what they share."""
 
+import os
 import runpy
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
+from tests.processes import ROOT, wait_for
+from tests.runs.rig import free_port
 from workers.web import gunicorn
 
 
@@ -14,3 +22,33 @@ def test_the_number_of_processes(
     """Zero, the documented default, is not taken for a server without processes."""
     monkeypatch.setenv("WEB_CONCURRENCY", given)
     assert least <= runpy.run_path(gunicorn.__file__)["workers"] <= most
+
+
+def test_no_worker_collects_garbage_among_what_was_loaded(tmp_path: Path) -> None:
+    (tmp_path / "application.py").write_text(
+        "import gc\n"
+        "loaded = [[] for _ in range(10_000)]\n"
+        "def application(environ, start_response):\n"
+        "    start_response('200 OK', [])\n"
+        "    return [str(gc.get_freeze_count()).encode()]\n"
+    )
+    address = f"127.0.0.1:{free_port()}"
+    options = ["--config", "python:workers.web.gunicorn", "--bind", address, "--workers", "1"]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "gunicorn", *options, "--pythonpath", str(tmp_path), "application"],
+        env={**os.environ, "ASSAY_DATA": str(tmp_path)},
+        cwd=ROOT,
+    )
+    found: list[int] = []
+
+    def answers() -> bool:
+        with suppress(OSError), urlopen(f"http://{address}/", timeout=2) as answer:
+            found.append(int(answer.read()))
+        return bool(found)
+
+    try:
+        wait_for(answers, 30, "the server")
+    finally:
+        server.terminate()
+        server.wait(20)
+    assert found[0] > 10_000
