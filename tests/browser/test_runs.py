@@ -91,7 +91,7 @@ def watch(browser: Browser, address: str) -> None:
     # As many processes as a verdict needs, and less to do in each than the smoke preset: without
     # the peers that each would import transformers for.
     page.get_by_text("Parameters and seed").click()
-    small = {"lengths": "128", "d_head": "16", "backward_up_to": "0", "linear_peers_up_to": "0"}
+    small = {"lengths": "64, 128", "d_head": "16", "backward_up_to": "0", "linear_peers_up_to": "0"}
     for name, value in {**small, "processes": "5", "max_warm_up_s": "0"}.items():
         page.locator(f'[name="set-{name}"]').fill(value)
     page.get_by_role("button", name="Run", exact=True).click()

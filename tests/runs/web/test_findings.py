@@ -57,6 +57,29 @@ def test_a_series_without_a_baseline_has_its_value_as_headline() -> None:
     assert told["Headline"].endswith(" ms")
 
 
+def test_too_few_measurements_give_no_factor_in_the_headline() -> None:
+    def with_few(point: Point) -> Point:
+        ratio = point.ratio and point.ratio.model_copy(update={"verdict": "insufficient data"})
+        return point.model_copy(update={"ratio": ratio})
+
+    told = lines(scenes.measured(), points=tuple(map(with_few, scenes.latency().points)))
+    assert "times as" not in told["Headline"]
+    assert told["Headline"].endswith(" ms: insufficient data")
+
+
+def test_points_at_a_single_place_are_a_table_and_no_chart(client) -> None:
+    run = scenes.measured()
+    row = run.series.get()
+    row.data["points"] = [point for point in row.data["points"] if point["x"] == 8192]
+    row.save()
+    html = client.get(f"/runs/{run.pk}/").content.decode()
+    measured = html[html.index('id="measured"') : html.index('id="checks"')]
+    assert 'role="img"' not in measured
+    assert "<h3>Forward pass over length</h3>" in measured
+    assert measured.count('scope="row"') == 3
+    assert "<details open>" in measured
+
+
 def test_variants_after_the_eighth_are_folded() -> None:
     series = scenes.latency()
     one = series.variants[0]

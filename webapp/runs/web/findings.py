@@ -47,6 +47,8 @@ def _headline(series: Series) -> str:
     if last.ratio is None or series.baseline is None:
         return finding
     ratio = last.ratio
+    if ratio.verdict == "insufficient data":
+        return f"{finding}: {gettext(ratio.verdict)}"
     timed = ratio.verdict in {"faster", "slower"}
     fast = gettext("%(times)s times as fast as %(baseline)s")
     compared = fast if timed else gettext("%(times)s times as good as %(baseline)s")

@@ -32,9 +32,13 @@ def shown(series: protocol.Series) -> dict[str, Any]:
 
 
 def _pictures(series: protocol.Series, ident: str = "") -> Iterator[str]:
-    """Its charts; `ident` keeps their ids apart from those of other parts."""
-    if series.points:
-        yield charts.draw(series, standalone=False, ident=f"{ident}{series.name}-value")
+    """Its charts; `ident` keeps their ids apart from those of other parts.
+
+    There are none of points at a single place: a table shows these in less room.
+    """
+    if len({point.x for point in series.points}) < 2:
+        return
+    yield charts.draw(series, standalone=False, ident=f"{ident}{series.name}-value")
     if any(point.ratio for point in series.points):
         yield charts.draw(series, "ratio", standalone=False, ident=f"{ident}{series.name}-ratio")
 
