@@ -48,8 +48,13 @@ def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[in
 
     Words are letters and digits only; those of a phrase are separated by blanks.
     """
-    terms = [[Term((one,)), Term((other,))] for one, other in combinations(words, 2)]
-    terms += [[Term(tuple(phrase.split()))] for phrase in phrases]
+    sequences = [(word,) for word in words] + [tuple(phrase.split()) for phrase in phrases]
+    if connection.vendor == "postgresql":  # it would find "each task" in every "task"
+        stop = _stop_words([word for sequence in sequences for word in sequence])
+        sequences = [sequence for sequence in sequences if not stop.intersection(sequence)]
+    single = [Term(sequence) for sequence in sequences if len(sequence) == 1]
+    terms = [[one, other] for one, other in combinations(single, 2)]
+    terms += [[Term(sequence)] for sequence in sequences if len(sequence) > 1]
     if not terms:
         return []
     if connection.vendor == "postgresql":
@@ -57,6 +62,14 @@ def sharing(words: Sequence[str], phrases: Sequence[str], limit: int) -> list[in
         sought = {"paper.search": " | ".join(f"({way})" for way in ways)}
         return _in_windows(sought, Query(), limit)
     return _sqlite(" OR ".join(_fts(one) for one in terms), Query(tuple(terms[0])), limit)
+
+
+def _stop_words(words: Sequence[str]) -> set[str]:
+    """The words that PostgreSQL leaves out of its index."""
+    statement = """
+        SELECT word FROM unnest(%s::text[]) AS word WHERE ts_lexize('english_stem', word) = '{}'
+    """
+    return {word for (word,) in rows(statement, [list(words)])}
 
 
 def _keys(statement: str, values: Sequence[object]) -> list[int]:
@@ -146,6 +159,7 @@ def _in_windows(sought: Mapping[str, str], query: Query, limit: int) -> list[int
     keys: list[int] = []
     looked = 0.0  # days
     has_prefix = any(":*" in tsquery for tsquery in sought.values())
+    is_nested = connection.in_atomic_block  # then the settings would outlast this search
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(_CAREFULLY.format(f"'{SECONDS}s'", "off", "off", 0, "'64MB'"))
@@ -164,7 +178,8 @@ def _in_windows(sought: Mapping[str, str], query: Query, limit: int) -> list[int
                 keys, looked = _keys(_FOUND.format(condition), [*values, limit]), days
                 if len(keys) >= limit:
                     break
-            cursor.execute(_CAREFULLY.format(*["DEFAULT"] * 5))
+            if is_nested:
+                cursor.execute(_CAREFULLY.format(*["DEFAULT"] * 5))
     except OperationalError as error:
         log.warning("A search was stopped after %d s: %s", SECONDS, error)
     return keys
