@@ -12,7 +12,7 @@ Profiles share their keywords: each is searched for once in a paper, for all pro
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -28,6 +28,7 @@ from webapp.digests.scoring.terms import AUTHOR, Kind, Term, normalise, term
 from webapp.learning.linear import Linear
 
 Place = Literal["title", "abstract", "authors"]
+Sought = int | str  # the number of a term, or an author's name as authors are compared
 _UNIT = 1_000_000  # points are counted in millionths: sums are exact, in whatever order
 MAX_WEIGHT = 100.0
 UNCOUNTED = 20.0  # papers in 1,000: assumed for a keyword without a frequency
@@ -119,32 +120,18 @@ class Scorer:
         self.rules = tuple(rules)
         self._terms: list[Term] = []
         self._numbers: dict[tuple[Kind, str], int] = {}
-        # By term: rules with the points it earns outside a title and in it; rules that exclude it.
-        self._anywhere: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        self._in_title: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        self._excluded: dict[int, list[int]] = defaultdict(list)
-        self._keywords: list[list[int | None]] = []  # by rule and position: the term
-        # By name: rules with the points an author earns; rules that exclude the author.
-        self._authors: dict[str, list[tuple[int, int]]] = defaultdict(list)
-        self._excluded_authors: dict[str, list[int]] = defaultdict(list)
+        # Rules with the points that they give outside a title and in it; rules that exclude.
+        self._points: dict[Sought, list[tuple[int, int, int]]] = defaultdict(list)
+        self._excluded: dict[Sought, list[int]] = defaultdict(list)
+        self._keywords: list[list[Sought]] = []  # by rule and position
         for index, one in enumerate(self.rules):
-            numbers = [
-                None if keyword.author else self._term_number(keyword.keyword, one)
-                for keyword in one.keywords
-            ]
-            self._keywords.append(numbers)
-            for number, keyword in zip(numbers, one.keywords, strict=True):
-                anywhere, in_title = _keyword_points(keyword, one)
-                if number is None:
-                    self._authors[keyword.author].append((index, anywhere))
-                    continue
-                self._anywhere[number].append((index, anywhere))
-                self._in_title[number].append((index, in_title))
+            self._keywords.append([self._sought(keyword.keyword, one) for keyword in one.keywords])
+            for sought, keyword in zip(self._keywords[index], one.keywords, strict=True):
+                self._points[sought].append((index, *_keyword_points(keyword, one)))
             for text in one.exclude:
-                if author := _author_of(text):
-                    self._excluded_authors[author].append(index)
-                else:
-                    self._excluded[self._term_number(text, one)].append(index)
+                self._excluded[self._sought(text, one)].append(index)
+        everything = [*self._points, *self._excluded]
+        self._has_authors = any(isinstance(sought, str) for sought in everything)
         self._matchers = term_matchers(self._terms, single=len(self.rules) == 1)
         # A paper without a match is never kept, even with a minimum score of 0.
         self._least = [max(1, ceil(one.min_score * _UNIT)) for one in self.rules]
@@ -171,23 +158,17 @@ class Scorer:
     def matches(self, rule: int, candidate: Candidate) -> list[Match]:
         """The matches that make up a candidate's score, in the order of the rule's keywords."""
         title, abstract = normalise(candidate.title), normalise(candidate.abstract)
-        text = f"{title} {abstract}"
         rules = self.rules[rule]
         found: list[Match] = []
-        for keyword, number in zip(rules.keywords, self._keywords[rule], strict=True):
-            anywhere, with_bonus = _keyword_points(keyword, rules)
-            if number is None:
-                if anywhere and keyword.author in _comparable_names(candidate.authors):
-                    found.append(_match(keyword.keyword, ["authors"], anywhere / _UNIT))
-                continue
-            sought = self._terms[number]
-            in_title, in_abstract = sought.stands_in(title), sought.stands_in(abstract)
-            if not in_abstract and not in_title and sought.kind is Kind.SUBSTRING:
-                in_abstract = sought.stands_in(text)
-            points = with_bonus if in_title else anywhere if in_abstract else 0
-            if points:
-                where: list[Place] = ["title"] if in_title else []
-                where += ["abstract"] if in_abstract else []
+        for keyword, sought in zip(rules.keywords, self._keywords[rule], strict=True):
+            where: list[Place]
+            if isinstance(sought, int):
+                where = _places(self._terms[sought], title, abstract)
+            else:
+                where = ["authors"] if sought in _comparable_names(candidate.authors) else []
+            outside, in_title = _keyword_points(keyword, rules)
+            points = in_title if "title" in where else outside
+            if where and points:
                 rarity = rarity_of(keyword.frequency) if rules.by_rarity else ""
                 found.append(_match(keyword.keyword, where, points / _UNIT, rarity))
         if rules.learned is not None:
@@ -206,9 +187,9 @@ class Scorer:
         rules = self.rules[rule].keywords
         return [
             (start, end, numbers[one.keyword])
-            for one, term_number in zip(rules, self._keywords[rule], strict=True)
-            if term_number is not None and one.keyword in numbers
-            for start, end in self._terms[term_number].spans(text)
+            for one, sought in zip(rules, self._keywords[rule], strict=True)
+            if isinstance(sought, int) and one.keyword in numbers
+            for start, end in self._terms[sought].spans(text)
         ] + [
             (start, end, number)
             for keyword, number in numbers.items()
@@ -216,8 +197,10 @@ class Scorer:
             for start, end in learned.places(keyword, text)
         ]
 
-    def _term_number(self, keyword: str, rules: Rules) -> int:
-        """The number of the term of `keyword`, shared by all rules with the same term."""
+    def _sought(self, keyword: str, rules: Rules) -> Sought:
+        """What `keyword` asks for; all rules with the same term share its number."""
+        if author := _author_of(keyword):
+            return author
         parsed = term(keyword, substring=rules.substring)
         number = self._numbers.setdefault((parsed.kind, parsed.source), len(self._terms))
         if number == len(self._terms):
@@ -231,27 +214,32 @@ class Scorer:
 
     def _points_by_rule(self, candidate: Candidate) -> tuple[dict[int, int], set[int]]:
         """The points of keywords by rule, and the rules that exclude the paper."""
-        title, abstract = candidate.title, candidate.abstract
-        if not (title.isascii() and abstract.isascii()):
-            title, abstract = normalise(title), normalise(abstract)
+        title, abstract = normalise(candidate.title), normalise(candidate.abstract)
         totals: dict[int, int] = {}
         excluded: set[int] = set()
-        for matcher in self._matchers:
-            in_title, anywhere = matcher.match(title, abstract)
-            for number in anywhere:
-                uses = self._in_title if number in in_title else self._anywhere
-                for rule, points in uses.get(number, ()):
+        found: list[tuple[Collection[Sought], Collection[Sought]]] = [
+            matcher.match(title, abstract) for matcher in self._matchers
+        ]
+        if self._has_authors:
+            found.append(((), _comparable_names(candidate.authors)))
+        for in_title, anywhere in found:
+            for sought in anywhere:
+                is_in_title = sought in in_title
+                for rule, outside, inside in self._points.get(sought, ()):
+                    points = inside if is_in_title else outside
                     totals[rule] = totals.get(rule, 0) + points
-                if number in self._excluded:
-                    excluded.update(self._excluded[number])
-        if self._authors or self._excluded_authors:
-            names = _comparable_names(candidate.authors)
-            for name in names & self._authors.keys():
-                for rule, points in self._authors[name]:
-                    totals[rule] = totals.get(rule, 0) + points
-            for name in names & self._excluded_authors.keys():
-                excluded.update(self._excluded_authors[name])
+                if sought in self._excluded:
+                    excluded.update(self._excluded[sought])
         return totals, excluded
+
+
+def _places(sought: Term, title: str, abstract: str) -> list[Place]:
+    """The fields with the term."""
+    fields: dict[Place, str] = {"title": title, "abstract": abstract}
+    where = [name for name, text in fields.items() if sought.stands_in(text)]
+    if not where and sought.kind is Kind.SUBSTRING and sought.stands_in(f"{title} {abstract}"):
+        return ["abstract"]
+    return where
 
 
 def _match(keyword: str, where: list[Place], points: float, rarity: str = "") -> Match:
