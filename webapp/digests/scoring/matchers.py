@@ -66,11 +66,10 @@ class AutomatonMatcher:
         if self._kind is Kind.REGEX:  # `^` and `$` match the ends of a field
             in_title = self._terms_in(title)
             return in_title, {*in_title, *self._terms_in(abstract)}
-        if self._kind is Kind.SUBSTRING:  # the seed bot reads both as one text
-            anywhere = self._terms_in(f"{title} {abstract}".lower())
-            return (self._terms_in(title.lower()) if anywhere else ()), anywhere
-        anywhere = self._terms_in(fold(title + _FIELD_SEPARATOR + abstract))
-        return (self._terms_in(fold(title)) if anywhere else ()), anywhere
+        # The seed bot reads both as one text.
+        between = " " if self._kind is Kind.SUBSTRING else _FIELD_SEPARATOR
+        anywhere = self._terms_in(fold(title + between + abstract, self._kind))
+        return (self._terms_in(fold(title, self._kind)) if anywhere else ()), anywhere
 
     def _terms_in(self, text: str) -> Collection[int]:
         found = self._set.Match(text) if self._set is not None else None

@@ -76,9 +76,11 @@ def normalise(text: str) -> str:
     return unicodedata.normalize("NFC", clean)
 
 
-def fold(text: str) -> str:
-    """`text` (normalised) without case, for terms of words."""
-    return text.lower() if text.isascii() else text.casefold()
+def fold(text: str, kind: Kind = Kind.WORDS) -> str:
+    """`text` (normalised) without case, except for regular expressions, which ignore it."""
+    if kind is Kind.REGEX:
+        return text
+    return text.lower() if kind is Kind.SUBSTRING or text.isascii() else text.casefold()
 
 
 @dataclass(frozen=True)
@@ -101,25 +103,18 @@ class Term:
         """The compiled pattern."""
         return re2.compile(self.source, options(self.kind))
 
-    def folded(self, text: str) -> str:
-        """`text` (normalised) folded for this kind of term."""
-        if self.kind is Kind.WORDS:
-            return fold(text)
-        return text if self.kind is Kind.REGEX else text.lower()
-
     def stands_in(self, text: str) -> bool:
         """Whether `text` (normalised) contains the term."""
-        return self.pattern.search(self.folded(text)) is not None
+        return self.pattern.search(fold(text, self.kind)) is not None
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The ranges of the term in `text` (normalised), in order, not overlapping."""
-        folded = self.folded(text)
+        folded = fold(text, self.kind)
         spans = list(self._spans(folded))
         if len(folded) == len(text) or not spans:
             return spans
-        change = str.lower if self.kind is Kind.SUBSTRING else str.casefold
         # Some characters fold to several (ß, ﬁ): for each of `folded`, its position in `text`.
-        origin = [i for i, char in enumerate(text) for _ in change(char)]
+        origin = [i for i, char in enumerate(text) for _ in fold(char, self.kind)]
         return [(origin[start], origin[end - 1] + 1) for start, end in spans]
 
     def _spans(self, folded: str) -> Iterator[tuple[int, int]]:
