@@ -17,7 +17,7 @@ from webapp.catalog import queries
 from webapp.catalog.measured import Answered, Measurement, best
 from webapp.catalog.models import MethodLink
 from webapp.catalog.queries import Carried
-from webapp.digests.feeds.sources import paper_item
+from webapp.digests.feeds import paper_item
 from webapp.digests.models import DigestEntry
 from webapp.ui import feed_http
 from webapp.ui.feed_http import NEVER, FeedSource, Site

@@ -2,8 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from webapp.digests import views
-from webapp.digests.feeds import views as feeds
+from webapp.digests import feeds, views
 from webapp.digests.profiles import best
 from webapp.digests.profiles import views as profiles
 from webapp.papers import converters  # noqa: F401 - `arxiv_category`, `date` and `suffix`

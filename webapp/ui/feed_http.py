@@ -7,7 +7,7 @@ from html import escape
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.utils.http import http_date
 
 from webapp.ui.encodings import QUICK_EFFORT
@@ -71,10 +71,8 @@ class FeedSource:
         )
 
 
-def respond(request: HttpRequest, suffix: str, source: FeedSource | None) -> HttpResponse:
+def respond(request: HttpRequest, suffix: str, source: FeedSource) -> HttpResponse:
     """A list in the format of `suffix`, or 304 for a client that has it."""
-    if source is None:
-        raise Http404("There is no such list.")
     here, written = site(request), FORMATS[suffix]
 
     def write() -> HttpResponse:

@@ -1,7 +1,7 @@
-"""The sources of feeds: digests of the site and of profiles, categories, and searches.
+"""The feeds of digests, categories and searches, and all feeds as OPML.
 
-Each makes one small query for its stamp (all that its bytes depend on), and its items only when
-they are needed.
+Each list makes one small query for its stamp (all that its bytes depend on), and its items only
+when they are needed.
 """
 
 from collections.abc import Iterable
@@ -11,23 +11,29 @@ from html import escape
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from django.db.models import Max
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.views.decorators.http import require_safe
 
 from webapp.digests.lookup import profile_at
 from webapp.digests.models import Digest, DigestEntry, Gist, Profile
-from webapp.digests.templatetags.digests import day_address, profile_address
+from webapp.digests.templatetags.digests import day_address, feed_address, profile_address
 from webapp.digests.text_formats import score_terms
 from webapp.papers.days import EASTERN
 from webapp.papers.models import Announcement, AnnounceType, Listing
 from webapp.papers.queries import categories
-from webapp.papers.search import search
+from webapp.papers.search import search as find
+from webapp.ui import feed_http
 from webapp.ui.feed_http import NEVER, FeedSource, Site
-from webapp.ui.feeds import Item
+from webapp.ui.feeds import Item, opml
 from webapp.ui.markup import plain
+from webapp.ui.pages import respond_public
 
 DIGEST_DAYS = 5  # a reader who looks once a week misses nothing
 CATEGORY_DAYS = 2  # a large category has some five hundred papers a day
 ARXIV = "https://arxiv.org"
+NO_LIST = "There is no such list."
 # In SQL for speed: feed readers poll all day, and the ORM takes longer to compile these than the
 # database to answer them. `words` and `facts`: the last change of any paper's text or metadata.
 _PAPERS = """
@@ -45,11 +51,11 @@ _LISTINGS = """
     WHERE l.category = %s AND l.state = 'complete' {when} ORDER BY l.date DESC LIMIT {days}"""
 
 
-def digest_feed_source(slug: str | None, date: Date | None) -> FeedSource | None:
-    """A profile's digests (the site's without a slug): the last days, or one.
-
-    None without such a day; raises Http404 without such a profile.
-    """
+@require_safe
+def digest(
+    request: HttpRequest, suffix: str, slug: str | None = None, date: Date | None = None
+) -> HttpResponse:
+    """A profile's digests (the site's without a slug): the last days, or one."""
     whose = "p.slug = %s" if slug else "p.is_site"
     when = "AND d.date = %s" if date else ""
     statement = _DIGESTS.format(papers=_PAPERS, whose=whose, when=when, days=DIGEST_DAYS)
@@ -58,11 +64,11 @@ def digest_feed_source(slug: str | None, date: Date | None) -> FeedSource | None
         shown = Profile(name=digests[0].profile_name, slug=digests[0].profile_slug)
         shown.is_site = not slug
     elif date:
-        return None
+        raise Http404(NO_LIST)
     else:  # a profile without any digest so far
         shown = profile_at(slug)
     name, day = shown.name, f", {date}" if date else ""
-    return FeedSource(
+    source = FeedSource(
         f"digest/{shown.slug}{f'/{date}' if date else ''}",
         f"{name}{day}",
         f"arXiv papers by the profile “{name}”{day}: each with its score and the reason.",
@@ -71,6 +77,7 @@ def digest_feed_source(slug: str | None, date: Date | None) -> FeedSource | None
         lambda site: _digest_items(site, digests),
         max((one.changed_at for one in digests), default=shown.created_at or NEVER),
     )
+    return feed_http.respond(request, suffix, source)
 
 
 def _digest_items(site: Site, digests: list[Digest]) -> list[Item]:
@@ -91,16 +98,22 @@ def _digest_items(site: Site, digests: list[Digest]) -> list[Item]:
     )
 
 
-def category_feed_source(category: str, date: Date | None) -> FeedSource | None:
-    """The papers of a category of its last days, or of one. None without such a list."""
+@require_safe
+def category(request: HttpRequest, category: str, suffix: str) -> HttpResponse:
+    """What was announced in a category: the last days, or that of `?date=`."""
+    wanted = request.GET.get("date", "")
+    try:
+        date = Date.fromisoformat(wanted) if wanted else None
+    except ValueError:
+        raise Http404(f"{wanted[:40]!r} is not a day; write it in the form 2026-03-02.") from None
     when = "AND l.date = %s" if date else ""
     statement = _LISTINGS.format(papers=_PAPERS, when=when, days=CATEGORY_DAYS)
     parameters = [one for one in (category, date) if one]
     listings: list[Any] = list(Listing.objects.raw(statement, parameters))
     if not listings and (date is not None or category not in categories()):
-        return None
+        raise Http404(NO_LIST)
     day = f", {date}" if date else ""
-    return FeedSource(
+    source = FeedSource(
         f"category/{category}{f'/{date}' if date else ''}",
         f"{category}{day}",
         f"All papers arXiv announced in {category}{day}.",
@@ -109,6 +122,7 @@ def category_feed_source(category: str, date: Date | None) -> FeedSource | None:
         lambda site: _category_items(site, listings),
         max((one.changed_at for one in listings), default=NEVER),
     )
+    return feed_http.respond(request, suffix, source)
 
 
 def _category_items(site: Site, listings: list[Listing]) -> list[Item]:
@@ -126,13 +140,15 @@ def _category_items(site: Site, listings: list[Listing]) -> list[Item]:
     )
 
 
-def search_feed_source(q: str, category: str) -> FeedSource | None:
-    """The latest papers that match every term of a search. None for an empty search."""
-    results = search(q, category or None, order="newest", relax=False)
+@require_safe
+def search(request: HttpRequest, suffix: str) -> HttpResponse:
+    """The latest papers that match every term of a search; 404 for one that asks for nothing."""
+    q, category = request.GET.get("q", "").strip(), request.GET.get("category", "").strip()[:32]
+    results = find(q, category or None, order="newest", relax=False)
     if results.query is None:
-        return None
+        raise Http404(NO_LIST)
     name = " in ".join(one for one in (q, category) if one)
-    return FeedSource(
+    source = FeedSource(
         f"search/{quote(name)}",
         f"Search: {name}",
         f"The latest papers that hold “{name}”.",
@@ -147,6 +163,24 @@ def search_feed_source(q: str, category: str) -> FeedSource | None:
             for one in results.marked()
         ],
     )
+    return feed_http.respond(request, suffix, source)
+
+
+@require_safe
+def subscriptions(request: HttpRequest) -> HttpResponse:
+    """Every feed of the site as OPML."""
+    site = feed_http.site(request)
+    changed = Profile.objects.aggregate(changed=Max("updated_at"))["changed"] or NEVER
+    digests = [
+        (one.name, f"{site.base}{feed_address(one)}.rss", site.base + profile_address(one))
+        for one in Profile.objects.order_by("-is_site", "name", "pk")
+    ]
+    listed = [
+        (name, f"{site.base}/category/{name}.rss", f"{site.base}/category/{name}/")
+        for name in categories()
+    ]
+    body = opml("Assay", changed, {"Digests": digests, "Categories": listed})
+    return respond_public(request, body, lambda: feed_http.public(body, "text/x-opml", changed))
 
 
 def paper_item(

@@ -1,1 +1,0 @@
-"""The feeds of digests and categories: addresses, answers, and what they hold."""
