@@ -130,11 +130,12 @@ class Poller:
             return
         state = Listing.State.STALE if reason else Listing.State.EMPTY
         reason = reason or _empty_reason(batch.date)
-        headers = {"etag": batch.etag, "last_modified": batch.last_modified}
-        self._record(batch.category, batch.date, state, source, reason, **headers)
+        facts = {"reason": reason, "etag": batch.etag, "last_modified": batch.last_modified}
+        self._record(batch.category, batch.date, state, source, **facts)
 
     def backfill(self, category: str, days: Sequence[date]) -> None:
         """Fetch the batches of consecutive `days` from the API."""
+        source = Listing.Source.API
         found: dict[date, Batch] = {}
         failure = self.away
         if not failure:
@@ -148,15 +149,15 @@ class Poller:
             if batch:
                 batch = self._with_refused(batch, version=1)
             if failure:
-                self._failed(category, day, Listing.Source.API, failure)
+                self._failed(category, day, source, failure)
             elif batch and batch.entries:
-                self.store(batch, Listing.Source.API)
+                self.store(batch, source)
             elif batch:
                 reason = f"none of its entries can be read; the first: {batch.problems[0].reason}"
-                self._failed(category, day, Listing.Source.API, reason)
+                self._failed(category, day, source, reason)
             else:
                 reason = "the API knows no papers submitted for this day"
-                self._record(category, day, Listing.State.EMPTY, Listing.Source.API, reason)
+                self._record(category, day, Listing.State.EMPTY, source, reason=reason)
 
     def store(self, batch: Batch, source: Listing.Source, *, replaces: bool = False) -> None:
         """Store a fresh batch and report it; `replaces` what the day's listing had."""
@@ -175,24 +176,16 @@ class Poller:
         if has_batch(self.today):
             state = Listing.State.STALE
             reason = f"arXiv still serves the batch of {served:%A} {served}"
-        self._record(category, self.today, state, source, reason)
+        self._record(category, self.today, state, source, reason=reason)
 
     def _failed(self, category: str, day: date, source: Listing.Source, reason: str) -> None:
         log.info("%s of %s was not fetched: %s", category, day, reason)  # the row says so too
-        self._record(category, day, Listing.State.FAILED, source, reason)
+        self._record(category, day, Listing.State.FAILED, source, reason=reason)
 
-    def _record(
-        self,
-        category: str,
-        day: date,
-        state: Listing.State,
-        source: Listing.Source,
-        reason: str,
-        **headers: str,
-    ) -> None:
-        moments = {"polled_at": self.at, "changed_at": self.at}
-        facts = {"state": state, "source": source, "reason": reason}
-        row = Listing(category=category, date=day, **facts, **headers, **moments)
+    def _record(self, category: str, day: date, state: str, source: str, **facts: str) -> None:
+        """Record a poll that brought no papers."""
+        row = Listing(category=category, date=day, state=state, source=source, **facts)
+        row.polled_at = row.changed_at = self.at
         listings.record_outcome(row)
         self.report.rows.append(row)
 
