@@ -4,7 +4,7 @@ Gists and method chips are not inputs: they are written straight into the entrie
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date as Date
 from functools import cached_property
@@ -51,15 +51,15 @@ class Batch:
         return any(one.paper.is_sample for one in self.announced)
 
 
-def fingerprints(day: Batch, profiles: Sequence[tuple[Profile, Rules]]) -> dict[int, str]:
+def fingerprints(day: Batch, rules: Mapping[Profile, Rules]) -> dict[int, str]:
     """A hash of all inputs of each profile's digest of `day`, by profile; one query for all."""
     papers = _of_papers(day)
-    before = shown_before(day, [profile for profile, _ in profiles])
+    before = shown_before(day, rules)
     return {
         profile.pk: sha256(
-            repr((papers, str(profile.language), rules, sorted(before[profile.pk]))).encode()
+            repr((papers, str(profile.language), own, sorted(before[profile.pk]))).encode()
         ).hexdigest()
-        for profile, rules in profiles
+        for profile, own in rules.items()
     }
 
 
@@ -79,7 +79,7 @@ def _of_papers(day: Batch) -> str:
     return seen.hexdigest()
 
 
-def shown_before(day: Batch, profiles: Sequence[Profile]) -> Mapping[int, set[int]]:
+def shown_before(day: Batch, profiles: Iterable[Profile]) -> Mapping[int, set[int]]:
     """Which of the day's papers are in an earlier digest, by profile."""
     earlier = DigestEntry.objects.filter(
         digest__profile__in=[profile.pk for profile in profiles],

@@ -41,43 +41,43 @@ def build(dates: Iterable[Date], profiles: Iterable[Profile] | None = None) -> l
     if profiles is None:
         site_profile()
         profiles = Profile.objects.all()
-    with_rules = _with_valid_rules(profiles)
+    rules = _valid_rules(profiles)
     # Once the sample day is replaced its digests are empty.
     Digest.objects.filter(is_sample=True, entries__isnull=True).exclude(
         date__in=Announcement.objects.filter(paper__is_sample=True).values("listing__date")
     ).delete()
-    to_build: dict[Date, set[int]] = {date: set(range(len(with_rules))) for date in dates}
+    to_build = {date: dict(rules) for date in dates}
     built: list[Digest] = []
     # Oldest day first: later days do not show its papers again.
     while to_build:
         date = min(to_build)
-        indexes = sorted(to_build.pop(date))
+        wanted = to_build.pop(date)
         day = Batch(date, announced_on(date))
-        inputs = fingerprints(day, [with_rules[index] for index in indexes])
+        inputs = fingerprints(day, wanted)
         standing = unchanged(date, inputs) if day.announced else []
         built += standing
         stand = {digest.profile_id for digest in standing}
-        chosen = [index for index in indexes if with_rules[index][0].pk not in stand]
-        if not chosen:
+        changed = [profile for profile in wanted if profile.pk not in stand]
+        if not changed:
             continue
-        scorer = Scorer([with_rules[index][1] for index in chosen])
-        for rule, (index, kept) in enumerate(zip(chosen, scorer.kept(day.candidates), strict=True)):
-            profile = with_rules[index][0]
-            digest, changed = _write_digest(
-                profile, day, scorer, rule, kept=kept, inputs=inputs[profile.pk]
+        scorer = Scorer([wanted[profile] for profile in changed])
+        kept = scorer.kept(day.candidates)
+        for rule, profile in enumerate(changed):
+            digest, papers = _write_digest(
+                profile, day, scorer, rule, kept=kept[rule], inputs=inputs[profile.pk]
             )
             if digest is not None:
                 built.append(digest)
-            for later in _announced_later(profile, date, changed):
-                to_build.setdefault(later, set()).add(index)
+            for later in _announced_later(profile, date, papers):
+                to_build.setdefault(later, {})[profile] = rules[profile]
     return built
 
 
-def _with_valid_rules(profiles: Iterable[Profile]) -> list[tuple[Profile, Rules]]:
-    valid = []
+def _valid_rules(profiles: Iterable[Profile]) -> dict[Profile, Rules]:
+    valid = {}
     for profile in profiles:
         try:
-            valid.append((profile, rules_of(profile)))
+            valid[profile] = rules_of(profile)
         except ProfileError as error:
             log.error("Profile %s is invalid and gets no digest: %s", profile.slug, error)
     return valid
