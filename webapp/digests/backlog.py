@@ -4,33 +4,32 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date as Date
+from typing import Any
 
 from django.utils import timezone
 
 from webapp.digests.batch import Batch
-from webapp.digests.build import entries_of
-from webapp.digests.models import BestSince, Digest, DigestEntry, Profile
+from webapp.digests.build import rows_of
+from webapp.digests.models import BestSince, Digest, Profile
 from webapp.digests.profiles.validation import rules_of
-from webapp.digests.queries import MATCH
 from webapp.digests.scoring.scorer import Scorer, in_order
 from webapp.papers.models import AnnounceType, Paper
 from webapp.papers.queries import Announced
 
 Progress = Callable[[int, int], object]  # gets the number of papers scored, and their total
 CHUNK = 5_000  # papers in memory at a time
-# The fields that are scored, then those that are shown of the best.
-READ = (
-    *("arxiv_id", "title", "abstract", "categories", "submitted_at", "authors"),
-    *("version", "comment", "primary_category"),
-)
+READ = ("arxiv_id", "version", "title", "abstract", "categories", "submitted_at", "authors")
 
 
 @dataclass(frozen=True)
 class Backlog:
-    """The best papers since a day as a digest that is not stored, and the time it took."""
+    """The best papers since a day, as FurtherMatches has them, and the time it took.
+
+    `digest`, which is not stored, has the number of papers that were considered and that matched.
+    """
 
     digest: Digest
-    entries: list[DigestEntry]
+    rows: list[dict[str, Any]]
     reading_seconds: float
     scoring_seconds: float
 
@@ -65,8 +64,8 @@ def score_since(profile: Profile, since: Date, on_progress: Progress) -> Backlog
         on_progress(start + len(candidates), len(keys))
     reading = time.perf_counter() - began - scoring
     day = Batch(since, best)
-    entries = entries_of(day, scorer.kept(day.candidates)[0], scorer, 0)
-    return Backlog(digest, entries, reading, scoring)
+    rows = rows_of(day, scorer.kept(day.candidates)[0], scorer, 0)
+    return Backlog(digest, rows, reading, scoring)
 
 
 def _as_new(paper: Paper) -> Announced:
@@ -88,13 +87,9 @@ def store_best(profile_id: int) -> bool:
         mine.update(scored=done, total=of, heard_at=timezone.now())
 
     backlog = score_since(found.profile, found.since, on_progress)
-    rows = [
-        {"paper": one.paper.pk, **{name: getattr(one, name) for name in MATCH}}
-        for one in backlog.entries
-    ]
     return bool(
         mine.update(
-            rows=rows,
+            rows=backlog.rows,
             matched=backlog.digest.matched,
             reading_seconds=backlog.reading_seconds,
             scoring_seconds=backlog.scoring_seconds,

@@ -101,23 +101,28 @@ def _announced_later(profile: Profile, date: Date, papers: set[int]) -> list[Dat
     return list(mine.values_list("date", flat=True))
 
 
-def _facts(day: Batch, one: Kept, scorer: Scorer, rule: int) -> dict[str, Any]:
-    """The fields of an entry beside its paper and texts."""
-    announced = day.announced[one.at]
-    return {
-        "score": one.score,
-        "announce_type": announced.announce_type.value,
-        "version": announced.version,
-        "matches": scorer.matches(rule, day.candidates[one.at]),
-    }
+def rows_of(day: Batch, ranked: Iterable[Kept], scorer: Scorer, rule: int) -> list[dict[str, Any]]:
+    """The ranked papers of a day as the rows of FurtherMatches."""
+    rows = []
+    for one in ranked:
+        announced = day.announced[one.at]
+        row = {
+            "paper": announced.paper.pk,
+            "score": one.score,
+            "announce_type": announced.announce_type.value,
+            "version": announced.version,
+            "matches": scorer.matches(rule, day.candidates[one.at]),
+        }
+        rows.append(row)
+    return rows
 
 
-def entries_of(day: Batch, ranked: Sequence[Kept], scorer: Scorer, rule: int) -> list[DigestEntry]:
+def _entries_of(day: Batch, ranked: Sequence[Kept], scorer: Scorer, rule: int) -> list[DigestEntry]:
     """The ranked papers of a day as entries that are not stored yet."""
+    papers = [day.announced[one.at].paper for one in ranked]
     entries = []
-    for number, one in enumerate(ranked, start=1):
-        facts = _facts(day, one, scorer, rule)
-        entry = DigestEntry(paper=day.announced[one.at].paper, rank=number, **facts)
+    for rank, row in enumerate(rows_of(day, ranked, scorer, rule), start=1):
+        entry = DigestEntry(rank=rank, **row | {"paper": papers[rank - 1]})
         keywords = [match["keyword"] for match in entry.matches]
         title, abstract = normalise(entry.paper.title), normalise(entry.paper.abstract)
         entry.title_html = markup.render(title, scorer.spans(rule, title, keywords))
@@ -165,7 +170,7 @@ def _write_digest(
                 old.delete()
             return None, papers
         ranked = rank_unseen(day, rules, kept, shown_before(day, [profile])[profile.pk])
-        entries = entries_of(day, ranked[: rules.size], scorer, rule)
+        entries = _entries_of(day, ranked[: rules.size], scorer, rule)
         further = ranked[rules.size :]
         _add_gists_and_chips(entries, profile.language)
         considered = day.considered(rules)
@@ -185,10 +190,7 @@ def _write_digest(
         digest.is_sample, digest.inputs = day.is_sample, inputs
         digest.save()
         _replace_entries(digest, before, entries, now)
-        rows = [
-            {"paper": day.announced[one.at].paper.pk, **_facts(day, one, scorer, rule)}
-            for one in further
-        ]
+        rows = rows_of(day, further, scorer, rule)
         FurtherMatches.objects.update_or_create(digest=digest, defaults={"rows": rows})
         return digest, papers ^ {entry.paper.pk for entry in entries}
 

@@ -90,9 +90,6 @@ def all_matches(digest: Digest) -> list[DigestEntry]:
     return first + entries_of_rows(digest, further.rows, len(first) + 1)
 
 
-MATCH = ("score", "announce_type", "version", "matches")  # fields of a row beside its paper
-
-
 def entries_of_rows(
     digest: Digest | None, rows: Iterable[dict[str, Any]], rank: int
 ) -> list[DigestEntry]:

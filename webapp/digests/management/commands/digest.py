@@ -10,7 +10,7 @@ from webapp.digests.backlog import score_since
 from webapp.digests.lookup import NotFoundError, day, find_digest, find_profile
 from webapp.digests.models import Digest, DigestEntry, Profile
 from webapp.digests.profiles.validation import ProfileError
-from webapp.digests.queries import digest_entries
+from webapp.digests.queries import digest_entries, entries_of_rows, load_texts
 from webapp.digests.text_formats import FORMATS
 from webapp.papers.models import Paper
 
@@ -54,4 +54,6 @@ class Command(BaseCommand):
             f"{total:,} papers since {since}: {found.reading_seconds:.1f} s of reading, "
             f"{found.scoring_seconds:.1f} s of scoring"
         )
-        return found.digest, found.entries
+        entries = entries_of_rows(found.digest, found.rows, 1)
+        load_texts(entries)
+        return found.digest, entries
