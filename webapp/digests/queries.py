@@ -85,9 +85,7 @@ def all_matches(digest: Digest) -> list[DigestEntry]:
     """
     first = digest_entries(digest)
     further = getattr(digest, "further", None)
-    if further is None or not further.rows:
-        return first
-    return first + entries_of_rows(digest, further.rows, len(first) + 1)
+    return first + entries_of_rows(digest, further.rows if further else (), len(first) + 1)
 
 
 def entries_of_rows(

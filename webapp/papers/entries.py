@@ -97,9 +97,7 @@ def merged(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """The most significant announcement of each paper, in order of first appearance."""
     best: dict[str, Entry] = {}
     for entry in entries:
-        known = best.setdefault(entry.arxiv_id, entry)
-        if _weight(entry) < _weight(known):
-            best[entry.arxiv_id] = entry
+        best[entry.arxiv_id] = min(best.get(entry.arxiv_id, entry), entry, key=_weight)
     return tuple(best.values())
 
 

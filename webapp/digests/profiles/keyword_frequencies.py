@@ -10,7 +10,7 @@ from django.db.models import Q
 from webapp.digests.models import Profile
 from webapp.digests.profiles.defaults import KEYWORDS
 from webapp.digests.scoring.matchers import term_matchers
-from webapp.digests.scoring.scorer import Keyword
+from webapp.digests.scoring.scorer import author_of
 from webapp.digests.scoring.terms import normalise, term
 from webapp.papers.models import Paper
 
@@ -25,7 +25,7 @@ def count_frequencies(keywords: Sequence[str]) -> dict[str, float]:
 
     A site with few papers only has the frequencies of the default profile.
     """
-    words = [text for text in keywords if not Keyword(text).author]
+    words = [text for text in keywords if not author_of(text)]
     papers = _recent_papers()
     if len(papers) < LEAST_PAPERS:
         return {text: KEYWORDS[text] for text in words if text in KEYWORDS}

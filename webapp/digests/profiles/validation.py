@@ -20,7 +20,7 @@ from pydantic import (
 
 from webapp.digests.models import LearnedModel, Profile
 from webapp.digests.profiles.defaults import EXCLUDE, KEYWORDS
-from webapp.digests.scoring.scorer import Keyword, Rules
+from webapp.digests.scoring.scorer import Keyword, Rules, author_of
 from webapp.digests.scoring.terms import Kind, PatternError, normalise, term
 from webapp.learning.linear import Linear
 from webapp.papers.identifiers import checked_category
@@ -116,7 +116,7 @@ def _term_errors(texts: list[str], substring: bool) -> list[str]:
     regexes = 0
     for text in texts:
         shown = f"“{text[:60]}”" if text.strip() else _("A keyword")
-        meant = ("author", Keyword(text).author)
+        meant = ("author", author_of(text))
         if not meant[1]:
             try:
                 parsed = term(text, substring=substring)
@@ -161,9 +161,8 @@ def with_learned(new: ProfileSettings, owner: int | None) -> Rules:
 
     Until something is learned, a learned ranking uses its keywords.
     """
-    if new.ranking == Profile.Ranking.RULES or owner is None:
-        return new.rules
-    kept = LearnedModel.objects.filter(reader=owner).first()
+    is_learned = new.ranking != Profile.Ranking.RULES and owner is not None
+    kept = LearnedModel.objects.filter(reader=owner).first() if is_learned else None
     if kept is None:
         return new.rules
     rules = replace(new.rules, learned=Linear(kept.intercept, kept.weights))

@@ -53,11 +53,6 @@ class Keyword:
             raise ValueError("earns nothing: give it a weight or a title bonus")
         return self
 
-    @property
-    def author(self) -> str:
-        """The author to find, as authors are compared; "" for a keyword of words."""
-        return _author_of(self.keyword)
-
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -199,7 +194,7 @@ class Scorer:
 
     def _sought(self, keyword: str, rules: Rules) -> Sought:
         """What `keyword` asks for; all rules with the same term share its number."""
-        if author := _author_of(keyword):
+        if author := author_of(keyword):
             return author
         parsed = term(keyword, substring=rules.substring)
         number = self._numbers.setdefault((parsed.kind, parsed.source), len(self._terms))
@@ -252,7 +247,7 @@ def _match(keyword: str, where: list[Place], points: float, rarity: str = "") ->
 def _keyword_points(keyword: Keyword, rules: Rules) -> tuple[int, int]:
     """The points of a keyword outside the title, and in it."""
     weight, bonus = keyword.weight, keyword.title_bonus
-    if rules.by_rarity and not keyword.author:
+    if rules.by_rarity and not author_of(keyword.keyword):
         factor = rarity_factor(keyword.frequency)
         weight, bonus = round(weight * factor, 1), round(bonus * factor, 1)
     first = round(weight * _UNIT)
@@ -271,7 +266,7 @@ def rarity_of(frequency: float | None) -> str:
     return "rare" if frequency < 10 else "uncommon" if frequency < 50 else "common"
 
 
-def _author_of(keyword: str) -> str:
+def author_of(keyword: str) -> str:
     """The author that `author:…` asks for, as authors are compared; "" for other keywords."""
     is_author = keyword.casefold().startswith(AUTHOR)
     return _comparable_name(keyword[len(AUTHOR) :]) if is_author else ""
