@@ -201,15 +201,9 @@ def _backoff(attempt: int) -> float:
 def _same_place(url: str, target: str) -> bool:
     """Whether a redirect stays on the host and port; http may become https, never the reverse."""
     here, there = urlsplit(url), urlsplit(target)
-    try:
-        same_port = here.port == there.port
-    except ValueError:
+    if here.netloc.lower() != there.netloc.lower():
         return False
-    return (
-        here.hostname == there.hostname
-        and same_port
-        and (there.scheme == here.scheme or (here.scheme, there.scheme) == ("http", "https"))
-    )
+    return here.scheme == there.scheme or (here.scheme, there.scheme) == ("http", "https")
 
 
 def _host(url: str) -> str:
