@@ -23,14 +23,17 @@ MAX_TEXT = 2_000_000  # characters read
 _ID = re.compile(rf"(?:(?<![\d.])[0-9]{{4}}\.[0-9]{{4,5}}|\b{CATEGORY}/[0-9]{{7}})(?!\d)")
 _BIBTEX_ENTRY = re.compile(r"@(?!comment|string|preamble)\w+\s*[{(]", re.IGNORECASE)
 _BIBTEX_FIELD = re.compile(r"\b(title|abstract)\s*=\s*([{\"])", re.IGNORECASE)
-_RIS_LINE = re.compile(r"(TY|TI|T1|AB|N2|ER)  - ?(.*)")
+_RIS_RECORD = re.compile(r"^(?=TY  -)", re.MULTILINE)
+_RIS_END = re.compile(r"^ER  -", re.MULTILINE)
+_RIS_FIELDS = {"TI": "title", "T1": "title", "AB": "abstract", "N2": "abstract"}
+_RIS_LINE = re.compile(r"^(TI|T1|AB|N2)  - ?(.*)", re.MULTILINE)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Reference:
     """A paper in an export."""
 
-    text: str = ""  # the whole record, for the identifier
+    text: str  # the whole record, for the identifier
     title: str = ""
     abstract: str = ""
 
@@ -55,7 +58,7 @@ def references(text: str) -> list[Reference]:
     text = text[:MAX_TEXT]
     if text.lstrip().startswith(("[", "{")):
         return list(_csl(text))
-    if re.search(r"^TY  -", text, re.MULTILINE):
+    if _RIS_RECORD.search(text):
         return list(_ris(text))
     if _BIBTEX_ENTRY.search(text):
         return list(_bibtex(text))
@@ -117,25 +120,14 @@ def _csl(text: str) -> Iterator[Reference]:
 
 
 def _ris(text: str) -> Iterator[Reference]:
-    one = Reference()
-    for line in text.splitlines():
-        match = _RIS_LINE.match(line)
-        tag, value = match.groups() if match else ("", "")
-        if tag == "TY":
-            one = Reference()
-        elif tag in {"TI", "T1"}:
-            one.title = value
-        elif tag in {"AB", "N2"}:
-            one.abstract = value
-        one.text += line + "\n"
-        if tag == "ER":
-            yield one
+    for record in _RIS_RECORD.split("\n".join(text.splitlines()))[1:]:
+        if _RIS_END.search(record):
+            fields = {_RIS_FIELDS[tag]: value for tag, value in _RIS_LINE.findall(record)}
+            yield Reference(record, **fields)
 
 
 def _bibtex(text: str) -> Iterator[Reference]:
-    starts = [match.start() for match in _BIBTEX_ENTRY.finditer(text)]
-    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-        entry = text[start:end]
+    for entry in _BIBTEX_ENTRY.split(text)[1:]:
         found = _BIBTEX_FIELD.finditer(entry)
         fields = {match[1].lower(): _value(entry, match.end() - 1) for match in found}
         title = fields.get("title", "")
