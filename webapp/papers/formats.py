@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from io import BytesIO
-from itertools import pairwise
 from typing import Any, NamedTuple
 from xml.parsers import expat
 
@@ -28,7 +27,7 @@ _DECLARATION = re.compile(
 _PROLOGUE = re.compile(r"^\s*<\?xml[^>]*\?>")
 _ILLEGAL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _ROOT = re.compile(r"<(rss|feed)[\s>]")
-_ITEM = re.compile(r"<(?:item|entry)[\s>]")
+_ITEM = re.compile(r"<(?=(?:item|entry)[\s>])")
 _ESCAPED = re.compile("[\udc80-\udcff]")  # an undecodable byte, by "surrogateescape"
 _NAMED = re.compile(r"(?:oai:arXiv\.org:|arxiv\.org/abs/|arXiv:)([A-Za-z.-]*/?[\d.]+(?:v\d+)?)")
 _DESCRIPTION = re.compile(
@@ -168,15 +167,14 @@ def _split_feed(text: str) -> tuple[str, list[_Item], str]:
         raise BrokenFeedError("the feed is cut off before its end")
     # An entry extends to the start of the next one, so that a missing end tag costs one entry.
     end = max(text.rfind("</channel" if root[1] == "rss" else "</feed"), 0)
-    starts = [*(match.start() for match in _ITEM.finditer(text, 0, end)), end]
-    before, after = text[: starts[0]], text[end:]
+    (before, *parts), after = _ITEM.split(text[:end]), text[end:]
     outside = _syntax_error(before + after)
     if outside is not None:
         raise BrokenFeedError(f"the feed is broken outside its entries: {outside}")
     opening = text[root.start() : text.index(">", root.start()) + 1]
     items = []
-    for number, (start, stop) in enumerate(pairwise(starts), start=1):
-        item = text[start:stop]
+    for number, part in enumerate(parts, start=1):
+        item = f"<{part}"
         name, feed = _name(item, number), f"{opening}{item}</{root[1]}>"
         error = _syntax_error(feed)
         problem = Problem(name, f"it is not well-formed XML: {error}") if error else None
@@ -204,11 +202,10 @@ def _decode(body: bytes) -> tuple[str, list[Problem]]:
     except UnicodeError:
         raise BrokenFeedError(f"the feed is not valid {encoding.upper()}") from None
     reason = f"not valid {encoding.removesuffix('-sig')}: read as Windows-1252 and kept"
-    starts = [0, *(match.start() for match in _ITEM.finditer(text)), len(text)]
     problems = [
-        Problem(_name(text[start:stop], number) if number else "feed", reason)
-        for number, (start, stop) in enumerate(pairwise(starts))
-        if _ESCAPED.search(text, start, stop)
+        Problem(_name(part, number) if number else "feed", reason)
+        for number, part in enumerate(_ITEM.split(text))
+        if _ESCAPED.search(part)
     ]
     text = _PROLOGUE.sub("", _ESCAPED.sub(_as_windows_1252, text), count=1)
     text = _ILLEGAL.sub("", text).strip()
