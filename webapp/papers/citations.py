@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from datetime import date
+from itertools import accumulate
 
 from django.http import HttpResponse
 
@@ -137,12 +138,9 @@ def _tex(text: str) -> str:
     BibTeX counts an escaped brace like any other, so it is written by name.
     """
     line = _TOKEN.sub(_escaped, " ".join(text.split()).rstrip("\\"))
-    depth = 0
-    for brace in re.findall(r"[{}]", line):
-        depth += 1 if brace == "{" else -1
-        if depth < 0:
-            break
-    return re.sub(r"[{}]", "", line) if depth else line
+    depths = [0, *accumulate(1 if brace == "{" else -1 for brace in re.findall(r"[{}]", line))]
+    is_balanced = min(depths) == depths[-1] == 0
+    return line if is_balanced else re.sub(r"[{}]", "", line)
 
 
 def _escaped(token: re.Match[str]) -> str:
