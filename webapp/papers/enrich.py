@@ -23,10 +23,7 @@ def enrich(most: int = api.IDS, *, at: datetime | None = None) -> tuple[int, set
         enriched_at=None, is_sample=False, enrich_tries__lt=MOST_TRIES
     ).order_by("enrich_tries", "-pk")
     asked = list(waiting.values_list("arxiv_id", flat=True)[:most])
-    if not asked:
-        return 0, set()
-    wanted = set(asked)
-    entries = [entry for entry in api.lookup(asked) if entry.arxiv_id in wanted]
+    entries = [entry for entry in api.lookup(asked) if entry.arxiv_id in asked]
     papers = store_papers(entries, None, prepare(entries), known_at=at or now())
     # Of a paper just replaced the API may still have the previous version.
     answered = [paper for paper in papers.values() if paper.enriched_at]

@@ -69,15 +69,12 @@ class Poller:
 
     def _poll(self, category: str, source: Listing.Source) -> None:
         polled = Listing.objects.filter(category=category, source=source).order_by("-polled_at")
-        known = polled.exclude(etag="", last_modified="").first()
-        conditions = {
-            "if-none-match": known.etag if known else "",
-            "if-modified-since": known.last_modified if known else "",
-        }
+        known = polled.exclude(etag="", last_modified="").first() or Listing()
+        conditions = {"if-none-match": known.etag, "if-modified-since": known.last_modified}
         headers = {name: value for name, value in conditions.items() if value}
         answer = http.get(f"{settings.ARXIV_RSS_URL}/{source.value}/{category}", headers)
         if answer.status == 304:
-            if known is None:
+            if not known.pk:
                 raise http.RefusedError("arXiv answers 304 to a request without conditions")
             # Another process may have stored more of the day while this one waited.
             Listing.objects.filter(pk=known.pk).update(polls=F("polls") + 1, polled_at=self.at)

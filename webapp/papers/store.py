@@ -6,7 +6,7 @@ an announcement is kept for as long as its listing.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import date, datetime
 
@@ -27,12 +27,11 @@ _MERGED = [one.name for one in Paper._meta.concrete_fields if one.name not in _F
 Rendered = tuple[str, str]
 
 
-def prepare(entries: Iterable[Entry]) -> dict[tuple[str, int], Rendered]:
+def prepare(entries: Sequence[Entry]) -> dict[tuple[str, int], Rendered]:
     """The HTML of the entries whose text is new, by key.
 
     Rendering takes longer than storing, so it is done before any row is locked.
     """
-    entries = list(entries)
     real = Paper.objects.filter(is_sample=False).only("arxiv_id", "version")
     shown = _by_identifier(real, entries)
     return {
