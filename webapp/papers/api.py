@@ -53,20 +53,18 @@ def submitted(category: str, first: date, last: date) -> dict[date, Batch]:
         sort_order=arxiv.SortOrder.Ascending,
     )
     day = first
-    entries: dict[date, list[Entry]] = defaultdict(list)
-    problems: dict[date, list[Problem]] = defaultdict(list)
+    found: dict[date, list[Entry | Problem]] = defaultdict(list)
     for one in _answers(search, category):
-        if isinstance(one, Problem):
-            problems[day].append(one)
-            continue
-        if one.submitted_at:
+        if isinstance(one, Entry) and one.submitted_at:
             # What the API gives beyond the days asked for counts to the nearest of them.
             day = min(max(batch_day_of(one.submitted_at), first), last)
-        entries[day].append(one)
-    return {
-        day: Batch(category, day, merged(entries[day]), tuple(problems[day]), NOTE)
-        for day in entries.keys() | problems.keys()
-    }
+        found[day].append(one)
+    batches = {}
+    for day, answers in found.items():
+        entries = merged([one for one in answers if isinstance(one, Entry)])
+        problems = tuple(one for one in answers if isinstance(one, Problem))
+        batches[day] = Batch(category, day, entries, problems, NOTE)
+    return batches
 
 
 def lookup(identifiers: Sequence[str]) -> tuple[Entry, ...]:
