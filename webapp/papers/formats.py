@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from io import BytesIO
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 from xml.parsers import expat
 
@@ -259,20 +260,11 @@ def parse_authors(text: str) -> tuple[Author, ...]:
 
 def _split(text: str) -> list[str] | None:
     """`text` split at its commas outside parentheses; None if parentheses are unbalanced."""
-    parts, start, depth = [], 0, 0
-    for at, letter in enumerate(text):
-        if letter == "(":
-            depth += 1
-        elif letter == ")":
-            depth -= 1
-            if depth < 0:
-                return None
-        elif letter == "," and depth == 0:
-            parts.append(text[start:at])
-            start = at + 1
-    if depth:
+    depths = [0, *accumulate({"(": 1, ")": -1}.get(letter, 0) for letter in text)]
+    if min(depths) < 0 or depths[-1]:
         return None
-    return [*parts, text[start:]]
+    outside = [at for at, letter in enumerate(text) if letter == "," and not depths[at]]
+    return [text[start + 1 : end] for start, end in pairwise([-1, *outside, len(text)])]
 
 
 def _author(part: str) -> Author | None:
