@@ -186,8 +186,7 @@ def _regex(keyword: str) -> Term:
         re2.compile(source, chosen)
         compiled = re2.compile(parsed.source, chosen)
     except re2.error as error:
-        reason = error.args[0] if error.args else error
-        reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        reason = error.args[0].decode(errors="replace")
         raise PatternError(f"is not a regular expression RE2 knows: {reason}") from None
     if compiled._regexp.ProgramSize() > MAX_PROGRAM:
         raise PatternError("is too complex: use fewer repetitions or alternatives")
