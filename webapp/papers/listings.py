@@ -15,7 +15,6 @@ from webapp.papers.models import AnnounceType, Listing
 
 KEPT_FAILURES = 50  # of a listing, the latest
 STALE_SHARE = 0.5  # of a batch's papers, known from the previous batch
-_OUTCOME = ("state", "source", "reason", "etag", "last_modified")
 
 
 def judge(batch: Batch) -> tuple[str, bool]:
@@ -73,12 +72,9 @@ def record_outcome(outcome: Listing) -> Listing:
     at = outcome.polled_at
     listing = Listing.locked(outcome.category, outcome.date, at, outcome.state)
     _store_evidence(listing, outcome)
-    if listing.state == outcome.state or outcome.state not in _weaker_than(listing):
-        if (listing.state, listing.reason) != (outcome.state, outcome.reason):
-            listing.changed_at = at
-        for name in _OUTCOME:
-            setattr(listing, name, getattr(outcome, name))
-    listing.record_poll(at)
+    is_kept = outcome.state != listing.state and outcome.state in _weaker_than(listing)
+    names = () if is_kept else ("state", "source", "reason", "etag", "last_modified")
+    listing.record_poll(at, {name: getattr(outcome, name) for name in names})
     return listing
 
 

@@ -1,6 +1,7 @@
 """arXiv's papers, and the audit of every batch that was requested."""
 
 import re
+from collections.abc import Mapping
 from datetime import date as Date
 from datetime import datetime
 
@@ -144,8 +145,13 @@ class Listing(models.Model):
         rows = cls.objects.select_for_update()
         return rows.get_or_create(category=category, date=day, defaults=new)[0]
 
-    def record_poll(self, at: datetime) -> None:
-        """Count one more poll, and save."""
+    def record_poll(self, at: datetime, outcome: Mapping[str, object]) -> None:
+        """Store the outcome of one more poll; an empty one changes nothing."""
+        # Pages are cached by `changed_at`, so it moves only when a fact does.
+        if any(getattr(self, name) != value for name, value in outcome.items()):
+            self.changed_at = at
+        for name, value in outcome.items():
+            setattr(self, name, value)
         self.polls += 1
         self.polled_at = at
         self.save()

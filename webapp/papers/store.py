@@ -80,12 +80,7 @@ def store_batch(
         "etag": batch.etag[:255],
         "last_modified": batch.last_modified[:64],
     }
-    # Pages are cached by `changed_at`, so it moves only when a fact does.
-    if not listing.polls or any(getattr(listing, name) != facts[name] for name in facts):
-        listing.changed_at = at
-    for name, value in facts.items():
-        setattr(listing, name, value)
-    listing.record_poll(at)
+    listing.record_poll(at, facts)
     return listing
 
 
@@ -122,12 +117,10 @@ def store_papers(
     ]
     Paper.objects.bulk_create(missing, batch_size=_CHUNK, ignore_conflicts=True)
     papers = _by_identifier(stored.select_for_update(), entries)
-    changed: list[Paper] = []
+    before = {name: _values(paper) for name, paper in papers.items()}
     for entry in entries:
-        before = _values(papers[entry.arxiv_id])
         _merge(papers[entry.arxiv_id], entry, announced_on, rendered, known_at)
-        if _values(papers[entry.arxiv_id]) != before:
-            changed.append(papers[entry.arxiv_id])
+    changed = [paper for name, paper in papers.items() if _values(paper) != before[name]]
     # Ten times as fast as bulk_update.
     Paper.objects.bulk_create(
         changed,
