@@ -3,7 +3,6 @@
 from django.urls import URLPattern, path
 
 from webapp.digests import feeds, views
-from webapp.digests.profiles import best
 from webapp.digests.profiles import views as profiles
 from webapp.papers import converters  # noqa: F401 - `arxiv_category`, `date` and `suffix`
 
@@ -30,6 +29,6 @@ urlpatterns: list[URLPattern] = [
     path("profiles/", profiles.profiles, name="profiles"),
     path("profiles/new/", profiles.new, name="profile-new"),
     path("profiles/<slug:slug>/", profiles.edit, name="profile-edit"),
-    path("profiles/<slug:slug>/best/", best.best_since, name="best-since"),
+    path("profiles/<slug:slug>/best/", profiles.best_since, name="best-since"),
     path("star/", views.star, name="star"),
 ]
