@@ -55,7 +55,6 @@ class AutomatonMatcher:
         self._set.Add("")
         for _, term in terms:
             self._set.Add(term.source)
-        self._numbers = [-1, *(number for number, _ in terms)]
         try:
             self._set.Compile()
         except re2.error:
@@ -77,8 +76,7 @@ class AutomatonMatcher:
             return {number for number, term in self._terms if term.pattern.search(text)}
         if len(found) == 1:
             return ()
-        numbers = self._numbers
-        return [numbers[index] for index in found if index]
+        return [self._terms[index - 1][0] for index in found if index != _EMPTY_PATTERN]
 
 
 class TokenMatcher:
