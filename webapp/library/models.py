@@ -52,9 +52,6 @@ class ReadingList(models.Model):
         ordering = ("name",)
         constraints = [UniqueConstraint(fields=["reader", "name"], name="a_list_once_a_reader")]
 
-    def __str__(self) -> str:
-        return self.name
-
 
 class LikedText(models.Model):
     """The text of a liked paper that this site lacks, to learn from."""
