@@ -46,28 +46,26 @@ def slot(patience: float) -> Iterator[None]:
     _take(holder, patience)
     held = ArxivSlot.objects.filter(pk=_SLOT, holder=holder)
     try:
-        with renewed(lambda: held.update(held_until=_lease_end()), LEASE):
+        with renewed(lambda: held.update(held_until=_from_now(LEASE)), LEASE):
             yield
     finally:
-        held.update(holder="", held_until=Now(), free_at=_later(_interval()))
+        held.update(holder="", held_until=Now(), free_at=_later(settings.ARXIV_SECONDS))
 
 
 def pause(seconds: float) -> None:
     """Block all requests to arXiv for `seconds` from now."""
     _make_row()
-    ArxivSlot.objects.filter(pk=_SLOT).update(free_at=_later(timedelta(seconds=seconds)))
+    ArxivSlot.objects.filter(pk=_SLOT).update(free_at=_later(seconds))
 
 
 def _take(holder: str, patience: float) -> None:
     _make_row()
     give_up = time.monotonic() + patience
-    while True:
-        taken = ArxivSlot.objects.filter(
-            pk=_SLOT, held_until__lte=Now(), free_at__lte=Now()
-        ).update(holder=holder, held_until=_lease_end(), free_at=Now() + _interval())
-        if taken:
-            return
-        slot = ArxivSlot.objects.annotate(now=Now()).get(pk=_SLOT)
+    row = ArxivSlot.objects.filter(pk=_SLOT)
+    free = row.filter(held_until__lte=Now(), free_at__lte=Now())
+    times = {"held_until": _from_now(LEASE), "free_at": _from_now(settings.ARXIV_SECONDS)}
+    while not free.update(holder=holder, **times):
+        slot = row.annotate(now=Now()).get()
         paused = (slot.free_at - slot.now).total_seconds()
         held = (slot.held_until - slot.now).total_seconds()
         remaining = give_up - time.monotonic()
@@ -78,17 +76,13 @@ def _take(holder: str, patience: float) -> None:
         time.sleep(min(remaining, nap + random.uniform(0.0, 0.05)))
 
 
-def _later(wait: timedelta) -> Greatest:
-    """`free_at`, moved to after `wait` if it is earlier."""
-    return Greatest(F("free_at"), Now() + wait)
+def _from_now(seconds: float) -> CombinedExpression:
+    return Now() + timedelta(seconds=seconds)
 
 
-def _lease_end() -> CombinedExpression:
-    return Now() + timedelta(seconds=LEASE)
-
-
-def _interval() -> timedelta:
-    return timedelta(seconds=settings.ARXIV_SECONDS)
+def _later(seconds: float) -> Greatest:
+    """`free_at`, moved to `seconds` from now if it is earlier."""
+    return Greatest(F("free_at"), _from_now(seconds))
 
 
 def _make_row() -> None:
