@@ -161,13 +161,14 @@ def _write_digest(
         # Builders of one profile take turns, so that earlier digests do not change meanwhile.
         if not Profile.objects.select_for_update().filter(pk=profile.pk).first():
             return None, set()  # deleted meanwhile
-        old = Digest.objects.filter(profile=profile, date=day.date).first()
-        before = list(old.entries.select_related("paper")) if old else []
+        place = {"profile": profile, "date": day.date}
+        digest = Digest.objects.filter(**place).first() or Digest(**place)
+        before = list(digest.entries.all()) if digest.pk else []
         papers = {entry.paper_id for entry in before}
         # A day that lost its papers (of the sample) loses its digest.
         if not day.announced:
-            if old:
-                old.delete()
+            if digest.pk:
+                digest.delete()
             return None, papers
         ranked = rank_unseen(day, rules, kept, shown_before(day, [profile])[profile.pk])
         entries = _entries_of(day, ranked[: rules.size], scorer, rule)
@@ -179,15 +180,14 @@ def _write_digest(
         visible = [ENTRY_FORMAT, [considered, len(ranked), day.is_sample, seen, rest]]
         fingerprint = sha256(json.dumps(visible, sort_keys=True).encode()).hexdigest()
         # Nothing visible changed: feeds and cached pages stay valid.
-        if old and old.fingerprint == fingerprint:
-            old.inputs = inputs
-            old.save(update_fields=["inputs"])
-            return old, set()
+        digest.inputs = inputs
+        if digest.fingerprint == fingerprint:
+            digest.save(update_fields=["inputs"])
+            return digest, set()
         now = timezone.now()
-        digest = old or Digest(profile=profile, date=day.date)
         digest.considered, digest.matched = considered, len(ranked)
         digest.fingerprint, digest.changed_at = fingerprint, now
-        digest.is_sample, digest.inputs = day.is_sample, inputs
+        digest.is_sample = day.is_sample
         digest.save()
         _replace_entries(digest, before, entries, now)
         rows = rows_of(day, further, scorer, rule)
