@@ -32,6 +32,7 @@ MAX_EXCLUDES = 50
 MAX_CATEGORIES = 40
 MAX_SIZE = 200
 DEFAULT_TYPES = (AnnounceType.NEW, AnnounceType.CROSS)
+Category = Annotated[str, AfterValidator(checked_category)]
 
 
 class ProfileError(ValueError):
@@ -61,10 +62,7 @@ class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
     # Before the keywords, whose checks depend on them.
     ranking: Profile.Ranking = Profile.Ranking.RULES
     matching: Profile.Matching = Profile.Matching.TOKEN
-    categories: Annotated[
-        list[Annotated[str, AfterValidator(checked_category)]],
-        Field(min_length=1, max_length=MAX_CATEGORIES),
-    ]
+    categories: Annotated[list[Category], Field(min_length=1, max_length=MAX_CATEGORIES)]
     keywords: Annotated[list[Keyword], Field(max_length=MAX_KEYWORDS)]
     exclude: Annotated[list[str], Field(max_length=MAX_EXCLUDES)] = []
     announce_types: Annotated[list[AnnounceType], Field(min_length=1)] = list(DEFAULT_TYPES)
