@@ -68,11 +68,10 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
         return redirect("digests:profile", _make(reader, form).slug)
     # Learning needs the papers to be saved first, so only keywords have a preview.
     previewed = valid and bool(form.cleaned_data["keywords"])
-    rules = form.profile_settings.rules if previewed else None
     context = {
         "form": form,
         "previewed": previewed,
-        "changes": preview_profile(None, None, rules) if rules else [],
+        "changes": preview_profile(None, None, form.profile_settings.rules) if previewed else [],
         "connections": forms_of(reader, request) if reader.is_superuser else {},
     }
     status = 422 if form.errors else 200
