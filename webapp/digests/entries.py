@@ -4,7 +4,6 @@ A gist is one sentence of a paper's summary, a chip a method with its best figur
 """
 
 from collections.abc import Iterable
-from datetime import date as Date
 from hashlib import sha256
 
 from django.db import transaction
@@ -14,21 +13,21 @@ from django.utils import timezone
 from webapp.digests.models import Chips, Digest, DigestEntry, Gist, Profile
 
 
-def store_gist(paper_id: int, language: str, text: str, html: str, details: str) -> list[Date]:
-    """Store a paper's gist and show it in every digest with the paper; returns the days changed.
+def store_gist(paper_id: int, language: str, text: str, html: str, details: str) -> None:
+    """Store a paper's gist and show it in every digest with the paper.
 
     `text` is plain, for a feed's description; `html` is for cards, `details` (the summary and its
     claims) for a feed's content; both are sanitised. Idempotent.
     """
     texts = {"text": text, "html": html, "details": details}
     if Gist.objects.filter(paper_id=paper_id, language=language, **texts).exists():
-        return []
+        return
     with transaction.atomic():
         _lock_profiles(Profile.objects.filter(language=language))
         Gist.objects.update_or_create(paper_id=paper_id, language=language, defaults=texts)
         shown = DigestEntry.objects.filter(digest__profile__language=language, paper=paper_id)
         shown.update(gist=text, gist_html=html, changed_at=timezone.now())
-        return _mark_changed(shown.values_list("digest_id", flat=True))
+        _mark_changed(shown.values_list("digest_id", flat=True))
 
 
 def papers_to_summarise(papers_a_day: int, days: int = 2) -> Iterable[tuple[str, list[int]]]:
@@ -71,10 +70,9 @@ def _lock_profiles(profiles: QuerySet[Profile]) -> None:
     list(profiles.order_by("pk").select_for_update().values_list("pk"))
 
 
-def _mark_changed(digests: Iterable[int]) -> list[Date]:
-    """Invalidate pages and feeds of these digests; returns their days, in order."""
+def _mark_changed(digests: Iterable[int]) -> None:
+    """Invalidate pages and feeds of these digests."""
     now = timezone.now()
-    changed = Digest.objects.filter(pk__in=list(digests))
     fingerprint = sha256(now.isoformat().encode()).hexdigest()
+    changed = Digest.objects.filter(pk__in=list(digests))
     changed.update(fingerprint=fingerprint, changed_at=now)
-    return sorted(set(changed.order_by().values_list("date", flat=True)))
