@@ -1,7 +1,6 @@
 """The sample day, shown until arXiv is reached for the first time."""
 
 from datetime import date, datetime
-from itertools import groupby
 from pathlib import Path
 
 from django.conf import settings
@@ -31,9 +30,9 @@ def load_sample(reason: str = "", *, at: datetime | None = None) -> FetchReport:
             return poller.report
         batch = parse_feed(SAMPLE.read_bytes(), "cs.AI", SAMPLE_DAY)
         note = "A sample: the abstracts are Assay's own summaries."
-        entries = sorted(batch.entries, key=_listed_under)
-        for category, group in groupby(entries, key=_listed_under):
-            part = Batch(category, batch.date, tuple(group), note=f"{note} {reason}".strip())
+        for category in SAMPLE_CATEGORIES:
+            entries = tuple(one for one in batch.entries if _listed_under(one) == category)
+            part = Batch(category, batch.date, entries, note=f"{note} {reason}".strip())
             poller.store(part, Listing.Source.SAMPLE)
     return poller.report
 
