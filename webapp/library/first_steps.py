@@ -71,7 +71,7 @@ def first_steps(request: HttpRequest, reader: User) -> HttpResponse:
     context = {
         "form": form,
         "previewed": previewed,
-        "changes": preview_profile(None, None, form.profile_settings.rules) if previewed else [],
+        "changes": preview_profile(None, None, form.profile_settings.rules()) if previewed else [],
         "connections": forms_of(reader, request) if reader.is_superuser else {},
     }
     status = 422 if form.errors else 200

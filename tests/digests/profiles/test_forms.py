@@ -23,7 +23,7 @@ GOOD: dict[str, Any] = {
 def test_a_form_becomes_rules() -> None:
     form = ProfileForm(GOOD)
     assert form.is_valid(), form.errors
-    assert form.profile_settings.rules == Rules(
+    assert form.profile_settings.rules() == Rules(
         keywords=(
             Keyword("sparse attention", 2.0, 0.5),
             Keyword("quant*", 1.0, 0.0),
@@ -92,4 +92,4 @@ def test_what_is_saved_is_what_the_form_shows_again() -> None:
     )
     again = ProfileForm(ProfileForm.initial_of(stored))
     assert again.is_valid(), again.errors
-    assert again.profile_settings.rules == rules_of(stored)
+    assert again.profile_settings.rules() == rules_of(stored)

@@ -33,7 +33,7 @@ def read(**changes: Any) -> Any:
 
 
 def test_a_configuration_becomes_rules() -> None:
-    rules = read().rules
+    rules = read().rules()
     assert rules.keywords == tuple(map(Keyword, seed_bot.KEYWORDS))
     assert rules.exclude == seed_bot.EXCLUDE
     assert rules.categories == ("cs.AI", "cs.CL", "cs.DC", "cs.LG")
@@ -42,7 +42,7 @@ def test_a_configuration_becomes_rules() -> None:
 
 
 def test_a_keyword_that_stands_twice_counts_twice() -> None:
-    rules = read(keywords=["RL", "LLM", "rl"]).rules
+    rules = read(keywords=["RL", "LLM", "rl"]).rules()
     assert rules.keywords == (Keyword("RL", 2.0, 1.0), Keyword("LLM"))
 
 
@@ -89,7 +89,7 @@ json_values = st.recursive(
 @given(st.dictionaries(st.sampled_from(list(CONFIG)), json_values))
 def test_any_configuration_is_a_profile_or_an_error(changes: dict[str, Any]) -> None:
     with suppress(ProfileError):
-        assert read(**changes).rules.keywords
+        assert read(**changes).rules().keywords
 
 
 @pytest.fixture

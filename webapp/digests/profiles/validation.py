@@ -1,7 +1,7 @@
 """The settings of a profile, checked field by field, and the rules that scoring makes of them."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import chain, count
 from typing import Annotated, Any
 
@@ -80,11 +80,16 @@ class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
             raise ValueError(_("Write at least one, or choose a learned ranking."))
         return value
 
-    @property
-    def rules(self) -> Rules:
-        """The rules for scoring."""
+    def rules(self, owner: int | None = None) -> Rules:
+        """The rules for scoring, with what was learned from `owner` if the settings ask for it.
+
+        Until something is learned, a learned ranking uses its keywords.
+        """
+        is_learned = owner is not None and self.ranking != Profile.Ranking.RULES
+        kept = LearnedModel.objects.filter(reader=owner).first() if is_learned else None
+        needs_keywords = kept is None or self.ranking != Profile.Ranking.LEARNED
         return Rules(
-            keywords=tuple(self.keywords),
+            keywords=tuple(self.keywords) if needs_keywords else (),
             exclude=tuple(self.exclude),
             categories=tuple(self.categories),
             announce_types=tuple(self.announce_types),
@@ -92,6 +97,7 @@ class ProfileSettings(BaseModel, extra="forbid", use_enum_values=True):
             by_rarity=self.matching == Profile.Matching.RARITY,
             min_score=self.min_score,
             size=self.size,
+            learned=Linear(kept.intercept, kept.weights) if kept else None,
         )
 
 
@@ -151,20 +157,7 @@ def settings_of(profile: Profile) -> ProfileSettings:
 
 def rules_of(profile: Profile) -> Rules:
     """The rules of a stored profile, with what was learned from its owner. Raises ProfileError."""
-    return with_learned(settings_of(profile), profile.owner_id)
-
-
-def with_learned(new: ProfileSettings, owner: int | None) -> Rules:
-    """The rules of a profile's settings, with the model of `owner` if they ask for it.
-
-    Until something is learned, a learned ranking uses its keywords.
-    """
-    is_learned = new.ranking != Profile.Ranking.RULES and owner is not None
-    kept = LearnedModel.objects.filter(reader=owner).first() if is_learned else None
-    if kept is None:
-        return new.rules
-    rules = replace(new.rules, learned=Linear(kept.intercept, kept.weights))
-    return replace(rules, keywords=()) if new.ranking == Profile.Ranking.LEARNED else rules
+    return settings_of(profile).rules(profile.owner_id)
 
 
 def save_settings(profile: Profile, new: ProfileSettings) -> None:

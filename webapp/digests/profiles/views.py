@@ -19,7 +19,7 @@ from webapp.digests.filters import Filters
 from webapp.digests.models import BestSince, Profile
 from webapp.digests.profiles.forms import ProfileForm, initial_of_search, lost_of_search
 from webapp.digests.profiles.preview import DAYS, preview_profile
-from webapp.digests.profiles.validation import ProfileError, rules_of, save_settings, with_learned
+from webapp.digests.profiles.validation import ProfileError, rules_of, save_settings
 from webapp.digests.scoring.scorer import Keyword, Rules
 from webapp.papers.days import now
 from webapp.papers.queries import dates
@@ -79,7 +79,7 @@ def _form(request: HttpRequest, reader: User, profile: Profile | None) -> HttpRe
         return redirect("digests:profile", saved.slug) if saved.owner else redirect("digests:today")
     changes = []
     if valid:
-        rules = with_learned(form.profile_settings, profile.owner_id if profile else reader.pk)
+        rules = form.profile_settings.rules(profile.owner_id if profile else reader.pk)
         changes = preview_profile(profile, _rules(profile), rules)
     # How often each occurs in 1,000 papers, if it was counted.
     stored = [Keyword(**one) for one in profile.keywords] if profile else []
