@@ -3,22 +3,21 @@
 When the time is over the socket is shut down, during a handshake, headers or a body.
 """
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any
+from contextlib import ExitStack, suppress
+from typing import Any, Self
 
 
-class Deadline:
+class Deadline(ExitStack):
     """`with Deadline(60) as deadline:` and `extensions={"trace": deadline.watch}` on the request.
 
     `passed` says afterwards whether the request was cut off.
     """
 
     def __init__(self, seconds: float) -> None:
+        super().__init__()
         self.passed = False
         self._timer = threading.Timer(seconds, self._cut)
         self._timer.daemon = True
@@ -28,9 +27,8 @@ class Deadline:
         """Get the connection's socket (httpcore's trace extension)."""
         if event != "connection.connect_tcp.complete":
             return
-        self._close()
         # A duplicate: TLS detaches the descriptor of this socket.
-        self._socket = info["return_value"].get_extra_info("socket").dup()
+        self._socket = self.enter_context(info["return_value"].get_extra_info("socket").dup())
         if self.passed:
             self._cut()
 
@@ -40,14 +38,7 @@ class Deadline:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
-    def __enter__(self) -> Deadline:
+    def __enter__(self) -> Self:
         self._timer.start()
+        self.callback(self._timer.cancel)
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-        self._close()
-
-    def _close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
