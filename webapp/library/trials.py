@@ -107,12 +107,12 @@ def try_mail(connected: Settings, address: str) -> list[str]:
     work = pool.submit(send)
     pool.shutdown(wait=False)
     version = work.result(MAIL_SECONDS)
-    found = [
+    sent = _("%(server)s accepted a message to %(address)s.")
+    return [
         _("Connected by %s.") % version if version else _("Connected, without encryption."),
         _("Signed in as %s.") % mailer.username if mailer.username else _("Without signing in."),
+        sent % {"server": mailer.host, "address": address},
     ]
-    sent = _("%(server)s accepted a message to %(address)s.")
-    return [*found, sent % {"server": mailer.host, "address": address}]
 
 
 def describe(error: Exception) -> str:
