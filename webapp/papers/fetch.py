@@ -114,31 +114,27 @@ def _follow(url: str, headers: dict[str, str]) -> Answer:
 
 
 def _request(url: str, headers: dict[str, str]) -> Answer:
-    deadline = Deadline(TOTAL_SECONDS)
     # arXiv asks robots for a name and a contact.
     contact = settings.ARXIV_CONTACT or settings.BASE_URL or "self-hosted"
     agent = f"Assay/0.1 (arXiv digest; {contact})"
     sent = {"user-agent": agent, "accept-encoding": "gzip", **headers}
     try:
         with (
-            deadline,
+            Deadline(TOTAL_SECONDS) as deadline,
             httpx.Client(timeout=TIMEOUT, follow_redirects=False) as client,
             client.stream(
                 "GET", url, headers=sent, extensions={"trace": deadline.watch}
             ) as response,
         ):
-            body = _read(response, url)
-            if deadline.passed:
-                raise OutOfReachError(f"{_host(url)} took longer than {TOTAL_SECONDS:.0f} s")
-            return Answer(url, response.status_code, response.headers, body)
+            answer = Answer(url, response.status_code, response.headers, _read(response, url))
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-        if deadline.passed:
-            reason = f"took longer than {TOTAL_SECONDS:.0f} s"
-        elif isinstance(error, httpx.TimeoutException):
-            reason = "did not answer in time"
-        else:
-            reason = f"cannot be reached: {_cause(error)}"
-        raise OutOfReachError(f"{_host(url)} {reason}") from error
+        if not deadline.passed:
+            is_late = isinstance(error, httpx.TimeoutException)
+            reason = "did not answer in time" if is_late else f"cannot be reached: {_cause(error)}"
+            raise OutOfReachError(f"{_host(url)} {reason}") from error
+    if deadline.passed:
+        raise OutOfReachError(f"{_host(url)} took longer than {TOTAL_SECONDS:.0f} s")
+    return answer
 
 
 def _read(response: httpx.Response, url: str) -> bytes:
