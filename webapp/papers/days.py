@@ -8,7 +8,7 @@ Monday 14:00. arXiv does not publish its holidays as data, so they are ignored: 
 most a few days early in a day taken from the API.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
@@ -53,16 +53,14 @@ def batch_days(first: date, last: date) -> list[date]:
     return [day for day in (first + i * DAY for i in range(count)) if has_batch(day)]
 
 
-def runs(days: Sequence[date], longest: int) -> Iterator[list[date]]:
+def runs(days: Sequence[date], longest: int) -> list[list[date]]:
     """`days` in runs of consecutive batch days, of at most `longest` days each."""
-    run: list[date] = []
+    found: list[list[date]] = []
     for day in days:
-        if run and (next_batch_day(run[-1]) != day or len(run) == longest):
-            yield run
-            run = []
-        run.append(day)
-    if run:
-        yield run
+        if not found or len(found[-1]) == longest or next_batch_day(found[-1][-1]) != day:
+            found.append([])
+        found[-1].append(day)
+    return found
 
 
 def submission_window(day: date) -> tuple[datetime, datetime]:
