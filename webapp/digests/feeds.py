@@ -11,7 +11,6 @@ from html import escape
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from django.db.models import Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
@@ -170,10 +169,11 @@ def search(request: HttpRequest, suffix: str) -> HttpResponse:
 def subscriptions(request: HttpRequest) -> HttpResponse:
     """Every feed of the site as OPML."""
     site = feed_http.site(request)
-    changed = Profile.objects.aggregate(changed=Max("updated_at"))["changed"] or NEVER
+    profiles = list(Profile.objects.order_by("-is_site", "name", "pk"))
+    changed = max((one.updated_at for one in profiles), default=NEVER)
     digests = [
         (one.name, f"{site.base}{feed_address(one)}.rss", site.base + profile_address(one))
-        for one in Profile.objects.order_by("-is_site", "name", "pk")
+        for one in profiles
     ]
     listed = [
         (name, f"{site.base}/category/{name}.rss", f"{site.base}/category/{name}/")
