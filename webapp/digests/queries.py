@@ -134,9 +134,8 @@ def neighbouring_dates(profile: Profile, date: Date) -> tuple[Date | None, Date 
 
 def last_polls() -> list[Listing]:
     """The latest audit row of every category, by category."""
-    latest: dict[str, Listing] = {}
-    for row in Listing.objects.exclude(source=Listing.Source.SAMPLE).order_by("-date")[:200]:
-        latest.setdefault(row.category, row)
+    polled = Listing.objects.exclude(source=Listing.Source.SAMPLE).order_by("-date")[:200]
+    latest = {row.category: row for row in reversed(list(polled))}
     return [latest[name] for name in sorted(latest)]
 
 

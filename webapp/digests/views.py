@@ -53,8 +53,7 @@ def _render_digest(
         return _no_digest(request, slug, date)
     entries = queries.all_matches(digest)
     filters = Filters.read(request.GET)
-    found = filters.apply(entries)
-    page = Paginator(found, digest.profile.size).get_page(request.GET.get("page"))
+    page = Paginator(filters.apply(entries), digest.profile.size).get_page(request.GET.get("page"))
     shown = list(page.object_list)
     queries.load_texts(shown)
     # Only the latest day says what is missing after it.
@@ -115,13 +114,12 @@ def category(request: HttpRequest, category: str) -> HttpResponse:
     with suppress(ValueError):
         stamp = queries.category_stamp(category, Date.fromisoformat(wanted) if wanted else None)
         if stamp is not None:
-            return respond_shared(request, stamp, lambda: _category_page(request, category))
-    return _category_page(request, category)
+            return respond_shared(request, stamp, lambda: _category_page(request, category, wanted))
+    return _category_page(request, category, wanted)
 
 
-def _category_page(request: HttpRequest, category: str) -> HttpResponse:
+def _category_page(request: HttpRequest, category: str, wanted: str) -> HttpResponse:
     days = dates(category=category)
-    wanted = request.GET.get("date", "")
     date = next((day for day in days if wanted in ("", day.isoformat())), None)
     papers = announced_on(date, [category]) if date else []
     papers.sort(key=lambda one: (one.announce_type.precedence, one.paper.arxiv_id))

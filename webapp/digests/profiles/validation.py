@@ -178,7 +178,7 @@ def free_slug(name: str) -> str:
 
 def site_profile() -> Profile:
     """The site's own profile, created with default keywords on first use."""
-    profile, _ = Profile.objects.get_or_create(
+    return Profile.objects.get_or_create(
         is_site=True,
         defaults={
             "slug": "site",
@@ -191,5 +191,4 @@ def site_profile() -> Profile:
             "matching": Profile.Matching.RARITY,
             "announce_types": [one.value for one in DEFAULT_TYPES],
         },
-    )
-    return profile
+    )[0]
