@@ -27,7 +27,7 @@ class ImageEncoder(nn.Module):
         self.cls = nn.Parameter(0.02 * torch.randn(1, 1, dim))
         self.places = nn.Parameter(0.02 * torch.randn(1, 1 + scenes.GRID * scenes.GRID, dim))
         self.blocks = _blocks(dim, layers)
-        classes = (len(words) + 1 for words in (scenes.SIZES, scenes.COLOURS, scenes.SHAPES))
+        classes = (len(words) + 1 for words in scenes.ATTRIBUTES)
         self.label_heads = nn.ModuleList(nn.Linear(dim, count) for count in classes)
 
     def forward(self, images: Tensor) -> Tensor:

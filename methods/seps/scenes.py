@@ -20,6 +20,7 @@ OBJECTS = 3
 SIZES = ("small", "large")
 COLOURS = ("red", "green", "blue", "yellow", "purple", "cyan")
 SHAPES = ("square", "disc", "triangle", "cross", "ring")
+ATTRIBUTES = (SIZES, COLOURS, SHAPES)
 ROWS = ("top", "upper", "lower", "bottom")
 COLUMNS = ("left", "inner-left", "inner-right", "right")
 RELATIONS = ("left-of", "right-of", "above", "below")
@@ -55,19 +56,17 @@ def stencils() -> Tensor:
     \min(|x|, |y|) < \frac{r}{3} + 0.3, \quad \frac{r}{2} < \sqrt{x^2 + y^2} < r$
     """
     y, x = torch.meshgrid(*[torch.arange(CELL) - (CELL - 1) / 2] * 2, indexing="ij")
-    found = []
-    for half in (2.6, 4.0):
-        inside = (x.abs() < half) & (y.abs() < half)
-        radius = (x * x + y * y).sqrt()
-        shapes = (
-            inside,
-            radius < half,
-            inside & (x.abs() < (y + half) / 2 + 0.3),
-            inside & ((x.abs() < half / 3 + 0.3) | (y.abs() < half / 3 + 0.3)),
-            (radius < half) & (radius > half / 2),
-        )
-        found.append(torch.stack(shapes))
-    return torch.stack(found)
+    half = torch.tensor([2.6, 4.0])[:, None, None]  # of each size
+    inside = (x.abs() < half) & (y.abs() < half)  # (2, 8, 8)
+    radius = (x * x + y * y).sqrt()
+    shapes = [
+        inside,
+        radius < half,
+        inside & (x.abs() < (y + half) / 2 + 0.3),
+        inside & ((x.abs() < half / 3 + 0.3) | (y.abs() < half / 3 + 0.3)),
+        (radius < half) & (radius > half / 2),
+    ]
+    return torch.stack(shapes, 1)
 
 
 def draw(count: int, seed: int) -> Scenes:
@@ -86,34 +85,25 @@ def draw(count: int, seed: int) -> Scenes:
         return torch.randint(high, shape, generator=generator)
 
     cells = torch.rand(count, 16, generator=generator).argsort(1)[:, :OBJECTS]  # (B, 3)
-    size, colour, shape = (
-        pick(len(words), count, OBJECTS) for words in (SIZES, COLOURS, SHAPES)
-    )  # (B, 3) each
+    attributes = torch.stack([pick(len(words), count, OBJECTS) for words in ATTRIBUTES], 2)
+    size, colour, shape = attributes.unbind(2)  # (B, 3) each
     images = 0.45 + 0.25 * torch.rand(count, 3, SIDE, SIDE, generator=generator)
     paint = PALETTE[pick(len(COLOURS), count, GRID * GRID)]  # (B, 64, 3)
     torn = torch.rand(count, GRID * GRID, generator=generator).argsort(1) < FRAGMENTS  # (B, 64)
     fragments = _unfold(torn[..., None].expand(-1, -1, 3))  # (B, 3, 32, 32)
     ragged = torch.rand(count, 1, SIDE, SIDE, generator=generator) < 0.7
     images = torch.where((fragments > 0) & ragged, _unfold(paint), images)
-    clutter = torch.tensor([len(SIZES), len(COLOURS), len(SHAPES)])
+    clutter = torch.tensor([len(words) for words in ATTRIBUTES])
     labels = clutter.expand(count, GRID, GRID, 3).clone()  # (B, 8, 8, 3)
-    ink = stencils()
-    for b in range(count):
-        for o in range(OBJECTS):
-            top, left = (int(i) * CELL for i in divmod(int(cells[b, o]), 4))
-            where = images[b, :, top : top + CELL, left : left + CELL]
-            inked = ink[size[b, o], shape[b, o]]
-            tone = PALETTE[colour[b, o]][:, None, None]
-            where.copy_(torch.where(inked, tone, where))
-            box = labels[b, top // PATCH : top // PATCH + 2, left // PATCH : left // PATCH + 2]
-            box[:] = torch.stack([size[b, o], colour[b, o], shape[b, o]])
+    # Views by cell: (B, 4, 4, 3, 8, 8) and (B, 4, 4, 2, 2, 3).
+    cell_pixels = images.view(count, 3, 4, CELL, 4, CELL).permute(0, 2, 4, 1, 3, 5)
+    cell_labels = labels.view(count, 4, 2, 4, 2, 3).transpose(2, 3)
+    at = torch.arange(count)[:, None], cells // 4, cells % 4  # (B, 1), (B, 3), (B, 3)
+    inked, tone = stencils()[size, shape][:, :, None], PALETTE[colour][..., None, None]
+    cell_pixels[at] = torch.where(inked, tone, cell_pixels[at])  # (B, 3, 3, 8, 8)
+    cell_labels[at] = attributes[:, :, None, None]
     shows_size = pick(2, count, 2).bool()  # whether the sparse caption tells a size
-    texts = [
-        _captions(cells[b].tolist(), size[b].tolist(), colour[b].tolist(), shape[b].tolist(), keep)
-        for b, keep in enumerate(shows_size.tolist())
-    ]
-    sparse = torch.tensor([_padded(text, SPARSE_WORDS) for text, _ in texts])
-    dense = torch.tensor([_padded(text, DENSE_WORDS) for _, text in texts])
+    sparse, dense = _captions(cells, attributes, shows_size)
     noise = 0.05 * torch.randn(images.shape, generator=generator)
     return Scenes((images + noise).clamp(0, 1), sparse, dense, labels=labels.flatten(1, 2))
 
@@ -124,19 +114,23 @@ def _unfold(patches: Tensor) -> Tensor:
     return grid.repeat_interleave(PATCH, 2).repeat_interleave(PATCH, 3)
 
 
-def _captions(
-    cells: list[int], size: list[int], colour: list[int], shape: list[int], shows_size: list[bool]
-) -> tuple[list[str], list[str]]:
-    """The sparse and the dense caption of one scene, as words."""
-    named = [[COLOURS[c], SHAPES[s]] for c, s in zip(colour, shape, strict=True)]
-    sized = [[SIZES[z], *words] for z, words in zip(size, named, strict=True)]
-    first, second = (sized[o] if shows_size[o] else named[o] for o in (0, 1))
-    sparse = [*first, relation(cells[0], cells[1]), *second]
-    dense: list[str] = []
-    for words, cell in zip(sized, cells, strict=True):
-        row, column = divmod(cell, 4)
-        dense += [*words, "at", ROWS[row], COLUMNS[column]]
-    return sparse, dense
+def _captions(cells: Tensor, attributes: Tensor, shows_size: Tensor) -> tuple[Tensor, Tensor]:
+    """The sparse captions (B, 7) and the dense ones (B, 18) as ids.
+
+    Cells are (B, 3), attributes (B, 3, 3), and whether each size of the sparse caption is told
+    (B, 2).
+    """
+    first = torch.tensor([IDS[words[0]] for words in ATTRIBUTES])
+    named = first + attributes  # (B, 3, 3)
+    at = torch.full_like(cells, IDS["at"])
+    places = torch.stack([at, IDS[ROWS[0]] + cells // 4, IDS[COLUMNS[0]] + cells % 4], 2)
+    dense = torch.cat([named, places], 2).flatten(1)
+    pairs = [IDS[relation(one, other)] for one, other, _ in cells.tolist()]
+    told = named[:, :2].clone()
+    told[..., 0] *= shows_size
+    sparse = torch.cat([told[:, 0], torch.tensor(pairs)[:, None], told[:, 1]], 1)
+    last = (sparse == 0).int().argsort(stable=True)  # what is not told goes to the padding
+    return sparse.gather(1, last), dense
 
 
 def relation(one: int, other: int) -> str:
@@ -145,10 +139,6 @@ def relation(one: int, other: int) -> str:
     if abs(column - column_2) >= abs(row - row_2):
         return "left-of" if column < column_2 else "right-of"
     return "above" if row < row_2 else "below"
-
-
-def _padded(words: list[str], length: int) -> list[int]:
-    return [IDS[word] for word in words] + [0] * (length - len(words))
 
 
 def in_words(ids: Tensor) -> str:
