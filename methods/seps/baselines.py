@@ -93,24 +93,20 @@ def cross_attention(patches: Tensor, text: Texts, temperature: float = 9.0) -> T
     t = F.normalize(text.words, dim=-1)  # (T, W, C)
     of_words = torch.empty(T, B, device=v.device)
     of_patches = torch.empty(T, B, device=v.device)
-    every_word = t.reshape(1, 1, T * W, C)
     for b in range(B):
-        seen = F.scaled_dot_product_attention(
-            every_word, v[b, None, None], v[b, None, None], scale=temperature
-        )  # (1, 1, T * W, C)
-        cosine = _cosine(seen, every_word).view(T, W)
-        of_words[:, b] = cosine.masked_fill(~text.real, 0.0).sum(1) / text.real.sum(1)
+        cosines = _cosines(t.reshape(-1, C), v[b], temperature).view(T, W)
+        of_words[:, b] = cosines.masked_fill(~text.real, 0.0).sum(1) / text.real.sum(1)
     for first in range(0, B, TOGETHER):
         rows = slice(first, first + TOGETHER)
-        every_patch = v[rows].reshape(1, 1, -1, C)
+        every_patch = v[rows].reshape(-1, C)
         for i in range(T):
-            words = t[i, text.real[i]][None, None]
-            seen = F.scaled_dot_product_attention(every_patch, words, words, scale=temperature)
-            of_patches[i, rows] = _cosine(seen, every_patch).view(-1, n).mean(1)
+            cosines = _cosines(every_patch, t[i, text.real[i]], temperature)
+            of_patches[i, rows] = cosines.view(-1, n).mean(1)
     return of_words + of_patches
 
 
-def _cosine(seen: Tensor, unit: Tensor) -> Tensor:
-    """Cosine with vectors that have length 1 already."""
-    cosines: Tensor = torch.linalg.vecdot(seen, unit) / torch.linalg.vector_norm(seen, dim=-1)
-    return cosines
+def _cosines(queries: Tensor, values: Tensor, temperature: float) -> Tensor:
+    """Cosines (q,) of queries (q, C) of length 1 with what each sees of the values (n, C)."""
+    query, value = queries[None, None], values[None, None]
+    seen = F.scaled_dot_product_attention(query, value, value, scale=temperature)[0, 0]
+    return torch.div(torch.linalg.vecdot(seen, queries), torch.linalg.vector_norm(seen, dim=-1))
