@@ -33,8 +33,7 @@ class Relevance(nn.Module):
         strongest = best.topk(min(self.top, best.shape[-1]), dim=-1).values
         strongest = strongest.masked_fill(strongest == -torch.inf, 0.0)
         strongest = F.pad(strongest, (0, self.top - strongest.shape[-1]))
-        term: Tensor = self.net(strongest)[..., 0]
-        return term
+        return torch.squeeze(self.net(strongest), -1)
 
 
 def cosines(tokens: Tensor, words: Tensor) -> Tensor:
@@ -50,8 +49,7 @@ def cosines(tokens: Tensor, words: Tensor) -> Tensor:
     length = torch.linalg.vector_norm(tokens, dim=-1, keepdim=True)  # (..., B, J, 1)
     least = max(1e-12, torch.finfo(length.dtype).tiny)  # in float16 1e-12 would be 0
     length = torch.where(length > 0, length.clamp_min(least), 1.0)  # (..., B, J, 1)
-    cosines: Tensor = torch.unflatten(dots, 1, tokens.shape[1:3]) / length
-    return cosines
+    return dots.view(len(dots), *tokens.shape[1:3], -1) / length
 
 
 def alignment(

@@ -23,7 +23,7 @@ from methods.seps.config import SepsConfig
 from methods.seps.model import Seps, Texts
 from methods.seps.picture import picture
 from methods.seps.recall import Recall
-from methods.seps.reference import pair_similarity
+from methods.seps.reference import pairwise
 from methods.seps.spec import CostParams, RetrievalParams
 from methods.seps.train import HELD_OUT, Asked, Matcher, Plan, drawn, teach, train
 from methods.spec import Case
@@ -243,19 +243,15 @@ def at_shape(
     """
     count = len(patches)
     pairs = [(i * (count - 1) // 7, (5 * i + 3) % count) for i in range(8)]  # (caption, image)
+    texts = [Texts(text.words.double(), text.real) for text in (sparse, dense) if text is not None]
     for name, call in calls.items():
         found = call()  # (T, B)
-        exact = copy.deepcopy(models[name]).double() if name in models else None
-        wanted = []
-        for t, b in pairs:
-            given = [text for text in (sparse, dense) if text is not None]
-            texts = [text.words[t, text.real[t]].double() for text in given]
-            if exact is None:
-                alone = Texts(texts[0][None], sparse.real[t : t + 1, : len(texts[0])])
-                wanted.append(cross_attention(patches[b : b + 1].double(), alone)[0, 0])
-            else:
-                texts = texts[: 1 + exact.config.dense]
-                wanted.append(pair_similarity(exact, patches[b].double(), texts))
+        if name in models:
+            exact = copy.deepcopy(models[name]).double()
+            wanted = pairwise(exact, pairs, patches.double(), *texts[: 1 + exact.config.dense])
+        else:
+            given = [(patches[b : b + 1].double(), texts[0][t : t + 1]) for t, b in pairs]
+            wanted = torch.cat([cross_attention(*pair) for pair in given])
         sampled = torch.stack([found[t, b] for t, b in pairs])
         label = f"{name}, {count} x {count}, {sparse.words.shape[1]} words"
-        yield Case(relative(sampled, torch.stack(wanted)), 1e-4, label=label)
+        yield Case(relative(sampled, wanted.flatten()), 1e-4, label=label)

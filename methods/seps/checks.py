@@ -15,7 +15,7 @@ from methods.kit.seeds import seeded
 from methods.seps import align, slimming
 from methods.seps.config import SepsConfig, mended
 from methods.seps.model import Output, Seps, Texts
-from methods.seps.reference import pair_similarity
+from methods.seps.reference import pairwise
 from methods.spec import Case
 
 ALONE: dict[str, Any] = {"dim": 32, "patches": 16, "aggregate": 0.5, "dense": False, "beta": 0.0}
@@ -93,21 +93,9 @@ def oracle(device: str) -> Iterator[Case]:
             model = example(device, config)
             with torch.no_grad():
                 ours = model(**given).similarity
-                wanted = torch.stack([_row(model, given, t) for t in range(len(ours))])
+                pairs = [(t, b) for t in range(batch) for b in range(batch)]
+                wanted = pairwise(model, pairs, **given).view(batch, batch)
             yield Case(difference(ours, wanted), 1e-12, label=f"{name}, {words} words")
-
-
-def _row(model: Seps, given: dict[str, Any], t: int) -> Tensor:
-    """Similarities of caption t with every image, pair by pair: (B,)."""
-    sparse, dense = given["sparse"], given["dense"]
-    row = []
-    for b, patches in enumerate(given["patches"]):
-        texts = [sparse.words[t, sparse.real[t]]]
-        if dense is not None:
-            owner = b if model.config.dense_of == "image" else t
-            texts.append(dense.words[owner, dense.real[owner]])
-        row.append(pair_similarity(model, patches, texts))
-    return torch.stack(row)
 
 
 def weights(device: str) -> Iterator[Case]:
@@ -217,10 +205,7 @@ def batches(device: str) -> Iterator[Case]:
             whole = model(**given).similarity
             for i in range(8):
                 row = slice(i, i + 1)
-                alone = {
-                    key: x.take(row) if isinstance(x, Texts) else None if x is None else x[row]
-                    for key, x in given.items()
-                }
+                alone = {key: x if x is None else x[row] for key, x in given.items()}
                 yield Case(difference(model(**alone).similarity, whole[row, row]), 1e-5, label=name)
         parts = model.all_pairs(given["patches"], given["sparse"], given["dense"], images=3)
         yield Case(difference(parts, whole), 1e-5, label=f"{name}: three images at once")

@@ -75,7 +75,7 @@ class Texts:
         unit = unit.masked_fill(~self.real[..., None], 0.0)  # (T, W, C)
         return Prepared(unit, self.real, self.mean())
 
-    def take(self, rows: slice | Tensor) -> Self:
+    def __getitem__(self, rows: slice | Tensor) -> Self:
         r"""Some of the captions, i (n,). Equation: $t'_j = t_{i_j}$"""
         return type(self)(self.words[rows], self.real[rows])
 
@@ -276,7 +276,7 @@ class Seps(nn.Module):
             rows = slice(begin, begin + images)
             own = texts
             if dense is not None and self._by_image:
-                own = [texts[0], dense.take(rows).prepared()]
+                own = [texts[0], dense[rows].prepared()]
             found.append(self.compare(patches[rows], own).similarity)
         return torch.cat(found, 1)  # (T, B)
 

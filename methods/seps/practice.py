@@ -98,14 +98,13 @@ def similarities(
     for begin in range(0, len(split.images), TOGETHER):
         rows = slice(begin, begin + TOGETHER)
         patches = matcher.images(pixels(list(split.images[rows]), matcher.images.side).to(device))
-        own = None if dense is None else dense.take(rows)
-        found.append(torch.cat([
-            matcher.slimmer.all_pairs(
-                patches, captions.take(part),
-                own if dense is None or config.dense_of == "image" else dense.take(owners[part]),
-            )
-            for part in (slice(i, i + CAPTIONS) for i in range(0, len(owners), CAPTIONS))
-        ]).cpu())  # fmt: skip
+        parts = []
+        for first in range(0, len(owners), CAPTIONS):
+            part = slice(first, first + CAPTIONS)
+            whose = rows if config.dense_of == "image" else owners[part]
+            own = None if dense is None else dense[whose]
+            parts.append(matcher.slimmer.all_pairs(patches, captions[part], own))
+        found.append(torch.cat(parts).cpu())
         on_progress(min(1.0, (begin + TOGETHER) / len(split.images)))
     matcher.train(training)
     return torch.cat(found, 1)

@@ -4,13 +4,35 @@ Kept patches are gathered and nothing else is looked at, as in the source.
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from methods.seps.align import LEAK
-from methods.seps.model import Seps
+from methods.seps.model import Seps, Texts
 from methods.seps.slimming import Aggregation
+
+
+def pairwise(
+    model: Seps,
+    pairs: Sequence[tuple[int, int]],
+    patches: Tensor,
+    sparse: Texts,
+    dense: Texts | None = None,
+) -> Tensor:
+    r"""Similarities (n,) of n pairs of a caption and an image (B, 1 + N, C), each by itself.
+
+    Equation: $y_i = S(t_{c_i}, v_{b_i})$, (c, b) being the pairs
+    """
+    found = []
+    for t, b in pairs:
+        texts = [sparse.words[t, sparse.real[t]]]
+        if dense is not None:
+            owner = b if model.config.dense_of == "image" else t
+            texts.append(dense.words[owner, dense.real[owner]])
+        found.append(pair_similarity(model, patches[b], texts))
+    return torch.stack(found)
 
 
 def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor:
@@ -46,8 +68,7 @@ def pair_similarity(model: Seps, patches: Tensor, texts: list[Tensor]) -> Tensor
 
 def _cosine(v: Tensor, vector: Tensor) -> Tensor:
     lengths = torch.linalg.vector_norm(v, dim=-1) * vector.square().sum().sqrt()
-    cosines: Tensor = (v @ vector) / lengths.clamp_min(1e-12)  # what is empty looks like nothing
-    return cosines
+    return torch.div(v @ vector, lengths.clamp_min(1e-12))  # what is empty looks like nothing
 
 
 def _stretch(scores: Tensor) -> Tensor:

@@ -17,8 +17,7 @@ class ScoreMLP(nn.Module):
 
         Equation 1: $s_p = \sigma(\mathrm{MLP}(v))$
         """
-        scores: Tensor = self.net(patches)[..., 0].sigmoid()  # (B, N)
-        return scores
+        return torch.sigmoid(self.net(patches)[..., 0])
 
 
 @torch.no_grad()

@@ -50,8 +50,7 @@ class Aggregation(nn.Module):
         Equation 4: $e_{ij} = \exp(\mathrm{scale} \cdot \mathrm{MLP}(v_i)_j)$
         """
         logits = scale * self.net(patches)  # (B, N, J)
-        strengths: Tensor = (logits - logits.amax(1, keepdim=True)).exp()
-        return strengths
+        return torch.exp(logits - logits.amax(1, keepdim=True))
 
 
 @dataclass(frozen=True)
