@@ -41,6 +41,7 @@ class Merger(nn.Module):
     def __init__(self, d: int, scored: bool) -> None:
         super().__init__()
         self.scored = scored
+        self.out: nn.Linear | None = None  # the source's projection back of what it merges
         self.query = nn.Linear(d, d)
         self.key = nn.Linear(d, d)
         if scored:  # a token starts nearest to itself, which random maps do not give
@@ -59,13 +60,6 @@ class Merger(nn.Module):
         """
         raise NotImplementedError
 
-    def read_out(self, A: Tensor, V: Tensor, inner: Tensor) -> Tensor:
-        r"""The tokens that leave, (B, M, d_vision): merged features, unless a subclass projects.
-
-        Equation: $o_j = \sum_i A_{ij} v_i$, A (B, n, M) being the weights
-        """
-        return A.mT @ V
-
     def forward(
         self, V: Tensor, text: Tensor, valid: Tensor, keep: int, *, tau: float, noise: bool = False
     ) -> Merged:
@@ -74,9 +68,11 @@ class Merger(nn.Module):
         Equation: $A = \mathrm{softmax}_j \left(
             \frac{W_q u_i \cdot W_k c_j}{\sqrt d \tau} + s_j \right)$
         Equation: $o_j = \frac{\sum_i A_{ij} v_i}{\sum_i A_{ij}}$
+        Equation: $o_j = W_o \sum_i A_{ij} u_i + b_o \;\mathrm{in\ the\ source}$
 
         u is what `score` gives beside s, layer-normed; c_j and s_j are those of centre j. The
-        source has u as it is, no s_j and no division.
+        source has u as it is, no s_j and no division; where it does not look at the question, it
+        merges v as we do.
 
         Args:
             V: visual features (B, n, d_vision), of any floating type; so are those that leave.
@@ -112,7 +108,8 @@ class Merger(nn.Module):
         if self.scored:
             A = A / A.sum(dim=1, keepdim=True).clamp_min(1e-9)
             gate = mask.gather(1, index).log()
-        tokens = self.read_out(A, V, inner).to(given.dtype)
+        tokens = A.mT @ V if self.out is None else self.out(A.mT @ inner)
+        tokens = tokens.to(given.dtype)
         if not (noise and self.scored):
             return Merged(tokens, index, A, gate, s)
         whole = torch.arange(n, device=V.device).expand(len(V), n)
@@ -152,7 +149,8 @@ class QuestionMerger(Merger):
         self.text = nn.Linear(d_text, d)
         self.attention = nn.MultiheadAttention(d, config.num_heads, batch_first=True)
         self.scorer = score_head(d)
-        self.out = None if config.scored_merge else nn.Linear(d, d_vision)
+        if not config.scored_merge:
+            self.out = nn.Linear(d, d_vision)
 
     def score(self, V: Tensor, text: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
         r"""(B, n, d_vision), (B, t, d_text) -> scores (B, n) and inner features (B, n, d).
@@ -163,17 +161,6 @@ class QuestionMerger(Merger):
         inner = self.vision(V)
         asked = attend(self.attention, inner, self.text(text), valid)
         return self.scorer(inner + asked)[..., 0], inner
-
-    def read_out(self, A: Tensor, V: Tensor, inner: Tensor) -> Tensor:
-        r"""Merged raw features (B, M, d_vision); in the source's form, inner ones projected back.
-
-        Equation: $o_j = \sum_i A_{ij} v_i$
-        Equation: $o_j = W_o \sum_i A_{ij} u_i + b_o \;\mathrm{in\ the\ source}$
-        """
-        if self.out is None:
-            return A.mT @ V
-        projected: Tensor = self.out(A.mT @ inner)
-        return projected
 
 
 def score_head(d: int) -> nn.Sequential:
