@@ -51,8 +51,7 @@ def plans(pruner: Pruner) -> Plans:
     found: Plans = {name: partial(_at, BEFORE, one) for name, one in REGISTRY.items() if one.before}
     found |= {f"{name}_both": partial(_both, [REGISTRY[name]] * 2) for name in TWICE}
     found["ours"] = partial(_both, [pruner.head_selector(layer) for layer in LAYERS])
-    if pruner.merger is not None:
-        found["ours_merger"] = lambda k: pruner.stages(split(k), merged=max(MERGED, split(k)[0]))
+    found["ours_merger"] = lambda k: pruner.stages(split(k), merged=max(MERGED, split(k)[0]))
     return found
 
 
@@ -177,12 +176,9 @@ def training(ctx: Context, params: TrainingParams) -> None:
     torch.set_num_threads(1)
     _readable(params.model)
     ctx.check_all("gradients", checks.gradients(ctx.device))
-    few = split(FINAL_BUDGET)
-    configs: dict[str, PruningConfig] = {}
-    configs |= {loss: toy.pruning(loss=loss, keep_tokens=few) for loss in LOSSES}
-    for name, changes in ABLATIONS.items():
-        values = {"loss": "none", "keep_tokens": few} | changes
-        configs[name] = toy.pruning(**values)
+    rows: dict[str, dict[str, Any]] = {loss: {"loss": loss} for loss in LOSSES} | ABLATIONS
+    usual = {"loss": "none", "keep_tokens": split(FINAL_BUDGET)}
+    configs = {name: toy.pruning(**(usual | changes)) for name, changes in rows.items()}
     each = toy.WARM_UP + params.base_steps + len(configs) * params.steps
     stages = Stages(ctx, params.seeds * each)
     curves: dict[str, list[History]] = {name: [] for name in configs}

@@ -148,8 +148,8 @@ def vqa(folder: Path, *, skip: bool = False) -> tuple[list[Example], list[str]]:
             why = "no answer stands in annotations.json"
         if why or path is None:
             faults.append(f"{name}: {why}")
-            continue
-        found.append(Example(path, question, known))
+        else:
+            found.append(Example(path, question, known))
     _refuse(folder, found, [] if skip else faults)
     return found, faults
 
