@@ -112,11 +112,7 @@ def _comparisons(
         return calls
 
     def decoding(batch: int, prompt: Prompt) -> Variants:
-        caches: dict[str, Cache] = {}
-        for name, plan in stages.items():
-            cache = read(llava, prompt, plan, cached=True).cache
-            assert cache is not None
-            caches[name] = cache
+        caches = {n: read(llava, prompt, plan, cached=True).cache for n, plan in stages.items()}
         timed["kv_bytes"].add_exact(batch, {name: cache.bytes() for name, cache in caches.items()})
         token = prompt.ids[:, -1:]
         return {
@@ -143,9 +139,7 @@ def at_shape(llava: Any, prompt: Prompt, stages: Plans) -> Iterator[Case]:
     bound, rows = (1e-4, len(prompt.ids)) if llava.dtype == torch.float32 else (5e-2, 1)
     row = slice(rows - 1, rows)
     one = prompt.each(lambda part: part[row])
-    assert one.pixels is not None
     exact = copy.deepcopy(llava).double() if llava.dtype == torch.float32 else llava
-    one = Prompt(one.ids, one.pixels.to(exact.dtype))
     wanted = _theirs(exact, one).logits[:, -1]
     found = read(llava, prompt, stages["plain"], cached=True).logits[row, -1]
     yield Case(relative(found, wanted), bound, label=f"unpruned, {len(prompt.ids)} rows")

@@ -19,7 +19,7 @@ from methods.measure import flops
 from methods.spec import Case
 from methods.token_pruning import accounting
 from methods.token_pruning.choice import Selector
-from methods.token_pruning.config import MergerType, PruningConfig
+from methods.token_pruning.config import PruningConfig
 from methods.token_pruning.heads import LayerHead
 from methods.token_pruning.llava import encode, load_llava, sized, visual_tokens
 from methods.token_pruning.loop import BEFORE, Stage, embed, read, step
@@ -191,7 +191,7 @@ def log_gate(device: str) -> Iterator[Case]:
     prompt = prompt_of(llava)
     index = torch.arange(0, 16, 2, device=llava.device).expand(2, -1)
     kept = torch.arange(1, 16, 2, device=llava.device).expand(2, -1)
-    given = Selector("given", "given", lambda _context, _k: kept)
+    given = Selector("given", lambda _context, _k: kept)
     dropped = read(llava, prompt, [Stage(0, 8, given)]).logits[:, -1]
     for log_m in (-20.0, -40.0):
         found = gated(llava, prompt, index, log_m, scale=False)
@@ -280,7 +280,6 @@ def continued(llava: Any, prompt: Prompt, stages: list[Stage], new: int) -> tupl
     mask = prompt.real()
     asked = mask & (prompt.ids != llava.config.image_token_id)
     found = read(llava, replace(prompt, asked=asked), stages, cached=True)
-    assert found.cache is not None
     quick, slow, ids, logits = [], [], prompt.ids, found.logits[:, -1]
     for _ in range(new):
         token = logits.argmax(-1)[:, None]
@@ -328,10 +327,9 @@ def counted(device: str) -> Iterator[Case]:
     with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
         found = flops.count(lambda: read(llava, prompt))
         yield Case(found, _full(shape, None), "==", "unpruned")
-        kinds: tuple[MergerType, ...] = ("simple", "question_aware", "none")
-        for config in [replace(TINY, merger_type=kind) for kind in kinds] + [
-            replace(TINY, drop="after"), replace(TINY, scored_merge=False)
-        ]:  # fmt: skip
+        configs = [replace(TINY, merger_type=kind) for kind in ("simple", "question_aware", "none")]
+        configs += [replace(TINY, drop="after"), replace(TINY, scored_merge=False)]
+        for config in configs:
             stages = pruner_of(llava, config).stages()
             total = flops.count(partial(read, llava, prompt, stages))
             name = f"{config.merger_type}, dropped {config.drop}, scored {config.scored_merge}"
@@ -339,7 +337,6 @@ def counted(device: str) -> Iterator[Case]:
     for pruned in (False, True):
         stages = pruner_of(llava).stages() if pruned else []
         reading = read(llava, prompt, stages, cached=True)
-        assert reading.cache is not None
         wanted = accounting.kv_bytes(shape, reading.counts, itemsize=4)
         yield Case(reading.cache.bytes(), wanted, "==", f"bytes{', pruned' if pruned else ''}")
 

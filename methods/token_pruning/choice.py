@@ -81,16 +81,12 @@ class Entered:
     bias: Tensor | None = None
 
 
-Choose = Callable[[Context, int], Tensor | Entered]
-
-
 @dataclass(frozen=True)
 class Selector:
-    """A named way to choose; `before` and `inside` say where it can stand."""
+    """A way to choose; `before` and `inside` say where it can stand."""
 
-    name: str
     label: str
-    choose: Choose
+    choose: Callable[[Context, int], Tensor | Entered]
     before: bool = True
     inside: bool = True
 

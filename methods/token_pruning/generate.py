@@ -97,7 +97,6 @@ def _writer(
         generation_config: Any, **_: Any,
     ) -> Tensor:  # fmt: skip
         found = read(llava, prompt, stages, cached=True, generator=generator)
-        assert found.cache is not None
         logits, begin = found.logits[:, -1], ids.shape[1]
         done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
         while True:

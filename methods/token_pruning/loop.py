@@ -112,14 +112,15 @@ class Reading:
 
     `logits` (B, 1, V) of the last token; `counts` tokens each layer read; `kept`
     patches (B, k) after each stage, by layer; `positions` of the tokens that reached the end;
-    `entered`, where a stage chose what enters the language model.
+    `cache`, empty unless it was asked for; `entered`, where a stage chose what enters the language
+    model.
     """
 
     logits: Tensor
     counts: list[int]
     kept: dict[int, Tensor]
     positions: Tensor
-    cache: Cache | None
+    cache: Cache
     entered: Entered | None = None
 
 
@@ -244,7 +245,7 @@ def read(
         kept[BEFORE] = entered.index
     stream = embed(llava, prompt, vision, entered)
     decoder = llava.model.language_model
-    cache = Cache(DynamicCache(), stream.positions[:, -1:] + 1) if cached else None
+    cache = Cache(DynamicCache(), stream.positions[:, -1:] + 1)
 
     def around(stream: Stream) -> tuple[Rotary, Tensor | None]:
         return decoder.rotary_emb(stream.hidden, stream.positions), stream.bias()
@@ -264,8 +265,8 @@ def read(
                 rotary, mask = around(stream)
         counts.append(stream.hidden.shape[1])
         previous = Before(layer, stream, rotary)
-        hidden = run_layer(layer, stream.hidden, mask, rotary, cache)
-        if cache is not None:
+        hidden = run_layer(layer, stream.hidden, mask, rotary, cache if cached else None)
+        if cached:
             cache.bias.append(stream.on_keys())
         stream = replace(stream, hidden=hidden)
         if stage is not None and stage.late and index is not None:

@@ -61,7 +61,6 @@ class Pruner(nn.Module):
         config.fit(text.num_hidden_layers, visual_tokens(llava))
         self.config = config
         self._llava = (llava,)  # in a tuple: not a submodule, so not in its state or optimisers
-        self.tau = config.temperature_min
         with seeded(seed):
             self.merger: Merger | None = make_merger(config, vision.hidden_size, text.hidden_size)
             self.heads = nn.ModuleDict(
@@ -87,7 +86,7 @@ class Pruner(nn.Module):
         found = []
         if self.merger is not None:
             count = config.merged(visual_tokens(self.llava)) if merged is None else merged
-            chosen = Selector("merger", "our merger", self._merge, inside=False)
+            chosen = Selector("our merger", self._merge, inside=False)
             found.append(Stage(BEFORE, count, chosen))
         late = config.drop == "after"
         for layer, k in zip(config.pruning_layers, config.keep_tokens, strict=True):
@@ -101,11 +100,12 @@ class Pruner(nn.Module):
         def select(context: Context, k: int) -> Tensor:
             return top(head(context.visual, context.text, context.asked), k)
 
-        return Selector(f"head_{layer}", f"our head before layer {layer}", select)
+        return Selector(f"our head before layer {layer}", select)
 
     def _merge(self, context: Context, k: int) -> Entered:
         assert self.merger is not None
-        merged = self.merger(context.vision.features, context.text, context.asked, k, tau=self.tau)
+        V, tau = context.vision.features, self.config.temperature_min
+        merged = self.merger(V, context.text, context.asked, k, tau=tau)
         return Entered(merged.tokens, merged.index)
 
     def soft(self, prompt: Prompt, vision: Vision, tau: float, *, noise: bool = True) -> Soft:

@@ -292,20 +292,17 @@ def oracle(context: Context, k: int) -> Tensor:
 
 
 REGISTRY = {
-    selector.name: selector
-    for selector in (
-        Selector("random", "chance", random),
-        Selector("uniform", "every n-th", uniform),
-        Selector("pool", "average pooling", pooled, inside=False),
-        Selector("tome", "ToMe", tome, inside=False),
-        Selector("fastv", "FastV", fastv, before=False),
-        Selector("visionzip", "VisionZip", visionzip, inside=False),
-        Selector("prumerge", "PruMerge, k centres", prumerge, inside=False),
-        Selector("pyramiddrop", "PyramidDrop's choice", pyramiddrop, before=False),
-        Selector("sparsevlm", "SparseVLM's choice, no recycling", sparsevlm, before=False),
-        Selector("divprune", "DivPrune", divprune),
-        Selector("cdpruner", "CDPruner, best word", cdpruner),
-        Selector("cdpruner_mean", "CDPruner, mean of -cos to words", partial(cdpruner, mean=True)),
-        Selector("oracle", "oracle", oracle),
-    )
+    "random": Selector("chance", random),
+    "uniform": Selector("every n-th", uniform),
+    "pool": Selector("average pooling", pooled, inside=False),
+    "tome": Selector("ToMe", tome, inside=False),
+    "fastv": Selector("FastV", fastv, before=False),
+    "visionzip": Selector("VisionZip", visionzip, inside=False),
+    "prumerge": Selector("PruMerge, k centres", prumerge, inside=False),
+    "pyramiddrop": Selector("PyramidDrop's choice", pyramiddrop, before=False),
+    "sparsevlm": Selector("SparseVLM's choice, no recycling", sparsevlm, before=False),
+    "divprune": Selector("DivPrune", divprune),
+    "cdpruner": Selector("CDPruner, best word", cdpruner),
+    "cdpruner_mean": Selector("CDPruner, mean of -cos to words", partial(cdpruner, mean=True)),
+    "oracle": Selector("oracle", oracle),
 }

@@ -241,7 +241,7 @@ def test_choices_by_the_layer_that_comes(llava):
         assert torch.equal(selectors.sparsevlm(context, k), wanted)
         return wanted
 
-    read(llava, prompt, [Stage(1, 4, choice.Selector("look", "look", look))])
+    read(llava, prompt, [Stage(1, 4, choice.Selector("look", look))])
     llava.set_attn_implementation("eager")
     try:
         with torch.no_grad():
@@ -307,7 +307,7 @@ def test_fastv_reads_the_attention_that_transformers_computes(llava):
     prompt = prompt_of(llava)
     seen = []
     spy = choice.Selector(
-        "spy", "spy", lambda c, k: (seen.append(c.attention()), selectors.fastv(c, k))[1]
+        "spy", lambda c, k: (seen.append(c.attention()), selectors.fastv(c, k))[1]
     )
     read(llava, prompt, [Stage(2, 4, spy)])
     llava.set_attn_implementation("eager")
