@@ -112,9 +112,10 @@ def projector_flops(shape: Shape, tokens: int) -> float:
     return 2 * tokens * (shape.d_vision * shape.d + shape.d * shape.d)
 
 
-def _attend(n: int, t: int, d: int) -> float:
-    """n patches attend to t words at width d: four maps, scores, values."""
-    return 2 * (2 * n + 2 * t) * d * d + 4 * n * t * d
+def _asking(n: int, t: int, d_visual: int, d_text: int, d: int) -> float:
+    """n patches and t words mapped to width d, attention of patches to words, and a scorer."""
+    maps, half = 2 * (n * d_visual + t * d_text) * d, max(1, d // 2)
+    return maps + 4 * (n + t) * d * d + 4 * n * t * d + 2 * n * (d * half + half)
 
 
 def merger_flops(shape: Shape, config: PruningConfig, text: int) -> float:
@@ -129,9 +130,7 @@ def merger_flops(shape: Shape, config: PruningConfig, text: int) -> float:
     if config.merger_type == "simple":
         score, inner = float(2 * n * (d_v * d + d)), d_v
     else:
-        maps = 2 * (n * d_v + text * shape.d) * d
-        score = maps + _attend(n, text, d) + _scorer(n, d)
-        inner = d
+        score, inner = _asking(n, text, d_v, shape.d, d), d
     if keep == n and config.scored_merge:
         return score
     merging = 2 * (n + keep) * inner * inner + 2 * n * keep * inner
@@ -146,13 +145,7 @@ def head_flops(shape: Shape, config: PruningConfig, visual: int, text: int) -> f
 
     Equation: $2 (n + t) d_{model} d + 4 (n + t) d^2 + 4 n t d + n (d^2 + d)$
     """
-    d = config.d_internal
-    return 2 * (visual + text) * shape.d * d + _attend(visual, text, d) + _scorer(visual, d)
-
-
-def _scorer(n: int, d: int) -> float:
-    half = max(1, d // 2)
-    return 2 * n * (d * half + half)
+    return _asking(visual, text, shape.d, shape.d, config.d_internal)
 
 
 def pruner_flops(shape: Shape, config: PruningConfig, text: int) -> float:

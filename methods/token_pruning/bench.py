@@ -15,7 +15,7 @@ from methods.kit.report import Charts, Stages
 from methods.measure import flops
 from methods.token_pruning import checks, toy
 from methods.token_pruning.choice import Selector
-from methods.token_pruning.config import Loss, PruningConfig
+from methods.token_pruning.config import PruningConfig
 from methods.token_pruning.loop import BEFORE, Stage, read
 from methods.token_pruning.model import Pruner
 from methods.token_pruning.picture import picture
@@ -33,7 +33,7 @@ TWICE = ("random", "divprune", "cdpruner", "cdpruner_mean", "sparsevlm", "pyrami
 ELSEWHERE = ("random_both", "cdpruner_both", "ours", "oracle_both")  # also on crowded scenes
 TABLES = ("accuracy", "inside", "crowded")
 CROWDED = {"objects": 16, "clutter": 0.6}  # scenes of another kind than the heads were taught on
-LOSSES: tuple[Loss, ...] = ("adversarial", "mse", "none", "attention")
+LOSSES = ("adversarial", "mse", "none", "attention")
 ABLATIONS: dict[str, dict[str, Any]] = {
     "merger": {"pruning_layers": (), "keep_tokens": (), "target_merge_tokens": 4},
     "heads": {"merger_type": "none"},

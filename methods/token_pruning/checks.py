@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils.rnn import pad_sequence
 
 from methods.kit.compare import difference
 from methods.kit.seeds import seeded
@@ -67,11 +68,10 @@ def prompt_of(
     for row, before in zip(words, empty, strict=True):
         # More words behind, so that all rows end at the same place.
         extra = torch.randint(3, vocab, (max(empty) - before,), generator=generator)
-        start = torch.zeros(before, dtype=torch.long)
-        ids.append(torch.cat((start, row[:2], torch.full((n,), image), row[2:], extra)))
-    mask = torch.arange(len(ids[0])) >= torch.tensor(empty)[:, None]
-    device = llava.device
-    return Prompt(torch.stack(ids).to(device), pixels.to(device, llava.dtype), mask.to(device))
+        ids.append(torch.cat((row[:2], torch.full((n,), image), row[2:], extra)))
+    whole = pad_sequence(ids, batch_first=True, padding_side="left")
+    mask = torch.arange(whole.shape[1]) >= torch.tensor(empty)[:, None]
+    return Prompt(whole, pixels.to(llava.dtype), mask).each(lambda part: part.to(llava.device))
 
 
 def parameters(device: str) -> Iterator[Case]:
@@ -91,9 +91,9 @@ def parameters(device: str) -> Iterator[Case]:
         yield Case(sum(p.numel() for p in part.parameters()), count, "==", label)
 
 
-def mergers(config: PruningConfig, seed: int = 0) -> list[tuple[str, Merger]]:
+def mergers(config: PruningConfig) -> list[tuple[str, Merger]]:
     """Both mergers at small sizes."""
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     return [
         ("simple", SimpleMerger(32, config).eval()),
         ("question_aware", QuestionMerger(32, 32, config).eval()),
@@ -127,8 +127,7 @@ def answered(llava: Any, rows: int = 4) -> Prompt:
 
 def norm(module: nn.Module) -> float:
     """Norm of all gradients; 0 where there are none."""
-    found = [p.grad.norm() for p in module.parameters() if p.grad is not None]
-    return float(torch.stack(found).norm()) if found else 0.0
+    return float(nn.utils.get_total_norm(p.grad for p in module.parameters() if p.grad is not None))
 
 
 def gradients(device: str) -> Iterator[Case]:
@@ -141,7 +140,7 @@ def gradients(device: str) -> Iterator[Case]:
             trainer = Trainer(pruner, 10)
             assert trainer.judge is not None
             trainer.backward(trainer.generator_loss(prompt, 1.0))
-            scorer = pruner.merger.get_submodule("scorer") if pruner.merger else nn.Identity()
+            scorer = pruner.get_submodule("merger.scorer")
             yield Case(norm(scorer), 1e-6, ">=", f"scorer of merger {kind}")
             for layer, head in pruner.heads.items():
                 yield Case(norm(head), 1e-6, ">=", f"{kind}: head {layer}")
@@ -154,8 +153,7 @@ def gradients(device: str) -> Iterator[Case]:
     source = pruner_of(llava, replace(TINY, scored_merge=False, pruning_layers=(), keep_tokens=()))
     soft = source.soft(prompt, encode(llava, prompt.pixels), 1.0, noise=False)
     torch.autograd.backward(soft.logits.square().mean())
-    assert source.merger is not None
-    found = norm(source.merger.get_submodule("scorer"))
+    found = norm(source.get_submodule("merger.scorer"))
     yield Case(found, 0.0, "==", "scorer of the source's merger: no gradient")
 
 

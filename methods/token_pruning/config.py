@@ -11,8 +11,6 @@ from pydantic import Field
 from methods.errors import InputError
 from methods.kit.config import Count, Part, Positive, Some, configuration, read_yaml
 
-MergerType = Literal["simple", "question_aware", "none"]
-Loss = Literal["adversarial", "mse", "none", "attention"]
 Weight = Annotated[float, Field(ge=0)]
 
 
@@ -29,7 +27,7 @@ class PruningConfig:
         InputError: for values that no model can have.
     """
 
-    merger_type: MergerType = "question_aware"
+    merger_type: Literal["simple", "question_aware", "none"] = "question_aware"
     merge_ratio: Part = 0.5  # share of visual tokens that the merger keeps
     target_merge_tokens: Some | None = None  # their number, where it is given
     # Counted from 0; tokens are dropped before.
@@ -41,7 +39,7 @@ class PruningConfig:
     temperature: Positive = 1.0
     temperature_min: Positive = 0.1
     temperature_anneal_rate: Part = 0.5  # share of training over which it falls
-    loss: Loss = "adversarial"
+    loss: Literal["adversarial", "mse", "none", "attention"] = "adversarial"
     adv_loss_weight: Weight = 1.0
     task_loss_weight: Weight = 25.0
     merge_sparsity_weight: Weight = 1e-4
@@ -106,11 +104,9 @@ class PruningConfig:
         Raises:
             InputError: for a layer that does not exist, or a budget above the tokens there.
         """
-        for layer in self.pruning_layers:
-            if layer >= layers:
-                raise InputError(
-                    f"no pruning layer {layer}: the model has layers 0 to {layers - 1}"
-                )
+        if beyond := [layer for layer in self.pruning_layers if layer >= layers]:
+            known = f"the model has layers 0 to {layers - 1}"
+            raise InputError(f"no pruning layer {beyond[0]}: {known}")
         for layer in self.discriminator_layers:
             if not -layers - 1 <= layer <= layers:
                 states = f"the model has {layers + 1} hidden states"

@@ -1,7 +1,5 @@
 """Both stages around a tiny random LLaVA: what `read` runs to show its shapes."""
 
-import torch
-
 from methods.token_pruning.checks import answered, example, prompt_of, pruner_of
 from methods.token_pruning.generate import generate
 from methods.token_pruning.loop import read
@@ -13,7 +11,6 @@ def main() -> None:
     llava = example("cpu")
     pruner = pruner_of(llava)
     train(pruner, lambda _: answered(llava), 1)
-    with torch.no_grad():
-        prompt = prompt_of(llava)
-        read(llava, prompt, pruner.stages())
-        generate(llava, prompt, pruner.stages(), 2)  # (batch, new)
+    prompt = prompt_of(llava)
+    read(llava, prompt, pruner.stages())
+    generate(llava, prompt, pruner.stages(), 2)  # (batch, new)

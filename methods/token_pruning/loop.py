@@ -83,9 +83,8 @@ class Before:
         Equation: $a_i = \frac{\sum_p w_p A_{pi}}{\sum_p w_p}$, A the mean over heads
         """
         first = int(asking.any(0).nonzero()[0])
-        looking = slice(first, None)
         # (B, H, q, n)
-        scores = attention_scores(self.layer, self.stream.hidden, self.rotary, looking)
+        scores = attention_scores(self.layer, self.stream.hidden, self.rotary, slice(first, None))
         allowed = self.stream.allowed()[:, None, first:]  # (B, 1, q, n)
         A = scores.masked_fill(~allowed, MIN_MASK).softmax(-1).mean(1)  # (B, q, n)
         w = asking[:, first:]

@@ -13,8 +13,6 @@ from methods.token_pruning.toy import Exam
 
 GAP, TOP, LEFT = 12, 24, 92
 DIMMED = 0.15
-SHAPE_NAMES = ("disc", "ring", "square", "frame", "triangle down", "triangle up", "plus", "cross",
-               "diamond", "bar", "post", "chess", "L", "T", "U", "corner")  # fmt: skip
 
 
 def picture(exam: Exam, stages: Sequence[Stage], questions: int = 3) -> str:
@@ -32,7 +30,7 @@ def picture(exam: Exam, stages: Sequence[Stage], questions: int = 3) -> str:
             parts.append(f'<g transform="translate({x} {TOP + row * (SIDE + GAP)})">{scene}</g>')
     for row in range(rows):
         ask, shape = (int(i) for i in exam.asked.ids[0, row])
-        words = (scenes.KINDS[ask - scenes.ASK_COLOUR], SHAPE_NAMES[shape - scenes.SHAPE_0])
+        words = (scenes.KINDS[ask - scenes.ASK_COLOUR], scenes.SHAPE_NAMES[shape - scenes.SHAPE_0])
         for line, word in enumerate(words):
             y = TOP + row * (SIDE + GAP) + 20 + 16 * line
             parts.append(f'<text x="0" y="{y}">{word}</text>')

@@ -28,8 +28,8 @@ PALETTE = ((0.95, 0.2, 0.2), (0.2, 0.85, 0.3), (0.25, 0.35, 1.0), (0.95, 0.9, 0.
            (0.9, 0.3, 0.9), (0.2, 0.9, 0.9))  # fmt: skip
 
 
-def glyphs() -> Tensor:
-    r"""The sixteen shapes as masks: (16, PATCH, PATCH) bool.
+def glyphs() -> dict[str, Tensor]:
+    r"""The sixteen shapes as masks (PATCH, PATCH) bool, by their names.
 
     Equation: $G_{kij} = f_k(x, y), \quad x = j - \frac{15}{2}, \quad y = i - \frac{15}{2}$
 
@@ -40,25 +40,24 @@ def glyphs() -> Tensor:
     radius, diamond = (x**2 + y**2).sqrt(), x.abs() + y.abs()
     square = torch.maximum(x.abs(), y.abs())
     inside = square < 6
-    shapes = [
-        radius < 6,
-        (radius < 6.5) & (radius > 3.5),
-        square < 5,
-        inside & (square > 3),
-        (y > 2 * x.abs() - 6) & (y < 5),
-        (-y > 2 * x.abs() - 6) & (y > -5),
-        inside & ((x.abs() < 2) | (y.abs() < 2)),
-        inside & (((x - y).abs() < 2.5) | ((x + y).abs() < 2.5)),
-        diamond < 6.5,
-        inside & (y.abs() < 2),
-        inside & (x.abs() < 2),
-        inside & (((x + 8) // 3 + (y + 8) // 3) % 2 == 0),
-        inside & ((x < -2) | (y > 2)),
-        inside & ((x.abs() < 2) | (y < -2)),
-        inside & ((x.abs() > 3) | (y > 3)),
-        inside & (x > y),
-    ]
-    return torch.stack(shapes)
+    return {
+        "disc": radius < 6,
+        "ring": (radius < 6.5) & (radius > 3.5),
+        "square": square < 5,
+        "frame": inside & (square > 3),
+        "triangle down": (y > 2 * x.abs() - 6) & (y < 5),
+        "triangle up": (-y > 2 * x.abs() - 6) & (y > -5),
+        "plus": inside & ((x.abs() < 2) | (y.abs() < 2)),
+        "cross": inside & (((x - y).abs() < 2.5) | ((x + y).abs() < 2.5)),
+        "diamond": diamond < 6.5,
+        "bar": inside & (y.abs() < 2),
+        "post": inside & (x.abs() < 2),
+        "chess": inside & (((x + 8) // 3 + (y + 8) // 3) % 2 == 0),
+        "L": inside & ((x < -2) | (y > 2)),
+        "T": inside & ((x.abs() < 2) | (y < -2)),
+        "U": inside & ((x.abs() > 3) | (y > 3)),
+        "corner": inside & (x > y),
+    }
 
 
 def corners() -> Tensor:
@@ -67,16 +66,16 @@ def corners() -> Tensor:
     Equation: $C_{kij} = [\, i, j \in \{ 0, 1, 14, 15 \} \,] \left( \lfloor k / 2^b \rfloor \bmod 2
     \right), \quad b = 2\, [\, i \ge 14 \,] + [\, j \ge 14 \,]$
     """
+    bits = torch.arange(SHAPES)[:, None] >> torch.arange(4) & 1  # (16, 4)
+    squares = bits.view(SHAPES, 2, 2).repeat_interleave(2, 1).repeat_interleave(2, 2)
+    edges = torch.tensor([0, 1, PATCH - 2, PATCH - 1])
     marks = torch.zeros(SHAPES, PATCH, PATCH, dtype=torch.bool)
-    places = ((slice(0, 2), slice(0, 2)), (slice(0, 2), slice(-2, None)),
-              (slice(-2, None), slice(0, 2)), (slice(-2, None), slice(-2, None)))  # fmt: skip
-    for number in range(SHAPES):
-        for bit, (y, x) in enumerate(places):
-            marks[number, y, x] = bool(number >> bit & 1)
+    marks[:, edges[:, None], edges] = squares.bool()
     return marks
 
 
-GLYPHS, CORNERS = glyphs().float(), corners().float()
+SHAPE_NAMES = tuple(glyphs())
+GLYPHS, CORNERS = torch.stack([*glyphs().values()]).float(), corners().float()
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,7 @@ class Stream:
         Equation: $y_{bj} = x_{b, t_{bj}}, \quad \{ t_{b0} < t_{b1} < \ldots \} =
         \{ t : \neg v_{bt} \} \cup \{ p_{b, i_{bj}} \}_j$
         """
-        kept = ~self.visual
-        kept = kept.scatter(1, self.places().gather(1, index), True)
+        kept = (~self.visual).scatter(1, self.places().gather(1, index), True)
         return self.gather(kept.nonzero()[:, 1].view(len(kept), -1))
 
     def allowed(self) -> Tensor:
