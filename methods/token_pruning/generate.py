@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from methods.errors import InputError
-from methods.token_pruning.llava import images_in
 from methods.token_pruning.loop import Stage, read, step
-from methods.token_pruning.stream import Prompt
+from methods.token_pruning.stream import Prompt, images_in
 
 NEW = 20  # tokens generated where neither the call nor generation_config says how many
 TEMPLATE = "USER: {images}{question} ASSISTANT:"  # LLaVA-1.5's, where a processor has none
@@ -55,7 +54,7 @@ def generate(
     room = llava.config.text_config.max_position_embeddings - prompt.ids.shape[1]
     if not 1 <= new <= room:
         raise InputError(f"{new} new tokens; the model has room for 1 to {room}")
-    counts = images_in(llava, prompt.ids, prompt.real(), prompt.pixels)
+    counts = images_in(llava, prompt)
     first = counts.cumsum(0) - counts  # number of each row's first image
     out = torch.full((len(counts), new), _padding(config), device=prompt.ids.device)
     longest = 0

@@ -166,42 +166,6 @@ def encode(llava: Any, pixels: Tensor | None) -> Vision:
     return Vision(made[:, 1:], tower.encoder.layers[before], states[before], made[:, 0])
 
 
-def images_in(llava: Any, ids: Tensor, mask: Tensor, pixels: Tensor | None) -> Tensor:
-    r"""How many images each row holds, once ids, mask and images are checked: (B,).
-
-    Equation: $c_b = \frac{1}{N} \sum_t [\, x_{bt} = \mathrm{image} \,] \, r_{bt}$, r being `mask`
-
-    Args:
-        llava: the model.
-        ids: (B, T) token ids with N placeholders for each image of a row.
-        mask: (B, T) bool, False for padding.
-        pixels: (images, 3, side, side), in the order of rows; None for words alone.
-
-    Raises:
-        InputError: for an empty batch, ids that are no integers or outside the vocabulary, another
-            number of placeholders than the images have patches.
-    """
-    if ids.ndim != 2 or ids.numel() == 0 or mask.shape != ids.shape or ids.is_floating_point():
-        shapes = f"{tuple(ids.shape)} {ids.dtype} with a mask {tuple(mask.shape)}"
-        raise InputError(
-            f"ids and mask must be (batch, time), not empty, ids integers; not {shapes}"
-        )
-    vocab = llava.config.text_config.vocab_size
-    low, high = int(ids.min()), int(ids.max())
-    if low < 0 or high >= vocab:
-        raise InputError(f"token ids lie in {low}..{high}, the vocabulary in 0..{vocab - 1}")
-    found = ((ids == llava.config.image_token_id) & mask).sum(1)  # (B,)
-    wanted = visual_tokens(llava)
-    if bool((found % wanted).any()):
-        held = sorted(set(found.tolist()))
-        raise InputError(f"rows hold {held} image placeholders; each image needs {wanted}")
-    counts: Tensor = found // wanted
-    given = 0 if pixels is None else len(pixels)
-    if given != int(counts.sum()):
-        raise InputError(f"{given} images are given and the rows ask for {int(counts.sum())}")
-    return counts
-
-
 def attention_scores(layer: Any, hidden: Tensor, rotary: Rotary, queries: slice) -> Tensor:
     r"""Logits of a decoder layer's attention from some tokens to all; no mask is applied.
 

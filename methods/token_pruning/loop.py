@@ -16,16 +16,8 @@ from transformers import DynamicCache
 
 from methods.errors import InputError
 from methods.token_pruning.choice import Context, Entered, Selector, no_attention, wide
-from methods.token_pruning.llava import (
-    MIN_MASK,
-    Rotary,
-    Vision,
-    attention_scores,
-    encode,
-    images_in,
-    visual_tokens,
-)
-from methods.token_pruning.stream import IGNORE, Prompt, Stream, fitting
+from methods.token_pruning.llava import Rotary, Vision, attention_scores, encode, visual_tokens
+from methods.token_pruning.stream import IGNORE, Prompt, Stream, fitting, images_of, marks
 
 
 @dataclass(frozen=True)
@@ -86,7 +78,7 @@ class Before:
         # (B, H, q, n)
         scores = attention_scores(self.layer, self.stream.hidden, self.rotary, slice(first, None))
         allowed = self.stream.allowed()[:, None, first:]  # (B, 1, q, n)
-        A = scores.masked_fill(~allowed, MIN_MASK).softmax(-1).mean(1)  # (B, q, n)
+        A = scores.masked_fill(~allowed, -torch.inf).softmax(-1).mean(1)  # (B, q, n)
         w = asking[:, first:]
         paid = torch.einsum("bq,bqn->bn", w, A) / w.sum(1, keepdim=True).clamp_min(1e-9)
         return paid.gather(1, self.stream.places())
@@ -126,13 +118,13 @@ class Reading:
 def embed(llava: Any, prompt: Prompt, vision: Vision | None, first: Entered | None) -> Stream:
     """Words and visual tokens in their order; those that did not enter leave their positions."""
     ids, mask = prompt.ids, prompt.real()
-    visual, asked = marks(llava, prompt)
+    visual, asked, images = marks(llava, prompt)
     targets = torch.full_like(ids, IGNORE) if prompt.targets is None else prompt.targets
     hidden = llava.model.language_model.embed_tokens(ids)
     patch = torch.full_like(ids, -1)
     gate = None
     if vision is not None:
-        B, N, images = len(ids), visual_tokens(llava), images_of(llava, prompt)
+        B, N = len(ids), visual_tokens(llava)
         every = torch.arange(N, device=ids.device).expand(B * images, N)
         first = first or Entered(vision.features, every)
         projector = llava.model.multi_modal_projector
@@ -156,8 +148,8 @@ def first_context(
     llava: Any, prompt: Prompt, vision: Vision, generator: Generator | None
 ) -> Context:
     """What a choice before the language model may look at, image by image."""
-    visual, asked = marks(llava, prompt)
-    B, n, images = len(visual), visual_tokens(llava), images_of(llava, prompt)
+    visual, asked, images = marks(llava, prompt)
+    B, n = len(visual), visual_tokens(llava)
     places = (~visual).nonzero()[:, 1].view(B, -1)
     words = llava.model.language_model.embed_tokens(prompt.ids.gather(1, places))
     return Context(
@@ -169,37 +161,6 @@ def first_context(
         generator=generator,
         needed=prompt.needed,
     )
-
-
-def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor]:
-    r"""Where images stand and where the question, (B, T) bool each, once both are checked.
-
-    Equation: $v_{bt} = (x_{bt} = \mathrm{image}) \wedge r_{bt}, \quad
-    q_{bt} = a_{bt} \wedge r_{bt} \wedge \neg v_{bt}$, a being `asked`, all True where not given
-
-    Raises:
-        InputError: for what `images_of` refuses, and a row without a question.
-    """
-    mask = prompt.real()
-    images_of(llava, prompt)
-    visual = (prompt.ids == llava.config.image_token_id) & mask
-    asked = (mask if prompt.asked is None else prompt.asked.bool() & mask) & ~visual
-    if not bool(asked.any(1).all()):
-        raise InputError("a row has no words beside the image; choices need a question to read")
-    return visual, asked
-
-
-def images_of(llava: Any, prompt: Prompt) -> int:
-    """How many images every row of a prompt holds.
-
-    Raises:
-        InputError: for what `images_in` refuses, and rows with different numbers of images.
-    """
-    counts = images_in(llava, prompt.ids, prompt.real(), prompt.pixels)
-    if bool((counts != counts[0]).any()):
-        held = sorted(set(counts.tolist()))
-        raise InputError(f"rows hold {held} images; all need equally many, except in `generate`")
-    return int(counts[0])
 
 
 @torch.no_grad()

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from methods.errors import InputError
 from methods.token_pruning.choice import take
-from methods.token_pruning.llava import MIN_MASK
+from methods.token_pruning.llava import MIN_MASK, visual_tokens
 
 IGNORE = -100
 
@@ -39,6 +41,67 @@ class Prompt:
         r"""Every part that is there, changed. Equation: $y_i = f(x_i)$, f being `change`."""
         made = {name: change(part) for name, part in vars(self).items() if part is not None}
         return replace(self, **made)
+
+
+def images_in(llava: Any, prompt: Prompt) -> Tensor:
+    r"""How many images each row holds, once ids, mask and images are checked: (B,).
+
+    Equation: $c_b = \frac{1}{N} \sum_t [\, x_{bt} = \mathrm{image} \,] \, r_{bt}$, r being `real`
+
+    Raises:
+        InputError: for an empty batch, ids that are no integers or outside the vocabulary, another
+            number of placeholders than the images have patches.
+    """
+    ids, mask = prompt.ids, prompt.real()
+    if ids.ndim != 2 or ids.numel() == 0 or mask.shape != ids.shape or ids.is_floating_point():
+        shapes = f"{tuple(ids.shape)} {ids.dtype} with a mask {tuple(mask.shape)}"
+        raise InputError(
+            f"ids and mask must be (batch, time), not empty, ids integers; not {shapes}"
+        )
+    vocab = llava.config.text_config.vocab_size
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= vocab:
+        raise InputError(f"token ids lie in {low}..{high}, the vocabulary in 0..{vocab - 1}")
+    found = ((ids == llava.config.image_token_id) & mask).sum(1)  # (B,)
+    wanted = visual_tokens(llava)
+    if bool((found % wanted).any()):
+        held = sorted(set(found.tolist()))
+        raise InputError(f"rows hold {held} image placeholders; each image needs {wanted}")
+    counts: Tensor = found // wanted
+    given = 0 if prompt.pixels is None else len(prompt.pixels)
+    if given != int(counts.sum()):
+        raise InputError(f"{given} images are given and the rows ask for {int(counts.sum())}")
+    return counts
+
+
+def images_of(llava: Any, prompt: Prompt) -> int:
+    """How many images every row of a prompt holds.
+
+    Raises:
+        InputError: for what `images_in` refuses, and rows with different numbers of images.
+    """
+    counts = images_in(llava, prompt)
+    if bool((counts != counts[0]).any()):
+        held = sorted(set(counts.tolist()))
+        raise InputError(f"rows hold {held} images; all need equally many, except in `generate`")
+    return int(counts[0])
+
+
+def marks(llava: Any, prompt: Prompt) -> tuple[Tensor, Tensor, int]:
+    r"""Where images stand and where the question, (B, T) bool each, and how many images a row has.
+
+    Equation: $v_{bt} = (x_{bt} = \mathrm{image}) \wedge r_{bt}, \quad
+    q_{bt} = a_{bt} \wedge r_{bt} \wedge \neg v_{bt}$, a being `asked`, all True where not given
+
+    Raises:
+        InputError: for what `images_of` refuses, and a row without a question.
+    """
+    images, mask = images_of(llava, prompt), prompt.real()
+    visual = (prompt.ids == llava.config.image_token_id) & mask
+    asked = (mask if prompt.asked is None else prompt.asked.bool() & mask) & ~visual
+    if not bool(asked.any(1).all()):
+        raise InputError("a row has no words beside the image; choices need a question to read")
+    return visual, asked, images
 
 
 @dataclass
