@@ -56,31 +56,25 @@ def lessons(pruner: Pruner, prompt: Prompt, vision: Vision) -> list[Lesson]:
     merger is taught as if it stood at layer 0.
     """
     llava = pruner.llava
-    decoder = llava.model.language_model
-    seen: dict[int, tuple[Tensor, ...]] = {}  # what each head reads, before its layer
-    paid: list[Tensor] = []
-    with torch.no_grad():
-        stream = embed(llava, prompt, vision, None)
-        rotary, mask = decoder.rotary_emb(stream.hidden, stream.positions), stream.bias()
-        asking = (stream.targets != IGNORE).float()  # (B, n)
-        if not bool(asking.any()):
-            asking[:, -1] = 1.0
-        for number, layer in enumerate(decoder.layers):
-            if str(number) in pruner.heads:
-                seen[number] = stream.seen(), *stream.words()
-            paid.append(Before(layer, stream, rotary).paid(asking))
-            stream.hidden = run_layer(layer, stream.hidden, mask, rotary)
-    found = []
+    logits: dict[int, Tensor] = {}  # of those who stand before a layer
     if pruner.merger is not None:
         context = first_context(llava, prompt, vision, None)
         dtype = pruner.merger.query.weight.dtype
         V, text = vision.features.to(dtype), context.text.to(dtype)
-        logits, _ = pruner.merger.score(V, text, context.asked)
-        found.append(Lesson(logits, _shares(paid, BEFORE)))
-    for number, states in seen.items():
-        logits = pruner.heads[str(number)](*states)
-        found.append(Lesson(logits, _shares(paid, number)))
-    return found
+        logits[BEFORE], _ = pruner.merger.score(V, text, context.asked)
+    stream = embed(llava, prompt, vision, None)
+    asking = (stream.targets != IGNORE).float()  # (B, n)
+    if not bool(asking.any()):
+        asking[:, -1] = 1.0
+    decoder = llava.model.language_model
+    rotary, mask = decoder.rotary_emb(stream.hidden, stream.positions), stream.bias()
+    paid: list[Tensor] = []
+    for number, layer in enumerate(decoder.layers):  # frozen, so that only heads get a graph
+        if str(number) in pruner.heads:
+            logits[number] = pruner.heads[str(number)](stream.seen(), *stream.words())
+        paid.append(Before(layer, stream, rotary).paid(asking))
+        stream.hidden = run_layer(layer, stream.hidden, mask, rotary)
+    return [Lesson(scored, _shares(paid, number)) for number, scored in logits.items()]
 
 
 def _shares(paid: list[Tensor], layer: int) -> Tensor:
