@@ -75,14 +75,10 @@ def self_test(device: str) -> Iterator[Case]:
         shapes = [tuple(mask.shape) for mask in output.masks]
         wanted = [(2, 2, 16)] * (2 if name == "paper" else 1)
         yield Case(shapes == wanted, True, label=f"{name}: masks {wanted}")
-    parts = (
-        *((net, 290, "aggregation") for net in model.aggregations),
-        *((net, 273, "score MLP") for net in model.scores),
-        (model.relevance, 71, "relevance MLP"),
-    )
-    for module, count, label in parts:
-        assert module is not None
-        yield Case(sum(p.numel() for p in module.parameters()), count, "==", f"paper: {label}")
+    sizes = {"aggregations.0": 290, "aggregations.1": 290, "scores.0": 273, "scores.1": 273}
+    for part, count in {**sizes, "relevance": 71}.items():
+        found = sum(p.numel() for p in model.get_submodule(part).parameters())
+        yield Case(found, count, "==", f"paper: {part}")
 
 
 def oracle(device: str) -> Iterator[Case]:

@@ -13,13 +13,11 @@ from methods.seps.align import LEAK
 from methods.seps.model import Seps, Texts
 from methods.seps.slimming import Aggregation
 
+Pair = tuple[int, int]  # of a caption and an image, by their numbers
+
 
 def pairwise(
-    model: Seps,
-    pairs: Sequence[tuple[int, int]],
-    patches: Tensor,
-    sparse: Texts,
-    dense: Texts | None = None,
+    model: Seps, pairs: Sequence[Pair], patches: Tensor, sparse: Texts, dense: Texts | None = None
 ) -> Tensor:
     r"""Similarities (n,) of n pairs of a caption and an image (B, 1 + N, C), each by itself.
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.rnn import pad_sequence
@@ -196,10 +197,8 @@ def log_gate(device: str) -> Iterator[Case]:
         yield Case(difference(found, dropped), 1e-4, label=f"bias, log m = {log_m:.0f}")
     scaled = gated(llava, prompt, index, -7.0, scale=True)
     plain = read(llava, prompt).logits[:, -1]
-    yield Case(
-        difference(scaled, dropped) / difference(plain, dropped), 0.1, ">=",
-        "scaling by .001 stays this share away",
-    )  # fmt: skip
+    away = difference(scaled, dropped) / difference(plain, dropped)
+    yield Case(away, 0.1, ">=", "scaling by .001 stays this share away")
 
 
 def keep_all(pruner: Pruner) -> list[Stage]:
@@ -216,13 +215,12 @@ def identity(device: str) -> Iterator[Case]:
         for padding in ((), (3, 0, 5)):
             prompt = prompt_of(llava, 3, padding=padding)
             positions = (prompt.real().cumsum(1) - 1).clamp_min(0)
-            with torch.no_grad():
-                theirs = llava(
-                    input_ids=prompt.ids,
-                    pixel_values=prompt.pixels,
-                    attention_mask=prompt.real().long(),
-                    position_ids=positions,
-                ).logits[:, -1]
+            theirs = llava(
+                input_ids=prompt.ids,
+                pixel_values=prompt.pixels,
+                attention_mask=prompt.real().long(),
+                position_ids=positions,
+            ).logits[:, -1]
             ours = read(llava, prompt, keep_all(pruner)).logits[:, -1]
             label = f"{kind}{', padded' if padding else ''}"
             yield Case(difference(ours, theirs), 1e-5, label=label)
@@ -263,13 +261,12 @@ def positions(device: str) -> Iterator[Case]:
     stream = embed(llava, prompt, encode(llava, prompt.pixels), None)
     index = stream.places().gather(1, ours.kept[0])
     gapped = stream.gather(torch.cat((before, index, behind), 1))
-    with torch.no_grad():
-        theirs = llava.model.language_model(
-            inputs_embeds=gapped.hidden,
-            position_ids=gapped.positions,
-            attention_mask=torch.ones_like(gapped.positions),
-        ).last_hidden_state[:, -1:]
-        theirs = llava.lm_head(theirs)
+    states = llava.model.language_model(
+        inputs_embeds=gapped.hidden,
+        position_ids=gapped.positions,
+        attention_mask=torch.ones_like(gapped.positions),
+    ).last_hidden_state
+    theirs = llava.lm_head(states[:, -1:])
     yield Case(difference(ours.logits, theirs), 1e-5, label="gapped, transformers with a mask")
 
 
@@ -284,13 +281,8 @@ def continued(llava: Any, prompt: Prompt, stages: list[Stage], new: int) -> tupl
         logits = step(llava, token, found.cache)
         quick.append(logits)
         ids = torch.cat((ids, token), 1)
-        more = ids.shape[1] - prompt.ids.shape[1]
-        longer = replace(
-            prompt,
-            ids=ids,
-            mask=torch.cat((mask, torch.ones_like(ids[:, :more]).bool()), 1),
-            asked=torch.cat((asked, torch.zeros_like(ids[:, :more]).bool()), 1),
-        )
+        mask, asked = F.pad(mask, (0, 1), value=True), F.pad(asked, (0, 1))
+        longer = replace(prompt, ids=ids, mask=mask, asked=asked)
         slow.append(read(llava, longer, stages).logits[:, -1])
     return torch.stack(quick, 1), torch.stack(slow, 1)
 
@@ -324,23 +316,19 @@ def counted(device: str) -> Iterator[Case]:
     prompt = prompt_of(llava, 1)
     with sdpa_kernel(SDPBackend.MATH):  # the counter does not see the fused CPU kernel
         found = flops.count(lambda: read(llava, prompt))
-        yield Case(found, _full(shape, None), "==", "unpruned")
+        yield Case(found, accounting.total_flops(shape, None, WORDS, "full"), "==", "unpruned")
         configs = [replace(TINY, merger_type=kind) for kind in ("simple", "question_aware", "none")]
         configs += [replace(TINY, drop="after"), replace(TINY, scored_merge=False)]
         for config in configs:
             stages = pruner_of(llava, config).stages()
             total = flops.count(partial(read, llava, prompt, stages))
             name = f"{config.merger_type}, dropped {config.drop}, scored {config.scored_merge}"
-            yield Case(total, _full(shape, config), "==", name)
+            yield Case(total, accounting.total_flops(shape, config, WORDS, "full"), "==", name)
     for pruned in (False, True):
         stages = pruner_of(llava).stages() if pruned else []
         reading = read(llava, prompt, stages, cached=True)
         wanted = accounting.kv_bytes(shape, reading.counts, itemsize=4)
         yield Case(reading.cache.bytes(), wanted, "==", f"bytes{', pruned' if pruned else ''}")
-
-
-def _full(shape: accounting.Shape, config: PruningConfig | None) -> float:
-    return accounting.total_flops(shape, config, WORDS, "full")
 
 
 def temperature(device: str) -> Iterator[Case]:
