@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from PIL import Image
-from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from methods.errors import InputError
@@ -191,20 +190,16 @@ def supervised(llava: Any, processor: Any, examples: Sequence[Example]) -> Promp
     tokenizer = processor.tokenizer
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
     answers = [tokenizer.encode(e.answers[0], add_special_tokens=False) + end for e in examples]
-    ids, asked, targets = [], [], []
-    for row, real, answer in zip(plain.ids, plain.real(), answers, strict=True):
-        known = row[real].tolist()
-        ids.append(known + answer)
-        asked.append([True] * len(known) + [False] * len(answer))
-        targets.append([IGNORE] * (len(known) - 1) + answer + [IGNORE])
-
-    def left(rows: list[list[Any]], empty: int) -> Tensor:
-        made = [torch.tensor(row, device=plain.ids.device) for row in rows]
-        return pad_sequence(made, batch_first=True, padding_value=empty, padding_side="left")
-
-    mask = left([[True] * len(row) for row in ids], 0)
-    whole = left(ids, tokenizer.pad_token_id)
-    return Prompt(whole, plain.pixels, mask, left(asked, 0), left(targets, IGNORE))
+    rows = zip(plain.ids, plain.real(), answers, strict=True)
+    ids = [torch.cat((row[real], row.new_tensor(answer))) for row, real, answer in rows]
+    empty = tokenizer.pad_token_id
+    whole = pad_sequence(ids, batch_first=True, padding_value=empty, padding_side="left")
+    # How many tokens follow a place says what it is, since all rows end together.
+    follow = torch.arange(whole.shape[1], device=whole.device).flip(0)  # (T,)
+    mask = follow < whole.new_tensor([[len(row)] for row in ids])  # (B, T)
+    size = whole.new_tensor([[len(answer)] for answer in answers])  # (B, 1)
+    targets = whole.roll(-1, 1).masked_fill((follow == 0) | (follow > size), IGNORE)
+    return Prompt(whole, plain.pixels, mask, mask & (follow >= size), targets)
 
 
 def question_of(llava: Any, processor: Any, examples: Sequence[Example]) -> Prompt:
