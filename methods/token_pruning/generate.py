@@ -1,7 +1,8 @@
 """Generation after a pruned prompt: token ids, or text where a processor is given."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ def generate(
     Equation: $y_t = \mathrm{choose}(\mathrm{logits}(x, y_0, \ldots, y_{t - 1}))$, x pruned
 
     Stops, pads, samples and weighs tokens as the model's generation_config says: transformers' own
-    `generate` prepares both, and `_writer` goes on from there. Rows may hold different numbers of
+    `generate` prepares both, and `_write` goes on from there. Rows may hold different numbers of
     images, none among them: rows of one number are read together.
 
     Args:
@@ -66,7 +67,7 @@ def generate(
             part.ids,
             attention_mask=part.real().long(),
             max_new_tokens=new,
-            custom_generate=_writer(part, stages, generator),
+            custom_generate=partial(_write, part, stages, generator),
         )
         out[rows, : found.shape[1]] = found
         longest = max(longest, found.shape[1])
@@ -86,31 +87,26 @@ def _rows(prompt: Prompt, rows: Tensor, images: Tensor | None) -> Prompt:
     return replace(replace(prompt, pixels=None).each(lambda part: part[rows]), pixels=pixels)
 
 
-def _writer(
-    prompt: Prompt, stages: Sequence[Stage], generator: torch.Generator | None
-) -> Callable[..., Tensor]:
+def _write(
+    prompt: Prompt, stages: Sequence[Stage], generator: torch.Generator | None,
+    llava: Any, ids: Tensor, *, logits_processor: Any, stopping_criteria: Any,
+    generation_config: Any, **_: Any,
+) -> Tensor:  # fmt: skip
     """The decoding loop for transformers' `generate`, for rows of equally many images."""
-
-    def write(
-        llava: Any, ids: Tensor, logits_processor: Any, stopping_criteria: Any,
-        generation_config: Any, **_: Any,
-    ) -> Tensor:  # fmt: skip
-        found = read(llava, prompt, stages, cached=True, generator=generator)
-        logits, begin = found.logits[:, -1], ids.shape[1]
-        done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
-        while True:
-            scores = logits_processor(ids, logits.float())  # (B, V)
-            token = scores.argmax(-1)
-            if generation_config.do_sample:
-                token = torch.multinomial(scores.softmax(-1), 1, generator=generator)[:, 0]
-            token = token.masked_fill(done, _padding(generation_config))  # (B,)
-            ids = torch.cat((ids, token[:, None]), 1)
-            done = done | stopping_criteria(ids, None)
-            if bool(done.all()):
-                return ids[:, begin:]
-            logits = step(llava, token[:, None], found.cache)
-
-    return write
+    found = read(llava, prompt, stages, cached=True, generator=generator)
+    logits, begin = found.logits[:, -1], ids.shape[1]
+    done = torch.zeros(len(ids), dtype=torch.bool, device=ids.device)
+    while True:
+        scores = logits_processor(ids, logits.float())  # (B, V)
+        token = scores.argmax(-1)
+        if generation_config.do_sample:
+            token = torch.multinomial(scores.softmax(-1), 1, generator=generator)[:, 0]
+        token = token.masked_fill(done, _padding(generation_config))  # (B,)
+        ids = torch.cat((ids, token[:, None]), 1)
+        done = done | stopping_criteria(ids, None)
+        if bool(done.all()):
+            return ids[:, begin:]
+        logits = step(llava, token[:, None], found.cache)
 
 
 def ask(llava: Any, processor: Any, questions: Sequence[str], images: Sequence[Any]) -> Prompt:
@@ -130,12 +126,8 @@ def ask(llava: Any, processor: Any, questions: Sequence[str], images: Sequence[A
     tokenizer.padding_side = "left"
     flat = [image for own in several for image in own]
     made = processor(images=flat or None, text=texts, padding=True, return_tensors="pt")
-    pixels = made.get("pixel_values")
-    return Prompt(
-        made["input_ids"].to(llava.device),
-        None if pixels is None else pixels.to(llava.device, llava.dtype),
-        made["attention_mask"].bool().to(llava.device),
-    )
+    made = made.to(llava.device)
+    return Prompt(made["input_ids"], made.get("pixel_values"), made["attention_mask"].bool())
 
 
 def _worded(processor: Any, question: str, images: int) -> str:
