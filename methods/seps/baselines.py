@@ -28,13 +28,10 @@ class Whole(Seps):
         Equation 5: $A_{iw} = \cos(v_i, t_w)$
         """
         text = texts[0]
-        T, W, C = text.unit.shape
-        B = len(patches)
         v = F.normalize(patches, dim=-1)  # (B, 1 + N, C)
-        A = v.reshape(-1, C) @ text.unit.reshape(-1, C).T  # (B * (1 + N), T * W)
-        A = A.view(B, -1, T, W).permute(2, 0, 1, 3)  # (T, B, 1 + N, W)
+        A = torch.einsum("bnc,twc->tbnw", v, text.unit)  # (T, B, 1 + N, W)
         S = align.alignment(A, text.real, self.relevance)  # (T, B)
-        return Output(S, [torch.ones(T, B, self.config.patches, device=S.device)], [])
+        return Output(S, [torch.ones(*S.shape, self.config.patches, device=S.device)], [])
 
 
 class Random(Seps):

@@ -203,7 +203,7 @@ def batches(device: str) -> Iterator[Case]:
                 row = slice(i, i + 1)
                 alone = {key: x if x is None else x[row] for key, x in given.items()}
                 yield Case(difference(model(**alone).similarity, whole[row, row]), 1e-5, label=name)
-        parts = model.all_pairs(given["patches"], given["sparse"], given["dense"], images=3)
+        parts = model.all_pairs(**given, images=3)
         yield Case(difference(parts, whole), 1e-5, label=f"{name}: three images at once")
 
 
@@ -216,9 +216,9 @@ def padding(device: str) -> Iterator[Case]:
             with torch.no_grad():
                 before = model(**given).similarity
                 longer = {
-                    key: _pad(x, count) if isinstance(x, Texts) else x for key, x in given.items()
+                    key: given[key] and _pad(given[key], count) for key in ("sparse", "dense")
                 }
-                after = model(**longer).similarity
+                after = model(**given | longer).similarity
             yield Case(difference(after, before), 1e-12, label=f"{name}, {count} more words")
 
 
