@@ -196,18 +196,14 @@ def kv_bytes(shape: Shape, counts: Sequence[float], itemsize: int = 2) -> float:
 
 TEXT = 100  # tokens of text beside the image
 _WHOLE = LLAVA_7B.visual + TEXT
-
-
-def _schedule() -> list[int]:
-    return token_counts(PruningConfig(), LLAVA_7B.layers, LLAVA_7B.visual, TEXT)
+_READ = token_counts(PruningConfig(), LLAVA_7B.layers, LLAVA_7B.visual, TEXT)  # by each layer
 
 
 def tokens_saved() -> Count:
     """The share of the tokens that the layers no longer read, on average and in the last."""
-    read = _schedule()
-    saved = 100 * (1 - sum(read) / (len(read) * _WHOLE))
-    last = 100 * (1 - read[-1] / _WHOLE)
-    steps = " -> ".join(str(count) for count in dict.fromkeys([_WHOLE, *read]))
+    saved = 100 * (1 - sum(_READ) / (len(_READ) * _WHOLE))
+    last = 100 * (1 - _READ[-1] / _WHOLE)
+    steps = " -> ".join(str(count) for count in dict.fromkeys([_WHOLE, *_READ]))
     return Count(
         low=saved,
         high=saved,
@@ -219,7 +215,7 @@ def tokens_saved() -> Count:
 def operations_saved() -> Count:
     """The share of a prompt's operations that is saved, without and with the vision tower."""
     dense = prefill_flops(LLAVA_7B, [_WHOLE] * LLAVA_7B.layers)
-    pruned = prefill_flops(LLAVA_7B, _schedule())
+    pruned = prefill_flops(LLAVA_7B, _READ)
     tower = vision_flops(LLAVA_7B)
     saved = 100 * (1 - pruned / dense)
     return Count(

@@ -60,8 +60,7 @@ def _at(layer: int, selector: Selector, k: int) -> list[Stage]:
 
 
 def _both(selectors: Sequence[Selector], k: int) -> list[Stage]:
-    places = zip(LAYERS, split(k), selectors, strict=True)
-    return [Stage(layer, keep, selector) for layer, keep, selector in places]
+    return [Stage(*place) for place in zip(LAYERS, split(k), selectors, strict=True)]
 
 
 def learn(
@@ -70,7 +69,7 @@ def learn(
     steps: int,
     seed: int,
     *,
-    on_step: Callable[[int, History], None] | None = None,
+    on_step: Callable[[int, History], None] = lambda *_: None,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[Pruner, History]:
     """A pruner trained on drawn scenes for a frozen model."""

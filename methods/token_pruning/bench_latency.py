@@ -102,8 +102,7 @@ def _comparisons(
         return {**ours, "transformers": partial(_theirs, llava, prompt)}
 
     def reading(batch: int, prompt: Prompt) -> Variants:
-        with torch.no_grad():
-            vision = encode(llava, prompt.pixels)
+        vision = encode(llava, prompt.pixels)
         seen = partial(read, llava, prompt, cached=True, vision=vision)
         calls: Variants = {name: partial(seen, plan) for name, plan in stages.items()}
         if not ctx.repeated:  # exact to the byte, so the same in every process

@@ -34,7 +34,6 @@ from methods.token_pruning.training import Trainer
 
 WORDS = 6
 TINY = PruningConfig(
-    merge_ratio=0.5,
     pruning_layers=(1, 2, 3),
     keep_tokens=(6, 4, 2),
     d_internal=16,

@@ -64,8 +64,7 @@ class Context:
 
         Equation: $u_{bi} \sim U(0, 1)$
         """
-        made = torch.rand(self.patches.shape, generator=self.generator)
-        return made.to(self.patches.device)
+        return torch.rand(self.patches.shape, generator=self.generator).to(self.patches.device)
 
 
 @dataclass(frozen=True)

@@ -58,10 +58,9 @@ def load_llava(source: Any, *, dtype: torch.dtype | None = None, seed: int = 0) 
 def _check_kind(config: Any) -> None:
     if config.model_type != "llava":
         raise InputError(f"the model is a {config.model_type!r}; this method prunes llava models")
-    vision, text = config.vision_config, config.text_config
-    if vision is None or vision.model_type != "clip_vision_model":
-        found = "no vision tower" if vision is None else vision.model_type
-        raise InputError(f"a llava with {found}; the tower must be a clip_vision_model")
+    text, tower = config.text_config, getattr(config.vision_config, "model_type", "no vision tower")
+    if tower != "clip_vision_model":
+        raise InputError(f"a llava with {tower}; the tower must be a clip_vision_model")
     if text.model_type not in DECODERS:
         raise InputError(f"a llava on {text.model_type}; {', '.join(DECODERS)} are read")
     if config.vision_feature_select_strategy != "default":

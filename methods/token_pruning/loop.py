@@ -253,8 +253,7 @@ def step(llava: Any, token: Tensor, cache: Cache) -> Tensor:
             mask = fitting(bias, hidden)[:, None, None]
         hidden = run_layer(layer, hidden, mask, rotary, cache)
     cache.position = cache.position + 1
-    logits: Tensor = llava.lm_head(decoder.norm(hidden))[:, 0]
-    return logits
+    return torch.squeeze(llava.lm_head(decoder.norm(hidden)), 1)
 
 
 def check_stages(llava: Any, stages: Sequence[Stage]) -> dict[int, Stage]:

@@ -42,8 +42,7 @@ class Discriminator(nn.Module):
         for h, enter, residual in zip(states, self.enter, self.residual, strict=True):
             x = F.gelu(enter(torch.tanh(h.float() / SQUASH)))  # the model may be of half precision
             seen.append(x + residual(x))
-        logits: Tensor = self.judge(torch.cat(seen, dim=-1))
-        return logits[..., 0]
+        return torch.squeeze(self.judge(torch.cat(seen, dim=-1)), -1)
 
 
 def bce(logits: Tensor, target: float) -> Tensor:

@@ -91,10 +91,10 @@ class Merger(nn.Module):
         V, text = V.to(dtype), text.to(dtype)
         s, inner = self.score(V, text, valid)
         n = V.shape[1]
+        every = torch.arange(n, device=V.device).expand(len(V), n)
         if keep == n and self.scored:
-            index = torch.arange(n, device=V.device).expand(len(V), n)
             same = torch.eye(n, dtype=V.dtype, device=V.device).expand(len(V), n, n)
-            return Merged(given, index, same, torch.zeros_like(s), s)
+            return Merged(given, every, same, torch.zeros_like(s), s)
         noisy = s + gumbel(s) if noise else s
         index, mask = straight_through(noisy, keep, tau)
         if self.scored:  # else all sources go to the longest centre
@@ -112,9 +112,8 @@ class Merger(nn.Module):
         tokens = tokens.to(given.dtype)
         if not (noise and self.scored):
             return Merged(tokens, index, A, gate, s)
-        whole = torch.arange(n, device=V.device).expand(len(V), n)
         gates = log_membership(noisy, keep, tau).scatter(1, index, gate)  # (B, n)
-        return Merged(given.scatter(1, wide(index, V), tokens), whole, A, gates, s)
+        return Merged(given.scatter(1, wide(index, V), tokens), every, A, gates, s)
 
 
 class SimpleMerger(Merger):

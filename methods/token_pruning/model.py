@@ -219,5 +219,4 @@ def run(
         before(number, stream)
         stream.hidden = run_layer(layer, stream.hidden, stream.bias(), rotary)
     states.append(decoder.norm(stream.hidden[at]))
-    logits: Tensor = llava.lm_head(states[-1])
-    return [states[i] for i in layers], logits, stream.targets[at]
+    return [states[i] for i in layers], llava.lm_head(states[-1]), stream.targets[at]

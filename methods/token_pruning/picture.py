@@ -12,29 +12,29 @@ from methods.token_pruning.scenes import GRID, PATCH, PATCHES, SIDE
 from methods.token_pruning.toy import Exam
 
 GAP, TOP, LEFT = 12, 24, 92
+QUESTIONS = 3
 DIMMED = 0.15
 
 
-def picture(exam: Exam, stages: Sequence[Stage], questions: int = 3) -> str:
+def picture(exam: Exam, stages: Sequence[Stage]) -> str:
     """An SVG: a row a question of the first scene, a column a stage, kept patches bright."""
-    rows = min(questions, len(exam.prompt.ids))
     kept = read(exam.llava, exam.prompt, stages, vision=exam.vision).kept
     titles = ["all", *("merger" if at == BEFORE else f"before layer {at}" for at in kept)]
-    whole = torch.arange(PATCHES).expand(rows, -1)
+    whole = torch.arange(PATCHES).expand(QUESTIONS, -1)
     parts = []
     for column, (title, index) in enumerate(zip(titles, [whole, *kept.values()], strict=True)):
         x = LEFT + column * (SIDE + GAP)
         parts.append(f'<text x="{x}" y="16">{title}</text>')
-        for row in range(rows):
+        for row in range(QUESTIONS):
             scene = _scene(exam, index[row].cpu(), exam.asked.needed[0, row])
             parts.append(f'<g transform="translate({x} {TOP + row * (SIDE + GAP)})">{scene}</g>')
-    for row in range(rows):
+    for row in range(QUESTIONS):
         ask, shape = (int(i) for i in exam.asked.ids[0, row])
         words = (scenes.KINDS[ask - scenes.ASK_COLOUR], scenes.SHAPE_NAMES[shape - scenes.SHAPE_0])
         for line, word in enumerate(words):
             y = TOP + row * (SIDE + GAP) + 20 + 16 * line
             parts.append(f'<text x="0" y="{y}">{word}</text>')
-    width, height = LEFT + len(titles) * (SIDE + GAP), TOP + rows * (SIDE + GAP)
+    width, height = LEFT + len(titles) * (SIDE + GAP), TOP + QUESTIONS * (SIDE + GAP)
     title = "Patches kept by stage and question; outlined, those the answer needs"
     return drawing(title, width, height, 'font-family="sans-serif" font-size="13"', parts)
 

@@ -8,9 +8,6 @@ from methods.params import Place, Source
 from methods.spec import Params, TimedParams, parameter, read_method
 
 MODEL_HELP = "Folder or hub id of a LLaVA; empty makes one here."
-Budgets = Annotated[
-    tuple[Annotated[int, Field(ge=2, le=16)], ...], Field(min_length=1, max_length=8)
-]
 
 
 class _Learning(Params):
@@ -26,7 +23,9 @@ class _Learning(Params):
 class TradeoffParams(_Learning):
     """Parameters of `tradeoff`."""
 
-    budgets: Budgets = parameter((2, 4, 8, 12, 16), "Mean visual tokens a layer.", unit="tokens")
+    budgets: tuple[Annotated[int, Field(ge=2, le=16)], ...] = parameter(
+        (2, 4, 8, 12, 16), "Mean visual tokens a layer.", unit="tokens", min_length=1, max_length=8
+    )
     draws: int = parameter(3, "Draws of random selection a model.", ge=1, le=50)
 
 
@@ -41,9 +40,9 @@ class LatencyParams(TimedParams):
 
     size: Literal["tiny", "scaled", "7b"] = parameter("scaled", "Sizes of the model.")
     text: int = parameter(100, "Words beside the image.", unit="tokens", ge=2, le=2048)
-    batches: Annotated[
-        tuple[Annotated[int, Field(ge=1, le=64)], ...], Field(min_length=1, max_length=4)
-    ] = parameter((1, 8), "Rows read together.", unit="rows")
+    batches: tuple[Annotated[int, Field(ge=1, le=64)], ...] = parameter(
+        (1, 8), "Rows read together.", unit="rows", min_length=1, max_length=4
+    )
     decoded: int = parameter(8, "Tokens decoded to time one.", unit="tokens", ge=1, le=256)
     dtype: Literal["float32", "bfloat16"] = parameter("float32", "Type of the weights.")
     model: Place = parameter("", MODEL_HELP, model=True)

@@ -266,8 +266,7 @@ class Exam:
         drawn = scenes.draw(max(1, questions // 8), generator, **kind)
         self.asked = scenes.ask(drawn, 8, generator)
         self.prompt = prompts(drawn, self.asked).each(lambda part: part.to(llava.device))
-        with torch.no_grad():
-            seen = encode(llava, drawn.pixels.to(llava.device))
+        seen = encode(llava, drawn.pixels.to(llava.device))
         self.vision = seen.rows(torch.arange(len(drawn.pixels)).repeat_interleave(8))
         self.drawn = drawn
 

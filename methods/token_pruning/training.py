@@ -139,8 +139,7 @@ class Trainer:
             + w_s L_s + w_c L_c$
         """
         config = self.pruner.config
-        with torch.no_grad():
-            vision = encode(self.pruner.llava, prompt.pixels)
+        vision = encode(self.pruner.llava, prompt.pixels)
         if config.loss == "attention":
             return self._taught(prompt, vision)
         soft = self.pruner.soft(prompt, vision, tau, noise=self.pruner.training)
@@ -228,7 +227,7 @@ def train(
     steps: int,
     seed: int = 0,
     *,
-    on_step: Callable[[int, History], None] | None = None,
+    on_step: Callable[[int, History], None] = lambda *_: None,
     checkpoint: Checkpoint | None = None,
 ) -> History:
     """Train so many steps, from the first or from a checkpoint.
@@ -250,8 +249,7 @@ def train(
 
     def after_step(step: int, history: History) -> None:
         trainer.end_step(step, history)
-        if on_step is not None:
-            on_step(step, history)
+        on_step(step, history)
 
     return kit.fit(
         lambda number: trainer.generator_loss(draw(number), pruner.config.tau(number, steps)),
