@@ -11,7 +11,7 @@ from torch import Tensor
 
 from methods.kit import noise
 from methods.kit.compare import difference
-from methods.kit.seeds import seeded
+from methods.kit.seeds import randn, seeded
 from methods.seps import align, slimming
 from methods.seps.config import SepsConfig, mended
 from methods.seps.model import Output, Seps, Texts
@@ -113,9 +113,8 @@ def weights(device: str) -> Iterator[Case]:
 
 def gradients(device: str) -> Iterator[Case]:
     """In the mended variants every trainable has a gradient, the scores also through the choice."""
-    for name, config in VARIANTS.items():
-        if not name.startswith("mended"):
-            continue
+    ours = {name: config for name, config in VARIANTS.items() if name.startswith("mended")}
+    for name, config in ours.items():
         model, output = _trained(device, config)
         align, ratio = model.losses(output)
         every = list(model.parameters())
@@ -161,10 +160,9 @@ def _score_flow(model: Seps, output: Output, source: str) -> float:
 
 def straight_through(device: str) -> Iterator[Case]:
     """Forward exactly hard, gradient that of soft."""
-    generator = torch.Generator().manual_seed(0)
     for dtype in (torch.float32, torch.float64):
-        scores = torch.randn(4, 3, 16, generator=generator).to(device, dtype).requires_grad_()
-        pull = torch.randn(4, 3, 16, generator=generator).to(device, dtype)
+        scores, pull = (randn(4, 3, 16, seed=i, device=device, dtype=dtype) for i in (0, 1))
+        scores.requires_grad_()
         hard, soft = slimming.top_mask(scores.detach(), 8), scores.sigmoid()
         D = noise.straight_through(hard, soft)
         yield Case(difference(D, hard), 0.0, label=f"{dtype}: value")

@@ -93,8 +93,8 @@ def draw(count: int, seed: int) -> Scenes:
     fragments = _unfold(torn[..., None].expand(-1, -1, 3))  # (B, 3, 32, 32)
     ragged = torch.rand(count, 1, SIDE, SIDE, generator=generator) < 0.7
     images = torch.where((fragments > 0) & ragged, _unfold(paint), images)
-    clutter = torch.tensor([len(words) for words in ATTRIBUTES])
-    labels = clutter.expand(count, GRID, GRID, 3).clone()  # (B, 8, 8, 3)
+    # (B, 8, 8, 3): clutter, which is the last class of each, where no object is drawn.
+    labels = torch.tensor([len(words) for words in ATTRIBUTES]).repeat(count, GRID, GRID, 1)
     # Views by cell: (B, 4, 4, 3, 8, 8) and (B, 4, 4, 2, 2, 3).
     cell_pixels = images.view(count, 3, 4, CELL, 4, CELL).permute(0, 2, 4, 1, 3, 5)
     cell_labels = labels.view(count, 4, 2, 4, 2, 3).transpose(2, 3)
