@@ -31,7 +31,6 @@ MERGED = 32
 LAYERS = (0, 2)  # before which tokens are dropped, ours and others at equal cost
 TWICE = ("random", "divprune", "cdpruner", "cdpruner_mean", "sparsevlm", "pyramiddrop", "oracle")
 ELSEWHERE = ("random_both", "cdpruner_both", "ours", "oracle_both")  # also on crowded scenes
-TABLES = ("accuracy", "inside", "crowded")
 CROWDED = {"objects": 16, "clutter": 0.6}  # scenes of another kind than the heads were taught on
 LOSSES = ("adversarial", "mse", "none", "attention")
 ABLATIONS: dict[str, dict[str, Any]] = {
@@ -102,7 +101,7 @@ def tradeoff(ctx: Context, params: TradeoffParams) -> None:
     each = toy.WARM_UP + params.base_steps + params.steps + params.judged
     stages = Stages(ctx, params.seeds * each)
     full: dict[str, list[float]] = {"usual": [], "crowded": []}
-    tables: dict[str, Table] = {name: defaultdict(list) for name in TABLES}
+    tables: dict[str, Table] = defaultdict(lambda: defaultdict(list))
     for seed in range(ctx.seed, ctx.seed + params.seeds):
         llava = _base(ctx, params, seed, stages)
         config, kept = toy.pruning(loss="attention"), kept_in(params.folder, f"tradeoff-{seed}")

@@ -32,13 +32,12 @@ Plans = dict[str, list[Stage]]  # where tokens leave, by variant
 def schedule(llava: Any) -> PruningConfig:
     """The source's schedule at a model's sizes: layers and tokens in its proportions."""
     layers, visual = llava.config.text_config.num_hidden_layers, visual_tokens(llava)
-    d = llava.config.text_config.hidden_size
     places = sorted({round(at * layers / 32) for at in (10, 20)} | {layers - 1})
     keep = [max(1, round(k * visual / 576)) for k in (200, 150, 100)][-len(places) :]
     return PruningConfig(
         pruning_layers=tuple(places),
         keep_tokens=tuple(keep),
-        d_internal=max(16, d // 8),
+        d_internal=max(16, llava.config.text_config.hidden_size // 8),
         discriminator_layers=(-1,),
     )
 
@@ -59,8 +58,7 @@ def latency_bytes(params: LatencyParams, device: str) -> int:
 def latency(ctx: Context, params: LatencyParams) -> None:
     """Time the source's schedule against the same model unpruned."""
     dtype = getattr(torch, params.dtype)
-    source = params.model or sized(params.size)
-    llava = load_llava(source, dtype=dtype).to(ctx.device)
+    llava = load_llava(params.model or sized(params.size), dtype=dtype).to(ctx.device)
     ctx.check_all("identity", checks.identity(ctx.device))
     ctx.check_all("caching", checks.caching(ctx.device))
     ctx.check_all("counted", checks.counted("cpu"))

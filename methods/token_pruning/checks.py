@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.rnn import pad_sequence
 
 from methods.kit.compare import difference
-from methods.kit.seeds import seeded
+from methods.kit.seeds import randn, seeded
 from methods.measure import flops
 from methods.spec import Case
 from methods.token_pruning import accounting
@@ -93,28 +93,25 @@ def parameters(device: str) -> Iterator[Case]:
 
 def mergers(config: PruningConfig) -> list[tuple[str, Merger]]:
     """Both mergers at small sizes."""
-    torch.manual_seed(0)
-    return [
-        ("simple", SimpleMerger(32, config).eval()),
-        ("question_aware", QuestionMerger(32, 32, config).eval()),
-    ]
+    with seeded(0):
+        return [
+            ("simple", SimpleMerger(32, config).eval()),
+            ("question_aware", QuestionMerger(32, 32, config).eval()),
+        ]
 
 
 def aggregation(device: str) -> Iterator[Case]:
     """What a merged token is made of sums to one; in the source's form to n / M."""
-    with torch.random.fork_rng(devices=[]):
-        for name, merger in mergers(TINY):
-            merger.to(device)
-            V, text = torch.randn(2, 16, 32, device=device), torch.randn(2, 5, 32, device=device)
-            valid = torch.ones(2, 5, dtype=torch.bool, device=device)
-            for tau in (1.0, 0.1):
-                sums = merger(V, text, valid, 8, tau=tau).weights.sum(1)
-                yield Case(difference(sums, torch.ones_like(sums)), 1e-6, label=f"{name} tau {tau}")
-        for name, merger in mergers(replace(TINY, scored_merge=False)):
-            V, text = torch.randn(2, 16, 32), torch.randn(2, 5, 32)
-            total = merger(V, text, torch.ones(2, 5, dtype=torch.bool), 8, tau=1.0).weights.sum(1)
-            found = float((total.mean() - 2).abs().detach())
-            yield Case(found, 1e-5, label=f"{name} of the source: columns average 2")
+    V, text = randn(2, 16, 32, seed=0, device=device), randn(2, 5, 32, seed=1, device=device)
+    given = V, text, torch.ones(2, 5, dtype=torch.bool, device=device), 8
+    for name, merger in mergers(TINY):
+        for tau in (1.0, 0.1):
+            sums = merger.to(device)(*given, tau=tau).weights.sum(1)
+            yield Case(difference(sums, torch.ones_like(sums)), 1e-6, label=f"{name} tau {tau}")
+    for name, merger in mergers(replace(TINY, scored_merge=False)):
+        mean = merger.to(device)(*given, tau=1.0).weights.sum(1).mean()
+        found = difference(mean, torch.full_like(mean, 2.0))
+        yield Case(found, 1e-5, label=f"{name} of the source: columns average 2")
 
 
 def answered(llava: Any, rows: int = 4) -> Prompt:
@@ -159,9 +156,8 @@ def gradients(device: str) -> Iterator[Case]:
 
 def hard_forward(device: str) -> Iterator[Case]:
     """The straight-through mask holds zeros and ones only, and the gate of the kept is zero."""
-    generator = torch.Generator().manual_seed(0)
     for tau in (1.0, 0.37, 0.1):
-        scores = (3 * torch.randn(8, 40, generator=generator)).to(device).requires_grad_()
+        scores = (3 * randn(8, 40, seed=0, device=device)).requires_grad_()
         index, mask = straight_through(scores, 7, tau)
         hard = torch.zeros_like(mask).scatter(1, index, 1.0)
         yield Case(torch.equal(mask, hard), True, label=f"mask, tau {tau}")
@@ -169,7 +165,6 @@ def hard_forward(device: str) -> Iterator[Case]:
         yield Case(difference(gate, torch.zeros_like(gate)), 0.0, "==", label=f"gate, tau {tau}")
 
 
-@torch.no_grad()
 def gated(llava: Any, prompt: Prompt, drop: Tensor, log_m: float, *, scale: bool) -> Tensor:
     """Logits with the visual tokens at `drop` (B, k) gated by m, on keys or on hidden states."""
     stream = embed(llava, prompt, encode(llava, prompt.pixels), None)
@@ -323,11 +318,10 @@ def counted(device: str) -> Iterator[Case]:
             total = flops.count(partial(read, llava, prompt, stages))
             name = f"{config.merger_type}, dropped {config.drop}, scored {config.scored_merge}"
             yield Case(total, accounting.total_flops(shape, config, WORDS, "full"), "==", name)
-    for pruned in (False, True):
-        stages = pruner_of(llava).stages() if pruned else []
+    for label, stages in (("bytes", []), ("bytes, pruned", pruner_of(llava).stages())):
         reading = read(llava, prompt, stages, cached=True)
         wanted = accounting.kv_bytes(shape, reading.counts, itemsize=4)
-        yield Case(reading.cache.bytes(), wanted, "==", f"bytes{', pruned' if pruned else ''}")
+        yield Case(reading.cache.bytes(), wanted, "==", label)
 
 
 def temperature(device: str) -> Iterator[Case]:

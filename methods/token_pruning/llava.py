@@ -113,8 +113,7 @@ class Vision:
         q = attention.q_proj(self._inside[:, :1]).unflatten(2, (heads, -1)).transpose(1, 2)
         k = attention.k_proj(self._inside).unflatten(2, (heads, -1)).transpose(1, 2)
         S = q.float() @ k.float().mT / q.shape[-1] ** 0.5  # (B, heads, 1, 1 + N)
-        weights: Tensor = S.softmax(-1)
-        return weights.mean(1)[:, 0, 1:]
+        return torch.softmax(S, -1).mean(1)[:, 0, 1:]
 
     def rows(self, index: Tensor) -> "Vision":
         r"""Some images, or the same ones again, by their numbers i (R,): R of them.

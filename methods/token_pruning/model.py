@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from methods.errors import InputError
@@ -149,7 +148,6 @@ class Pruner(nn.Module):
         states, logits, targets = run(self.llava, stream, layers, before)
         return Soft(states, logits, targets, gates, merged)
 
-    @torch.no_grad()
     def unpruned(self, prompt: Prompt, vision: Vision) -> list[Tensor]:
         r"""The states of a pass without pruning, (a, d) a layer: what the discriminator calls real.
 

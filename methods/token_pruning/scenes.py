@@ -151,8 +151,7 @@ def ask(scenes: Scenes, count: int, generator: torch.Generator) -> Questions:
 
     p is the patch asked about, p' what it points to if the target's colour is asked, else p.
     """
-    batch = len(scenes.cells)
-    objects = scenes.cells.shape[1]
+    batch, objects = scenes.cells.shape
     which = torch.randint(objects, (batch, count), generator=generator)
     kind = torch.randint(len(KINDS), (batch, count), generator=generator)
     asked = scenes.cells.gather(1, which)  # (B, Q) patch of the shape that is named

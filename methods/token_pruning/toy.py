@@ -263,12 +263,11 @@ class Exam:
     def __init__(self, llava: Any, questions: int, seed: int, **kind: Any) -> None:
         self.llava = llava
         generator = torch.Generator().manual_seed(7_000_000 + seed)
-        drawn = scenes.draw(max(1, questions // 8), generator, **kind)
-        self.asked = scenes.ask(drawn, 8, generator)
-        self.prompt = prompts(drawn, self.asked).each(lambda part: part.to(llava.device))
-        seen = encode(llava, drawn.pixels.to(llava.device))
-        self.vision = seen.rows(torch.arange(len(drawn.pixels)).repeat_interleave(8))
-        self.drawn = drawn
+        self.drawn = scenes.draw(max(1, questions // 8), generator, **kind)
+        self.asked = scenes.ask(self.drawn, 8, generator)
+        self.prompt = prompts(self.drawn, self.asked).each(lambda part: part.to(llava.device))
+        seen = encode(llava, self.drawn.pixels.to(llava.device))
+        self.vision = seen.rows(torch.arange(len(seen.cls)).repeat_interleave(8))
 
     def right(self, stages: Sequence[Stage] = (), draw: int = 0) -> Tensor:
         r"""Which questions are answered rightly: (n,) bool, on the CPU.

@@ -144,9 +144,7 @@ class Trainer:
             return self._taught(prompt, vision)
         soft = self.pruner.soft(prompt, vision, tau, noise=self.pruner.training)
         task = F.cross_entropy(soft.logits.float(), soft.targets)
-        real: list[Tensor] = []
-        if config.loss != "none":
-            real = self.pruner.unpruned(prompt, vision)
+        real = [] if config.loss == "none" else self.pruner.unpruned(prompt, vision)
         if self.judge is not None:
             self.judge.requires_grad_(False)  # until D's own step
         close = losses.closeness(config, self.judge, real, soft.states)
