@@ -71,9 +71,6 @@ _MOVES = re.compile(
     rf"(?: (?:by|from|to))?{_ROUGHLY}"
 )
 _KEEPS = re.compile(rf"\b(?:retain|preserv|maintain|recover|keep)\w*{_ROUGHLY}")
-_AGENT = re.compile(
-    r"\b(?:it|which|that|this|they|we|even|(?:method|model|approach|framework|system|network)s?)$"
-)
 _EQUALS = re.compile(rf"(?<![\w'-])(?P<of>{_NAME_WORD}(?: {_NAME_WORD})?) ?[=:≈(] ?$")
 _SCORE_BEHIND = re.compile(rf" (?P<of>{METRIC}(?: scores?)?)(?![a-z])")  # "55.8 AP"
 _ON_SCORE = re.compile(rf" on (?!average|mean)(?P<of>(?:\w+ )?{METRIC}(?:[ -]?score)?)(?!\w)")
@@ -138,8 +135,7 @@ class Details:
         if found or _BEATS.search(self._before_it):
             return found or "improvement"
         kind = KINDS.get(self._unit, "")
-        moves = _MOVES.search(self._before_it)
-        if moves and not _AGENT.search(moves["of"]):
+        if moves := _MOVES.search(self._before_it):
             return self._before(moves)
         for pattern in (_GAIN_OVER, _ALSO, _CHANGES, _IS, _EQUALS):
             match = pattern.search(self._before_it)

@@ -12,7 +12,6 @@ _SETTING_AFTER = re.compile(
     r" ?(?:\w+ ){0,2}(?:cross\w*|validation|splits?)\b| ?" + words("setting after a factor")
 )
 _COMPARES_AFTER = re.compile(rf"(?: \w+){{0,3}}? \w*{_MORE_OR_LESS}")
-_IS_FOLD = re.compile(r"(?:is|are|contributions?|was|were) (?:\w+ )?$")
 _POSSESSED = re.compile(r" (?:the|of the|its|that of|as|our)\b")
 _AMOUNT_BEFORE = re.compile(words("amount before") + r"\s$")
 _TWICE_AFTER = re.compile(r" (?:as|the|that|more|faster|higher)")
@@ -56,9 +55,7 @@ def _word_compares(word: str, place: Place) -> bool:
     """Whether a word such as "double" or "threefold" compares: most of them do not."""
     before, after = place.before, place.after
     if word.endswith("fold"):
-        if _COMPARES_AFTER.match(after):
-            return True
-        return bool(re.search(_MORE_OR_LESS, before)) and not _IS_FOLD.search(before)
+        return bool(_COMPARES_AFTER.match(after) or re.search(_MORE_OR_LESS, before))
     if word.endswith("magnitude") or word in VERBS:
         return bool(re.search(_MORE_OR_LESS, place.words)) or word in VERBS
     if word in {"twice", "thrice"} or word.endswith("times"):

@@ -207,21 +207,17 @@ def _is_interval(before: str, after: str) -> bool:
 
 
 def _is_share(expression: Expression, place: Place) -> bool:
-    before, after = place.before[-60:], place.after
+    """Whether a share or a difference was found, not set; a share of the data was set."""
+    before, after, sentence = place.before[-60:], place.after, place.words
     if _CONDITION.search(place.before):
         return False
-    if expression.unit == "%" and (
-        (DATA_DESCRIBED.search(place.words) and not _DESCRIBES_RESULT.search(place.words))
+    return expression.unit != "%" or not (
+        (DATA_DESCRIBED.search(sentence) and not _DESCRIBES_RESULT.search(sentence))
         or (_USED.search(before) and (_PART_OF_DATA.match(after) or _SETTING_AFTER.match(after)))
-        or (
-            _SPLIT.search(place.words)
-            and (_SPLIT_BEFORE.search(before) or _SPLIT_AFTER.match(after))
-        )
+        or (_SPLIT.search(sentence) and (_SPLIT_BEFORE.search(before) or _SPLIT_AFTER.match(after)))
         or _SUBSET_OF.search(before)
         or (_PART_OF_WHOLE.match(after) and not before.endswith("by "))
-    ):
-        return False
-    return bool(RESULT.search(place.words)) or not place.is_background
+    )
 
 
 def _is_change(expression: Expression, place: Place) -> bool:
