@@ -2,27 +2,16 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    field_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from methods.protocol import clean_json
 
 Sentence = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1200)]
 ShortText = Annotated[str, StringConstraints(strip_whitespace=True, max_length=300)]
 Sentences = Annotated[list[Sentence], Field(max_length=12)]
-
-
-def _written(value: object) -> object:
-    """A value as text: some models answer 79.66 where the schema has "79.66"."""
-    if isinstance(value, bool):
-        return value
-    return str(value) if isinstance(value, int | float) else value
+# Some models answer 79.66 where the schema has "79.66".
+Cell = Annotated[ShortText, Field(coerce_numbers_to_str=True)]
+Row = Annotated[list[Cell], Field(max_length=12)]
 
 
 class _Strict(BaseModel):
@@ -40,12 +29,7 @@ class Table(_Strict):
 
     title: ShortText
     columns: Annotated[list[ShortText], Field(min_length=1, max_length=12)]
-    rows: Annotated[
-        list[
-            Annotated[list[Annotated[ShortText, BeforeValidator(_written)]], Field(max_length=12)]
-        ],
-        Field(max_length=40),
-    ]
+    rows: Annotated[list[Row], Field(max_length=40)]
 
 
 class Contributions(_Strict):
@@ -86,7 +70,7 @@ class ClaimedNumber(_Strict):
     """One number the paper reports, with the words it stands in."""
 
     metric: Annotated[ShortText, Field(min_length=1, max_length=200)]
-    value: Annotated[str, BeforeValidator(_written), Field(min_length=1, max_length=80)]
+    value: Annotated[str, Field(coerce_numbers_to_str=True, min_length=1, max_length=80)]
     unit: Annotated[str, Field(max_length=40)]
     direction: Literal["higher", "lower", "unknown"]
     baseline: ShortText
