@@ -98,14 +98,11 @@ class GroundTruth:
         folded = fold(quote)
         if why := _unusable(folded):
             return Grounding(State.MISSING, why)
-        best = Grounding(State.MISSING, "the quote does not stand in the text")
-        for place in islice(re.finditer(re.escape(folded), self._text), MAX_PLACES):
-            found = self._at(claimed, *place.span())
-            if found.state == State.UNIT:
-                return found
-            if best.state == State.MISSING:
-                best = found
-        return best
+        places = islice(re.finditer(re.escape(folded), self._text), MAX_PLACES)
+        found = (self._at(claimed, *place.span()) for place in places)
+        nowhere = Grounding(State.MISSING, "the quote does not stand in the text")
+        best_first = list(State)
+        return min(found, key=lambda one: best_first.index(one.state), default=nowhere)
 
     def _at(self, claimed: _Claimed, start: int, end: int) -> Grounding:
         """What stands of the claim at one place; a number cut by the quote's edge counts whole."""
@@ -113,14 +110,13 @@ class GroundTruth:
         last = bisect_left(self._numbers, end, key=attrgetter("start"))
         while first and self._numbers[first - 1].digits_end > start:
             first -= 1
-        here = self._numbers[first:last]
-        best = Grounding(State.MISSING, "the value does not stand in the quote")
-        for standing in self._matches(claimed, here):
-            context = self._text[max(0, start - 20) : end + 20]
-            if self._has_unit(claimed, standing, context):
-                return Grounding(State.UNIT, context=context)
-            best = Grounding(State.NUMBER, "its unit is not written there", context)
-        return best
+        found = list(self._matches(claimed, self._numbers[first:last]))
+        if not found:
+            return Grounding(State.MISSING, "the value does not stand in the quote")
+        context = self._text[max(0, start - 20) : end + 20]
+        if any(self._has_unit(claimed, standing, context) for standing in found):
+            return Grounding(State.UNIT, context=context)
+        return Grounding(State.NUMBER, "its unit is not written there", context)
 
     def _matches(self, claimed: _Claimed, here: list[Number]) -> Iterator[Number]:
         """The number behind which the claim's unit must stand, for each way to find the claim."""
