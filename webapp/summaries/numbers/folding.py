@@ -53,10 +53,7 @@ def fold_with_places(text: str) -> Folded:
     if commas := {i for number in numbers for i in number if cased[i] == ","}:
         kept = [i for i in range(len(cased)) if i not in commas]
         cased, places = "".join(cased[i] for i in kept), [places[i] for i in kept]
-    left = len(cased) - len(cased.lstrip())
-    right = len(cased.rstrip())
-    cased = cased[left:right]
-    return Folded(_lower(cased), cased, places[left:right])
+    return Folded(_lower(cased), cased, places)
 
 
 def _plain_characters(text: str) -> tuple[str, Places]:

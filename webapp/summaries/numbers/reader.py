@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from .folding import Folded, fold_with_places
 from .number import Number
-from .units import SIZES, TIMES, unit_at
+from .units import SIZES, TIMES, unit_behind
 from .words import word_numbers
 
 # A number begins neither inside a word (v2, resnet50), nor after a word and a hyphen (gpt-4),
@@ -91,7 +91,12 @@ def _figure(folded: Folded, match: re.Match[str]) -> Iterator[Number]:
     value = value.scaleb(power)
     spread = _SPREAD.match(text, end)
     after = spread.end() if spread else end
-    unit, unit_end = ("%", after) if spread and spread["percent"] else _unit(text, after, digits)
+    if spread and spread["percent"]:
+        unit, unit_end = "%", after
+    elif len(digits) == 4 and _PLURAL_OF_A_NAME.match(text, after):
+        unit, unit_end = "", after
+    else:
+        unit, unit_end = unit_behind(text, after)
     if match["factor"] or (not unit and text.endswith("factor of ", 0, match.start())):
         unit, unit_end = "x", after
     elif not unit and text.endswith("\\$", 0, match.start()):
@@ -121,7 +126,7 @@ def _digits(text: str, match: re.Match[str]) -> tuple[str, int]:
             if not is_size and _leads_to_unit(text, thousands.end()):
                 return thousands[0].replace(" ", ""), thousands.end()
         fraction = _FRACTION.match(text, start)
-        if fraction and _unit(text, fraction.end())[0] in _PARTED:
+        if fraction and unit_behind(text, fraction.end())[0] in _PARTED:
             whole = (fraction["whole"] or "").strip()
             return whole + _PARTS[fraction["part"]], fraction.end()
     return match["digits"], match.end()
@@ -131,7 +136,7 @@ def _leads_to_unit(text: str, at: int) -> bool:
     """Whether a unit follows, or ends the range that begins here: "1 000 to 2 500 ms"."""
     joint = _RANGE.match(text, at)
     other_end = joint and _THOUSANDS.match(text, joint.end())
-    return bool(_unit(text, at)[0] or (other_end and _unit(text, other_end.end())[0]))
+    return bool(unit_behind(text, at)[0] or (other_end and unit_behind(text, other_end.end())[0]))
 
 
 def _magnitude(folded: Folded, at: int) -> tuple[int, int]:
@@ -141,18 +146,6 @@ def _magnitude(folded: Folded, at: int) -> tuple[int, int]:
     if sign := _MAGNITUDE_SIGN.match(folded.cased, at):
         return _MAGNITUDES[sign[0].strip().lower()], sign.end()
     return 0, at
-
-
-def _unit(text: str, at: int, digits: str = "") -> tuple[str, int]:
-    if len(digits) == 4 and _PLURAL_OF_A_NAME.match(text, at):
-        return "", at
-    for start in (at, at + 1):
-        if start > at and text[at : at + 1] not in {" ", "-"}:
-            break
-        unit, end = unit_at(text, start)
-        if unit and not (unit == "x" and start > at and text[at] == "-" and text[start] == "x"):
-            return unit, end
-    return "", at
 
 
 def _with_shared_units(folded: Folded, found: list[Number]) -> list[Number]:

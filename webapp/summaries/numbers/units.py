@@ -42,6 +42,17 @@ def unit_at(text: str, start: int) -> tuple[str, int]:
     return best, end
 
 
+def unit_behind(text: str, at: int) -> tuple[str, int]:
+    """The unit that stands at `at`, or behind a blank or a hyphen there, and where it ends."""
+    for start in (at, at + 1):
+        if start > at and text[at : at + 1] not in {" ", "-"}:
+            break
+        unit, end = unit_at(text, start)
+        if unit and not (unit == "x" and start > at and text[at] == "-" and text[start] == "x"):
+            return unit, end
+    return "", at
+
+
 def unit_named(written: str) -> str:
     """The canonical name of a unit as a person writes it, "" where it is none that we know."""
     name, end = unit_at(written, 0)

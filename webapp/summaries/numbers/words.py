@@ -11,7 +11,7 @@ from decimal import Decimal
 from webapp.ui.tables import table
 
 from .number import Number
-from .units import unit_at
+from .units import unit_behind
 
 _ONES = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
@@ -110,10 +110,7 @@ def _number(
     start, words_end = span
     end = words_end
     if unit is None:
-        unit, end = unit_at(text, words_end)
-        if not unit and text[words_end : words_end + 1] == " ":
-            unit, end = unit_at(text, words_end + 1)
-        end = end if unit else words_end
+        unit, end = unit_behind(text, words_end)
         if not unit and text.endswith("factor of ", 0, start):
             unit = "x"
     return Number(value, unit, start, end, words_end, is_word=True, own_unit=bool(unit), same=same)
