@@ -45,11 +45,9 @@ def summarise(summary_id: int) -> str:
     except BusyError as error:
         wait = error.wait if error.wait is not None else 30.0 * 4 ** (summary.attempt - 1)
         queue.put_back(summary, str(error), now + timedelta(seconds=wait))
-    except RefusedError as error:
-        if error.status in {400, 422}:
-            capability.forget(server)
-        queue.finish(summary, State.FAILED, str(error))
     except ModelError as error:
+        if isinstance(error, RefusedError) and error.status in {400, 422}:
+            capability.forget(server)
         queue.finish(summary, State.FAILED, str(error))
     except Exception as error:
         # A bug in Assay must not leave the page saying "running" for ever.
